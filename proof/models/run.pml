@@ -1,7 +1,7 @@
 /* run.pml - spans in a row become one large object (a run), are taken, freed and taken apart, while threads stop and die.
  *
- *   word[i]   {use: FREE, taking(t), run(f): part of the run that begins at f; life}: every change is a compare-exchange from
- *             the exact word that was seen; taking begins the next life
+ *   word[i]   {use: FREE, taking(t), run(f): part of the run that begins at f; generation}: every change is a compare-exchange from
+ *             the exact word that was seen; taking begins the next generation
  *   size[i]    how many spans the run has that begins at i; written by the thread that has all of them as taking(me)
  *   tag[i]    who has the object of the run that begins at i: 0 or t. Tags have a place of their own, whatever the spans are for
  *
@@ -10,7 +10,7 @@
  * gather    free spans in a row: each FREE -> taking(me), all or none; len, tag[first] = me (a plain store: nobody owns the tag
  *           while the span says taking(me); a thread with a stale reference may have put its name there); words -> run(first),
  *           the last one first, the first one last
- * dissolve  take; head: run(i) -> taking(me); pages away; the others: run(i) -> FREE; tag me -> 0; head -> FREE
+ * reclaim   take; head: run(i) -> taking(me); pages away; the others: run(i) -> FREE; tag me -> 0; head -> FREE
  * repair    by anybody, whenever it meets it: taking(dead), and run(f) where f does not begin a run, or one that is too short
  *           to reach here, unless f says taking(living): -> taking(me), pages away, -> FREE; tag of a dead thread -> 0
  *
@@ -24,8 +24,8 @@
  *   NOLIFE     a word is its use only
  *   TAGLATE    gather sets the tag after the words
  *   HEADFIRST  gather makes the first span a run first
- *   HEADLAST   dissolve frees the other spans before the head changes
- *   PUNCHLATE  dissolve gives the pages back after the spans are free
+ *   HEADLAST   reclaim frees the other spans before the head changes
+ *   PUNCHLATE  reclaim gives the pages back after the spans are free
  *   NOREREAD   repair does not look at the head again after it has seen its taker dead
  *   FREEFIRST  repair gives the pages back after the span is free
  *   SHORT      repair does not ask how long the run is that a span names
@@ -109,7 +109,7 @@ inline repair(i) {
 		w2=word[USE(w)-8];
 		if
 		:: USE(w2)==USE(w) ->
-			/* length and word of one life: the head's word is read again after the length */
+			/* length and word of one generation: the head's word is read again after the length */
 #ifdef SHORT
 			ok=0;
 #else

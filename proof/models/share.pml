@@ -1,10 +1,10 @@
 /* share.pml - objects with several holders, each by name; death between any two steps.
  *
  *   tag[o]      free | owned(p) | shared(n, j): n the number of this sharing, one that no other has; j how often it was joined
- *   note[o]     the block of the holders; written by the owner before he shares
- *   head[b]     0, or (n, o): the block serves that sharing of o. In use while tag[o] says shared(n, _), or owned (he may be on
+ *   note[o]     the row of the holders; written by the owner before he shares
+ *   head[b]     0, or (n, o): the row serves that sharing of o. In use while tag[o] says shared(n, _), or owned (he may be on
  *               his way); else anybody's
- *   cell[b][c]  0, or (p, n): p is among the holders of n. In a block that serves another sharing by now: a claim on nothing
+ *   cell[b][c]  0, or (p, n): p is among the holders of n. In a row that serves another sharing by now: a claim on nothing
  *
  * share    tag owned(me); head 0 (or not in use) -> (n, o); a cell 0 (or an ended one's) -> (me, n); note := b;
  *          tag owned(me) -> shared(n, 0)
@@ -28,9 +28,9 @@
  *   TAGFIRST    join: the tag before the cell
  *   SCANFIRST   leave: the look before the own cell is cleared
  *   DEADONLY    a dead token does, the process need not have ended
- *   NONUMBER    any cell of the block counts, of whatever sharing
+ *   NONUMBER    any cell of the row counts, of whatever sharing
  *   STEALOTHER  who joins takes cells of other numbers, too
- *   JUDGEOWNED  a block is anybody's although its object's tag says owned
+ *   JUDGEOWNED  a row is anybody's although its object's tag says owned
  *   HEADFIRST   leave: the head before the tag
  *   NOBACK      join: the cell is not taken back
  *   WAITOWNER   (STOP) a process that joins waits while the tag says owned
@@ -107,7 +107,7 @@ inline nobody_holds(o,n) {
 	i=0
 }
 
-/* a cell of block b for me under n: c, or NONE. Two steps for each: look, then exchange */
+/* a cell of row b for me under n: c, or NONE. Two steps for each: look, then exchange */
 inline enter() {
 	c=0; x=NONE;
 	do
@@ -132,7 +132,7 @@ inline look(not) {
 	x=0
 }
 
-/* what the last one does with the block */
+/* what the last one does with the row */
 inline clear() {
 	x=0;
 	do

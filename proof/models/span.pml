@@ -1,15 +1,15 @@
 /* span.pml - one span of a pool goes from class to class while threads allocate from it, extend it, take it apart and die.
  *
- *   word     {use: FREE, class A (two objects), class B (one, over both), taking(t); life}: every change is a compare-exchange
- *            from the exact word that was seen; taking begins the next life
- *   front    {life, shut, count}: how many objects exist in that life
+ *   word     {use: FREE, class A (two objects), class B (one, over both), taking(t); generation}: every change is a compare-exchange
+ *            from the exact word that was seen; taking begins the next generation
+ *   front    {generation, shut, count}: how many objects exist in that generation
  *   tag[i]   0, or who has object i. Tags have a place of their own, whatever the span is for
  *
- * alloc     word FREE -> taking -> front (life, 0) -> class                             (prepare)
- *           word is my class: front of that life, not shut, not all -> one more         (extend)
+ * alloc     word FREE -> taking -> front (generation, 0) -> class                       (prepare)
+ *           word is my class: front of that generation, not shut, not all -> one more   (extend)
  *           an object that exists by word and front, of my class: tag 0 -> me, then word and front are looked at again: still
  *           there and as large -> mine; else tag me -> 0                                (take)
- * dissolve  word, front of that life; all tags 0 (a mere look); take all objects; shut the front; word -> taking; pages away;
+ * reclaim   word, front of that generation; all tags 0 (a mere scan); take all objects; shut the front; word -> taking; pages away;
  *           tags me -> 0; word -> FREE
  * collect   by anybody: taking(dead) -> FREE; tag of a dead one -> 0
  *
@@ -20,11 +20,11 @@
  *              its objects are free, or the stopped thread's, or a dead thread's, which any thread
  *              collects.
  * Mutations, each must be caught:
- *   NOLIFE     a word is its use only: one who was stopped takes a later life apart
- *   NOFRONT    the front's life is not looked at: one who was stopped extends a later life, or sees objects of another
+ *   NOLIFE     a word is its use only: one who was stopped takes a later generation apart
+ *   NOFRONT    the front's generation is not looked at: one who was stopped extends a later generation, or sees objects of another
  *   NOVERIFY   no second look after the tag
- *   NOCLASS    the look for a free object forgets that the class may have changed since it chose the span
- *   NOSHUT     dissolve does not shut the front: an object is made behind its back
+ *   NOCLASS    the scan for a free object forgets that the class may have changed since it chose the span
+ *   NOSHUT     reclaim does not shut the front: an object is made behind its back
  */
 #ifndef NT
 #define NT 3
@@ -73,12 +73,12 @@ bool page[2];                   /* they have pages */
 #define CLASS ((USE(w2)==A || USE(w2)==B) && OF(f2,w2) && i<N(f2) && i<COUNT(USE(w2)) -> USE(w2) : 0)
 #define CLEAR w=0; f=0; w2=0; f2=0; i=0; n=0; c=0; want=0; ok=0
 #define END_ROUND CLEAR; if :: rounds==ROUNDS -> goto over :: else -> goto next fi
-/* take tries the next object of an allocation; a dissolve gives back what it has */
+/* take tries the next object of an allocation; a reclaim gives back what it has */
 #define TRY_NEXT w2=0; f2=0; c=0; if :: want==0 -> goto back :: else -> i++; if :: i<COUNT(want) -> goto look :: else -> END_ROUND fi fi
 
 proctype T(byte me) {
 	byte w, f, w2, f2, i, n, c, rounds;
-	byte want;              /* what an allocation asks for; 0: a dissolve */
+	byte want;              /* what an allocation asks for; 0: a reclaim */
 	bool ok;
 	{
 		skip;
@@ -101,7 +101,7 @@ extend:			atomic { f=front;
 			/* pages first; punched before the next step, the front says so */
 			atomic { if :: want==A -> page[N(f)]=1 :: else -> page[0]=1; page[1]=1 fi };
 			atomic { if :: FSAME(front,f) -> front=front+1 :: else fi; f=0; w=0; goto look }
-		/* dissolve */
+		/* reclaim */
 		:: atomic { rounds++; w=word; if :: USE(w)==A || USE(w)==B :: else -> END_ROUND fi };
 			atomic { f=front;
 				if :: OF(f,w) :: else -> END_ROUND fi;

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use outlive::pool::{Modes, Object, Offset, Pool, PoolOptions, Shared};
+use outlive::pool::{Modes, Object, Offset, Pool, PoolOptions, SharedObject};
 
 use crate::argument::{borrow, handle_out, options, out, out_or_none, text, text_or_none};
 use crate::code::{Failure, entry, entry_or};
@@ -15,7 +15,7 @@ use crate::owned::Owned;
 pub struct outlive_pool_t(Arc<Pool>);
 
 /// An object that several processes hold, each by name. May be used by all threads at once.
-pub struct outlive_shared_t(Owned<Shared<'static>, Pool>);
+pub struct outlive_shared_t(Owned<SharedObject<'static>, Pool>);
 
 /// How to open a pool; one that is there keeps the size it was made with. Begin with `OUTLIVE_POOL_OPTIONS_INIT`.
 #[repr(C)]

@@ -80,7 +80,7 @@ mod _outlive {
     #[pymodule_export]
     use crate::lock::Lock;
     #[pymodule_export]
-    use crate::pool::{Block, Pool, Shared};
+    use crate::pool::{Block, Pool, SharedObject};
     #[pymodule_export]
     use crate::queue::{Peeked, Queue};
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! `Pool`: memory from a pool; `Block`, which one process has; `Shared`, which several hold.
+//! `Pool`: memory from a pool; `Block`, which one process has; `SharedObject`, which several hold.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -101,10 +101,10 @@ impl Pool {
     }
 
     /// Becomes one of those who hold what was shared; ``Gone`` if nobody does any more.
-    fn join(&self, py: Python<'_>, offset: u64) -> PyResult<Shared> {
-        // SAFETY: `Shared` keeps the pool, and drops it last.
+    fn join(&self, py: Python<'_>, offset: u64) -> PyResult<SharedObject> {
+        // SAFETY: `SharedObject` keeps the pool, and drops it last.
         let pool = unsafe { lender(&*self.pool) };
-        Shared::new(pool.join(offset.into()).raised(py)?, None, &self.pool)
+        SharedObject::new(pool.join(offset.into()).raised(py)?, None, &self.pool)
     }
 
     /// How much is whose: objects (used, cached, free, offered, shared, moving), bytes, max_bytes, holders, failed.
@@ -252,13 +252,13 @@ impl Block {
     }
 
     /// Makes it one that several processes hold, and nobody writes any more.
-    fn share(&self, py: Python<'_>) -> PyResult<Shared> {
-        // SAFETY: `Shared` keeps the pool, and drops it last.
+    fn share(&self, py: Python<'_>) -> PyResult<SharedObject> {
+        // SAFETY: `SharedObject` keeps the pool, and drops it last.
         let pool = unsafe { lender(&*self.pool) };
         let data = self.take(py)?.into_raw();
         // SAFETY: just now this pool's, and nobody else's.
         let object = unsafe { pool.from_raw(data) }.raised(py)?;
-        Shared::new(object.share().raised(py)?, Some(self.layout.clone()), &self.pool)
+        SharedObject::new(object.share().raised(py)?, Some(self.layout.clone()), &self.pool)
     }
 
     fn __len__(&self) -> usize {
@@ -316,25 +316,29 @@ impl Drop for Block {
 /// ...     print("nobody holds it any more")
 /// nobody holds it any more
 #[pyclass(module = "outlive", frozen, weakref)]
-pub(crate) struct Shared {
+pub(crate) struct SharedObject {
     // In this order they are dropped.
-    shared: pool::Shared<'static>,
+    shared: pool::SharedObject<'static>,
     layout: Layout,
     _pool: Arc<pool::Pool>,
 }
 
-impl Shared {
-    fn new(shared: pool::Shared<'static>, layout: Option<Layout>, pool: &Arc<pool::Pool>) -> PyResult<Shared> {
+impl SharedObject {
+    fn new(
+        shared: pool::SharedObject<'static>,
+        layout: Option<Layout>,
+        pool: &Arc<pool::Pool>,
+    ) -> PyResult<SharedObject> {
         let layout = match layout {
             Some(layout) => layout,
             None => Layout::bytes_checked(shared.len())?,
         };
-        Ok(Shared { shared, layout, _pool: Arc::clone(pool) })
+        Ok(SharedObject { shared, layout, _pool: Arc::clone(pool) })
     }
 }
 
 #[pymethods]
-impl Shared {
+impl SharedObject {
     /// By which others ``Pool.join``: good as long as somebody holds it.
     #[getter]
     fn offset(&self) -> u64 {
@@ -364,6 +368,6 @@ impl Shared {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Shared of {} bytes>", self.shared.len())
+        format!("<SharedObject of {} bytes>", self.shared.len())
     }
 }

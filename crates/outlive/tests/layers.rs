@@ -2,6 +2,9 @@
 //!
 //! The order is that of the table at the head of lib.rs. Names at the crate's root belong to the layer that they come
 //! from. One call goes up and is known: `liveness` asks `inspect` for a sweep, by `crate::sweep_quarantined`.
+//!
+//! The pool's folders have an order of their own, that of the table at the head of pool/mod.rs; and
+//! no two files of one of the pool's folders import each other, but for those that are known.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,6 +37,16 @@ const AT_THE_ROOT: [(&str, &str); 16] = [
 
 /// The one call upwards.
 const KNOWN: (&str, &str) = ("liveness", "sweep_quarantined");
+
+/// The rooms of the pool, from the lowest to the highest.
+const ROOMS: [&str; 4] = ["heap", "cache", "debug", "share"];
+
+/// Files of the pool that import each other, and why they do.
+const CIRCLES: [(&str, &str, &str); 3] = [
+    ("pool/demand.rs", "pool/file.rs", "the header has the averages; they are made of the file's counts"),
+    ("pool/object.rs", "pool/pool.rs", "a pool gives objects, and an object is given back to its pool"),
+    ("pool/cache/magazine.rs", "pool/cache/mod.rs", "the page of the fast path names the rest of its thread's cache"),
+];
 
 fn height(layer: &str) -> Option<usize> {
     LAYERS.iter().position(|known| *known == layer)
@@ -165,6 +178,173 @@ fn no_layer_names_one_above() {
         assert!(looked_at.iter().any(|looked| looked == layer), "{layer} has no source");
     }
     assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+/// The paths inside the pool that a file of it names, from the pool's root: of
+/// `crate::pool::heap::{Tag, span}` the two `["heap", "Tag"]` and `["heap", "span"]`. What `mod.rs`
+/// hands on by `pub use` is no use.
+fn names_in_pool(inside: &str, source: &str) -> Vec<Vec<String>> {
+    let folder: Vec<&str> = inside.split('/').skip(1).collect();
+    let folder = &folder[..folder.len() - 1];
+    let code = without_comments(source);
+    let code = code.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code = code.split("#[cfg(all(test").next().unwrap_or_default();
+    let is_mod = inside.ends_with("/mod.rs");
+    let mut paths = Vec::new();
+    let mut add = |base: &[&str], rest: &str| {
+        let mut rest = rest;
+        let mut path: Vec<String> = base.iter().map(|&name| name.to_owned()).collect();
+        loop {
+            if let Some(group) = rest.strip_prefix('{') {
+                paths.extend(first_names_of_group(group).into_iter().map(|name| [path.as_slice(), &[name]].concat()));
+                return;
+            }
+            let name = identifier(rest);
+            if name.is_empty() {
+                return;
+            }
+            path.push(name.to_owned());
+            let Some(next) = rest[name.len()..].strip_prefix("::") else { break };
+            rest = next;
+        }
+        paths.push(path);
+    };
+    for (at, prefix) in code.match_indices("crate::pool::") {
+        if !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':') {
+            add(&[], &code[at + prefix.len()..]);
+        }
+    }
+    for (at, prefix) in code.match_indices("super::") {
+        // From the pool's root there is nothing above; of `super::super::` the second is met by
+        // itself.
+        let before = &code[..at];
+        if before.ends_with("super::") || before.ends_with(|c: char| c.is_alphanumeric() || c == '_') || is_mod {
+            continue;
+        }
+        add(folder, &code[at + prefix.len()..]);
+    }
+    if is_mod {
+        for line in code.lines() {
+            if let Some(rest) = line.strip_prefix("use ")
+                && !["core", "std", "crate", "super", "rustix"].contains(&identifier(rest))
+            {
+                add(folder, rest);
+            }
+        }
+    }
+    paths
+}
+
+/// The room that a path inside the pool leads to; `None`: the pool's own files.
+fn room_of(first: &str) -> Option<usize> {
+    ROOMS.iter().position(|room| *room == first)
+}
+
+/// What is wrong with what a file of the pool names of the pool's rooms.
+fn complaints_of_room(inside: &str, source: &str) -> Vec<String> {
+    let room = inside.split('/').nth(1).unwrap_or_default();
+    // The pool's own files hold its rooms together.
+    let Some(own) = room_of(room) else { return Vec::new() };
+    let mut complaints = Vec::new();
+    for path in names_in_pool(inside, source) {
+        let first = path.first().map_or("", String::as_str);
+        match room_of(first) {
+            Some(other) if other > own => complaints.push(format!("{inside} names {}, above it", path.join("::"))),
+            None if own == 0 => complaints.push(format!("{inside} names {}, of the pool's own files", path.join("::"))),
+            _ => {}
+        }
+    }
+    complaints
+}
+
+/// Every source file of the pool: its path, and its text.
+fn pool() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = sources(&root.join("pool")).into_iter().map(|path| {
+        let inside = path.strip_prefix(&root).expect("inside").to_string_lossy().into_owned();
+        (inside, fs::read_to_string(&path).expect("readable"))
+    });
+    files.filter(|(inside, _)| !inside.ends_with("_tests.rs")).collect()
+}
+
+/// Which files of a folder of the pool import each other.
+fn circles(files: &[(String, String)]) -> Vec<(String, String)> {
+    let exists = |path: &str| files.iter().any(|(inside, _)| inside == path);
+    let mut uses = Vec::new();
+    for (inside, source) in files {
+        let (folder, _) = inside.rsplit_once('/').expect("in the pool");
+        for path in names_in_pool(inside, source) {
+            let path = format!("pool/{}", path.join("/"));
+            let Some(rest) = path.strip_prefix(&format!("{folder}/")) else { continue };
+            let name = rest.split('/').next().unwrap_or_default();
+            let file = format!("{folder}/{name}.rs");
+            let is_room = exists(&format!("{folder}/{name}/mod.rs"));
+            // A name that is no file is one of `mod.rs`.
+            let of = if exists(&file) { file } else { format!("{folder}/mod.rs") };
+            if !is_room && of != *inside {
+                uses.push((inside.clone(), of));
+            }
+        }
+    }
+    let mut all: Vec<_> =
+        uses.iter().filter(|(a, b)| a < b && uses.contains(&(b.clone(), a.clone()))).cloned().collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+#[test]
+fn no_room_of_the_pool_names_one_above() {
+    let files = pool();
+    for room in ROOMS {
+        assert!(files.iter().any(|(inside, _)| inside.starts_with(&format!("pool/{room}/"))), "{room} has no source");
+    }
+    let all: Vec<_> = files.iter().flat_map(|(inside, source)| complaints_of_room(inside, source)).collect();
+    assert!(all.is_empty(), "{}", all.join("\n"));
+    let table = &files.iter().find(|(inside, _)| inside == "pool/mod.rs").expect("there").1;
+    let rows = table.lines().filter_map(|line| line.strip_prefix("//! | `")?.split('`').next());
+    assert_eq!(rows.collect::<Vec<_>>(), ROOMS);
+}
+
+#[test]
+fn no_two_files_of_the_pool_import_each_other() {
+    let known: Vec<_> = CIRCLES.iter().map(|(a, b, _)| ((*a).to_owned(), (*b).to_owned())).collect();
+    let mut found = circles(&pool());
+    found.retain(|circle| !known.contains(circle));
+    assert!(found.is_empty(), "{found:?}");
+    for circle in known {
+        assert!(circles(&pool()).contains(&circle), "{circle:?} is no circle any more");
+    }
+}
+
+#[test]
+fn a_name_of_a_room_above_is_found() {
+    let upward = [
+        ("pool/heap/tag.rs", "use crate::pool::share::Sharing;"),
+        ("pool/heap/reclaim.rs", "use crate::pool::demand::Spare;"),
+        ("pool/heap/mod.rs", "fn f() { crate::pool::cache::release() }"),
+        ("pool/cache/mod.rs", "use crate::pool::{debug::Modes, heap::Tag};"),
+        ("pool/debug/checked.rs", "use crate::pool::share::{Offset, Offer};"),
+    ];
+    for (inside, source) in upward {
+        assert!(!complaints_of_room(inside, source).is_empty(), "{source}");
+    }
+    let fine = [
+        ("pool/heap/alloc.rs", "use super::tag::Tag;\nuse super::{Heap, grow};\nuse crate::pool::heap::span;"),
+        ("pool/share/mod.rs", "use crate::pool::{cache::Cache, debug::Modes, heap::Tag, pool::Inner};"),
+        ("pool/gc.rs", "use super::share::SharedObject;"),
+        ("pool/heap/host.rs", "//! See crate::pool::share.\nuse crate::Error;"),
+    ];
+    for (inside, source) in fine {
+        assert_eq!(complaints_of_room(inside, source), Vec::<String>::new(), "{source}");
+    }
+    let file = |inside: &str, source: &str| (inside.to_owned(), source.to_owned());
+    let both = [
+        file("pool/heap/mod.rs", "use tag::Tag;\npub(crate) use span::Span;"),
+        file("pool/heap/tag.rs", "use super::Heap;"),
+        file("pool/heap/span.rs", "use super::Heap;"),
+    ];
+    assert_eq!(circles(&both), [("pool/heap/mod.rs".to_owned(), "pool/heap/tag.rs".to_owned())]);
 }
 
 #[test]

@@ -215,7 +215,7 @@ static_assert(sizeof(Line) == sizeof(OtherLine));
 struct Object {
     outlive::Pool *pool;
     std::optional<outlive::Memory> memory{};
-    std::optional<outlive::Shared> shared{};
+    std::optional<outlive::SharedObject> shared{};
 
     string shown() { return shared ? show(shared->bytes()) : show(memory.value().bytes()); }
 };

@@ -1,5 +1,6 @@
 //! Who lives: slots that the test makes, and the library's own look at them.
 
+mod exit;
 #[path = "../../../crates/outlive/src/liveness/id.rs"]
 mod id;
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod registry;
 mod slot;
 mod slot_words;
 
+pub(crate) use exit::{End, Ends};
 pub use id::TokenId;
 pub(crate) use id::WAITERS;
 pub(crate) use peer::Peer;

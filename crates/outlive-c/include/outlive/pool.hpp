@@ -30,7 +30,7 @@ private:
 
 /** Memory that several processes hold, each by name, to read: the last to let go of it frees it, also by its death. The pool must
  * live longer. */
-class Shared {
+class SharedObject {
 public:
     std::span<const std::byte> bytes() const noexcept {
         return {static_cast<const std::byte *>(outlive_shared_data(handle_.get())), outlive_shared_size(handle_.get())};
@@ -40,7 +40,7 @@ public:
 
 private:
     friend class Pool;
-    explicit Shared(outlive_shared_t *handle) : handle_(handle) {}
+    explicit SharedObject(outlive_shared_t *handle) : handle_(handle) {}
     detail::Handle<outlive_shared_t, outlive_shared_release> handle_;
 };
 
@@ -89,17 +89,17 @@ public:
         return Memory(raw(), {static_cast<std::byte *>(data), size});
     }
     /** Makes memory one that several processes hold; nobody writes to it from then on. On failure it is still `memory`'s. */
-    expected<Shared> share(Memory &&memory) {
+    expected<SharedObject> share(Memory &&memory) {
         outlive_shared_t *shared = nullptr;
         if (int code = outlive_pool_share(raw(), memory.bytes_.data(), &shared)) return Failure::last(code);
         memory.bytes_ = {};
-        return Shared(shared);
+        return SharedObject(shared);
     }
     /** Becomes one of those who hold it. ESTALE: nobody does any more. */
-    expected<Shared> join(uint64_t offset) {
+    expected<SharedObject> join(uint64_t offset) {
         outlive_shared_t *shared = nullptr;
         if (int code = outlive_pool_join(raw(), offset, &shared)) return Failure::last(code);
-        return Shared(shared);
+        return SharedObject(shared);
     }
     /** Looks at all objects. */
     expected<outlive_pool_usage_t> usage() const {

@@ -173,7 +173,7 @@ impl Domain {
                 entry.detail = Detail::Queue { counters: queue.counters()?, receiver, senders };
             }
             Kind::Pool => {
-                let usage = crate::pool::look(segment, self.registry())?;
+                let usage = crate::pool::usage_of(segment, self.registry())?;
                 entry.dead_claims = usage.holders.iter().filter(|holder| !holder.who.alive).count() as u32;
                 entry.detail = Detail::Pool(usage);
             }

@@ -6,6 +6,7 @@
 //! the whole argument.
 
 mod enroll;
+mod exit;
 mod id;
 mod peer;
 mod process_token;
@@ -14,6 +15,7 @@ mod slot;
 mod slot_words;
 mod thread;
 
+pub(crate) use exit::{End, Ends};
 pub use id::TokenId;
 pub(crate) use id::WAITERS;
 pub use peer::{Peer, TokenInfo, TokenKind};

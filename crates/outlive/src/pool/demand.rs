@@ -4,20 +4,18 @@
 //! what the next second takes again. Here it slides over time and not over events: of a pool that nobody uses any more nothing
 //! is needed a while later.
 //!
-//! How many objects are out (in use, in caches, handed over) the tags say, and nothing else. Counting them is a look at all
-//! tags, so between two looks there are two plain counts beside each list's head, of what was taken and what was given back, on
-//! a cache line that whoever takes or gives back eight has just written. Killed between a tag and its count, a process leaves
-//! them wrong by at most eight; the next look that frees something of the dead, or `gc`, puts them right. Nothing but `gc`'s
-//! choice of what to keep depends on them.
+//! How many objects are out (in use, in caches, handed over) the tags say, and nothing else.
+//! Counting them is a scan of all tags, so between two scans there are two plain counts beside each
+//! list, of what was taken and what was given back, on a cache line that whoever takes or gives
+//! back eight has just written. Killed between a tag and its count, a process leaves them wrong by
+//! at most eight; the next scan that frees something of the dead, or `gc`, puts them right. Nothing
+//! but `gc`'s choice of what to keep depends on them.
 
 use std::time::Duration;
 
-use super::cache::SHELVES;
-use super::classes::CLASSES;
+use super::cache::{MAGAZINES, magazine_of_run};
 use super::file::File;
-use super::free_list::Traffic;
-use super::layout::ObjectRef;
-use super::tag::Tag;
+use super::heap::{CLASSES, ObjectRef, Tag, Traffic};
 use crate::Error;
 use crate::shim::{AtomicU64, Ordering};
 use crate::sys::clock::coarse_millis;
@@ -73,7 +71,7 @@ impl Demand {
     }
 }
 
-/// Objects of one shelf's size.
+/// Objects of one magazine's size.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Stock {
     pub(super) total: u32,
@@ -88,79 +86,79 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// Whether so many of a shelf are more than is needed; of what has none, always.
-    pub(super) fn has(&self, shelf: Option<u32>, objects: u32) -> bool {
-        let spare = shelf.and_then(|shelf| self.objects.get(shelf as usize));
+    /// Whether so many of a magazine are more than is needed; of what has none, always.
+    pub(super) fn has(&self, magazine: Option<u32>, objects: u32) -> bool {
+        let spare = magazine.and_then(|magazine| self.objects.get(magazine as usize));
         spare.is_none_or(|&spare| spare >= i64::from(objects))
     }
 
     /// They have been given back.
-    pub(super) fn take(&mut self, shelf: Option<u32>, objects: u32) {
-        if let Some(spare) = shelf.and_then(|shelf| self.objects.get_mut(shelf as usize)) {
+    pub(super) fn take(&mut self, magazine: Option<u32>, objects: u32) {
+        if let Some(spare) = magazine.and_then(|magazine| self.objects.get_mut(magazine as usize)) {
             *spare -= i64::from(objects);
         }
     }
 }
 
 impl File {
-    /// The counts of a shelf, to be added to by whoever has that home.
-    fn traffic(&self, shelf: u32, home: usize) -> Option<&Traffic> {
-        if shelf < CLASSES {
-            return self.lists(shelf).get(home % super::free_list::BUCKETS).map(|head| &head.traffic);
+    /// The counts of a magazine, to be added to by whoever has that home.
+    fn traffic(&self, magazine: u32, home: usize) -> Option<&Traffic> {
+        if magazine < CLASSES {
+            return self.lists(magazine).get(home % super::heap::BUCKETS).map(|list| &list.traffic);
         }
-        self.head().runs.get((shelf - CLASSES) as usize)
+        self.header().runs.get((magazine - CLASSES) as usize)
     }
 
     /// How many are out, by the counts; where a death has left them below zero, none.
-    fn counted(&self, shelf: u32) -> u32 {
-        let out = if shelf < CLASSES {
-            self.lists(shelf).iter().fold(0u32, |sum, head| sum.wrapping_add(head.traffic.out()))
+    fn counted(&self, magazine: u32) -> u32 {
+        let out = if magazine < CLASSES {
+            self.lists(magazine).iter().fold(0u32, |sum, list| sum.wrapping_add(list.traffic.out()))
         } else {
-            self.traffic(shelf, 0).map_or(0, Traffic::out)
+            self.traffic(magazine, 0).map_or(0, Traffic::out)
         };
         (out as i32).max(0) as u32
     }
 
     /// Before the counts change, so that what was out until now is what counts.
-    fn slide_need(&self, shelf: u32) {
-        let Some(need) = self.head().needed.get(shelf as usize) else { return };
+    fn slide_need(&self, magazine: u32) {
+        let Some(need) = self.header().needed.get(magazine as usize) else { return };
         let now = coarse_millis();
         if need.is_due(now) {
-            need.slide(now, self.counted(shelf));
+            need.slide(now, self.counted(magazine));
         }
     }
 
     /// So many objects were free and are somebody's.
-    pub(super) fn note_taken(&self, shelf: u32, home: usize, objects: u32) {
-        self.slide_need(shelf);
-        if let Some(traffic) = self.traffic(shelf, home) {
+    pub(super) fn note_taken(&self, magazine: u32, home: usize, objects: u32) {
+        self.slide_need(magazine);
+        if let Some(traffic) = self.traffic(magazine, home) {
             traffic.taken.fetch_add(objects, Ordering::Relaxed);
         }
     }
 
     /// So many objects are free again.
-    pub(super) fn note_freed(&self, shelf: u32, home: usize, objects: u32) {
-        self.slide_need(shelf);
-        match self.traffic(shelf, home) {
+    pub(super) fn note_freed(&self, magazine: u32, home: usize, objects: u32) {
+        self.slide_need(magazine);
+        match self.traffic(magazine, home) {
             Some(traffic) => traffic.freed.fetch_add(objects, Ordering::Relaxed),
-            None => self.head().frees.fetch_add(1, Ordering::Relaxed),
+            None => self.header().frees.fetch_add(1, Ordering::Relaxed),
         };
     }
 
     /// Counts all objects, by their tags, and puts the counts right. Each figure is true of some moment.
     pub(super) fn take_stock(&self) -> Result<Vec<Stock>, Error> {
-        let mut stock = vec![Stock::default(); SHELVES as usize];
-        self.heap.look_at_all(&self.segment, &mut |class, spans, _: &ObjectRef, tag| {
-            let shelf = class.or_else(|| super::cache::shelf_of_run(u64::from(spans)));
-            if let Some(one) = shelf.and_then(|shelf| stock.get_mut(shelf as usize)) {
+        let mut stock = vec![Stock::default(); MAGAZINES as usize];
+        self.heap.scan_all(&self.segment, &mut |class, spans, _: &ObjectRef, tag| {
+            let magazine = class.or_else(|| magazine_of_run(u64::from(spans)));
+            if let Some(one) = magazine.and_then(|magazine| stock.get_mut(magazine as usize)) {
                 one.total += 1;
                 one.out += u32::from(tag != Tag::Free);
             }
         })?;
-        for (shelf, one) in (0..SHELVES).zip(&stock) {
-            let wrong = one.out.wrapping_sub(self.counted(shelf));
+        for (magazine, one) in (0..MAGAZINES).zip(&stock) {
+            let wrong = one.out.wrapping_sub(self.counted(magazine));
             if wrong != 0
-                && let Some(traffic) = self.traffic(shelf, 0)
+                && let Some(traffic) = self.traffic(magazine, 0)
             {
                 traffic.taken.fetch_add(wrong, Ordering::Relaxed);
             }
@@ -172,7 +170,7 @@ impl File {
     pub(super) fn spare(&self) -> Result<Spare, Error> {
         let stock = self.take_stock()?;
         let now = coarse_millis();
-        let objects = stock.iter().zip(&self.head().needed).map(|(one, need)| {
+        let objects = stock.iter().zip(&self.header().needed).map(|(one, need)| {
             need.slide(now, one.out);
             i64::from(one.total) - i64::from(one.out.max(need.objects(now, one.out)))
         });
@@ -181,9 +179,9 @@ impl File {
 
     /// Changes whenever something has become free that others can take, save by a death.
     pub(super) fn changes(&self) -> u32 {
-        let lists = (0..CLASSES).flat_map(|class| self.lists(class)).map(|head| &head.traffic);
-        let freed = lists.chain(&self.head().runs).map(|traffic| traffic.freed.load(Ordering::Relaxed));
-        freed.fold(self.head().frees.load(Ordering::Relaxed), u32::wrapping_add)
+        let lists = (0..CLASSES).flat_map(|class| self.lists(class)).map(|list| &list.traffic);
+        let freed = lists.chain(&self.header().runs).map(|traffic| traffic.freed.load(Ordering::Relaxed));
+        freed.fold(self.header().frees.load(Ordering::Relaxed), u32::wrapping_add)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::fault::Fault;
+use super::debug::Fault;
 use crate::{Error, TokenId};
 
 /// Why a pool did not do what was asked.

@@ -2,51 +2,51 @@
 //!
 //! ```text
 //! page 0      header of every segment
-//! page 1      PoolHead: configuration; epoch and flushes; numbers; failures; needs
-//! page 2..    the lists' heads: four to a class, a cache line each
+//! page 1      PoolHeader: configuration; epoch and flushes; numbers; failures; needs
+//! page 2..    the free lists: four to a class, a cache line each
 //! page 6..    the heap's control table
-//!             blocks of holders, 512 bytes each
+//!             the holder table: rows of 512 bytes
 //!             the heap's records: tag, link, note
 //!             the heap's spans
 //! ```
 
-use super::cache::SHELVES;
-use super::classes::CLASSES;
+use core::ptr::NonNull;
+
+use super::cache::MAGAZINES;
+use super::debug::Modes;
 use super::demand::Demand;
-use super::free_list::{BUCKETS, EPOCHS, FreeList, Links, Traffic};
-use super::heap_host::HeapHost;
-use super::holders::Holders;
-use super::layout::{Heap, INDEX_BITS, ObjectRef, PAGE};
-use super::modes::Modes;
-use super::spans::{SPAN, Shape};
+use super::heap::{
+    BUCKETS, CLASSES, EPOCHS, FreeList, Heap, HeapHost, INDEX_BITS, Links, ObjectRef, PAGE, SPAN, Shape, Traffic,
+};
+use super::share::Holders;
 use crate::Error;
 use crate::segment::{BODY, MOST_RESERVED, Segment, Shared};
-use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-const HEAD_AT: u64 = BODY;
-const LISTS_AT: u64 = HEAD_AT + 4096;
+const HEADER_AT: u64 = BODY;
+const LISTS_AT: u64 = HEADER_AT + 4096;
 const CONTROL_AT: u64 = LISTS_AT + (CLASSES as u64 * LIST).next_multiple_of(4096);
-/// Bytes of one class's heads.
+/// Bytes of one class's lists.
 const LIST: u64 = size_of::<[FreeList; BUCKETS]>() as u64;
 /// The most that a pool may take: with the offsets that its objects need besides, it fits into one file's address space.
 pub(super) const MOST_BYTES: u64 = 8 << 30;
 
-/// Bytes of a block of holders, and how many there can be, for pools of all sizes.
-pub(super) const BLOCK: u64 = size_of::<Holders>() as u64;
-const FEWEST_BLOCKS: u64 = 64;
-const MOST_BLOCKS: u64 = 1 << 18;
+/// Bytes of a row of the holder table, and how many there can be, for pools of all sizes.
+pub(super) const ROW: u64 = size_of::<Holders>() as u64;
+const FEWEST_ROWS: u64 = 64;
+const MOST_ROWS: u64 = 1 << 18;
 
 /// The pool's own words.
 #[repr(C)]
-pub(super) struct PoolHead {
+pub(super) struct PoolHeader {
     // Written by whoever makes the pool.
     tags_at: AtomicU64,
     spans_at: AtomicU64,
     spans: AtomicU32,
-    blocks: AtomicU32,
-    blocks_at: AtomicU64,
+    rows: AtomicU32,
+    rows_at: AtomicU64,
     // Written now and then by whoever looks for a fault; read at every allocation.
-    /// See `modes.rs`.
+    /// See `debug/modes.rs`.
     pub(super) modes: AtomicU64,
     reserved: [AtomicU32; 6],
     // Written by `gc` and `flush`.
@@ -60,69 +60,104 @@ pub(super) struct PoolHead {
     pub(super) numbers: AtomicU32,
     reserved_3: [AtomicU32; 15],
     // Written by those who share objects.
-    /// How many blocks of holders there are.
-    pub(super) used_blocks: AtomicU32,
+    /// How many rows of the holder table there are.
+    pub(super) used_rows: AtomicU32,
     /// The one that was given back last, plus one: a hint.
-    pub(super) freed_block: AtomicU32,
+    pub(super) freed_row: AtomicU32,
     /// Where to look for the next: a hint.
-    pub(super) block_cursor: AtomicU32,
+    pub(super) row_cursor: AtomicU32,
     reserved_4: [AtomicU32; 13],
     // Written by those who find no room.
     /// By class, and at last of runs.
     pub(super) failed: [AtomicU64; CLASSES as usize + 1],
     // Written by those who take and give back, every 50 ms at most.
-    pub(super) needed: [Demand; SHELVES as usize],
+    pub(super) needed: [Demand; MAGAZINES as usize],
     reserved_5: [AtomicU64; 5],
     // Written by those who take and give back runs, but to and from caches.
-    /// By shelf, see `demand.rs`. Longer ones are not counted.
-    pub(super) runs: [Traffic; (SHELVES - CLASSES) as usize],
+    /// By magazine, see `demand.rs`. Longer ones are not counted.
+    pub(super) runs: [Traffic; (MAGAZINES - CLASSES) as usize],
     /// Counts what becomes free otherwise.
     pub(super) frees: AtomicU32,
     reserved_6: [AtomicU32; 15],
 }
 
 const _: () = {
-    assert!(core::mem::offset_of!(PoolHead, modes) == 32);
-    assert!(core::mem::offset_of!(PoolHead, epoch) == 64);
-    assert!(core::mem::offset_of!(PoolHead, numbers) == 128);
-    assert!(core::mem::offset_of!(PoolHead, used_blocks) == 192);
-    assert!(core::mem::offset_of!(PoolHead, failed) == 256);
-    assert!(core::mem::offset_of!(PoolHead, needed) == 720);
-    assert!(core::mem::offset_of!(PoolHead, runs) == 1280);
-    assert!(core::mem::offset_of!(PoolHead, frees) == 1344);
-    assert!(size_of::<PoolHead>() as u64 <= LISTS_AT - HEAD_AT);
+    assert!(core::mem::offset_of!(PoolHeader, modes) == 32);
+    assert!(core::mem::offset_of!(PoolHeader, epoch) == 64);
+    assert!(core::mem::offset_of!(PoolHeader, numbers) == 128);
+    assert!(core::mem::offset_of!(PoolHeader, used_rows) == 192);
+    assert!(core::mem::offset_of!(PoolHeader, failed) == 256);
+    assert!(core::mem::offset_of!(PoolHeader, needed) == 720);
+    assert!(core::mem::offset_of!(PoolHeader, runs) == 1280);
+    assert!(core::mem::offset_of!(PoolHeader, frees) == 1344);
+    assert!(size_of::<PoolHeader>() as u64 <= LISTS_AT - HEADER_AT);
 };
 
 // SAFETY: all its fields are atomics.
-unsafe impl Shared for PoolHead {}
+unsafe impl Shared for PoolHeader {}
 
 /// What stands beside an object, in the table of tags.
 #[repr(C)]
-pub(super) struct Record {
+pub(super) struct ObjectRecord {
     /// Who has the object.
     pub(super) tag: AtomicU64,
-    /// See `free_list.rs`.
+    /// See `heap/free_list.rs`.
     pub(super) link: AtomicU32,
-    /// See `poison.rs`. Of an object that is offered: how many bytes of it were asked for. Of one that is shared: the block of
-    /// its holders.
+    /// See `debug/poison.rs`. Of an object that is offered: how many bytes of it were asked for. Of
+    /// one that is shared: the row of its holders.
     pub(super) note: AtomicU32,
 }
 
 const _: () = {
-    assert!(size_of::<Record>() as u64 == Shape::POOL.record);
-    assert!(core::mem::offset_of!(Record, note) as u64 == Shape::NOTE);
+    assert!(size_of::<ObjectRecord>() as u64 == Shape::POOL.record);
+    assert!(core::mem::offset_of!(ObjectRecord, note) as u64 == Shape::NOTE);
 };
 
 // SAFETY: all its fields are atomics.
-unsafe impl Shared for Record {}
+unsafe impl Shared for ObjectRecord {}
+
+/// An object, as this process has it mapped.
+#[derive(Clone, Copy)]
+pub(super) struct ObjectPtr {
+    pub(super) data: NonNull<u8>,
+    pub(super) record: NonNull<ObjectRecord>,
+    pub(super) reference: u32,
+    /// The runs that are cached have up to 16 MiB.
+    pub(super) capacity: u32,
+}
+
+impl ObjectPtr {
+    /// From a tag that names this process, or this thread, which nobody else changes while they live.
+    #[inline]
+    pub(super) fn set(&self, tag: u64) {
+        // Release: whoever takes it over has our bytes behind it. Pairs with `Heap::take`, `claim` and `collect`.
+        self.record().tag.store(tag, Ordering::Release);
+    }
+
+    /// What its record says of its bytes is not so any more. Its tag is the caller's to change.
+    pub(super) fn forget_bytes(&self) {
+        let note = &self.record().note;
+        if note.load(Ordering::Relaxed) != 0 {
+            note.store(0, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
+        }
+    }
+
+    #[inline]
+    pub(super) fn record(&self) -> &ObjectRecord {
+        // SAFETY: an object's record lies in the mapping as long as the pool is open, and these are
+        // kept by what holds that open.
+        unsafe { self.record.as_ref() }
+    }
+}
 
 /// Where everything lies.
 pub(super) struct Plan {
     tags_at: u64,
     spans_at: u64,
     spans: u32,
-    blocks_at: u64,
-    blocks: u32,
+    rows_at: u64,
+    rows: u32,
     /// Bytes of address space.
     pub(super) end: u64,
 }
@@ -132,28 +167,28 @@ impl Plan {
         // As much as the objects may take, half as much again for runs that do not fit into gaps, and a few spans, since
         // each class begins one.
         let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
-        let blocks = (max_bytes / 4 / BLOCK).clamp(FEWEST_BLOCKS, MOST_BLOCKS);
-        let room = (MOST_RESERVED - (64 << 20) - MOST_BLOCKS * BLOCK) / (SPAN + Shape::POOL.tags());
+        let rows = (max_bytes / 4 / ROW).clamp(FEWEST_ROWS, MOST_ROWS);
+        let room = (MOST_RESERVED - (64 << 20) - MOST_ROWS * ROW) / (SPAN + Shape::POOL.tags());
         let spans = wanted.min(room) as u32;
-        let blocks_at = CONTROL_AT + Heap::control_bytes(spans);
-        let tags_at = (blocks_at + blocks * BLOCK).next_multiple_of(4096);
+        let rows_at = CONTROL_AT + Heap::control_bytes(spans);
+        let tags_at = (rows_at + rows * ROW).next_multiple_of(4096);
         let spans_at = (tags_at + Shape::POOL.tag_bytes(spans)).next_multiple_of(SPAN);
         let end = spans_at + u64::from(spans) * SPAN;
-        Plan { tags_at, spans_at, spans, blocks_at, blocks: blocks as u32, end }
+        Plan { tags_at, spans_at, spans, rows_at, rows: rows as u32, end }
     }
 
     /// Bytes that exist from the beginning.
     pub(super) const INITIAL: u64 = CONTROL_AT + Heap::FIRST_CONTROL;
 
     pub(super) fn write(&self, segment: &Segment, modes: Modes) -> Result<(), Error> {
-        let head: &PoolHead = segment.at(HEAD_AT)?;
-        head.tags_at.store(self.tags_at, Ordering::Relaxed);
-        head.spans_at.store(self.spans_at, Ordering::Relaxed);
-        head.spans.store(self.spans, Ordering::Relaxed);
-        head.blocks_at.store(self.blocks_at, Ordering::Relaxed);
-        head.blocks.store(self.blocks, Ordering::Relaxed);
-        head.epoch.store(1, Ordering::Relaxed);
-        head.modes.store(1 << 32 | u64::from(modes.bits()), Ordering::Relaxed);
+        let header: &PoolHeader = segment.at(HEADER_AT)?;
+        header.tags_at.store(self.tags_at, Ordering::Relaxed);
+        header.spans_at.store(self.spans_at, Ordering::Relaxed);
+        header.spans.store(self.spans, Ordering::Relaxed);
+        header.rows_at.store(self.rows_at, Ordering::Relaxed);
+        header.rows.store(self.rows, Ordering::Relaxed);
+        header.epoch.store(1, Ordering::Relaxed);
+        header.modes.store(1 << 32 | u64::from(modes.bits()), Ordering::Relaxed);
         Ok(())
     }
 }
@@ -162,9 +197,9 @@ impl Plan {
 pub(super) struct File {
     pub(super) segment: Segment,
     pub(super) heap: Heap,
-    /// Where blocks of holders begin, and how many there can be.
-    pub(super) blocks_at: u64,
-    pub(super) blocks: u32,
+    /// Where rows of the holder table begin, and how many there can be.
+    pub(super) rows_at: u64,
+    pub(super) rows: u32,
     /// Spans that the file has; this process may have mapped fewer.
     pub(super) all_spans: u32,
 }
@@ -172,22 +207,22 @@ pub(super) struct File {
 impl File {
     pub(super) fn new(segment: Segment) -> Result<File, Error> {
         segment.exists(Plan::INITIAL)?;
-        let head: &PoolHead = segment.at(HEAD_AT)?;
-        let tags_at = head.tags_at.load(Ordering::Relaxed);
-        let spans_at = head.spans_at.load(Ordering::Relaxed);
-        let spans = head.spans.load(Ordering::Relaxed);
-        let blocks_at = head.blocks_at.load(Ordering::Relaxed);
-        let blocks = head.blocks.load(Ordering::Relaxed);
+        let header: &PoolHeader = segment.at(HEADER_AT)?;
+        let tags_at = header.tags_at.load(Ordering::Relaxed);
+        let spans_at = header.spans_at.load(Ordering::Relaxed);
+        let spans = header.spans.load(Ordering::Relaxed);
+        let rows_at = header.rows_at.load(Ordering::Relaxed);
+        let rows = header.rows.load(Ordering::Relaxed);
         let sane = (1..1 << (29 - INDEX_BITS)).contains(&spans)
             && tags_at.is_multiple_of(4096)
             && spans_at.is_multiple_of(4096)
             && tags_at < 1 << 40
             && spans_at < 1 << 40
-            && u64::from(blocks) <= MOST_BLOCKS
-            && blocks_at.is_multiple_of(4096)
-            && blocks_at < 1 << 40
-            && CONTROL_AT + Heap::control_bytes(spans) <= blocks_at
-            && blocks_at + u64::from(blocks) * BLOCK <= tags_at
+            && u64::from(rows) <= MOST_ROWS
+            && rows_at.is_multiple_of(4096)
+            && rows_at < 1 << 40
+            && CONTROL_AT + Heap::control_bytes(spans) <= rows_at
+            && rows_at + u64::from(rows) * ROW <= tags_at
             && tags_at + Shape::POOL.tag_bytes(spans) <= spans_at;
         if !sane {
             return Err(segment.damaged("the pool's configuration"));
@@ -195,13 +230,13 @@ impl File {
         // A process that could not map all of it uses the spans that it has.
         let usable = u32::try_from(segment.mapped().saturating_sub(spans_at) / SPAN).unwrap_or(u32::MAX);
         let heap = Heap::new(Shape::POOL, CONTROL_AT, tags_at, spans_at, spans.min(usable));
-        Ok(File { segment, heap, blocks_at, blocks, all_spans: spans })
+        Ok(File { segment, heap, rows_at, rows, all_spans: spans })
     }
 
     #[inline]
-    pub(super) fn head(&self) -> &PoolHead {
+    pub(super) fn header(&self) -> &PoolHeader {
         // SAFETY: `new` has seen that it exists; page-aligned; atomics; mappings do not shrink.
-        unsafe { &*self.segment.address(HEAD_AT).cast() }
+        unsafe { &*self.segment.address(HEADER_AT).cast() }
     }
 
     /// The lists of a class's free objects.
@@ -212,44 +247,44 @@ impl File {
     }
 
     /// The record of an object that there is.
-    pub(super) fn record(&self, block: &ObjectRef) -> Result<&Record, Error> {
-        self.segment.at(block.tag_at)
+    pub(super) fn record(&self, row: &ObjectRef) -> Result<&ObjectRecord, Error> {
+        self.segment.at(row.tag_at)
     }
 
     /// Returns the bytes of the file that are in use, in whole pages. The control table counts at its
     /// largest size.
     pub(super) fn bytes(&self) -> Result<u64, Error> {
-        let blocks = (u64::from(self.used_blocks()) * BLOCK).next_multiple_of(PAGE);
+        let rows = (u64::from(self.used_rows()) * ROW).next_multiple_of(PAGE);
         let tables = CONTROL_AT + Heap::control_bytes(self.all_spans);
-        Ok((tables + blocks).saturating_add(self.heap.bytes(&self.segment)?))
+        Ok((tables + rows).saturating_add(self.heap.bytes(&self.segment)?))
     }
 
     /// All marks in links mean nothing from now on, and lists are empty: what the dead left marked can be in a list again.
     pub(super) fn end_epoch(&self, me: crate::liveness::Me) {
         let epoch = self.epoch();
         // Died just after: lists end where an older link is met.
-        let _ = self.head().epoch.compare_exchange(epoch, epoch % EPOCHS + 1, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.header().epoch.compare_exchange(epoch, epoch % EPOCHS + 1, Ordering::Relaxed, Ordering::Relaxed);
         for class in 0..CLASSES {
-            self.lists(class).iter().for_each(|head| head.empty(me));
+            self.lists(class).iter().for_each(|list| list.empty(me));
         }
     }
 
     /// Takes dead lockers' names out of the lists; how many.
     pub(super) fn sweep_lists(&self, me: crate::liveness::Me, dry_run: bool) -> u32 {
-        let heads = (0..CLASSES).flat_map(|class| self.lists(class));
-        heads.filter(|head| head.sweep(me, dry_run)).count() as u32
+        let lists = (0..CLASSES).flat_map(|class| self.lists(class));
+        lists.filter(|list| list.sweep(me, dry_run)).count() as u32
     }
 }
 
 impl Links for File {
     fn link(&self, reference: u32) -> Option<&AtomicU32> {
-        let block = self.heap.object(&self.segment, reference)?;
-        self.record(&block).ok().map(|record| &record.link)
+        let row = self.heap.object(&self.segment, reference)?;
+        self.record(&row).ok().map(|record| &record.link)
     }
 
     fn epoch(&self) -> u32 {
         // Damaged, or 0: 1, for everybody.
-        match self.head().epoch.load(Ordering::Relaxed) {
+        match self.header().epoch.load(Ordering::Relaxed) {
             epoch @ 1..=EPOCHS => epoch,
             _ => 1,
         }
@@ -265,6 +300,6 @@ impl HeapHost for File {
     fn met_in_hand(&self) {}
 
     fn freed(&self) {
-        self.head().frees.fetch_add(1, Ordering::Relaxed);
+        self.header().frees.fetch_add(1, Ordering::Relaxed);
     }
 }

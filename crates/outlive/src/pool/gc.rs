@@ -1,4 +1,4 @@
-//! A pool's upkeep: what the dead had, what lies in caches, and giving memory back.
+//! A pool's garbage collection: what the dead had, what lies in caches, and giving memory back.
 //!
 //! | found | is |
 //! | --- | --- |
@@ -7,23 +7,21 @@
 //! | owned or cached(P), P's token is dead, P may still write | left for the next time |
 //! | offered to a dead one | free |
 //! | shared, and no holder has not ended | free |
-//! | a block of holders that serves nobody, a cell of one that has ended | to be used again |
+//! | a row of the holder table that serves nobody, a cell of one that has ended | to be used again |
 //! | a list locked by a dead thread | unlocked |
 //!
 //! Each by compare-exchange from what was seen: any number may do it at once, and who dies in it has done part of it.
 
 use std::cell::Cell;
 
-use super::cache::Cache;
-use super::collect::Found;
+use super::cache::{Cache, magazine_of_run};
+use super::demand::Spare;
 use super::error::PoolError;
 use super::file::File;
-use super::heap_host::{HeapHost, Message};
+use super::heap::{Collected, Heap, HeapHost, Message, Tag, Use};
 use super::pool::{Inner, Pool};
-use super::process_exit::{End, Ends};
-use super::tag::Tag;
 use crate::Error;
-use crate::liveness::{Me, Registry};
+use crate::liveness::{End, Ends, Me, Registry};
 use crate::segment::Segment;
 use crate::shim::Ordering;
 
@@ -44,7 +42,7 @@ impl Pool {
     /// # If a process dies
     /// In here: its cache is free once it has ended.
     pub fn flush(&self) {
-        self.inner.file.head().flushes.fetch_add(1, Ordering::Relaxed);
+        self.inner.file.header().flushes.fetch_add(1, Ordering::Relaxed);
         // SAFETY: given up at once.
         if let Some(cache) = unsafe { Cache::find(&self.inner) } {
             cache.heed_flushes();
@@ -76,7 +74,7 @@ impl Pool {
 
 impl Inner {
     /// Frees what the dead had.
-    pub(super) fn collect(&self, me: Me, dry_run: bool) -> Result<Found, Error> {
+    pub(super) fn collect(&self, me: Me, dry_run: bool) -> Result<Collected, Error> {
         collect(&self.file, self.registry, self.file_id, me, dry_run).map(|(found, ..)| found)
     }
 }
@@ -89,7 +87,7 @@ fn collect(
     file_id: (u64, u64),
     me: Me,
     dry_run: bool,
-) -> Result<(Found, u32, bool), Error> {
+) -> Result<(Collected, u32, bool), Error> {
     let ends = Ends::new(registry, file_id);
     let ending = Cell::new(false);
     let mut found = file.heap.collect(&file.segment, me, dry_run, &|tag| match tag {
@@ -120,6 +118,36 @@ impl File {
     fn trim(&self, me: Me) -> Result<(), Error> {
         let mut spare = self.spare()?;
         self.heap.trim(&self.segment, me, self, &mut spare)
+    }
+}
+
+impl Heap {
+    /// Frees whole spans, the last first, whose objects are all free and more than is needed, and gives their pages back.
+    #[cold]
+    pub(super) fn trim(&self, segment: &Segment, me: Me, host: &dyn HeapHost, spare: &mut Spare) -> Result<(), Error> {
+        for index in (0..self.used_spans(segment)?).rev() {
+            let (span, word) = self.scan_span(segment, me, index, host)?;
+            let (magazine, objects) = match word.what() {
+                Use::Class(class) => {
+                    (Some(class), self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)))
+                }
+                Use::Run(first) if first == index => {
+                    (magazine_of_run(u64::from(span.spans.load(Ordering::Relaxed))), 1)
+                }
+                _ => continue,
+            };
+            if !spare.has(magazine, objects) {
+                continue;
+            }
+            let gone = match word.what() {
+                Use::Class(_) => self.reclaim_span(segment, me, index, host)?,
+                _ => self.reclaim_run(segment, me, index, host)?,
+            };
+            if gone {
+                spare.take(magazine, objects);
+            }
+        }
+        Ok(())
     }
 }
 

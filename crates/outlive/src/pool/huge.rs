@@ -10,9 +10,8 @@
 //! Nothing depends on it: where it does not come about the pool is as it is without. `Pool::huge_bytes` says what has.
 //! `hugetlbfs`, which keeps huge pages apart for those who mount it, is another thing and not used: it has no holes to punch.
 
-use super::layout::{INDEX_BITS, ObjectRef};
+use super::heap::{INDEX_BITS, ObjectRef, SPAN, Use};
 use super::pool::{Inner, Pool};
-use super::spans::{SPAN, Use};
 use crate::Error;
 use crate::shim::Ordering;
 use crate::sys::map;
@@ -48,9 +47,9 @@ impl Inner {
     /// The spans of an object that was not in a cache, if their pages are all there and have not been made huge by this
     /// process yet.
     #[cold]
-    pub(super) fn make_huge(&self, block: &ObjectRef) -> Result<(), Error> {
+    pub(super) fn make_huge(&self, object: &ObjectRef) -> Result<(), Error> {
         let (heap, segment) = (&self.file.heap, &self.file.segment);
-        let index = block.reference >> INDEX_BITS;
+        let index = object.reference >> INDEX_BITS;
         let span = heap.span(segment, index)?;
         let word = span.word();
         let whole = match word.what() {

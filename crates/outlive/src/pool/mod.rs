@@ -1,7 +1,16 @@
 //! Objects in shared memory, by size class, each named by who has it.
 //!
-//! The core (`Heap`), as the queue needs it for large messages; on it stands the public pool, with lists and
-//! caches. doc/protocols/pool.md has the argument.
+//! The files here are the public pool as a whole; the rest stands in rooms, of which each uses
+//! those before it:
+//!
+//! | room | what stands in it |
+//! | --- | --- |
+//! | `heap` | the memory, as queues, topics and services need it too |
+//! | `cache` | what a thread keeps to itself |
+//! | `debug` | what finds misuse |
+//! | `share` | handing objects to others |
+//!
+//! doc/protocols/pool.md has the argument.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-pools-{}", std::process::id()));
@@ -19,63 +28,28 @@
 //! Faults in the use of objects are found by a pool's debug modes, at run time: [`MODES`] says which there are.
 
 mod cache;
-mod classes;
-mod collect;
+mod debug;
 mod demand;
 mod error;
-mod fault;
 mod file;
-mod free_list;
 mod gc;
-mod guard_pages;
-mod handle;
-mod heap_host;
-mod held;
-mod holder_blocks;
-mod holders;
-mod hot;
+mod heap;
 mod huge;
-mod in_modes;
-mod layout;
-mod modes;
 mod object;
-mod objects;
-mod poison;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod pool;
-mod process_exit;
-mod queued;
-mod raw;
-mod reclaim;
-mod redzone;
-#[cfg(test)]
-mod run_tests;
-mod runs;
-mod shared;
-mod shortage;
-mod spans;
-mod tag;
-mod units;
+mod share;
 mod usage;
 mod value;
-#[cfg(test)]
-mod waiting_tests;
 
-pub(crate) use collect::Found;
+pub use debug::{Caller, Fault, FaultKind, MODES, Mode, Modes, ModesError, on_fault};
 pub use error::{HasMost, PoolError};
-pub use fault::{Caller, Fault, FaultKind, on_fault};
 pub use gc::Trimmed;
 pub(crate) use gc::sweep;
-pub(crate) use heap_host::{HeapHost, Message};
-pub use held::Held;
-pub(crate) use layout::{Heap, ObjectRef};
-pub use modes::{MODES, Mode, Modes, ModesError};
-pub use object::{Object, Offer, Offset};
+pub(crate) use heap::{Collected, Heap, HeapHost, Message, ObjectRef, SPAN, Shape, Tag};
+pub use object::Object;
 pub use pool::{LARGEST_OBJECT, Pool, PoolOptions};
-pub(crate) use process_exit::Ends;
-pub use shared::Shared;
-pub(crate) use spans::{SPAN, Shape};
-pub(crate) use tag::Tag;
-pub(crate) use usage::look;
-pub use usage::{HolderUsage, SizeUsage, Usage};
+pub use share::{Offer, Offset, SharedObject};
+pub(crate) use usage::usage_of;
+pub use usage::{Held, HolderUsage, SizeUsage, Usage};
 pub use value::Pooled;

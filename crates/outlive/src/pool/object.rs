@@ -1,30 +1,23 @@
-//! An object in use, and how it is handed on.
+//! An object in use: owned(P), process P's, whichever of its threads uses it; free once P has
+//! ended.
 //!
-//! | tag | meaning | a death here |
-//! | --- | --- | --- |
-//! | owned(P) | process P uses it, whichever of its threads | free once P has ended |
-//! | offered(anybody, n) | whoever has the offset may claim it | stays |
-//! | offered(Q, n) | as above, for Q | free once Q has ended |
+//! How it is handed on: share/handoff.rs. What several processes hold: share/mod.rs.
 //!
-//! owned(P) → offered is one exchange, offered → owned(Q) another: at no moment is it nobody's, or two's. The number n, which
-//! the offset carries, keeps an old offset from claiming what the object is later. What several hold: shared.rs.
+//! Bindings to languages that have no handles have objects as addresses. An address is looked up in
+//! the table of spans: the span says of what size its objects are, so where they begin; the tag
+//! says whose it is.
 
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use super::cache::{Cache, Entry, SHELVES, shelf_of_long};
-use super::classes::{class_of, size_of_class};
+use super::cache::{Cache, FastPath, Handle, MAGAZINES, magazine_of_long};
+use super::debug::{Note, REDZONE};
 use super::error::PoolError;
-use super::handle::Handle;
-use super::hot::Hot;
-use super::modes::Modes;
-use super::poison::Note;
-use super::pool::{Inner, Pool};
-use super::redzone::DRESS;
-use super::tag::{NUMBER_BITS, Tag};
+use super::file::ObjectPtr;
+use super::heap::{ObjectRef, Tag, class_of, size_of_class};
+use super::pool::{Inner, Pool, open_pool_at};
 use crate::shim::Ordering;
-use crate::{Peer, TokenId};
 
 /// Memory from a [`Pool`]: this process's alone until it is dropped, which frees it, or handed over.
 ///
@@ -60,105 +53,20 @@ enum Given {
     Alone,
 }
 
-/// Of a handle's shelf: the object was taken in a debug mode, and is freed by `in_modes.rs`.
-pub(super) const IN_MODES: u32 = 1 << 31;
-/// Besides: it is dressed.
-pub(super) const WITH_DRESS: u32 = 1 << 30;
+/// A flag beside a handle's magazine: the object was taken in a debug mode, and is freed by
+/// `debug/checked.rs`.
+pub(super) const CHECKED: u32 = 1 << 31;
+/// Besides: it has a redzone.
+pub(super) const WITH_REDZONE: u32 = 1 << 30;
 
 // SAFETY: memory of its own, which no other thread reaches but through it; a pool's words are made for all threads.
 unsafe impl Send for Object<'_> {}
 // SAFETY: shared, it gives its bytes to read.
 unsafe impl Sync for Object<'_> {}
 
-/// Where an object is that is handed over, or shared, as a number that any process may be given, by whatever way.
-///
-/// ```
-/// # use outlive::pool::Offset;
-/// let number: u64 = 1 << 40 | 77;                  // as it came in a message
-/// assert_eq!(Offset::from(number).as_u64(), number);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Offset(u64);
-
-const REFERENCE_BITS: u32 = 29;
-/// Of an offset: the object is shared.
-const SHARED: u64 = 1 << (REFERENCE_BITS + NUMBER_BITS);
-/// Of an offset: it is of a value, see value.rs.
-const VALUE: u64 = SHARED << 1;
-
-/// Something that is handed over and not claimed yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Offer {
-    /// By which it may be claimed.
-    pub offset: Offset,
-    /// To whom; `None` is to anybody.
-    pub to: Option<TokenId>,
-    /// Bytes of the object.
-    pub bytes: u64,
-}
-
-impl Offset {
-    pub(super) fn new(reference: u32, number: u32) -> Offset {
-        Offset(u64::from(number) << REFERENCE_BITS | u64::from(reference))
-    }
-
-    /// The object's reference and the offer's number; `None` for what is none of ours.
-    fn parts(self) -> Option<(u32, u32)> {
-        let number = self.0 >> REFERENCE_BITS;
-        (number < 1 << NUMBER_BITS).then_some((self.0 as u32 & ((1 << REFERENCE_BITS) - 1), number as u32))
-    }
-
-    pub(super) fn of_shared(reference: u32, number: u32) -> Offset {
-        Offset(Offset::new(reference, number).0 | SHARED)
-    }
-
-    /// The same of a shared object.
-    pub(super) fn shared_parts(self) -> Option<(u32, u32)> {
-        self.is_shared().then(|| Offset(self.0 & !SHARED).parts()).flatten()
-    }
-
-    pub(super) fn of_value(self) -> Offset {
-        Offset(self.0 | VALUE)
-    }
-
-    fn is_value(self) -> bool {
-        self.0 & VALUE != 0
-    }
-
-    /// Of bytes and of values alike.
-    fn bare(self) -> Offset {
-        Offset(self.0 & !VALUE)
-    }
-
-    /// Whether it is of an object that is shared, for [`Pool::join`], or handed over, for [`Pool::claim`].
-    #[must_use]
-    pub fn is_shared(self) -> bool {
-        self.0 & SHARED != 0
-    }
-
-    /// The number.
-    #[must_use]
-    pub fn as_u64(self) -> u64 {
-        self.0
-    }
-}
-
-impl From<u64> for Offset {
-    fn from(number: u64) -> Offset {
-        Offset(number)
-    }
-}
-
-impl From<Offset> for u64 {
-    fn from(offset: Offset) -> u64 {
-        offset.0
-    }
-}
-
 impl<'p> Object<'p> {
-    pub(super) fn new(inner: &'p Inner, entry: Entry, shelf: Option<u32>, len: usize, owned: u64) -> Object<'p> {
-        let handle = inner.handle(Handle::new(inner, entry, shelf.unwrap_or(SHELVES), len, owned));
+    pub(super) fn new(inner: &'p Inner, ptr: ObjectPtr, magazine: Option<u32>, len: usize, owned: u64) -> Object<'p> {
+        let handle = inner.handle(Handle::new(inner, ptr, magazine.unwrap_or(MAGAZINES), len, owned));
         Object { handle, _pool: PhantomData }
     }
 
@@ -176,7 +84,7 @@ impl<'p> Object<'p> {
     }
 
     #[inline]
-    fn handle(&self) -> &Handle {
+    pub(super) fn handle(&self) -> &Handle {
         // SAFETY: this object's alone.
         unsafe { self.handle.as_ref() }
     }
@@ -187,8 +95,8 @@ impl<'p> Object<'p> {
     }
 
     #[inline]
-    pub(super) fn entry(&self) -> &Entry {
-        &self.handle().entry
+    pub(super) fn ptr(&self) -> &ObjectPtr {
+        &self.handle().ptr
     }
 
     pub(super) fn owned(&self) -> u64 {
@@ -196,16 +104,16 @@ impl<'p> Object<'p> {
     }
 
     /// It is not this handle's any more, and stays what its tag says.
-    pub(super) fn forget(self) -> Entry {
-        let (entry, inner) = (*self.entry(), self.inner());
+    pub(super) fn forget(self) -> ObjectPtr {
+        let (ptr, inner) = (*self.ptr(), self.inner());
         // Not dropped: nobody has it any more.
         inner.forget(core::mem::ManuallyDrop::new(self).handle);
-        entry
+        ptr
     }
 
     pub(super) fn flagged(mut self, flags: u32) -> Self {
         let handle = self.handle_mut();
-        (handle.shelf, handle.plainly) = (handle.shelf | flags, SHELVES);
+        (handle.magazine, handle.plainly) = (handle.magazine | flags, MAGAZINES);
         self
     }
 
@@ -215,32 +123,32 @@ impl<'p> Object<'p> {
         self
     }
 
-    /// How many bytes there are before a dress.
-    pub(super) fn capacity_undressed(&self) -> usize {
-        self.entry().capacity as usize - if self.is_dressed() { DRESS } else { 0 }
+    /// How many bytes there are before a redzone.
+    pub(super) fn capacity_before_redzone(&self) -> usize {
+        self.ptr().capacity as usize - if self.has_redzone() { REDZONE } else { 0 }
     }
 
-    pub(super) fn is_dressed(&self) -> bool {
-        self.handle().shelf & WITH_DRESS != 0
+    pub(super) fn has_redzone(&self) -> bool {
+        self.handle().magazine & WITH_REDZONE != 0
     }
 
     /// Without flags.
-    pub(super) fn shelf(&self) -> u32 {
-        self.handle().shelf & !(IN_MODES | WITH_DRESS)
+    pub(super) fn magazine(&self) -> u32 {
+        self.handle().magazine & !(CHECKED | WITH_REDZONE)
     }
 
     /// Where its bytes begin.
     #[must_use]
     #[inline]
     pub fn as_ptr(&self) -> *const u8 {
-        self.entry().data.as_ptr()
+        self.ptr().data.as_ptr()
     }
 
     /// Where its bytes begin, to write.
     #[must_use]
     #[inline]
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.entry().data.as_ptr()
+        self.ptr().data.as_ptr()
     }
 
     /// How many bytes it has, at least as many as were asked for. With [`Modes::TAG`](super::Modes::TAG) or
@@ -248,7 +156,7 @@ impl<'p> Object<'p> {
     #[must_use]
     #[inline]
     pub fn capacity(&self) -> usize {
-        if self.is_dressed() { self.len() } else { self.entry().capacity as usize }
+        if self.has_redzone() { self.len() } else { self.ptr().capacity as usize }
     }
 
     /// Frees it, as dropping it does, and says whether that was in order.
@@ -270,7 +178,7 @@ impl<'p> Object<'p> {
     #[inline]
     fn give_back(&self) -> bool {
         // SAFETY: given up at once.
-        unsafe { Hot::of(self.handle().number) }.put(self.handle)
+        unsafe { FastPath::of(self.handle().number) }.put(self.handle)
     }
 
     #[cold]
@@ -299,19 +207,19 @@ impl<'p> Object<'p> {
     }
 
     fn give_back_anyhow(&self) -> Result<Given, PoolError> {
-        if self.handle().shelf & IN_MODES != 0 {
-            return self.give_back_in_modes().map(|()| Given::Alone);
+        if self.handle().magazine & CHECKED != 0 {
+            return self.give_back_checked().map(|()| Given::Alone);
         }
         self.check_owned()?;
         let inner = self.inner();
-        if self.handle().plainly < SHELVES
+        if self.handle().plainly < MAGAZINES
             && let Some(process) = inner.registry.process_token_if_any()
             && inner.registry.me().is_ok()
             // SAFETY: given up before this returns; nothing here runs user code.
             && let Some(cache) = unsafe { Cache::own(inner, process) }
         {
             cache.heed_flushes();
-            if cache.fits(self.shelf()) {
+            if cache.fits(self.magazine()) {
                 cache.push(self.handle);
                 cache.evict();
                 return Ok(Given::WithHandle);
@@ -327,7 +235,7 @@ impl<'p> Object<'p> {
         if process.is_none_or(|process| Tag::Owned(process).encode() != self.owned()) {
             return Err(PoolError::NotOurs);
         }
-        let bits = self.entry().record().tag.load(Ordering::Relaxed);
+        let bits = self.ptr().record().tag.load(Ordering::Relaxed);
         if bits == self.owned() {
             return Ok(());
         }
@@ -337,153 +245,12 @@ impl<'p> Object<'p> {
             _ => PoolError::NotOurs,
         })
     }
-
-    /// Hands it to whoever claims it: [`Pool::claim`]. Not freed by anybody's death: who is given the offset and does not
-    /// want the object claims and drops it. If the offset is lost, [`Pool::offers`] has it.
-    ///
-    /// # Errors
-    /// As [`Object::free`].
-    ///
-    /// # If a process dies
-    /// In here: the object is offered, or it is free once the process has ended. Later: it stays offered.
-    pub fn into_offset(self) -> Result<Offset, PoolError> {
-        self.offer(None)
-    }
-
-    /// Hands it to that process (its process token's peer), or thread: nobody else can claim it.
-    ///
-    /// # Errors
-    /// As [`Object::free`].
-    ///
-    /// # If a process dies
-    /// That one, before it has claimed it: the object is free. In here: as with [`Object::into_offset`].
-    pub fn into_offset_for(self, to: &Peer) -> Result<Offset, PoolError> {
-        self.offer(Some(to.id()))
-    }
-
-    /// A number that nothing else has that is offered or shared.
-    pub(super) fn next_number(&self) -> u32 {
-        let inner = self.inner();
-        // SAFETY: given up at once.
-        match unsafe { Cache::find(inner) } {
-            Some(cache) => cache.next_number(),
-            None => inner.file.head().numbers.fetch_add(1, Ordering::Relaxed) & ((1 << NUMBER_BITS) - 1),
-        }
-    }
-
-    pub(super) fn offer(self, to: Option<TokenId>) -> Result<Offset, PoolError> {
-        self.check_owned()?;
-        if let Some(fault) = self.overrun() {
-            self.free_in_modes();
-            self.forget();
-            return Err(PoolError::Fault(fault));
-        }
-        let inner = self.inner();
-        let number = self.next_number();
-        let record = self.entry().record();
-        // Relaxed: seen with the tag. A dressed one's length stands there already.
-        if !self.is_dressed() {
-            record.note.store(self.len() as u32, Ordering::Relaxed);
-        }
-        if self.handle().shelf & IN_MODES != 0 && inner.now().modes.contains(Modes::UAF) {
-            // Died just after: owned(P), whose mappings end with it.
-            self.hide();
-        }
-        let offered = Tag::Offered { to, number }.encode();
-        // Release pairs with `claim`. Died just before: owned(P). Just after: offered, and nobody may know the number.
-        let offered = record.tag.compare_exchange(self.owned(), offered, Ordering::Release, Ordering::Relaxed);
-        let damaged = || inner.file.segment.damaged("an object's tag");
-        let reference = self.forget().reference;
-        offered.map_err(|_| damaged())?;
-        Ok(Offset::new(reference, number))
-    }
-}
-
-impl Pool {
-    /// Takes over what somebody has handed over. It has as many bytes as were asked for when it was taken.
-    ///
-    /// # Errors
-    /// [`PoolError::Stale`] when somebody else was quicker, or nothing is offered by that number any more;
-    /// [`PoolError::NotForUs`], [`PoolError::OtherType`] for the offset of a value, [`PoolError::System`]; with [`Modes::TAG`],
-    /// [`PoolError::Fault`] when it was overrun: then it is freed.
-    ///
-    /// # If a process dies
-    /// In here: it is still offered (if it was offered to the dead one: free), or free once the process has ended.
-    pub fn claim(&self, offset: Offset) -> Result<Object<'_>, PoolError> {
-        if offset.is_value() && offset.bare().parts().is_some() {
-            return Err(PoolError::OtherType);
-        }
-        Ok(self.claim_any(offset)?.0)
-    }
-
-    /// Bytes or a value; and the tag by which it was offered.
-    pub(super) fn claim_any(&self, offset: Offset) -> Result<(Object<'_>, u64), PoolError> {
-        let inner = &self.inner;
-        let (file, heap) = (&inner.file, &inner.file.heap);
-        let me = inner.registry.me()?;
-        let process = inner.registry.process_token()?;
-        let (reference, number) = offset.bare().parts().ok_or(PoolError::Stale)?;
-        let block = heap.find_object(&file.segment, reference)?.ok_or(PoolError::Stale)?;
-        let tag = &file.record(&block)?.tag;
-        let seen = tag.load(Ordering::Acquire);
-        match Tag::decode(seen) {
-            Tag::Offered { to, number: offered } if offered == number => {
-                if let Some(to) = to.filter(|&to| to != process && to != me.id) {
-                    return Err(PoolError::NotForUs { to });
-                }
-            }
-            _ => return Err(PoolError::Stale),
-        }
-        let owned = Tag::Owned(process).encode();
-        // Acquire pairs with `offer`. Died just after: owned(P).
-        tag.compare_exchange(seen, owned, Ordering::Acquire, Ordering::Relaxed).map_err(|_| PoolError::Stale)?;
-        // Its place is looked at again, now that nobody takes its span apart.
-        let found = heap.find_object(&file.segment, reference).and_then(|block| {
-            let block = block.ok_or_else(|| file.segment.damaged("an object's place"))?;
-            Ok((inner.entry(&block)?, block))
-        });
-        let (entry, block) = match found {
-            Ok(found) => found,
-            Err(error) => {
-                // Offered as it was: the next claim may find it. Release pairs with that one's Acquire.
-                let _ = tag.compare_exchange(owned, seen, Ordering::Release, Ordering::Relaxed);
-                return Err(error.into());
-            }
-        };
-        let (len, dress) = match Note::decode(entry.record().note.load(Ordering::Relaxed)) {
-            Note::Dressed(len) => (len, DRESS as u32),
-            Note::Length(len) => (len, 0),
-            Note::Filled { .. } => (u32::MAX, 0),
-        };
-        if u64::from(len) + u64::from(dress) > u64::from(entry.capacity) {
-            // Died here: owned(P) still.
-            entry.set(0);
-            return Err(file.segment.damaged("an object's length").into());
-        }
-        let object = Object::new(inner, entry, shelf_of(block.capacity), len as usize, owned);
-        if dress > 0 || inner.has_modes() {
-            return Ok((object.claimed_in_modes(dress > 0)?, seen));
-        }
-        Ok((object, seen))
-    }
-}
-
-impl Object<'_> {
-    /// Offers it as it was before it was claimed, with that tag.
-    pub(super) fn offer_again(self, tag: u64) {
-        if self.handle().shelf & IN_MODES != 0 && self.inner().now().modes.contains(Modes::UAF) {
-            self.hide();
-        }
-        // Died just before: owned(P).
-        self.entry().set(tag);
-        self.forget();
-    }
 }
 
 /// Where an object of that capacity goes in a cache.
-pub(super) fn shelf_of(capacity: u64) -> Option<u32> {
+pub(super) fn magazine_of(capacity: u64) -> Option<u32> {
     let exactly = |class: &u32| size_of_class(*class) == capacity;
-    class_of(capacity).filter(exactly).or_else(|| shelf_of_long(capacity))
+    class_of(capacity).filter(exactly).or_else(|| magazine_of_long(capacity))
 }
 
 impl Drop for Object<'_> {
@@ -503,21 +270,122 @@ impl Deref for Object<'_> {
     fn deref(&self) -> &[u8] {
         // SAFETY: the tag says that it is this process's, and this is the process's one handle; `len` is at most the
         // capacity, all of which has pages.
-        unsafe { core::slice::from_raw_parts(self.entry().data.as_ptr(), self.handle().len as usize) }
+        unsafe { core::slice::from_raw_parts(self.ptr().data.as_ptr(), self.handle().len as usize) }
     }
 }
 
 impl DerefMut for Object<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        let Handle { entry, len, .. } = self.handle();
+        let Handle { ptr, len, .. } = self.handle();
         // SAFETY: as above, and borrowed for us alone.
-        unsafe { core::slice::from_raw_parts_mut(entry.data.as_ptr(), *len as usize) }
+        unsafe { core::slice::from_raw_parts_mut(ptr.data.as_ptr(), *len as usize) }
     }
 }
 
 impl core::fmt::Debug for Object<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Object").field("len", &self.len()).field("capacity", &self.capacity()).finish()
+    }
+}
+
+impl Object<'_> {
+    /// Gives it out as an address, which nobody frees but [`Pool::free_raw`], or [`Pool::from_raw`] and what is done with that.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-raw-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # use outlive::pool::{Pool, PoolError, PoolOptions};
+    /// let pool = Pool::open(&domain, "frames", PoolOptions::default())?;
+    /// let address = pool.alloc(100)?.into_raw();
+    /// // SAFETY: given out just now, and used by nobody.
+    /// unsafe { pool.free_raw(address)? };
+    /// // SAFETY: the same once more, which is found.
+    /// assert_eq!(unsafe { pool.free_raw(address) }, Err(PoolError::Freed));
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # If a process dies
+    /// The object is free once it has ended, as any.
+    #[must_use = "an object whose address is lost is freed only at the process's end"]
+    pub fn into_raw(self) -> NonNull<u8> {
+        // The length of one with a redzone stands there already. Not a forked child's: that would
+        // be its parent's note.
+        if !self.has_redzone() && self.check_owned().is_ok() {
+            // Relaxed: this process's own. Died just after: owned(P), with a length that nobody asks for.
+            self.ptr().record().note.store(Note::Length(self.len() as u32).encode(), Ordering::Relaxed);
+        }
+        self.forget().data
+    }
+}
+
+impl Pool {
+    /// The object that [`Object::into_raw`] gave out as that address.
+    ///
+    /// # Errors
+    /// [`PoolError::Freed`] when it was freed since, and [`PoolError::NotOurs`] when it is another process's;
+    /// [`PoolError::NotAnObject`] when no object begins there; [`PoolError::OtherPool`] when it is another pool's.
+    ///
+    /// # Safety
+    /// `into_raw` gave it out in this process, and nobody uses it, or has made another `Object` of it, since. What is wrong in
+    /// spite of this is found as far as tags tell; an object that was freed and taken again, by this process, they do not tell.
+    ///
+    /// # If a process dies
+    /// As with [`Object::into_raw`].
+    pub unsafe fn from_raw(&self, data: NonNull<u8>) -> Result<Object<'_>, PoolError> {
+        let inner = &self.inner;
+        let process = inner.registry.process_token()?;
+        let object = inner.object_at(data)?;
+        let seen = inner.file.record(&object)?.tag.load(Ordering::Relaxed);
+        match Tag::decode(seen) {
+            Tag::Owned(id) if id == process => {}
+            Tag::Free | Tag::Cached(_) | Tag::Held(_) => return Err(PoolError::Freed),
+            Tag::Damaged | Tag::Queued { .. } => return Err(inner.file.segment.damaged("an object's tag").into()),
+            Tag::Owned(_) | Tag::Offered { .. } | Tag::Shared(_) => return Err(PoolError::NotOurs),
+        }
+        // Once more, now that nobody takes its span apart.
+        let object = inner.object_at(data)?;
+        let ptr = inner.ptr_to(&object)?;
+        let capacity = ptr.capacity as usize;
+        let mut flags = if inner.has_modes() { CHECKED } else { 0 };
+        let len = match Note::decode(ptr.record().note.load(Ordering::Relaxed)) {
+            Note::Redzone(len) if len as usize + REDZONE <= capacity => {
+                flags = CHECKED | WITH_REDZONE;
+                len as usize
+            }
+            Note::Length(len) => (len as usize).min(capacity),
+            _ => capacity,
+        };
+        Ok(Object::new(inner, ptr, magazine_of(object.capacity), len, seen).flagged(flags))
+    }
+
+    /// Frees the object that [`Object::into_raw`] gave out as that address.
+    ///
+    /// # Errors
+    /// As [`Pool::from_raw`] and [`Object::free`]. With [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when it was overrun.
+    ///
+    /// # Safety
+    /// As [`Pool::from_raw`].
+    ///
+    /// # If a process dies
+    /// As with [`Object::free`].
+    pub unsafe fn free_raw(&self, data: NonNull<u8>) -> Result<(), PoolError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.from_raw(data) }?.free()
+    }
+}
+
+impl Inner {
+    fn object_at(&self, data: NonNull<u8>) -> Result<ObjectRef, PoolError> {
+        let address = data.as_ptr() as usize;
+        let (segment, heap) = (&self.file.segment, &self.file.heap);
+        let Some(offset) = segment.offset_of(address) else {
+            return Err(match open_pool_at(address) {
+                Some(pool) => PoolError::OtherPool { pool },
+                None => PoolError::NotAnObject { address },
+            });
+        };
+        heap.object_at(segment, offset).ok_or(PoolError::NotAnObject { address })
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! 1. The thread's cache: no locked instruction.
 //! 2. The shared lists: eight at once, seven of them into the cache.
-//! 3. A look at tags; new memory.
-//! 4. What the dead had; the own cache; all tags; spans of other sizes that are free as a whole: `shortage.rs`.
+//! 3. A scan of some tags; new memory.
+//! 4. What the dead had; the own cache; all tags; spans of other sizes that are free as a whole: `cache/negative.rs`.
 
 use core::panic::Location;
 use core::ptr::NonNull;
@@ -11,19 +11,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::cache::{Cache, Entry, MOST_CACHES, SHELVES, shelf_of_long};
-use super::classes::{CLASSES, class_of, class_of_short_or_long, size_of_class};
+use super::cache::{Cache, Entries, Entry, FastPath, Handle, MAGAZINES, MOST_CACHES, NegativeCache, magazine_of_long};
+use super::debug::{GuardPages, Modes};
 use super::error::PoolError;
-use super::file::{File, MOST_BYTES, Plan};
-use super::free_list::{CLUSTER, pop_any};
-use super::guard_pages::GuardPages;
-use super::handle::{Handle, Place, Places};
-use super::hot::Hot;
-use super::layout::ObjectRef;
-use super::modes::Modes;
+use super::file::{File, MOST_BYTES, ObjectPtr, Plan};
+use super::heap::{CLASSES, CLUSTER, ObjectRef, Tag, class_of, class_of_short_or_long, pop_any, size_of_class};
 use super::object::Object;
-use super::shortage::Shortages;
-use super::tag::Tag;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::Spec;
 use crate::shim::Ordering;
@@ -117,16 +110,16 @@ pub(super) struct Inner {
     pub(super) this: Weak<Inner>,
     pub(super) file: File,
     /// Of handles.
-    pub(super) places: Places,
+    pub(super) entries: Entries,
     /// What this process may not touch.
-    pub(super) hidden: GuardPages,
+    pub(super) guard_pages: GuardPages,
     pub(super) registry: &'static Registry,
     /// Among the pools that this process has open; of what is beyond [`MOST_CACHES`], that.
     pub(super) number: usize,
     pub(super) cache_bytes: AtomicU64,
     /// Device and inode.
     pub(super) file_id: (u64, u64),
-    pub(super) shortages: Shortages,
+    pub(super) negative: NegativeCache,
     /// Whether some handle asked for huge pages.
     huge_pages: AtomicBool,
     /// A bit for each span.
@@ -178,13 +171,13 @@ impl Pool {
         let inner = Arc::new_cyclic(|this| Inner {
             this: Weak::clone(this),
             file,
-            places: Places::default(),
-            hidden: GuardPages::default(),
+            entries: Entries::default(),
+            guard_pages: GuardPages::default(),
             registry: domain.registry(),
             number: number.min(MOST_CACHES),
             cache_bytes: AtomicU64::new(options.cache_bytes),
             file_id,
-            shortages: Shortages::default(),
+            negative: NegativeCache::default(),
             huge_pages: AtomicBool::new(false),
             made_huge: Vec::from_iter((0..1 << 8).map(|_| AtomicU64::new(0))),
             handles: AtomicUsize::new(1),
@@ -192,7 +185,7 @@ impl Pool {
         inner.ask_for_huge_pages(options);
         let weak = Arc::downgrade(&inner);
         match opened.get_mut(number) {
-            Some(place) => *place = weak,
+            Some(closed) => *closed = weak,
             None => opened.push(weak),
         }
         Ok(Pool::of(inner).heeding_environment(name))
@@ -235,9 +228,10 @@ impl Pool {
         align: usize,
         at: &'static Location<'static>,
     ) -> Result<Object<'_>, PoolError> {
-        let shelf = class.or_else(|| shelf_of_long(len as u64)).map_or(SHELVES as usize, |shelf| shelf as usize);
+        let magazine =
+            class.or_else(|| magazine_of_long(len as u64)).map_or(MAGAZINES as usize, |magazine| magazine as usize);
         // SAFETY: given up at once. Numbers are `MOST_CACHES` at most.
-        let handle = match unsafe { Hot::of(self.number) }.take(shelf, len) {
+        let handle = match unsafe { FastPath::of(self.number) }.take(magazine, len) {
             Some(handle) => handle,
             None => self.alloc_slow(len, align, at)?,
         };
@@ -263,20 +257,20 @@ impl Pool {
 
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&self, len: usize, align: usize, at: &'static Location<'static>) -> Result<Place, PoolError> {
+    fn alloc_slow(&self, len: usize, align: usize, at: &'static Location<'static>) -> Result<Entry, PoolError> {
         if !self.inner.now().modes.is_none() {
-            return self.alloc_in_modes(len, align, at);
+            return self.alloc_checked(len, align, at);
         }
-        let (entry, shelf, owned) = self.take_slow(len, align)?;
+        let (ptr, magazine, owned) = self.take_slow(len, align)?;
         // A mark of a change of modes that was seen on the way only: from now on it would not be so.
-        entry.forget_bytes();
+        ptr.forget_bytes();
         // Died just before: held by a dead thread, free at once; or cached(P).
-        entry.set(owned);
-        Ok(self.inner.handle(Handle::new(&self.inner, entry, shelf.unwrap_or(SHELVES), len, owned)))
+        ptr.set(owned);
+        Ok(self.inner.handle(Handle::new(&self.inner, ptr, magazine.unwrap_or(MAGAZINES), len, owned)))
     }
 
     /// An object whose tag is the caller's to set, to what it is to be then.
-    pub(super) fn take_slow(&self, len: usize, align: usize) -> Result<(Entry, Option<u32>, u64), PoolError> {
+    pub(super) fn take_slow(&self, len: usize, align: usize) -> Result<(ObjectPtr, Option<u32>, u64), PoolError> {
         let inner = &self.inner;
         if len > LARGEST_OBJECT {
             return Err(PoolError::TooLarge { wanted: len as u64 });
@@ -284,23 +278,23 @@ impl Pool {
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
         let class = class_of_aligned(len, align);
-        let take = |at_first_sight| match class {
-            Some(class) => inner.take_small(me, process, class, at_first_sight),
-            None => inner.take_long(me, process, len as u64, at_first_sight),
+        let take = |fast_only| match class {
+            Some(class) => inner.take_small(me, process, class, fast_only),
+            None => inner.take_long(me, process, len as u64, fast_only),
         };
         let taken = match take(true) {
-            Err(Error::NoSpace { .. }) => inner.search(me, class, len as u64, &take),
+            Err(Error::NoSpace { .. }) => inner.scan_slow(me, class, len as u64, &take),
             other => other.map_err(|error| (error, None)),
         };
-        let (entry, shelf) = taken.map_err(|(error, most)| match error {
+        let (ptr, magazine) = taken.map_err(|(error, most)| match error {
             Error::NoSpace { .. } => {
-                let failed = &inner.file.head().failed;
+                let failed = &inner.file.header().failed;
                 failed[class.unwrap_or(CLASSES) as usize].fetch_add(1, Ordering::Relaxed);
                 PoolError::NoSpace { wanted: len as u64, most, injected: false }
             }
             other => PoolError::System(other),
         })?;
-        Ok((entry, shelf, Tag::Owned(process).encode()))
+        Ok((ptr, magazine, Tag::Owned(process).encode()))
     }
 
     /// Whether the pool's name has been removed: those who have it open go on, nobody else finds it any more.
@@ -337,8 +331,8 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// An object whose tag is this thread's to set, and on which shelf it goes when it is freed.
-pub(super) type Taken = (Entry, Option<u32>);
+/// An object whose tag is this thread's to set, and in which magazine it goes when it is freed.
+pub(super) type Taken = (ObjectPtr, Option<u32>);
 
 impl Inner {
     /// Nobody in this process has a handle any more; caches may keep it open.
@@ -353,41 +347,41 @@ impl Inner {
     }
 
     /// A handle of an object that is in use.
-    pub(super) fn handle(&self, handle: Handle) -> Place {
+    pub(super) fn handle(&self, handle: Handle) -> Entry {
         // SAFETY: given up at once.
         if let Some(cache) = unsafe { Cache::find(self) } {
             return cache.handle(handle);
         }
         let mut more = Vec::new();
-        let place = self.places.take(&mut more);
-        self.places.give(&mut more, 0);
+        let entry = self.entries.take(&mut more);
+        self.entries.give(&mut more, 0);
         // SAFETY: room for a handle, which was just taken.
-        unsafe { place.write(handle) };
-        place
+        unsafe { entry.write(handle) };
+        entry
     }
 
     /// The handle has no object any more.
-    pub(super) fn forget(&self, place: Place) {
+    pub(super) fn forget(&self, entry: Entry) {
         // SAFETY: given up at once.
         match unsafe { Cache::find(self) } {
-            Some(cache) => cache.forget(place),
-            None => self.places.give(&mut vec![place], 0),
+            Some(cache) => cache.forget(entry),
+            None => self.entries.give(&mut vec![entry], 0),
         }
     }
 
     /// An object as this process has it mapped; from now on it may touch it.
-    pub(super) fn entry(&self, block: &ObjectRef) -> Result<Entry, Error> {
-        let record = self.file.record(block)?.into();
+    pub(super) fn ptr_to(&self, object: &ObjectRef) -> Result<ObjectPtr, Error> {
+        let record = self.file.record(object)?.into();
         let damaged = || self.file.segment.damaged("an object's place");
-        let capacity = u32::try_from(block.capacity).map_err(|_| damaged())?;
+        let capacity = u32::try_from(object.capacity).map_err(|_| damaged())?;
         // SAFETY: `Heap::object` has compared the object with the file and the mapping.
-        let data = unsafe { self.file.segment.address(block.offset) };
+        let data = unsafe { self.file.segment.address(object.offset) };
         let data = NonNull::new(data).ok_or_else(damaged)?;
-        self.hidden.show(&self.file.segment, block.offset, block.capacity)?;
-        Ok(Entry { data, record, reference: block.reference, capacity })
+        self.guard_pages.show(&self.file.segment, object.offset, object.capacity)?;
+        Ok(ObjectPtr { data, record, reference: object.reference, capacity })
     }
 
-    fn take_small(&self, me: Me, process: TokenId, class: u32, at_first_sight: bool) -> Result<Taken, Error> {
+    fn take_small(&self, me: Me, process: TokenId, class: u32, fast_only: bool) -> Result<Taken, Error> {
         let (file, size) = (&self.file, size_of_class(class));
         // SAFETY: used in here only, where nothing else asks for it and no user code runs.
         let mut cache = unsafe { Cache::own(self, process) };
@@ -402,14 +396,14 @@ impl Inner {
                 cluster = 1;
             }
         }
-        let mut found: Vec<Entry> = Vec::with_capacity(CLUSTER);
-        let take = |reference: u32, found: &mut Vec<Entry>| -> Result<(), Error> {
+        let mut found: Vec<ObjectPtr> = Vec::with_capacity(CLUSTER);
+        let take = |reference: u32, found: &mut Vec<ObjectPtr>| -> Result<(), Error> {
             // Not of this size any more: its span has been taken apart since.
-            if let Some(block) = file.heap.object(&file.segment, reference).filter(|block| block.capacity == size)
-                && file.record(&block)?.tag.load(Ordering::Relaxed) == 0
-                && file.heap.take(&file.segment, &block, me, file)?
+            if let Some(object) = file.heap.object(&file.segment, reference).filter(|object| object.capacity == size)
+                && file.record(&object)?.tag.load(Ordering::Relaxed) == 0
+                && file.heap.take(&file.segment, &object, me, file)?
             {
-                found.push(self.taken(&block)?);
+                found.push(self.taken(&object)?);
             }
             Ok(())
         };
@@ -426,54 +420,54 @@ impl Inner {
             }
         }
         if found.is_empty() {
-            let block = file.heap.allocate_or_glance(&file.segment, me, size, file, at_first_sight)?;
-            found.push(self.taken(&block)?);
+            let object = file.heap.allocate_or_try_fast(&file.segment, me, size, file, fast_only)?;
+            found.push(self.taken(&object)?);
             if self.huge_pages.load(Ordering::Relaxed) {
-                self.make_huge(&block)?;
+                self.make_huge(&object)?;
             }
             // Of memory that is new its neighbours are free, too.
             for next in 1..cluster as u32 {
-                take(block.reference + next, &mut found)?;
+                take(object.reference + next, &mut found)?;
             }
         }
         file.note_taken(class, me.id.slot() as usize, found.len() as u32);
         let first = found[0];
         if let Some(cache) = cache {
             // The hottest last.
-            found[1..].iter().rev().for_each(|entry| cache.push_entry(class, *entry));
+            found[1..].iter().rev().for_each(|ptr| cache.push_object(class, *ptr));
         }
         Ok((first, Some(class)))
     }
 
-    fn take_long(&self, me: Me, process: TokenId, len: u64, at_first_sight: bool) -> Result<Taken, Error> {
+    fn take_long(&self, me: Me, process: TokenId, len: u64, fast_only: bool) -> Result<Taken, Error> {
         let file = &self.file;
         // SAFETY: used in here only, where nothing else asks for it and no user code runs.
         let cache = unsafe { Cache::own(self, process) };
         if let Some(cache) = cache {
             cache.heed_flushes();
-            if let Some(shelf) = shelf_of_long(len)
-                && let Some(entry) = cache.pop_entry(shelf, 0)
+            if let Some(magazine) = magazine_of_long(len)
+                && let Some(ptr) = cache.pop_object(magazine, 0)
             {
-                if u64::from(entry.capacity) >= len {
-                    return Ok((entry, Some(shelf)));
+                if u64::from(ptr.capacity) >= len {
+                    return Ok((ptr, Some(magazine)));
                 }
                 // Long enough in spans, not in pages. From here on it is as if just taken.
-                entry.set(Tag::Held(me.id).encode());
-                match file.heap.grow_run(&file.segment, me, entry.reference, len, file) {
-                    Ok(block) => return Ok((self.taken(&block)?, Some(shelf))),
+                ptr.set(Tag::Held(me.id).encode());
+                match file.heap.grow_run(&file.segment, me, ptr.reference, len, file) {
+                    Ok(object) => return Ok((self.taken(&object)?, Some(magazine))),
                     Err(Error::NoSpace { .. }) => {}
                     Err(other) => return Err(other),
                 }
-            } else if let Some(shelf) = shelf_of_long(len) {
-                cache.missed(shelf);
+            } else if let Some(magazine) = magazine_of_long(len) {
+                cache.missed(magazine);
             }
         }
-        let block = file.heap.allocate_or_glance(&file.segment, me, len, file, at_first_sight)?;
+        let object = file.heap.allocate_or_try_fast(&file.segment, me, len, file, fast_only)?;
         if self.huge_pages.load(Ordering::Relaxed) {
-            self.make_huge(&block)?;
+            self.make_huge(&object)?;
         }
-        let shelf = shelf_of_long(block.capacity);
-        file.note_taken(shelf.unwrap_or(SHELVES), 0, 1);
-        Ok((self.taken(&block)?, shelf))
+        let magazine = magazine_of_long(object.capacity);
+        file.note_taken(magazine.unwrap_or(MAGAZINES), 0, 1);
+        Ok((self.taken(&object)?, magazine))
     }
 }

@@ -1,14 +1,10 @@
-//! What is in a pool and who has it.
+//! What is in a pool, who has it, and who took what is still held.
 
-use super::cache::shelf_of_long;
-use super::classes::{CLASSES, size_of_class};
+use super::cache::magazine_of_long;
+use super::debug::{Caller, Modes, Note, TAIL, caller_from};
 use super::file::File;
-use super::layout::{Heap, INDEX_BITS, ObjectRef};
-use super::modes::Modes;
-use super::object::{Offer, Offset};
+use super::heap::{CLASSES, SPAN, Tag, size_of_class};
 use super::pool::Pool;
-use super::spans::{SPAN, Use};
-use super::tag::Tag;
 use crate::Error;
 use crate::claim::Holder;
 use crate::liveness::Registry;
@@ -81,6 +77,23 @@ pub struct HolderUsage {
     pub bytes: u64,
 }
 
+/// An object that somebody has in use, or that is handed over and not claimed yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Held {
+    /// Its number in the pool, by which all processes name it.
+    pub object: u32,
+    /// The process that has it, or to whom it is offered; `None`: offered to anybody.
+    pub who: Option<Holder>,
+    /// Whether it is handed over and not claimed yet.
+    pub is_offered: bool,
+    /// Bytes that it takes.
+    pub bytes: u64,
+    /// Who took it out of the pool, which may be another process than has it now. Known of what was taken with
+    /// [`Modes::CALLER`](super::Modes::CALLER) or [`Modes::TAG`](super::Modes::TAG), unless it was written over.
+    pub caller: Option<Caller>,
+}
+
 impl SizeUsage {
     fn count(&mut self, tag: Tag, bytes: u64) {
         self.total += 1;
@@ -122,30 +135,56 @@ impl Pool {
     pub fn usage(&self) -> Result<Usage, Error> {
         usage(&self.inner.file, self.inner.registry)
     }
-}
 
-impl Pool {
-    /// All objects that are handed over and not claimed yet: what nobody means to claim any more, since whoever had its
-    /// offset died, may be claimed here and freed.
+    /// All objects that are not free, nor in a cache: who has each, and who took it, as far as the modes had it noted.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-held-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # use outlive::pool::{Modes, Pool, PoolOptions};
+    /// let pool = Pool::open(&domain, "frames", PoolOptions { modes: Modes::CALLER, ..PoolOptions::default() })?;
+    /// let kept = pool.alloc(100)?;
+    /// let held = pool.held()?;
+    /// let caller = held[0].caller.as_ref().expect("noted");
+    /// assert_eq!((caller.pid, caller.len), (std::process::id(), 100));
+    /// println!("{caller}");
+    /// # drop(kept);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::NoSpace`].
     ///
     /// # If a process dies
-    /// What was offered to it is not listed any more once somebody has collected it.
-    pub fn offers(&self) -> Result<Vec<Offer>, Error> {
-        let (file, mut offers) = (&self.inner.file, Vec::new());
-        file.heap.look_at_all(&file.segment, &mut |_, _, object, tag| {
-            if let Tag::Offered { to, number } = tag {
-                offers.push(Offer { offset: Offset::new(object.reference, number), to, bytes: object.capacity });
-            }
+    /// What it had is listed as its, until somebody collects it.
+    pub fn held(&self) -> Result<Vec<Held>, Error> {
+        let (file, registry, mut all) = (&self.inner.file, self.inner.registry, Vec::new());
+        file.heap.scan_all(&file.segment, &mut |_, _, object, tag| {
+            let (who, is_offered) = match tag {
+                Tag::Owned(id) => (Some(id), false),
+                Tag::Offered { to, .. } => (to, true),
+                _ => return,
+            };
+            let note = file.record(object).map_or(0, |record| record.note.load(Ordering::Relaxed));
+            let at = object.capacity.checked_sub(TAIL as u64);
+            let caller = at.filter(|_| matches!(Note::decode(note), Note::Redzone(_))).and_then(|at| {
+                let mut bytes = [0; TAIL];
+                // By the file: in this process's mapping it may be out of reach
+                // (`debug/guard_pages.rs`), and another's by now.
+                file.segment.read(object.offset + at, &mut bytes).ok()?;
+                // Freed and taken meanwhile, it has none or another one, whole.
+                caller_from(&bytes, object.reference)
+            });
+            let who = who.map(|id| Holder::of(registry, id));
+            all.push(Held { object: object.reference, who, is_offered, bytes: object.capacity, caller });
         })?;
-        Ok(offers)
+        Ok(all)
     }
 }
 
 pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, Error> {
-    let failed = |class: u32| file.head().failed[class as usize].load(Ordering::Relaxed);
+    let failed = |class: u32| file.header().failed[class as usize].load(Ordering::Relaxed);
     let mut small: Vec<SizeUsage> = (0..CLASSES)
         .map(|class| SizeUsage { size: size_of_class(class), failed: failed(class), ..SizeUsage::default() })
         .collect();
@@ -154,7 +193,7 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
     // By size, classes first: which of `held` have been counted there.
     let mut counted: Vec<Vec<bool>> = Vec::new();
     let mut unclaimed = 0;
-    file.heap.look_at_all(&file.segment, &mut |class, spans, object, tag| {
+    file.heap.scan_all(&file.segment, &mut |class, spans, object, tag| {
         let (row, size) = match class {
             Some(class) => (class as usize, small.get_mut(class as usize)),
             None => {
@@ -194,13 +233,13 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
     })?;
     long.sort_unstable_by_key(|one| one.size);
     let now = coarse_millis();
-    let needed = |shelf: u32, one: &SizeUsage| {
+    let needed = |magazine: u32, one: &SizeUsage| {
         let out = u32::try_from(one.total - one.free).unwrap_or(u32::MAX);
-        file.head().needed.get(shelf as usize).map_or(0, |need| u64::from(need.objects(now, out)))
+        file.header().needed.get(magazine as usize).map_or(0, |need| u64::from(need.objects(now, out)))
     };
     (0..).zip(&mut small).for_each(|(class, one)| one.needed = needed(class, one));
     for one in &mut long {
-        one.needed = shelf_of_long(one.size).map_or(0, |shelf| needed(shelf, one));
+        one.needed = magazine_of_long(one.size).map_or(0, |magazine| needed(magazine, one));
     }
     let failed_long = failed(CLASSES);
     if failed_long > 0 {
@@ -211,7 +250,7 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
         unclaimed,
         bytes: file.bytes()?,
         max_bytes: file.segment.header().max_bytes(),
-        modes: Modes::from_word(file.head().modes.load(Ordering::Relaxed)),
+        modes: Modes::from_word(file.header().modes.load(Ordering::Relaxed)),
         sizes: small.into_iter().chain(long).filter(|one| one.total > 0 || one.failed > 0).collect(),
         ..Usage::default()
     };
@@ -223,33 +262,7 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
     Ok(usage)
 }
 
-/// What a pool's file says, to those who look at a domain from outside.
-pub(crate) fn look(segment: Segment, registry: &'static Registry) -> Result<Usage, Error> {
+/// What a pool's file says, for those who look at a domain from outside.
+pub(crate) fn usage_of(segment: Segment, registry: &'static Registry) -> Result<Usage, Error> {
     usage(&File::new(segment)?, registry)
-}
-
-type See<'a> = &'a mut dyn FnMut(Option<u32>, u32, &ObjectRef, Tag);
-
-impl Heap {
-    /// All objects that there are: class, or how many spans a run has; the object; its tag.
-    pub(super) fn look_at_all(&self, segment: &Segment, see: See<'_>) -> Result<(), Error> {
-        for index in 0..self.used_spans(segment)? {
-            let span = self.span(segment, index)?;
-            let word = span.word();
-            let (class, objects) = match word.what() {
-                Use::Class(class) => {
-                    (Some(class), self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)))
-                }
-                Use::Run(first) if first == index => (None, 1),
-                _ => continue,
-            };
-            let spans = span.spans.load(Ordering::Relaxed);
-            for at in 0..objects {
-                if let Some(object) = self.object(segment, index << INDEX_BITS | at) {
-                    see(class, spans, &object, self.tag_of(segment, &object)?);
-                }
-            }
-        }
-        Ok(())
-    }
 }

@@ -9,11 +9,11 @@ use super::wake::wake_senders;
 use crate::Error;
 use crate::claim::sweep_role;
 use crate::liveness::{Me, TokenId};
-use crate::pool::{Found, Message, Tag};
+use crate::pool::{Collected, Message, Tag};
 use crate::shim::{AtomicU64, Ordering, fence};
 
 /// Frees what the dead left in the pool.
-pub(super) fn collect_objects(ring: &Ring, me: Me, dry_run: bool) -> Result<Found, Error> {
+pub(super) fn collect_objects(ring: &Ring, me: Me, dry_run: bool) -> Result<Collected, Error> {
     ring.pool.collect(&ring.segment, me, dry_run, &|tag| match tag {
         Tag::Queued { region, position } => message_at(ring, me, region, position),
         _ => Message::There,
@@ -62,7 +62,7 @@ pub(super) fn free_object_of(ring: &Ring, slot: Slot<'_>, region: u32, position:
 
 /// Takes the names of the dead out of the queue; says how many claims and how much of the pool that was. The name of a dead thread
 /// that stays, since its process receives still, goes into `kept`.
-pub(crate) fn sweep(inner: &Inner, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<(u32, Found), Error> {
+pub(crate) fn sweep(inner: &Inner, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<(u32, Collected), Error> {
     let ring = &inner.ring;
     let mut claims = 0;
     for region in 0..ring.regions() {

@@ -8,8 +8,8 @@ use super::message::Message;
 use super::slot::{SLOT, Slot};
 use super::topic::Topic;
 use crate::Error;
-use crate::liveness::Registry;
-use crate::pool::{Ends, Heap, HeapHost, ObjectRef};
+use crate::liveness::{Ends, Registry};
+use crate::pool::{Heap, HeapHost, ObjectRef};
 use crate::segment::{Segment, View};
 use crate::shim::Ordering;
 use crate::wake::SpinWait;
@@ -200,7 +200,7 @@ impl Inner {
             start: address.wrapping_sub((offset - unit.offset) as usize),
             bytes: unit.bytes as usize,
             most: unit.most as usize,
-            life: unit.life,
+            life: unit.generation,
             is_writable,
         })
     }

@@ -11,8 +11,7 @@
 use super::layout::{Claim, MOST_SUBSCRIBERS, State, SubscriberSlot};
 use super::mapping::Inner;
 use super::ring::{ASK_AGAIN, LONGEST_CARE};
-use crate::liveness::Me;
-use crate::pool::Ends;
+use crate::liveness::{Ends, Me};
 use crate::shim::Ordering;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;

@@ -40,7 +40,7 @@ pub fn open(domain: &Domain, modes: Modes) -> Pool {
 }
 
 fn write(object: &mut Object<'_>, at: usize, byte: u8) {
-    // SAFETY: of a dressed object, what lies behind its bytes is its own, too.
+    // SAFETY: of an object with a redzone, what lies behind its bytes is its own, too.
     unsafe { object.as_mut_ptr().add(at).write_volatile(byte) };
 }
 
@@ -164,7 +164,7 @@ fn tag_looks_when_objects_are_handed_over(world: &World) {
     .finish();
     assert_eq!(board.get(0), 1);
     assert_eq!(pool.claim(offset).map(drop), Err(PoolError::Stale), "it was freed");
-    // In order: dressed it comes, and dressed it is freed, there.
+    // In order: with its redzone it comes, and with it it is freed, there.
     let mut object = pool.alloc(1000).expect("room");
     object.fill(9);
     let offset = object.into_offset().expect("in order");

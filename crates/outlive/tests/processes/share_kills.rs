@@ -1,6 +1,6 @@
 //! Objects whose holders are killed at random.
 
-use outlive::pool::{Offset, PoolError, PoolOptions, Shared};
+use outlive::pool::{Offset, PoolError, PoolOptions, SharedObject};
 
 use crate::board::Board;
 use crate::child::{Child, wait_until};
@@ -27,7 +27,7 @@ fn random_kills_of_holders_lose_nothing(world: &World) {
             let (pool, board) = (&pool, &board);
             Child::start(move || {
                 let mut random = Random::from_seed(life);
-                let mut kept: Vec<(Shared<'_>, u64)> = Vec::new();
+                let mut kept: Vec<(SharedObject<'_>, u64)> = Vec::new();
                 for number in 1_u64.. {
                     let mark = life << 32 | number;
                     let place = random.below(PLACES) as usize;

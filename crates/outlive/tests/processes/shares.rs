@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlive::Domain;
-use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, Shared, SizeUsage};
+use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, SharedObject, SizeUsage};
 
 use crate::board::Board;
 use crate::child::{Child, wait_until};
@@ -23,9 +23,9 @@ crate::checks!(
     a_dead_token_is_no_ended_process,
     a_forked_child_holds_nothing_of_its_parents,
     wrong_offsets_join_nothing,
-    blocks_of_holders_are_used_again,
+    rows_of_the_holder_table_are_used_again,
     a_stopped_joiner_delays_nobody: 60,
-    damaged_blocks_are_errors_or_nothing,
+    damaged_rows_are_errors_or_nothing,
     values_keep_their_type,
 );
 
@@ -55,7 +55,7 @@ pub fn fill(object: &mut Object<'_>, mark: u64) {
     });
 }
 
-pub fn shared<'p>(pool: &'p Pool, len: usize, mark: u64) -> Shared<'p> {
+pub fn shared<'p>(pool: &'p Pool, len: usize, mark: u64) -> SharedObject<'p> {
     let mut object = pool.alloc(len).expect("room");
     fill(&mut object, mark);
     object.share().expect("ours")
@@ -433,7 +433,7 @@ fn a_forked_child_holds_nothing_of_its_parents(world: &World) {
 }
 
 /// The same handle once more, as a child has it whose parent goes on with its own.
-fn unsafe_copy<'p>(of: &Shared<'p>) -> Shared<'p> {
+fn unsafe_copy<'p>(of: &SharedObject<'p>) -> SharedObject<'p> {
     // SAFETY: of a child that ends without destructors; its count is off by one, towards too few, and nobody else's.
     unsafe { core::ptr::read(of) }
 }
@@ -468,7 +468,7 @@ fn wrong_offsets_join_nothing(world: &World) {
     all_is_free(&pool);
 }
 
-fn blocks_of_holders_are_used_again(world: &World) {
+fn rows_of_the_holder_table_are_used_again(world: &World) {
     let domain = world.domain();
     let pool = open(&domain, SMALL);
     let mut bytes = 0;
@@ -530,8 +530,8 @@ fn a_stopped_joiner_delays_nobody(world: &World) {
     }
 }
 
-/// Whatever stands in blocks, records and counts: errors, or fewer objects; no fault, no endless loop.
-fn damaged_blocks_are_errors_or_nothing(world: &World) {
+/// Whatever stands in rows, records and counts: errors, or fewer objects; no fault, no endless loop.
+fn damaged_rows_are_errors_or_nothing(world: &World) {
     use std::os::unix::fs::FileExt;
     let domain = world.domain();
     let mut random = Random::new();
@@ -548,23 +548,23 @@ fn damaged_blocks_are_errors_or_nothing(world: &World) {
             file.read_exact_at(&mut word, at).expect("reads");
             u64::from_le_bytes(word)
         };
-        let (tags_at, blocks_at) = (word(4096), word(4096 + 24));
+        let (tags_at, rows_at) = (word(4096), word(4096 + 24));
         for _ in 0..30 {
             let at = match random.below(4) {
-                // How many blocks there are, and hints.
+                // How many rows there are, and hints.
                 0 => 4096 + 192 + random.below(16),
                 1 => tags_at + random.below(1024),
-                _ => blocks_at + random.below(30 * 512),
+                _ => rows_at + random.below(30 * 512),
             };
             let value = match random.below(4) {
                 0 => random.next(),
                 1 => random.below(1 << 16),
                 2 => word(at / 8 * 8).wrapping_add(1 << random.below(64)),
-                _ => word(blocks_at + random.below(30 * 64) * 8),
+                _ => word(rows_at + random.below(30 * 64) * 8),
             };
             file.write_all_at(&value.to_le_bytes(), at / 8 * 8).expect("writes");
         }
-        let offsets: Vec<Offset> = kept.iter().map(Shared::offset).collect();
+        let offsets: Vec<Offset> = kept.iter().map(SharedObject::offset).collect();
         let _ = domain.sweep(true);
         let _ = pool.usage();
         for offset in offsets {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use outlive::pool::{Object, Offset, Pool, PoolOptions, Shared};
+use outlive::pool::{Object, Offset, Pool, PoolOptions, SharedObject};
 use outlive::{Domain, TokenId};
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, said};
@@ -11,7 +11,7 @@ use crate::answer::{self, Answer, Refusal, done, find, leak, said};
 pub(crate) struct Pools {
     pools: HashMap<String, &'static Pool>,
     objects: HashMap<String, Object<'static>>,
-    shared: HashMap<String, Shared<'static>>,
+    shared: HashMap<String, SharedObject<'static>>,
 }
 
 impl Pools {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use outlive::Domain;
-use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, Shared};
+use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, SharedObject};
 
 /// How survivors open pools.
 pub const OPTIONS: PoolOptions = PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
@@ -50,7 +50,7 @@ impl Counted {
 pub struct Pools {
     open: BTreeMap<String, &'static Pool>,
     held: BTreeMap<String, Vec<Object<'static>>>,
-    shared: BTreeMap<String, Vec<Shared<'static>>>,
+    shared: BTreeMap<String, Vec<SharedObject<'static>>>,
 }
 
 fn whole(bytes: &[u8]) -> bool {

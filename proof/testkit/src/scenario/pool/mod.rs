@@ -1,4 +1,4 @@
-//! The public pool: objects taken (from the cache, from a list, by a look, from new memory), freed, handed over, claimed, and
+//! The public pool: objects taken (from the cache, from a list, by a scan, from new memory), freed, handed over, claimed, and
 //! the pool's upkeep; objects that several hold (shares.rs).
 //!
 //! Beside the victim a survivor holds three objects, filled, and one more is on offer; afterwards it takes, fills and frees

@@ -14,7 +14,7 @@ pub enum Step {
     Create,
     Hit,
     Pop,
-    Look,
+    Scan,
     Grow,
     Run,
     Free,
@@ -31,7 +31,7 @@ pub const ALL: [Step; 13] = [
     Step::Create,
     Step::Hit,
     Step::Pop,
-    Step::Look,
+    Step::Scan,
     Step::Grow,
     Step::Run,
     Step::Free,
@@ -61,14 +61,14 @@ impl Step {
                 drop(objects);
                 Vec::new()
             }),
-            Step::Pop | Step::Look | Step::Flush => {
+            Step::Pop | Step::Scan | Step::Flush => {
                 let mut objects = take(12, LEN)?;
                 let kept = objects.split_off(11);
                 drop(objects);
                 if self != Step::Flush {
                     pool.flush();
                 }
-                if self == Step::Look {
+                if self == Step::Scan {
                     // Lists are empty from now on; the span stays, since one of its objects is in use.
                     pool.gc().map_err(|error| error.to_string())?;
                 }
@@ -103,7 +103,7 @@ impl Scenario for Step {
             Step::Create => "pool-create",
             Step::Hit => "pool-alloc-hit",
             Step::Pop => "pool-alloc-pop",
-            Step::Look => "pool-alloc-look",
+            Step::Scan => "pool-alloc-scan",
             Step::Grow => "pool-alloc-grow",
             Step::Run => "pool-alloc-run",
             Step::Free => "pool-free",
@@ -121,7 +121,7 @@ impl Scenario for Step {
             Step::Create => "make a pool: file, pages, configuration, name",
             Step::Hit => "take an object from the thread's cache",
             Step::Pop => "take an object when the cache is empty and a list is not",
-            Step::Look => "take an object when cache and lists are empty and free objects are there",
+            Step::Scan => "take an object when cache and lists are empty and free objects are there",
             Step::Grow => "take an object of a size of which there is none",
             Step::Run => "take an object of 3 MiB",
             Step::Free => "free an object into the cache",
@@ -208,7 +208,7 @@ impl Scenario for Step {
         let mut objects = self.set_up(&pool)?;
         let mut taken = None;
         match self {
-            Step::Hit | Step::Pop | Step::Look => {
+            Step::Hit | Step::Pop | Step::Scan => {
                 taken = Some(stage.perform(|| pool.alloc(LEN)).map_err(text)?);
             }
             Step::Grow | Step::Run => {

@@ -1,0 +1,317 @@
+//! Magazines and their entries: the fast path into a thread's cache and out of it.
+//!
+//! What a hit and a free touch stands on a page of its own, which is wiped on fork. A forked child,
+//! whose token is another, finds a cache there that is empty and has no room, and that no object is
+//! of: what is asked for anyway, and sends it the slow way, `cache/mod.rs`.
+
+use core::hint::spin_loop;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use super::Cache;
+use crate::pool::file::ObjectPtr;
+use crate::pool::heap::{CLASSES, SPAN};
+use crate::pool::pool::Inner;
+use crate::shim::{AtomicU64, Ordering};
+use crate::sys::map;
+
+/// Runs of so many spans are cached too.
+const RUNS: u32 = 8;
+/// A magazine for each class, then for each length of runs.
+pub(in crate::pool) const MAGAZINES: u32 = CLASSES + RUNS;
+/// The most pools that a thread has caches of at once; those beyond do without.
+pub(in crate::pool) const MOST_CACHES: usize = 64;
+
+/// The magazine of runs of that many spans.
+pub(in crate::pool) fn magazine_of_run(spans: u64) -> Option<u32> {
+    (1..=u64::from(RUNS)).contains(&spans).then(|| CLASSES + spans as u32 - 1)
+}
+
+/// The magazine of a run that holds so many bytes.
+pub(in crate::pool) fn magazine_of_long(len: u64) -> Option<u32> {
+    magazine_of_run(len.div_ceil(SPAN))
+}
+
+/// Free objects of one size, the hottest last.
+#[repr(C)]
+pub(super) struct Magazine {
+    /// Behind the hottest.
+    pub(super) top: Cell<*mut Entry>,
+    /// The coldest, if that is not `top`.
+    pub(super) bottom: Cell<*mut Entry>,
+    /// Where `top` may go to by the fast path: what the magazine was granted of the cache's bytes,
+    /// and has room for.
+    pub(super) limit: Cell<*mut Entry>,
+    /// Where the room begins.
+    pub(super) base: Cell<*mut Entry>,
+}
+
+impl Magazine {
+    #[expect(clippy::declare_interior_mutable_const, reason = "to begin with")]
+    pub(super) const EMPTY: Magazine = {
+        const NOTHING: *mut Entry = core::ptr::null_mut();
+        Magazine {
+            top: Cell::new(NOTHING),
+            bottom: Cell::new(NOTHING),
+            limit: Cell::new(NOTHING),
+            base: Cell::new(NOTHING),
+        }
+    };
+
+    pub(super) fn len(&self) -> usize {
+        (self.top.get() as usize - self.bottom.get() as usize) / size_of::<Entry>()
+    }
+
+    /// The hottest, if there is any.
+    #[inline]
+    pub(super) fn hottest(&self) -> Option<Entry> {
+        let top = self.top.get();
+        // SAFETY: above the bottom, so inside the room, and written.
+        (top != self.bottom.get()).then(|| unsafe { *top.sub(1) })
+    }
+
+    /// There is one.
+    #[inline]
+    pub(super) fn take_hottest(&self) {
+        // SAFETY: above the bottom: the caller's knowledge.
+        self.top.set(unsafe { self.top.get().sub(1) });
+    }
+
+    /// Where what comes in by the fast path goes, if it may.
+    #[inline]
+    pub(super) fn room(&self) -> Option<*mut Entry> {
+        let top = self.top.get();
+        (top < self.limit.get()).then_some(top)
+    }
+
+    /// There is room, at `top`.
+    #[inline]
+    pub(super) fn put(&self, top: *mut Entry, entry: Entry) {
+        // SAFETY: inside the room: the caller's knowledge.
+        unsafe {
+            top.write(entry);
+            self.top.set(top.add(1));
+        }
+    }
+
+    pub(super) fn coldest(&self) -> Option<Entry> {
+        // SAFETY: below the top, so inside the room, and written.
+        (self.len() > 0).then(|| unsafe { *self.bottom.get() })
+    }
+}
+
+/// What taking and freeing touch, on a page of its own that a forked child finds full of zeroes: there its parent's cache is
+/// empty, has no room, and no object is its.
+#[repr(C)]
+pub(in crate::pool) struct FastPath {
+    /// What tags say of objects in use by this process.
+    pub(super) owned: u64,
+    /// And of those in its caches.
+    pub(super) cached: u64,
+    /// The pool's debug modes, in its header.
+    pub(super) modes: *const AtomicU64,
+    /// The rest.
+    pub(super) cache: *mut Cache,
+    /// Counts the slow steps, to tell what is old.
+    pub(super) time: Cell<u32>,
+    /// The last one is always empty and has no room.
+    pub(super) magazines: [Magazine; MAGAZINES as usize + 1],
+}
+
+const _: () = assert!(size_of::<FastPath>() <= map::PAGE as usize);
+
+pub(super) struct Nothing(pub(super) FastPath);
+// SAFETY: nobody writes to it: what is empty and has no room stays so.
+unsafe impl Sync for Nothing {}
+/// The cache of a thread that has none.
+pub(super) static NOTHING: Nothing = Nothing(FastPath {
+    owned: 0,
+    cached: 0,
+    modes: core::ptr::null(),
+    cache: core::ptr::null_mut(),
+    time: Cell::new(0),
+    magazines: [Magazine::EMPTY; MAGAZINES as usize + 1],
+});
+
+thread_local! {
+    /// By the pool's number. The last one never has a cache.
+    pub(super) static CACHES: [Cell<*const FastPath>; MOST_CACHES + 1] =
+        const { [const { Cell::new(&raw const NOTHING.0) }; MOST_CACHES + 1] };
+}
+
+impl FastPath {
+    /// The calling thread's, of the pool of that number.
+    ///
+    /// # Safety
+    /// The reference is given up before the cache can end: before user code, or anything that makes or ends a cache, runs.
+    #[inline]
+    pub(in crate::pool) unsafe fn of<'h>(number: u32) -> &'h FastPath {
+        // SAFETY: numbers are MOST_CACHES at most; a page that is mapped as long as it stands there, or `NOTHING`.
+        unsafe { &*CACHES.with(|caches| caches.get_unchecked(number as usize).get()) }
+    }
+
+    /// The hottest object of a magazine, if it has that many bytes (of a class all have; of a run
+    /// perhaps not so many pages), and no debug mode is on.
+    #[inline]
+    pub(in crate::pool) fn take(&self, magazine: usize, len: usize) -> Option<Entry> {
+        // SAFETY: the caller has a class or `magazine_of_long`, or `MAGAZINES`.
+        let magazine = unsafe { self.magazines.get_unchecked(magazine) };
+        let mut entry = magazine.hottest()?;
+        // SAFETY: a cache that has anything has its pool, and so the mapping. Relaxed: see
+        // `debug/modes.rs`.
+        if unsafe { &*self.modes }.load(Ordering::Relaxed) as u32 != 0 {
+            return None;
+        }
+        // SAFETY: the cache's still, or again.
+        let handle = unsafe { entry.as_mut() };
+        if (handle.ptr.capacity as usize) < len {
+            return None;
+        }
+        magazine.take_hottest();
+        handle.len = len as u32;
+        // Died just before: cached(P), after: owned(P). Both are free once P has ended.
+        handle.ptr.set(handle.owned);
+        Some(entry)
+    }
+
+    /// An object in use goes into the cache, if that is all there is to do; says whether it was.
+    #[inline]
+    pub(in crate::pool) fn put(&self, mut entry: Entry) -> bool {
+        // SAFETY: the caller's alone, which it gives up.
+        let handle = unsafe { entry.as_mut() };
+        // SAFETY: a handle has no other.
+        let magazine = unsafe { self.magazines.get_unchecked(handle.plainly as usize) };
+        if self.owned != handle.owned
+            // Relaxed: only this process changes a tag that names it.
+            || handle.ptr.record().tag.load(Ordering::Relaxed) != handle.owned
+        {
+            return false;
+        }
+        let Some(top) = magazine.room() else { return false };
+        // Died just after: cached(P), free once P has ended.
+        handle.ptr.set(self.cached);
+        handle.came = self.time.get();
+        magazine.put(top, entry);
+        true
+    }
+}
+
+/// What this process keeps of an object that it has, in use or in a cache: an
+/// [`Object`](crate::pool::Object) is a pointer to it. Of several words, each result that an object
+/// comes in would be written as words and read as larger pieces at once, and the processor waits
+/// for that longer than all the rest takes.
+///
+/// Handles are private memory, a cache line each, and go round: one that an object has lost is the
+/// next one's. Threads keep a few, and give them to each other by the dozen, since objects are taken
+/// by one thread and freed by another.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+pub(in crate::pool) struct Handle {
+    /// Of which pool. Whoever has the handle keeps that: an object by its borrow, a cache by its share.
+    pub(in crate::pool) inner: *const Inner,
+    pub(in crate::pool) ptr: ObjectPtr,
+    /// What its tag says as long as it is this process's.
+    pub(in crate::pool) owned: u64,
+    /// In use: how many bytes were asked for.
+    pub(in crate::pool) len: u32,
+    /// The pool's number in this process.
+    pub(in crate::pool) number: u32,
+    /// Where it goes in a cache by the fast path: the magazine, or `MAGAZINES`, where nothing ever
+    /// goes.
+    pub(in crate::pool) plainly: u32,
+    /// Where it goes in a cache; `MAGAZINES` if nowhere. With the flags of `object.rs`.
+    pub(in crate::pool) magazine: u32,
+    /// In a cache: when it came there.
+    pub(super) came: u32,
+}
+
+const _: () = assert!(size_of::<Handle>() == 64);
+
+impl Handle {
+    pub(in crate::pool) fn new(inner: &Inner, ptr: ObjectPtr, magazine: u32, len: usize, owned: u64) -> Handle {
+        let plainly = magazine.min(MAGAZINES);
+        let number = inner.number as u32;
+        Handle { inner, ptr, owned, len: len as u32, number, plainly, magazine, came: 0 }
+    }
+}
+
+/// What a magazine has for each object: where the object's handle is.
+pub(in crate::pool) type Entry = NonNull<Handle>;
+
+/// So many are made at once, and change hands at once.
+pub(super) const DOZEN: usize = 32;
+
+/// Entries that no thread keeps, and where all entries are.
+#[derive(Default)]
+pub(in crate::pool) struct Entries(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    chunks: Vec<Entry>,
+    free: Vec<Entry>,
+}
+
+// SAFETY: an entry is reached by the thread that has taken it out.
+unsafe impl Send for Kept {}
+
+type Chunk = [MaybeUninit<Handle>; DOZEN];
+
+/// A dozen entries; the first one says where they are.
+fn make(out: &mut Vec<Entry>) -> Entry {
+    let first = NonNull::from(Box::leak(Box::<Chunk>::new([MaybeUninit::uninit(); DOZEN]))).cast();
+    // SAFETY: inside the chunk.
+    out.extend((0..DOZEN).map(|at| unsafe { first.add(at) }));
+    first
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        for chunk in &self.chunks {
+            // SAFETY: as `make` made it; a pool that nobody has open has no handles.
+            drop(unsafe { Box::<Chunk>::from_raw(chunk.as_ptr().cast()) });
+        }
+    }
+}
+
+impl Entries {
+    /// Never waits for long: a forked child may have inherited the lock in somebody's hands.
+    fn lock(&self) -> Option<MutexGuard<'_, Kept>> {
+        for _ in 0..1000 {
+            match self.0.try_lock() {
+                Ok(kept) => return Some(kept),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => spin_loop(),
+            }
+        }
+        None
+    }
+
+    /// One, and more of them, for the next time.
+    #[cold]
+    pub(in crate::pool) fn take(&self, more: &mut Vec<Entry>) -> Entry {
+        let kept = self.lock();
+        let Some(mut kept) = kept else {
+            // Where these are the system remembers, until the process ends.
+            make(more);
+            return more.swap_remove(0);
+        };
+        if kept.free.is_empty() {
+            let chunk = make(more);
+            kept.chunks.push(chunk);
+        } else {
+            let rest = kept.free.len().saturating_sub(DOZEN);
+            more.extend(kept.free.drain(rest..));
+        }
+        more.swap_remove(0)
+    }
+
+    /// All but so many, for others.
+    #[cold]
+    pub(in crate::pool) fn give(&self, entries: &mut Vec<Entry>, keep: usize) {
+        if let Some(mut kept) = self.lock() {
+            kept.free.extend(entries.drain(keep.min(entries.len())..));
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The negative cache: what this process knows of a pool that was full when it last looked, so that
+//! a thread that asks again and again does not scan all tags each time.
+//!
+//! | since then | scanned |
+//! | --- | --- |
+//! | nothing was freed (`File::changes`) | the lists, some tags, the room for new memory: what every miss scans |
+//! | objects were freed, into lists | besides: spans that are free as a whole |
+//! | objects became free elsewhere, a holder died, or it is a while ago | everything; the dead are collected |
+//!
+//! "A while" is eight times what it took, and not less than 10 ms: not everything tells that it made room, a file system least
+//! of all. So no more than a ninth of the time goes into scans in vain.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::Cache;
+use crate::liveness::{Me, TokenId};
+use crate::pool::error::HasMost;
+use crate::pool::heap::CLASSES;
+use crate::pool::pool::{Inner, Taken};
+use crate::shim::Ordering;
+use crate::{Error, sync::Holder};
+
+/// By class, and at last of runs. Never waited for: who finds it locked does without.
+#[derive(Default)]
+pub(in crate::pool) struct NegativeCache(Mutex<Vec<Option<Refusal>>>);
+
+struct Refusal {
+    /// Bytes that were not to be had.
+    wanted: u64,
+    changes: u32,
+    /// Of those, what is in no list.
+    frees: u32,
+    /// Who had something then.
+    holders: Vec<TokenId>,
+    most: Option<HasMost>,
+    ended: Instant,
+    took: Duration,
+}
+
+const LEAST: Duration = Duration::from_millis(10);
+
+/// What is worth scanning.
+enum Scan {
+    Nothing,
+    Spans,
+    Everything,
+}
+
+impl Inner {
+    /// The fast steps found none: scans as far as that may help.
+    #[cold]
+    pub(in crate::pool) fn scan_slow(
+        &self,
+        me: Me,
+        class: Option<u32>,
+        wanted: u64,
+        take: &dyn Fn(bool) -> Result<Taken, Error>,
+    ) -> Result<Taken, (Error, Option<HasMost>)> {
+        let kind = class.unwrap_or(CLASSES) as usize;
+        let plainly = |error| (error, None);
+        let before = self.file.changes();
+        let (scan, most) = self.worth(kind, wanted, before);
+        if !matches!(scan, Scan::Everything) {
+            self.flush_own();
+        }
+        let changes = self.file.changes();
+        let taken = match scan {
+            Scan::Nothing if changes == before => take(true),
+            Scan::Nothing | Scan::Spans => {
+                self.file.heap.reclaim(&self.file.segment, me, &self.file).map_err(plainly)?;
+                take(true)
+            }
+            Scan::Everything => return self.scan_everything(me, kind, wanted, take),
+        };
+        if let Err(Error::NoSpace { .. }) = taken
+            && let Ok(mut all) = self.negative.0.try_lock()
+            && let Some(Some(shortage)) = all.get_mut(kind)
+        {
+            shortage.changes = changes;
+        }
+        taken.map_err(|error| (error, most))
+    }
+
+    /// What this thread has kept for itself.
+    pub(in crate::pool) fn flush_own(&self) {
+        // SAFETY: given up at once.
+        if let Some(cache) = unsafe { Cache::find(self) } {
+            cache.flush();
+        }
+    }
+
+    fn worth(&self, kind: usize, wanted: u64, changes: u32) -> (Scan, Option<HasMost>) {
+        let Ok(all) = self.negative.0.try_lock() else { return (Scan::Everything, None) };
+        let Some(Some(known)) = all.get(kind) else { return (Scan::Everything, None) };
+        let scan = if wanted < known.wanted
+            || known.frees != self.file.header().frees.load(Ordering::Relaxed)
+            || known.ended.elapsed() >= (known.took * 8).max(LEAST)
+            || known.holders.iter().any(|&holder| !self.registry.is_alive(holder))
+        {
+            Scan::Everything
+        } else if known.changes != changes {
+            Scan::Spans
+        } else {
+            Scan::Nothing
+        };
+        (scan, known.most.clone())
+    }
+
+    fn scan_everything(
+        &self,
+        me: Me,
+        kind: usize,
+        wanted: u64,
+        take: &dyn Fn(bool) -> Result<Taken, Error>,
+    ) -> Result<Taken, (Error, Option<HasMost>)> {
+        let begun = Instant::now();
+        let plainly = |error| (error, None);
+        match take(false) {
+            Err(Error::NoSpace { .. }) => {}
+            other => return other.map_err(plainly),
+        }
+        self.collect(me, false).map_err(plainly)?;
+        self.flush_own();
+        // What is freed from here on may be overlooked, and is worth another scan.
+        let changes = self.file.changes();
+        let frees = self.file.header().frees.load(Ordering::Relaxed);
+        let error = match take(false) {
+            Err(error @ Error::NoSpace { .. }) => error,
+            other => return other.map_err(plainly),
+        };
+        let (most, holders) = self.who_has_most();
+        if let Ok(mut all) = self.negative.0.try_lock() {
+            all.resize_with(CLASSES as usize + 1, || None);
+            if let Some(known) = all.get_mut(kind) {
+                let (most, ended) = (most.clone(), Instant::now());
+                let took = ended - begun;
+                *known = Some(Refusal { wanted, changes, frees, holders, most, ended, took });
+            }
+        }
+        Err((error, most))
+    }
+
+    /// Who has most of the pool, and all of the living who have anything. Not more exact than it has to be for an error.
+    pub(in crate::pool) fn who_has_most(&self) -> (Option<HasMost>, Vec<TokenId>) {
+        let Ok(usage) = crate::pool::usage::usage(&self.file, self.registry) else { return (None, Vec::new()) };
+        let most = usage.holders.first().map(|most| {
+            let Holder { pid, program, alive, .. } = most.who.clone();
+            HasMost { pid, program, alive, bytes: most.bytes, unclaimed: usage.unclaimed }
+        });
+        // Those who are dead already, and whose threads may not be: a while later.
+        let living = usage.holders.iter().filter(|holder| holder.who.alive).map(|holder| holder.who.token);
+        let unclaimed = usage.unclaimed;
+        // Nobody has anything: all of it may be handed over and waiting.
+        let nobody = || (unclaimed > 0).then(|| HasMost { alive: false, unclaimed, ..HasMost::default() });
+        (most.or_else(nobody), living.collect())
+    }
+}
