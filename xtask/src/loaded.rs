@@ -24,8 +24,8 @@ const TESTS: &str = "8";
 const GPU_TESTS: [&str; 8] =
     ["block_deaths", "block_faults", "blocks", "deaths", "device", "faults", "frames", "pinned"];
 
-/// How often the pthread shim's tests kill each operation: they go there by single steps, each of which waits behind the load.
-const KILLS: &str = "20";
+/// The pthread shim's tests by single steps, for the same reason.
+const BY_STEPS: &str = "by_steps";
 
 /// How often the tests are run.
 const TIMES: usize = 2;
@@ -48,10 +48,12 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         println!("{}", Count::FAILED);
         return ExitCode::FAILURE;
     }
-    let gpu = GPU_TESTS.iter().flat_map(|name| ["--test", name]).collect::<Vec<_>>();
-    let tests = [
-        [&["test", "--no-fail-fast", "--tests"][..], &packages[..6]].concat(),
-        [&["test", "--no-fail-fast", "-p", "outlive-gpu", "--lib"][..], &gpu].concat(),
+    let gpu = GPU_TESTS.iter().flat_map(|name| ["--test", name]);
+    let gpu = ["-p", "outlive-gpu", "--lib"].into_iter().chain(gpu).collect::<Vec<_>>();
+    let tests: [(&[&str], &[&str]); 3] = [
+        (&["--tests", "-p", "outlive", "-p", "outlive-cli"], &[]),
+        (&["--tests", "-p", "outlive-pthread"], &["--skip", BY_STEPS]),
+        (&gpu, &[]),
     ];
     let Some(load) = Load::begin() else {
         println!("the programs that are the load do not start\n{}", Count::FAILED);
@@ -59,9 +61,9 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     };
     let mut total = Count::default();
     for time in 1..=TIMES {
-        for tests in &tests {
-            let mut command = cargo(tests);
-            command.args(only).env("RUST_TEST_THREADS", TESTS).env("OUTLIVE_PTHREAD_KILLS", KILLS);
+        for (tests, options) in &tests {
+            let mut command = cargo(&["test", "--no-fail-fast"]);
+            command.args(*tests).args(only).arg("--").args(*options).env("RUST_TEST_THREADS", TESTS);
             let name = format!("under a load of {PROGRAMS}, {time} of {TIMES}");
             total.add(stage::run_long(&name, command, Counts::ByLines));
         }

@@ -35,6 +35,8 @@ struct shared {
 
 static struct shared *shared;
 static long patience;
+/* How many times as long everything may take: the machine is so busy. */
+static long stretch = 1;
 static int free_beside;
 
 static void init(void)
@@ -170,7 +172,7 @@ static int live(const struct operation *o, long point, long *steps)
 	waitpid(victim, &status, 0);
 	if (!WIFSTOPPED(status)) return failed("the victim did not begin", o->name, point);
 	if (o->beside) {
-		long by = now_ms() + 10000;
+		long by = now_ms() + 10000 * stretch;
 		other = fork();
 		if (other == 0) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -182,7 +184,7 @@ static int live(const struct operation *o, long point, long *steps)
 	}
 	for (*steps = 0; *steps < point; ++*steps) {
 		ptrace(PTRACE_SINGLESTEP, victim, 0, 0);
-		long by = 0, late = now_ms() + 10000;
+		long by = 0, late = now_ms() + 10000 * stretch;
 		int asleep = 0, looks = 0;
 		while (waitpid(victim, &status, WNOHANG) == 0) {
 			if (++looks < 100) { sched_yield(); continue; }
@@ -222,7 +224,7 @@ kill:
 	if (!helped) o->help();
 	o->after();
 	if (other) {
-		long by = now_ms() + 5000;
+		long by = now_ms() + 5000 * stretch;
 		while (waitpid(other, &status, WNOHANG) == 0)
 			if (now_ms() > by) { kill(other, SIGKILL); return failed("HANG: the other sleeps on", o->name, point); }
 			else usleep(50);
@@ -230,9 +232,9 @@ kill:
 	}
 	struct timespec soon;
 	clock_gettime(CLOCK_REALTIME, &soon);
-	soon.tv_sec += 2;
+	soon.tv_sec += 2 * stretch;
 	/* libc's own lock may run in a circle after a death, and look at no clock. */
-	alarm(5);
+	alarm(5 * stretch);
 	if (pthread_mutex_timedlock(&shared->mutex, &soon) || unlock()) return failed("HANG: mutex", o->name, point);
 	if (pthread_rwlock_timedwrlock(&shared->rwlock, &soon) || rwunlock()) return failed("HANG: to write", o->name, point);
 	if (pthread_rwlock_timedrdlock(&shared->rwlock, &soon) || rwunlock()) return failed("HANG: to read", o->name, point);
@@ -243,6 +245,7 @@ kill:
 int main(int count, char **args)
 {
 	if (count < 4 || count > 5) return 2;
+	if (getenv("OUTLIVE_TEST_STRETCH")) stretch = atol(getenv("OUTLIVE_TEST_STRETCH"));
 	if (count == 5) patience = atol(args[4]);
 	signal(SIGALRM, circles);
 	int file = open(args[1], O_RDWR | O_CREAT, 0600);

@@ -9,6 +9,15 @@ use std::time::{Duration, Instant};
 
 /// How long anything may take that has to happen.
 pub const SOON: Duration = Duration::from_secs(20);
+/// How many times as long everything may take beside what else runs here.
+pub fn stretch() -> u32 {
+    let average = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let running: f64 = average.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(1.0);
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+    // An average of the last minute is late: twice of it.
+    (2.0 * running / processors).clamp(1.0, 20.0) as u32
+}
+
 /// How long something must not happen for, to be called a hang: longer than any re-check.
 pub const HANG: Duration = Duration::from_millis(1500);
 
@@ -200,10 +209,11 @@ impl Running {
         all.join(", ")
     }
 
-    /// The last line that it says before it ends. Its own deadlines are its own affair, within ten minutes.
+    /// The last line that it says before it ends. Its own deadlines are its own affair, within ten minutes of a quiet
+    /// machine.
     pub fn last_line(&self) -> String {
         let mut last = String::new();
-        let by = Instant::now() + Duration::from_secs(600);
+        let by = Instant::now() + Duration::from_secs(600) * stretch();
         while let Ok(line) = self.lines.recv_timeout(by.saturating_duration_since(Instant::now())) {
             last = line;
         }

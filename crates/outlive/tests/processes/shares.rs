@@ -25,7 +25,7 @@ crate::checks!(
     wrong_offsets_join_nothing,
     rows_of_the_holder_table_are_used_again,
     a_stopped_joiner_delays_nobody: 60,
-    damaged_rows_are_errors_or_nothing,
+    damaged_rows_are_errors_or_nothing: 60,
     values_keep_their_type,
 );
 

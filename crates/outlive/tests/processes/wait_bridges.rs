@@ -259,7 +259,7 @@ fn a_future_that_is_dropped_has_taken_nothing(world: &World) {
         let mut receiver = queue.receiver().expect("free");
         tokio().block_on(async {
             let mut next: u64 = 0;
-            let mut dropped = 0;
+            let mut dropped: u64 = 0;
             while next < MESSAGES {
                 match tokio::time::timeout(Duration::from_micros(50), receiver.recv_async()).await {
                     Ok(message) => {
@@ -267,16 +267,22 @@ fn a_future_that_is_dropped_has_taken_nothing(world: &World) {
                         next += 1;
                         board.set(0, next);
                     }
-                    Err(_) => dropped += 1,
+                    Err(_) => {
+                        dropped += 1;
+                        board.set(1, dropped);
+                    }
                 }
             }
-            assert!(dropped > 0, "some were dropped while they waited");
         });
     });
     let (sender, mut random) = (queue.sender().expect("a sender"), Random::new());
     for number in 0..MESSAGES {
         sender.send(&number.to_le_bytes()).expect("sent");
         random.pause(if number % 10 == 0 { 3000 } else { 150 });
+        // Also where the receiver gets a processor too seldom for that by itself.
+        if number == MESSAGES / 2 {
+            board.reach(1, 1);
+        }
     }
     waiter.finish();
 }
