@@ -29,13 +29,16 @@ use std::ffi::OsString;
 
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::bench;
 use crate::domain::DomainArgs;
 use crate::exit::{self, Code, Failure};
 use crate::nouns::{Domain, LockNoun, Pool, Queue, Semaphore, Service, State, Topic};
+#[cfg(feature = "demo")]
+use crate::verbs::demo;
+#[cfg(feature = "top")]
+use crate::verbs::top;
 use crate::verbs::{
-    bw, call, completions, delay, demo, doctor, echo, exit_codes, gc, hz, info, lock, ls, man, pools, publish, recv,
-    rm, sem, send, serve, top, under, wait,
+    bw, call, completions, delay, doctor, echo, exit_codes, gc, hz, info, lock, ls, man, pools, publish, recv, rm, sem,
+    send, serve, under, wait,
 };
 
 /// Queues, topics and locks in shared memory that recover when any of their users is killed
@@ -93,9 +96,12 @@ pub enum Verb {
     #[command(subcommand)]
     Domain(Domain),
 
+    #[cfg(feature = "top")]
     Top(top::TopArgs),
     Doctor(doctor::DoctorArgs),
-    Bench(bench::BenchArgs),
+    #[cfg(feature = "bench")]
+    Bench(outlive_bench::BenchArgs),
+    #[cfg(feature = "demo")]
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -123,6 +129,7 @@ pub enum Verb {
     Become(under::BecomeArgs),
 
     /// A producer or the consumer of the demo.
+    #[cfg(feature = "demo")]
     #[command(hide = true)]
     DemoMember(demo::MemberArgs),
 }
@@ -155,14 +162,18 @@ impl Verb {
             Verb::Wait(args) => Domain::Wait(args).run(common),
             Verb::Rm(args) => Domain::Remove(args).run(common),
             Verb::Gc(args) => Domain::Gc(args).run(common),
+            #[cfg(feature = "top")]
             Verb::Top(args) => top::run(&args, common),
             Verb::Doctor(args) => doctor::run(&args, common),
-            Verb::Bench(args) => Ok(bench::run(&args, |_| {}).map(drop)?),
+            #[cfg(feature = "bench")]
+            Verb::Bench(args) => Ok(outlive_bench::run(&args, |_| {}).map(drop)?),
+            #[cfg(feature = "demo")]
             Verb::Demo(args) => demo::run(&args, common),
             Verb::Completions(args) => completions::run(&args),
             Verb::Man(args) => man::run(&args),
             Verb::ExitCodes(_) => exit_codes::run(common),
             Verb::Become(args) => under::become_command(&args),
+            #[cfg(feature = "demo")]
             Verb::DemoMember(args) => demo::run_member(&args),
         }
     }
@@ -371,6 +382,7 @@ pub fn parse(words: Vec<OsString>) -> (String, Cli) {
     let path = match &cli.verb {
         // They speak as the verb that started them.
         Verb::Become(_) => "lock".to_owned(),
+        #[cfg(feature = "demo")]
         Verb::DemoMember(_) => "demo".to_owned(),
         _ => path.join(" "),
     };

@@ -10,8 +10,6 @@ use outlive::sync::{AcquireError, LockError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, WaitError};
 
-use crate::bench;
-
 /// What a run of the program came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -316,14 +314,15 @@ impl From<WaitError> for Failure {
     }
 }
 
-impl From<bench::Error> for Failure {
-    fn from(error: bench::Error) -> Failure {
+#[cfg(feature = "bench")]
+impl From<outlive_bench::Error> for Failure {
+    fn from(error: outlive_bench::Error) -> Failure {
         let code = match &error {
-            bench::Error::Refused(_) => Code::Usage,
-            bench::Error::Wrong(_) => Code::CheckFailed,
-            bench::Error::TimedOut(_) => Code::TimedOut,
-            bench::Error::Interrupted(signal) => return Failure::Silent(128 + *signal as u8),
-            bench::Error::System { .. } | bench::Error::Child(_) => Code::System,
+            outlive_bench::Error::Refused(_) => Code::Usage,
+            outlive_bench::Error::Wrong(_) => Code::CheckFailed,
+            outlive_bench::Error::TimedOut(_) => Code::TimedOut,
+            outlive_bench::Error::Interrupted(signal) => return Failure::Silent(128 + *signal as u8),
+            outlive_bench::Error::System { .. } | outlive_bench::Error::Child(_) => Code::System,
         };
         Failure::new(code, error.to_string())
     }

@@ -4,7 +4,6 @@
 //! help, completions and man pages. Results go to standard output, talk to standard error, and the
 //! exit code is one of [`exit::TABLE`].
 
-mod bench;
 mod cli;
 mod domain;
 mod duration;

@@ -10,13 +10,14 @@
 //! The time is from just before the kill until the waiting call has returned: with an error that tells of the death, or
 //! with what it wanted. Whoever waits longer than the deadline is ended, and told of as not released.
 
-use crate::bench::crew::{Crew, stay};
-use crate::bench::report::Absent;
-use crate::bench::round::Stage;
-use crate::bench::scratch::Scratch;
-use crate::bench::shared::{Board, Shared};
-use crate::bench::statistics::Summary;
-use crate::bench::{self, Error, clock, interrupt};
+use outlive_bench::harness::crew::{Crew, stay};
+use outlive_bench::harness::report::Absent;
+use outlive_bench::harness::round::Stage;
+use outlive_bench::harness::scratch::Scratch;
+use outlive_bench::harness::shared::{Board, Shared};
+use outlive_bench::harness::statistics::Summary;
+use outlive_bench::harness::{clock, interrupt};
+use outlive_bench::{self, Error};
 use crate::peers::{
     BoostMutex, BoostQueue, Call, Iceoryx2, Outlive, OutliveQueue, PosixMq, Publish, Serve, Service, Shape, Subscribe,
     Topic, UnixStream, Wait, ZeroMq, write_number,
@@ -138,9 +139,9 @@ struct Field<'a> {
 
 /// Runs it.
 pub(crate) fn run(args: &DeathArgs) -> Result<ExitCode, Error> {
-    let _signals = bench::begin(LIMIT_SECONDS, None)?;
+    let _signals = outlive_bench::harness::begin(LIMIT_SECONDS, None)?;
     let args = if args.quick { DeathArgs { json: args.json, ..DeathArgs::quick() } } else { args.clone() };
-    let stage = bench::stage(None, ::outlive::WaitStrategy::default())?;
+    let stage = outlive_bench::harness::stage(None, ::outlive::WaitStrategy::default())?;
     let deadline = Duration::from_millis(args.deadline_ms);
     let mut field = Field { stage: &stage, deadline, times: args.times, rows: Vec::new(), absent: Vec::new() };
     field.publishers()?;
@@ -150,9 +151,9 @@ pub(crate) fn run(args: &DeathArgs) -> Result<ExitCode, Error> {
     let Field { rows, absent, .. } = &field;
     if args.json {
         let document = Document { bench: "death", deadline_ms: args.deadline_ms, rows, absent };
-        return bench::print(&bench::json_line(&document)?);
+        return outlive_bench::harness::print(&outlive_bench::harness::json_line(&document)?);
     }
-    bench::print(&table(rows, absent, deadline))
+    outlive_bench::harness::print(&table(rows, absent, deadline))
 }
 
 fn table(rows: &[Row], absent: &[Absent], deadline: Duration) -> String {

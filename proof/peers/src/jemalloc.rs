@@ -1,6 +1,6 @@
 //! jemalloc, by its own functions.
 
-use crate::bench::pool::Functions;
+use outlive_bench::suite::pool::Functions;
 use std::ptr;
 
 /// The row.

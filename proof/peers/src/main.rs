@@ -13,12 +13,8 @@
 //! The peers are in `peers`, one file for each, behind a few traits. Whoever is not installed or cannot do a case is named
 //! as left out.
 
-#[path = "../../../crates/outlive-cli/src/bench/mod.rs"]
-mod bench;
 mod c;
 mod death;
-#[path = "../../../crates/outlive-cli/src/duration.rs"]
-mod duration;
 mod jemalloc;
 mod mimalloc;
 mod peers;
@@ -60,7 +56,7 @@ enum Which {
     /// All of these, as short as can be: that they run, not what they tell
     Smoke(smoke::SmokeArgs),
     #[command(flatten)]
-    Alone(bench::Which),
+    Alone(outlive_bench::suite::Which),
 }
 
 fn main() -> ExitCode {
@@ -73,9 +69,9 @@ fn main() -> ExitCode {
         Which::CCaller(args) => c::calls::run(&args),
         Which::ScalePublisher(args) => scale::instructions::publish(&args),
         Which::Smoke(args) => smoke::run(&args),
-        Which::Alone(which) => bench::run(&bench::BenchArgs { which }, |field| {
-            field.add::<bench::pool::Called<mimalloc::Mimalloc>>();
-            field.add::<bench::pool::Called<jemalloc::Jemalloc>>();
+        Which::Alone(which) => outlive_bench::run(&outlive_bench::BenchArgs { which }, |field| {
+            field.add::<outlive_bench::suite::pool::Called<mimalloc::Mimalloc>>();
+            field.add::<outlive_bench::suite::pool::Called<jemalloc::Jemalloc>>();
         }),
     };
     ran.unwrap_or_else(|error| {

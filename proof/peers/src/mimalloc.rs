@@ -1,6 +1,6 @@
 //! mimalloc, by its own functions.
 
-use crate::bench::pool::Functions;
+use outlive_bench::suite::pool::Functions;
 
 /// The row.
 pub(crate) struct Mimalloc;

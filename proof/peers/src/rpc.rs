@@ -3,10 +3,11 @@
 //! The request carries its number and the reply must carry it too; both are of one size. `zeromq` blocks in both kinds of
 //! row, since its own threads bring the messages; the other rows poll where one may be busy.
 
-use crate::bench::report::Title;
-use crate::bench::round::{Contender, Figure, Group, Setting, Stage};
-use crate::bench::shared::{Board, Shared};
-use crate::bench::{self, Common, Error, Prepared, clock, crew::Crew};
+use outlive_bench::harness::report::Title;
+use outlive_bench::harness::round::{Contender, Figure, Group, Setting, Stage};
+use outlive_bench::harness::shared::{Board, Shared};
+use outlive_bench::harness::{Common, Prepared, clock, crew::Crew};
+use outlive_bench::{self, Error};
 use crate::peers::{
     CacheLine, Call, Futex, Iceoryx2, Outlive, Serve, Service, Shape, Topic, UnixStream, Wait, ZeroMq, read_number,
     write_number,
@@ -163,6 +164,6 @@ pub(crate) fn run(args: &RpcArgs) -> Result<ExitCode, Error> {
     let ours: &[&str] = rows.filter(|name| name.starts_with(<Outlive as Service>::NAME)).collect::<Vec<_>>().leak();
     let title = Title { bench: "rpc", mode: "round trip", meaning: "a request and its reply", ours, rate_of: None };
     let prepared = Prepared { groups: field.groups, ..Prepared::of(title, Vec::new(), "") };
-    let _signals = bench::begin(args.common.limit, args.common.nice)?;
-    bench::tell(&bench::measure(prepared, &args.common)?, &args.common)
+    let _signals = outlive_bench::harness::begin(args.common.limit, args.common.nice)?;
+    outlive_bench::harness::tell(&outlive_bench::harness::measure(prepared, &args.common)?, &args.common)
 }

@@ -1,6 +1,6 @@
 //! Everything once, as short as can be: that it runs and is told of, not what it tells. For a test command.
 
-use crate::bench::{self, Error};
+use outlive_bench::{self, Error};
 use crate::{death, pubsub, rpc, scale};
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
@@ -53,5 +53,5 @@ pub(crate) fn run(_: &SmokeArgs) -> Result<ExitCode, Error> {
     pubsub::idle()?;
     death::run(&death::DeathArgs::quick())?;
     passed += 2;
-    bench::print(&format!("{passed} passed, 0 failed\n"))
+    outlive_bench::harness::print(&format!("{passed} passed, 0 failed\n"))
 }

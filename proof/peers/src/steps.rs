@@ -3,8 +3,8 @@
 //!
 //! What is counted is a loop in a program of its own, between its stage's beginning and end: a loop of 128 less one of 64, by 64.
 
-use crate::bench::scratch::Scratch;
-use crate::bench::{self, Error};
+use outlive_bench::harness::scratch::Scratch;
+use outlive_bench::{self, Error};
 use outlive_testkit::engine::control::Control;
 use outlive_testkit::engine::trace;
 use outlive_testkit::engine::victim::{Stand, Victim};
@@ -96,7 +96,7 @@ struct Document<'a> {
 /// Tells them, as a table or as JSON.
 pub(crate) fn tell(bench: &str, meaning: &str, rows: &[Row], json: bool) -> Result<ExitCode, Error> {
     if json {
-        return bench::print(&bench::json_line(&Document { bench, mode: "instructions", meaning, rows })?);
+        return outlive_bench::harness::print(&outlive_bench::harness::json_line(&Document { bench, mode: "instructions", meaning, rows })?);
     }
     let mut text = format!("{bench} instructions: {meaning}\n\n{:28}{:>14}{:>10}\n", "", "instructions", "ratio");
     for row in rows {
@@ -104,5 +104,5 @@ pub(crate) fn tell(bench: &str, meaning: &str, rows: &[Row], json: bool) -> Resu
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{:28}{:>14.1}{ratio:>10}", row.name, row.median);
     }
-    bench::print(&text)
+    outlive_bench::harness::print(&text)
 }

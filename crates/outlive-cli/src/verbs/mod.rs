@@ -5,6 +5,7 @@ pub mod bw;
 pub mod call;
 pub mod completions;
 pub mod delay;
+#[cfg(feature = "demo")]
 pub mod demo;
 pub mod doctor;
 pub mod echo;
@@ -26,6 +27,7 @@ pub mod send;
 pub mod serve;
 pub mod state;
 mod subscribing;
+#[cfg(feature = "top")]
 pub mod top;
 pub mod topic;
 pub mod under;

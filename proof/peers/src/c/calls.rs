@@ -1,6 +1,7 @@
 //! The calls of `calls.c`, in Rust: what is done in which order is the same there, line by line.
 
-use crate::bench::{Error, clock};
+use outlive_bench::harness::clock;
+use outlive_bench::Error;
 use clap::Args;
 use outlive::Domain;
 use outlive::queue::{Queue, Receiver, Sender};

@@ -1,8 +1,8 @@
 //! How many instructions a call takes.
 
 use super::{OPERATIONS, Program};
-use crate::bench::Error;
-use crate::bench::scratch::Scratch;
+use outlive_bench::Error;
+use outlive_bench::harness::scratch::Scratch;
 use crate::steps::{self, Loop, Row};
 use std::process::ExitCode;
 

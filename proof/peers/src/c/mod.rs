@@ -11,11 +11,12 @@
 pub(crate) mod calls;
 mod count;
 
-use crate::bench::crew::Crew;
-use crate::bench::report::Title;
-use crate::bench::round::{Contender, Figure, Group, Stage};
-use crate::bench::scratch::Scratch;
-use crate::bench::{self, Common, Error, Prepared};
+use outlive_bench::harness::crew::Crew;
+use outlive_bench::harness::report::Title;
+use outlive_bench::harness::round::{Contender, Figure, Group, Stage};
+use outlive_bench::harness::scratch::Scratch;
+use outlive_bench::harness::{Common, Prepared};
+use outlive_bench::{self, Error};
 use clap::Args;
 use outlive_testkit::engine::control::Control;
 use std::os::unix::process::CommandExt;
@@ -115,8 +116,8 @@ pub(crate) fn run(args: &CArgs) -> Result<ExitCode, Error> {
     let title = Title { bench: "c", mode: "time", meaning: "one call, or lock and unlock", ours: &[], rate_of: None };
     let groups = OPERATIONS.into_iter().map(group).collect();
     let prepared = Prepared { groups, ..Prepared::of(title, Vec::new(), "").alone() };
-    let _signals = bench::begin(args.common.limit, args.common.nice)?;
-    bench::tell(&bench::measure(prepared, &args.common)?, &args.common)
+    let _signals = outlive_bench::harness::begin(args.common.limit, args.common.nice)?;
+    outlive_bench::harness::tell(&outlive_bench::harness::measure(prepared, &args.common)?, &args.common)
 }
 
 /// The programs; the first is Rust's.

@@ -5,11 +5,11 @@
 //! in its sleeping rows a receiver that finds nothing parks for up to 50 µs, as its documents offer.
 
 use super::{Shape, Wait};
-use crate::bench::Error;
-use crate::bench::clock;
-use crate::bench::round::{Contender, Figure, Stage};
-use crate::bench::scratch::Scratch;
-use crate::bench::shared::{Board, Shared};
+use outlive_bench::Error;
+use outlive_bench::harness::clock;
+use outlive_bench::harness::round::{Contender, Figure, Stage};
+use outlive_bench::harness::scratch::Scratch;
+use outlive_bench::harness::shared::{Board, Shared};
 use crate::pubsub::flow::{Latencies, figure};
 use std::cell::RefCell;
 use std::io::{Read, Write};
@@ -175,7 +175,7 @@ impl Process {
         let end = clock::now() + limit.as_nanos() as u64;
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {
-            crate::bench::interrupt::check()?;
+            outlive_bench::harness::interrupt::check()?;
             if clock::now() > end {
                 return Err(Error::TimedOut(format!("aeron's '{word}'")));
             }

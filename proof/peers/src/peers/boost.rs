@@ -2,10 +2,10 @@
 //! holder of. `boost.cpp` is compiled when the first row is asked for.
 
 use super::{Publish, Shape, Subscribe, Topic, Wait};
-use crate::bench::Error;
-use crate::bench::compiled::Object;
-use crate::bench::round::Stage;
-use crate::bench::shared::{Shared, ZeroShared};
+use outlive_bench::Error;
+use outlive_bench::harness::compiled::Object;
+use outlive_bench::harness::round::Stage;
+use outlive_bench::harness::shared::{Shared, ZeroShared};
 use std::cell::UnsafeCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::OnceLock;

@@ -5,9 +5,9 @@
 //! processes leave is found and removed.
 
 use super::{Call, Publish, Serve, Service as AnyService, Shape, Subscribe, Topic, Wait};
-use crate::bench::Error;
-use crate::bench::round::Stage;
-use crate::bench::scratch::Scratch;
+use outlive_bench::Error;
+use outlive_bench::harness::round::Stage;
+use outlive_bench::harness::scratch::Scratch;
 use crate::scale::Domain;
 use ::iceoryx2::node::Node;
 use ::iceoryx2::port::client::Client;

@@ -27,8 +27,8 @@ pub(crate) use self::unix::UnixStream;
 pub(crate) use self::zenoh::Zenoh;
 pub(crate) use self::zeromq::ZeroMq;
 
-use crate::bench::Error;
-use crate::bench::round::Stage;
+use outlive_bench::Error;
+use outlive_bench::harness::round::Stage;
 
 /// How a receiver waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Outlive's topics: loans written in place, samples read in place. Without stamps of the time of day, which no other row has either.
 
 use super::{Publish, Shape, Subscribe, Topic, Wait};
-use crate::bench::Error;
-pub(super) use crate::bench::error::told;
-use crate::bench::round::Stage;
-use crate::bench::scratch::Scratch;
+use outlive_bench::Error;
+pub(super) use outlive_bench::harness::error::told;
+use outlive_bench::harness::round::Stage;
+use outlive_bench::harness::scratch::Scratch;
 use crate::scale::{self, Over};
 use ::outlive::topic::{self, SubscriberOptions};
 

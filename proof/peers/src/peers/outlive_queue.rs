@@ -1,9 +1,9 @@
 //! Outlive's queue, where queues are compared: a sender, one receiver, nothing lost.
 
 use super::{Publish, Shape, Subscribe, Topic};
-use crate::bench::Error;
-use crate::bench::round::Stage;
-use crate::bench::scratch::Scratch;
+use outlive_bench::Error;
+use outlive_bench::harness::round::Stage;
+use outlive_bench::harness::scratch::Scratch;
 use ::outlive::Domain;
 use ::outlive::queue::{Queue, Receiver, Sender};
 

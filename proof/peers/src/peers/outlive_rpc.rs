@@ -2,9 +2,9 @@
 
 use super::outlive::told;
 use super::{Call, Outlive, Serve, Service, Wait};
-use crate::bench::Error;
-use crate::bench::round::Stage;
-use crate::bench::scratch::Scratch;
+use outlive_bench::Error;
+use outlive_bench::harness::round::Stage;
+use outlive_bench::harness::scratch::Scratch;
 use ::outlive::rpc;
 
 /// Where the domain is.

@@ -1,9 +1,9 @@
 //! The queues and floors of `outlive bench queue`, as topics with one subscriber.
 
 use super::{Publish, Shape, Subscribe, Topic};
-use crate::bench::Error;
-use crate::bench::queue::{self, Channel, Receive, Send};
-use crate::bench::round::Stage;
+use outlive_bench::Error;
+use outlive_bench::suite::queue::{self, Channel, Receive, Send};
+use outlive_bench::harness::round::Stage;
 use std::marker::PhantomData;
 
 /// One flag on one cache line, seen by one who spins.

@@ -1,9 +1,9 @@
 //! A Unix stream socket: a service for requests of a size that both know.
 
 use super::{Call, Serve, Service, Wait};
-use crate::bench::Error;
-use crate::bench::round::Stage;
-use crate::bench::scratch::Scratch;
+use outlive_bench::Error;
+use outlive_bench::harness::round::Stage;
+use outlive_bench::harness::scratch::Scratch;
 use std::hint;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::{self, UnixListener};

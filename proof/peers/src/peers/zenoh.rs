@@ -3,9 +3,9 @@
 //! Its own threads bring the messages, so subscribers block in both kinds of row.
 
 use super::{Publish, Shape, Subscribe, Topic};
-use crate::bench::Error;
-use crate::bench::round::Stage;
-use crate::bench::scratch::Scratch;
+use outlive_bench::Error;
+use outlive_bench::harness::round::Stage;
+use outlive_bench::harness::scratch::Scratch;
 use ::zenoh::handlers::FifoChannelHandler;
 use ::zenoh::pubsub;
 use ::zenoh::qos::CongestionControl;

@@ -5,9 +5,9 @@
 //! again takes the core from the very thread that would bring the message.
 
 use super::{Call, Publish, Serve, Service, Shape, Subscribe, Topic, Wait};
-use crate::bench::Error;
-use crate::bench::round::Stage;
-use crate::bench::scratch::Scratch;
+use outlive_bench::Error;
+use outlive_bench::harness::round::Stage;
+use outlive_bench::harness::scratch::Scratch;
 use zmq::{Context, Message, Socket, SocketType};
 
 /// Messages that may wait on either side, at least: few, or a ping-pong's set-up says it all.

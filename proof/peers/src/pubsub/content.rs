@@ -1,7 +1,7 @@
 //! What messages to several subscribers are made of.
 
 use super::flow::{self, Content};
-use crate::bench::Error;
+use outlive_bench::Error;
 use serde::{Deserialize, Serialize};
 
 /// Bytes in place: the number is written and read, nothing else is touched.

@@ -1,10 +1,10 @@
 //! How messages flow in a turn: to and fro, at full rate, or to several.
 
-use crate::bench::Error;
-use crate::bench::clock;
-use crate::bench::crew::Crew;
-use crate::bench::round::{Figure, Stage};
-use crate::bench::shared::{Board, Shared};
+use outlive_bench::Error;
+use outlive_bench::harness::clock;
+use outlive_bench::harness::crew::Crew;
+use outlive_bench::harness::round::{Figure, Stage};
+use outlive_bench::harness::shared::{Board, Shared};
 use crate::peers::{Publish, Shape, Subscribe, Topic, Wait, read_number, write_number};
 use hdrhistogram::Histogram;
 use std::hint;

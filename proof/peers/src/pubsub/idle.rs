@@ -1,9 +1,10 @@
 //! The processor time that a subscriber takes while it waits for a message that does not come, read from outside.
 
-use crate::bench::report::Absent;
-use crate::bench::round::Stage;
-use crate::bench::shared::{Board, Shared};
-use crate::bench::{self, Error, clock, crew};
+use outlive_bench::harness::report::Absent;
+use outlive_bench::harness::round::Stage;
+use outlive_bench::harness::shared::{Board, Shared};
+use outlive_bench::harness::{clock, crew};
+use outlive_bench::{self, Error};
 use crate::peers::{BoostQueue, Futex, Iceoryx2, Outlive, PosixMq, Shape, Subscribe, Topic, Wait, ZeroMq};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -46,8 +47,8 @@ struct Field<'a> {
 }
 
 pub(super) fn run(only: &[String], json: bool, quick: bool) -> Result<ExitCode, Error> {
-    let _signals = bench::begin(LIMIT_SECONDS, None)?;
-    let stage = bench::stage(None, outlive::WaitStrategy::default())?;
+    let _signals = outlive_bench::harness::begin(LIMIT_SECONDS, None)?;
+    let stage = outlive_bench::harness::stage(None, outlive::WaitStrategy::default())?;
     let span = Duration::from_millis(if quick { 200 } else { 1_000 });
     let mut field = Field { stage: &stage, span, only, rows: Vec::new(), absent: Vec::new() };
     field.add::<Outlive>()?;
@@ -61,7 +62,7 @@ pub(super) fn run(only: &[String], json: bool, quick: bool) -> Result<ExitCode, 
     let meaning = "processor time of a subscriber that waits, in a second";
     if json {
         let Field { rows, absent, .. } = &field;
-        return bench::print(&bench::json_line(&Document { bench: "pubsub", mode: "idle", meaning, rows, absent })?);
+        return outlive_bench::harness::print(&outlive_bench::harness::json_line(&Document { bench: "pubsub", mode: "idle", meaning, rows, absent })?);
     }
     let mut text = format!("pubsub idle: {meaning}\n\n{:12}  {:>12}  {:>8}\n", "", "ns", "switches");
     for row in &field.rows {
@@ -71,7 +72,7 @@ pub(super) fn run(only: &[String], json: bool, quick: bool) -> Result<ExitCode, 
     for absent in &field.absent {
         let _ = writeln!(text, "\n{} did not take part: {}", absent.name, absent.why);
     }
-    bench::print(&text)
+    outlive_bench::harness::print(&text)
 }
 
 impl Field<'_> {

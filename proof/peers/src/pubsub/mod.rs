@@ -17,9 +17,10 @@ mod content;
 pub(crate) mod flow;
 mod idle;
 
-use crate::bench::report::{Absent, Title};
-use crate::bench::round::{Contender, Figure, Group, Setting, Stage};
-use crate::bench::{self, Common, Error, Prepared};
+use outlive_bench::harness::report::{Absent, Title};
+use outlive_bench::harness::round::{Contender, Figure, Group, Setting, Stage};
+use outlive_bench::harness::{Common, Prepared};
+use outlive_bench::{self, Error};
 use crate::peers::{self, Aeron, BoostQueue, CacheLine, Futex, Iceoryx2, Outlive, PosixMq, Shape, Topic, Wait, ZeroMq};
 use clap::{Args, ValueEnum};
 use content::{Bytes, MsgPack};
@@ -254,8 +255,8 @@ pub(crate) fn run(args: &PubsubArgs) -> Result<ExitCode, Error> {
         return idle::run(&args.peer, args.common.json, args.common.quick);
     }
     let prepared = prepare(args)?;
-    let _signals = bench::begin(args.common.limit, args.common.nice)?;
-    bench::tell(&bench::measure(prepared, &args.common)?, &args.common)
+    let _signals = outlive_bench::harness::begin(args.common.limit, args.common.nice)?;
+    outlive_bench::harness::tell(&outlive_bench::harness::measure(prepared, &args.common)?, &args.common)
 }
 
 /// `idle`, as short as can be.

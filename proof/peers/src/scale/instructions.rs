@@ -2,8 +2,9 @@
 //! loop ends.
 
 use super::{BYTES, Domain, Over, SUBSCRIBERS, ScaleArgs};
-use crate::bench::scratch::Scratch;
-use crate::bench::{self, Error, round};
+use outlive_bench::harness::scratch::Scratch;
+use outlive_bench::harness::round;
+use outlive_bench::{self, Error};
 use crate::peers::{Outlive, Publish, Shape, Topic, Wait, write_number};
 use crate::steps::{self, Loop, Row};
 use clap::Args;
@@ -53,7 +54,7 @@ pub(crate) fn publish(args: &PublisherArgs) -> Result<ExitCode, Error> {
     let stage = Stage::enter(&args.control, None).map_err(|error| Error::told("beginning to be stepped", error))?;
     // Beside the control page, since nothing is dropped here.
     let scratch = Scratch::under(args.control.parent().unwrap_or(Path::new("/dev/shm")))?;
-    let turn = round::Stage { scratch, ..bench::stage(None, outlive::WaitStrategy::Spin)? };
+    let turn = round::Stage { scratch, ..outlive_bench::harness::stage(None, outlive::WaitStrategy::Spin)? };
     let shape = Shape { subscribers: args.subscribers, lossless: false, ..Shape::pair(BYTES, Wait::Busy) };
     let place = Outlive::place(&turn, "there", shape)?;
     let session = Outlive::session(&place)?;

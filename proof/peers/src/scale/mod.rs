@@ -12,11 +12,12 @@
 
 pub(crate) mod instructions;
 
-use crate::bench::report::{Absent, Title};
-use crate::bench::round::{Contender, Figure, Group, Setting, Stage};
-use crate::bench::shared::{Board, Shared};
-use crate::bench::statistics::median;
-use crate::bench::{self, Common, Error, Prepared, clock, crew::Crew};
+use outlive_bench::harness::report::{Absent, Title};
+use outlive_bench::harness::round::{Contender, Figure, Group, Setting, Stage};
+use outlive_bench::harness::shared::{Board, Shared};
+use outlive_bench::harness::statistics::median;
+use outlive_bench::harness::{Common, Prepared, clock, crew::Crew};
+use outlive_bench::{self, Error};
 use crate::peers::{Iceoryx2, Outlive, Publish, Shape, Subscribe, Topic, Wait, write_number};
 use clap::{Args, ValueEnum};
 use std::marker::PhantomData;
@@ -298,6 +299,6 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<ExitCode, Error> {
     field.add::<Iceoryx2>();
     let title = Title { bench: "scale", mode: over.mode(), meaning: over.meaning(), ours: &["outlive"], rate_of: None };
     let prepared = Prepared { groups: field.groups, ..Prepared::of(title, Vec::new(), "").without(field.absent) };
-    let _signals = bench::begin(args.common.limit, args.common.nice)?;
-    bench::tell(&bench::measure(prepared, &args.common)?, &args.common)
+    let _signals = outlive_bench::harness::begin(args.common.limit, args.common.nice)?;
+    outlive_bench::harness::tell(&outlive_bench::harness::measure(prepared, &args.common)?, &args.common)
 }

@@ -8,6 +8,7 @@ use outlive::{Domain, Error};
 use super::{Finding, locks};
 use crate::domain::DomainArgs;
 use crate::output::counted;
+#[cfg(feature = "demo")]
 use crate::verbs::demo;
 use crate::verbs::gc;
 
@@ -24,6 +25,7 @@ pub fn look(args: &DomainArgs, repair: bool) -> Vec<Finding> {
         }
         Err(finding) => findings.push(finding),
     }
+    #[cfg(feature = "demo")]
     findings.push(demos(repair));
     findings
 }
@@ -122,6 +124,7 @@ fn dead(domain: &Domain, repair: bool) -> Finding {
 }
 
 /// Folders of demos that were killed.
+#[cfg(feature = "demo")]
 fn demos(repair: bool) -> Finding {
     let left = demo::leftovers();
     if left.is_empty() {

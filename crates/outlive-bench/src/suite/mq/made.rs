@@ -1,0 +1,82 @@
+//! The queues that are made of a lock: the very files of the library's example.
+
+#[path = "../../../../outlive/examples/mq/mu_cv.rs"]
+mod mu_cv;
+#[path = "../../../../outlive/examples/mq/mu_sm.rs"]
+mod mu_sm;
+#[path = "../../../../outlive/examples/mq/ring.rs"]
+mod ring;
+
+use crate::harness::error::Error;
+use crate::harness::round::Stage;
+use crate::harness::scratch::Scratch;
+use crate::suite::queue::{Channel, Receive, Send};
+use ::outlive::{Domain, WaitStrategy};
+
+/// A domain's folder, and how whoever uses it waits.
+pub(super) struct Place {
+    scratch: Scratch,
+    wait: WaitStrategy,
+}
+
+fn refuses(bytes: usize) -> Option<String> {
+    (bytes > ring::MOST_BYTES).then(|| format!("the example's messages have {} bytes at most", ring::MOST_BYTES))
+}
+
+macro_rules! made {
+    ($(#[$doc:meta])* $row:ident, $name:literal, $queue:path) => {
+        $(#[$doc])*
+        pub(super) struct $row;
+
+        impl Channel for $row {
+            const NAME: &'static str = $name;
+            type Place = Place;
+            type Sender = $queue;
+            type Receiver = $queue;
+
+            fn place(stage: &Stage, name: &'static str, _: usize) -> Result<Place, Error> {
+                Ok(Place { scratch: stage.scratch.inner(name)?, wait: stage.wait })
+            }
+
+            fn sender(place: &Place) -> Result<$queue, Error> {
+                let domain = Domain::open_at(place.scratch.path());
+                let domain = domain.map_err(|error| Error::told("opening a domain", error))?;
+                let queue = <$queue>::open(&domain, "queue").map_err(|error| Error::told("opening a queue", error))?;
+                queue.set_wait(place.wait);
+                Ok(queue)
+            }
+
+            fn receiver(place: &Place) -> Result<$queue, Error> {
+                Self::sender(place)
+            }
+
+            fn refuses(bytes: usize) -> Option<String> {
+                refuses(bytes)
+            }
+        }
+
+        impl Send for $queue {
+            #[inline]
+            fn send(&mut self, message: &[u8]) -> Result<(), Error> {
+                <$queue>::send(self, message).map_err(|why| Error::Wrong(format!("{}: {why}", $name)))
+            }
+        }
+
+        impl Receive for $queue {
+            #[inline]
+            fn receive(&mut self, message: &mut Vec<u8>) -> Result<(), Error> {
+                <$queue>::receive(self, message).map_err(|why| Error::Wrong(format!("{}: {why}", $name)))
+            }
+        }
+    };
+}
+
+made! {
+    /// A mutex and semaphores.
+    MadeOfSemaphores, "mu_sm", mu_sm::MuSm
+}
+
+made! {
+    /// A mutex and condition variables.
+    MadeOfCondvars, "mu_cv", mu_cv::MuCv
+}
