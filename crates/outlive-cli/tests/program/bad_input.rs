@@ -119,7 +119,7 @@ fn a_domain_that_others_may_enter_or_own_is_refused() {
     stage.run(&["recv", "q", "-n", "1"]).expect(9).says("chmod 0700");
     fs::set_permissions(stage.domain(), fs::Permissions::from_mode(0o700)).expect("set");
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: another owner of the domain (only root can give it away)");
+        eprintln!("left out: another owner of the domain (only root can give it away)");
         return;
     }
     std::os::unix::fs::chown(stage.domain(), Some(12_345), None).expect("given away");
@@ -140,14 +140,14 @@ fn a_domain_that_others_may_enter_or_own_is_refused() {
             assert_eq!(ended.status.code(), Some(9), "{said}");
             assert!(said.contains("belongs to") || said.contains("no permission"), "{said}");
         }
-        Err(error) => eprintln!("skipped: another user cannot run the program where it was built ({error})"),
+        Err(error) => eprintln!("left out: another user cannot run the program where it was built ({error})"),
     }
 }
 
 #[test]
 fn a_folder_without_permission_is_told() {
     if rustix::process::geteuid().is_root() {
-        eprintln!("skipped: nothing is forbidden to root");
+        eprintln!("left out: nothing is forbidden to root");
         return;
     }
     let stage = Stage::new();

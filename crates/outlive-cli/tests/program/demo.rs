@@ -110,7 +110,7 @@ fn an_interrupted_demo_compares_and_tidies_up() {
 #[test]
 fn a_killed_demo_takes_its_processes_along_and_the_next_one_tidies_up() {
     if !Path::new("/dev/shm").is_dir() {
-        eprintln!("skipped: no /dev/shm here");
+        crate::stage::skip("no /dev/shm here");
         return;
     }
     let stage = Stage::new();
@@ -150,7 +150,7 @@ fn scans_and_pictures_pass() {
         .map(|path| path.display().to_string())
         .collect();
     if files.is_empty() {
-        eprintln!("skipped: no LiDAR scans and pictures beside the project");
+        crate::stage::skip("no LiDAR scans and pictures beside the project");
         return;
     }
     let stage = Stage::new();

@@ -15,7 +15,7 @@ impl Small {
         match mount("tmpfs", at, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, Some(c"size=16m,mode=0700")) {
             Ok(()) => Some(Small(at.to_path_buf())),
             Err(errno) => {
-                eprintln!("skipped: mounting is not permitted here ({errno})");
+                crate::stage::skip(&format!("mounting is not permitted here ({errno})"));
                 None
             }
         }
