@@ -16,6 +16,7 @@ mod ceiling_mutex;
 mod child;
 mod closed_numbers;
 mod condvars;
+mod counted;
 mod denied;
 mod ends;
 mod events;

@@ -15,9 +15,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
+use crate::counted::{counted, sleeps_of};
 use crate::random::Random;
 use crate::runner::World;
-use crate::wait_sets::{add_all, crowd, fewest_sleeps, helpers_of, queue, sleeps_in};
+use crate::wait_sets::{add_all, crowd, helpers_of, queue};
 use crate::waiting::{owner, token_on};
 
 crate::checks!(
@@ -383,17 +384,16 @@ fn a_forked_child_has_a_bridge_of_its_own(world: &World) {
 fn idle_bridges_use_no_processor(world: &World) {
     let domain = world.domain();
     let crowd = crowd(&domain, 150, 10);
-    Child::start(|| {
+    let slept = sleeps_of(|| {
         let receivers: Vec<_> = crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
         let mut set = WaitSet::new(&domain);
         add_all(&mut set, &receivers);
         add_all(&mut set, &crowd.peers);
         assert!(!is_readable(&mut set, SHORTLY));
-        let mut idle = || assert!(!is_readable(&mut set, Duration::from_millis(500)));
-        let slept = fewest_sleeps(34, || sleeps_in(&mut idle));
-        assert!(slept < 35, "{slept} sleeps in idle half a second");
-    })
-    .finish();
+        counted(|| assert!(!is_readable(&mut set, Duration::from_millis(500))));
+    });
+    let Some(slept) = slept else { world.skip("a process may not be traced here") };
+    assert!(slept < 20, "{slept} sleeps in idle half a second");
 }
 
 /// One process has an owner and a bridge that waits for its end: killed together, the bridge may swallow the kernel's one wake-up.
