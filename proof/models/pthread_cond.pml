@@ -11,7 +11,7 @@
  * A signaller signals with the mutex in hand or after it has given it back.
  *
  * Checked when everything has come to rest: no living waiter sleeps while an item is there, unless it is one whose bringer died before
- * his signal (`unsig`): for those there is the re-check, which this is without.
+ * his signal (`unsig`): for those there is the recheck, which this is without.
  * Switches: -DD=deaths -DNW= -DRW= -DNN= -DRN=
  *   RECHECK     a wait may return for nothing while an item is there: then none is excused
  *   STOP        one thread is stopped at any step, takes no further step and is not dead. It leaves the kernel's queue or, frozen, stays

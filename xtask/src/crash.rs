@@ -39,7 +39,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     // The C functions call the state machines of the Rust ones, so fewer stops show what they add.
     let mut of_c = crash(if stop && !all { "--brief" } else { points });
     if !stop && !all && recheck.is_none() {
-        // What sleepers do without the re-check is what both have seen of Rust's victims.
+        // What sleepers do without the recheck is what both have seen of Rust's victims.
         of_c.args(["--recheck", "off"]);
     }
     total.add(victims_in_c(of_c, if stop { "stops, victims in C" } else { "crash, victims in C" }));

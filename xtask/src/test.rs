@@ -71,10 +71,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         Stage::new("documentation", documentation(), Counts::ByExit),
     ];
     total.add(stage::run_beside(vec![languages, computing]));
-    // Without the re-check nothing comes to the rescue of who was not woken: the harder half, and the other is `cargo xtask crash`.
+    // Without the recheck nothing comes to the rescue of who was not woken: the harder half, and the other is `cargo xtask crash`.
     let crash = this(&["crash", "--brief", "--recheck", "off"]);
     total.add(stage::run("killed after each instruction that others can tell", crash, Counts::ByLines));
-    // With the re-check the promise about stopped processes has to hold; without it is `cargo xtask proof stops`.
+    // With the recheck the promise about stopped processes has to hold; without it is `cargo xtask proof stops`.
     let stops = this(&["crash", "--stop", "--brief", "--recheck", "on"]);
     total.add(stage::run("standing still after each instruction that others can tell", stops, Counts::ByLines));
     // As the Rust tests have built it.

@@ -1,4 +1,5 @@
-//! Times on the command line: `250ms`, `2s`, `1m30s`. A number without a unit is of the unit that the option's help names.
+//! Times on the command line: `250ms`, `2s`, `1m30s`. A number without a unit is of the unit that
+//! the option's help names.
 
 use std::time::Duration;
 

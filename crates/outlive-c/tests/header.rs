@@ -1,4 +1,5 @@
-//! `include/outlive.h` and `include/outlive_gpu.h` are what the sources say: written by cbindgen, and checked in, so that C programmers need no Rust.
+//! `include/outlive.h` and `include/outlive_gpu.h` are what the sources say: written by cbindgen,
+//! and checked in, so that C programmers need no Rust.
 //!
 //! `cargo xtask header` writes them anew.
 

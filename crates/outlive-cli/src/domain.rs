@@ -12,8 +12,8 @@ use crate::exit::Failure;
 pub struct DomainArgs {
     /// The domain to work in: a name, or (with a '/') a folder's path
     ///
-    /// A domain is a folder on a memory file system in which processes meet. A name means a folder below
-    /// /dev/shm/outlive-UID; it is made when it is not there.
+    /// A domain is a folder on a memory file system in which processes meet. A name means a folder
+    /// below /dev/shm/outlive-UID; it is made when it is not there.
     #[arg(
         long,
         short = 'd',

@@ -1,6 +1,7 @@
 //! Records in a stream of bytes: where one ends and the next begins.
 //!
-//! Lines, NUL-separated (file names, say), or each behind its length in four little-endian bytes (anything at all).
+//! Lines, NUL-separated (file names, say), or each behind its length in four little-endian bytes
+//! (anything at all).
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -51,8 +52,9 @@ impl FramingArgs {
 
 /// Cuts a stream into records, as they come.
 ///
-/// One read takes what is there, and every record that is complete then is handed out before the next read: so a record
-/// that comes alone is never held back for company, and many that come at once are handed out together.
+/// One read takes what is there, and every record that is complete then is handed out before the
+/// next read: so a record that comes alone is never held back for company, and many that come at
+/// once are handed out together.
 pub struct Splitter {
     framing: Framing,
     buffer: Vec<u8>,
@@ -113,8 +115,8 @@ impl Splitter {
         &self.buffer
     }
 
-    /// At the end of the input: what is there without an end of its own. A last line may lack its newline; a record that
-    /// is shorter than its prefix says is an error.
+    /// At the end of the input: what is there without an end of its own. A last line may lack its
+    /// newline; a record that is shorter than its prefix says is an error.
     pub fn rest(&mut self) -> Result<Option<Range<usize>>, Failure> {
         if self.start == self.filled {
             return Ok(None);

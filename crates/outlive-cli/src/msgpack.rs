@@ -1,7 +1,7 @@
 //! msgpack and JSON, one as the other.
 //!
-//! JSON knows less: bytes become text of two digits each, keys that are no strings become their text, numbers that are none become null, and
-//! an extension becomes its number and its bytes.
+//! JSON knows less: bytes become text of two digits each, keys that are no strings become their
+//! text, numbers that are none become null, and an extension becomes its number and its bytes.
 
 use rmpv::Value as Packed;
 use serde_json::{Map, Number, Value, json};

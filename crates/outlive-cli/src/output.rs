@@ -1,7 +1,7 @@
 //! Where things are said: results on standard output, talk on standard error.
 //!
-//! Whoever reads our output may have enough of it (`outlive ls | head -1`): that is no error, so every write says
-//! [`Failure::BrokenPipe`] then, and the program ends quietly.
+//! Whoever reads our output may have enough of it (`outlive ls | head -1`): that is no error, so
+//! every write says [`Failure::BrokenPipe`] then, and the program ends quietly.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
@@ -69,7 +69,8 @@ pub fn counted(number: u64, word: &str) -> String {
     format!("{} {word}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// Rows under their headings, each column as wide as it needs to be; `right` names the columns of numbers.
+/// Rows under their headings, each column as wide as it needs to be; `right` names the columns of
+/// numbers.
 pub fn table(headings: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
     let columns = headings.len();
     let width = |column: usize| {

@@ -34,7 +34,8 @@ fn stat_field(pid: u32, number: usize) -> Option<String> {
 }
 
 fn field(stat: &[u8], number: usize) -> Option<String> {
-    // The program's name stands in brackets and may hold any bytes: count from the last bracket, behind which is field 3.
+    // The program's name stands in brackets and may hold any bytes: count from the last bracket,
+    // behind which is field 3.
     let bracket = stat.iter().rposition(|byte| *byte == b')')?;
     let fields = String::from_utf8_lossy(stat.get(bracket + 2..)?);
     fields.split_ascii_whitespace().nth(number - 3).map(str::to_owned)
@@ -46,8 +47,9 @@ pub struct Process {
 }
 
 impl Process {
-    /// The process of that pid, if there is one. With a start time (0: not known): that very one, as far as can be told; one whose
-    /// start time cannot be read (`hidepid`, no descriptor left) is there.
+    /// The process of that pid, if there is one. With a start time (0: not known): that very one,
+    /// as far as can be told; one whose start time cannot be read (`hidepid`, no descriptor left)
+    /// is there.
     pub fn find(pid: u32, started: Option<u64>) -> io::Result<Option<Process>> {
         let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
         let fd = match pidfd_open(id, PidfdFlags::empty()) {
@@ -57,7 +59,8 @@ impl Process {
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(errno.into()),
         };
-        // Compared after it was opened: from here on the descriptor and the start time speak of the same process.
+        // Compared after it was opened: from here on the descriptor and the start time speak of the
+        // same process.
         if let (Some(started), Some(now)) = (started.filter(|&started| started != 0), start_time(pid))
             && started != now
         {
@@ -86,7 +89,8 @@ impl AsFd for Process {
     }
 }
 
-/// Has the kernel kill this process when the thread that started it ends. False: it has ended already.
+/// Has the kernel kill this process when the thread that started it ends. False: it has ended
+/// already.
 pub fn die_with_parent(parent: u32) -> io::Result<bool> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // Asked after the request took effect: a parent that died before would never be noticed.

@@ -1,7 +1,7 @@
 //! Signals as something to read, not as something that interrupts.
 //!
-//! The signals asked for are blocked and read from a descriptor, so no handler ever runs in the middle of anything. What
-//! the user had ignored (`nohup`) stays ignored.
+//! The signals asked for are blocked and read from a descriptor, so no handler ever runs in the
+//! middle of anything. What the user had ignored (`nohup`) stays ignored.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -16,7 +16,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub struct Came {
     /// Its number.
     pub signal: i32,
-    /// Whether a process sent it. A key press is the terminal's doing, which sends it to the whole foreground group.
+    /// Whether a process sent it. A key press is the terminal's doing, which sends it to the whole
+    /// foreground group.
     pub sent_by_process: bool,
 }
 
@@ -29,7 +30,8 @@ pub struct Signals {
 impl Signals {
     /// Takes these signals over. To be called before any thread is started.
     pub fn take(signals: &[i32]) -> io::Result<Signals> {
-        // SAFETY: sets are plain bits, filled by sigemptyset before use; every pointer is to a local of the right type.
+        // SAFETY: sets are plain bits, filled by sigemptyset before use; every pointer is to a
+        // local of the right type.
         unsafe {
             let mut set: libc::sigset_t = mem::zeroed();
             libc::sigemptyset(&mut set);
@@ -78,7 +80,8 @@ impl AsFd for Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // SAFETY: the set is what pthread_sigmask gave us. A signal that came and was not read is delivered now.
+        // SAFETY: the set is what pthread_sigmask gave us. A signal that came and was not read is
+        // delivered now.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
     }
 }

@@ -1,7 +1,8 @@
-//! `pthread_cond_*`: a counter in the place of libc's condition variable, where that is process-shared.
+//! `pthread_cond_*`: a counter in the place of libc's condition variable, where that is
+//! process-shared.
 //!
-//! libc's counts its waiters, and waits for them to leave: one that is killed is waited for for ever. Here there is nothing
-//! that names or counts anybody:
+//! libc's counts its waiters, and waits for them to leave: one that is killed is waited for for
+//! ever. Here there is nothing that names or counts anybody:
 //!
 //! | step | killed here |
 //! | --- | --- |
@@ -14,11 +15,12 @@
 //! | signal 2: one system call that counts on *and* wakes all | before it, or after: there is no between |
 //! | signal 3: `woken` = what was read in 1 | somebody wakes nobody, once |
 //!
-//! Who signals after step 3 of a wait has counted on, so step 4 does not sleep; or he has seen `woken` equal to `sleeps`, so
-//! somebody has counted on after step 2. All are woken by a signal: were it one, he might be
-//! killed with it. All return, at the latest, after a second: so a signal that was never sent, for its sender was killed
-//! before, delays the others and does not hold them for ever; the same for a thread that is cancelled meanwhile, and for
-//! one that slept through exactly 2^32 signals. POSIX allows a wait to return for nothing.
+//! Who signals after step 3 of a wait has counted on, so step 4 does not sleep; or he has seen
+//! `woken` equal to `sleeps`, so somebody has counted on after step 2. All are woken by a signal:
+//! were it one, he might be killed with it. All return, at the latest, after a second: so a signal
+//! that was never sent, for its sender was killed before, delays the others and does not hold them
+//! for ever; the same for a thread that is cancelled meanwhile, and for one that slept through
+//! exactly 2^32 signals. POSIX allows a wait to return for nothing.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -178,7 +180,8 @@ pub unsafe extern "C-unwind" fn pthread_cond_broadcast(cond: *mut pthread_cond_t
     }
 }
 
-/// A wait, step by step as in the table. Without anything to drop: a thread that is cancelled unwinds from here.
+/// A wait, step by step as in the table. Without anything to drop: a thread that is cancelled
+/// unwinds from here.
 unsafe fn wait(sequence: &Sequence, mutex: *mut pthread_mutex_t, clock: clockid_t, until: Option<timespec>) -> c_int {
     if until.is_some_and(|until| !(0..1_000_000_000).contains(&until.tv_nsec))
         || (clock != libc::CLOCK_REALTIME && clock != libc::CLOCK_MONOTONIC)
@@ -188,10 +191,12 @@ unsafe fn wait(sequence: &Sequence, mutex: *mut pthread_mutex_t, clock: clockid_
     // SAFETY: the caller's promise; a thread that is cancelled has the mutex, here and below.
     unsafe {
         real::pthread_testcancel();
-        // Acquire: before the next line. Who changed something under the mutex before us counts on after that, or has; who will
-        // change it takes the mutex after we have given it back, so what he counts on we do not see yet.
+        // Acquire: before the next line. Who changed something under the mutex before us counts on
+        // after that, or has; who will change it takes the mutex after we have given it back, so
+        // what he counts on we do not see yet.
         let seen = sequence.count.load(Ordering::Acquire);
-        // Release pairs with the signaller's Acquire: who has us in `sleeps` counts on after we have read `count`.
+        // Release pairs with the signaller's Acquire: who has us in `sleeps` counts on after we
+        // have read `count`.
         sequence.sleeps.fetch_add(1, Ordering::AcqRel);
         let error = real::MUTEX_UNLOCK.get()(mutex);
         if error != 0 {
@@ -217,7 +222,8 @@ fn sleep(word: &AtomicU32, seen: u32, clock: clockid_t, until: Option<timespec>)
         (Some(until), _) if until.tv_sec < 0 => return true,
         (Some(until), None) => (clock, Some(until), true),
         (Some(until), Some(recheck)) => {
-            // On its own clock. Where that is the time of day and is set meanwhile, the re-check's is not.
+            // On its own clock. Where that is the time of day and is set meanwhile, the recheck's
+            // is not.
             let soon = after(clock, settings::recheck().unwrap_or(0));
             if (until.tv_sec, until.tv_nsec) <= (soon.tv_sec, soon.tv_nsec) {
                 (clock, Some(until), true)
@@ -228,7 +234,8 @@ fn sleep(word: &AtomicU32, seen: u32, clock: clockid_t, until: Option<timespec>)
     };
     let realtime = if clock == libc::CLOCK_REALTIME { libc::FUTEX_CLOCK_REALTIME } else { 0 };
     let end: *const timespec = end.as_ref().map_or(core::ptr::null(), |end| end);
-    // SAFETY: errno is this thread's own; the word and the time are there. Not the private kind: the word is shared.
+    // SAFETY: errno is this thread's own; the word and the time are there. Not the private kind:
+    // the word is shared.
     unsafe {
         let errno = *libc::__errno_location();
         let operation = libc::FUTEX_WAIT_BITSET | realtime;
@@ -250,13 +257,15 @@ pub(crate) fn after(clock: clockid_t, span: u64) -> timespec {
     timespec { tv_sec: now.tv_sec + (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as c_long }
 }
 
-/// Counts on and wakes all who wait, in one system call: the kernel does both or, for one who is killed before, neither.
+/// Counts on and wakes all who wait, in one system call: the kernel does both or, for one who is
+/// killed before, neither.
 fn signal_all(sequence: &Sequence) -> c_int {
     // Acquire: before all that follows; pairs with the waiter's Release.
     let sleeps = sequence.sleeps.load(Ordering::Acquire);
     if sequence.woken.load(Ordering::Relaxed) != sleeps {
         wake_all(&sequence.count);
-        // Killed before: the next one wakes nobody. Another signaller's older number: the same. Release: after the wake.
+        // Killed before: the next one wakes nobody. Another signaller's older number: the same.
+        // Release: after the wake.
         sequence.woken.store(sleeps, Ordering::Release);
     }
     0

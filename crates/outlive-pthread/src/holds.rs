@@ -1,5 +1,6 @@
-//! Who holds which reader-writer lock: a table in the domain, under one of Outlive's mutexes, with one of its condition
-//! variables. A lock is a key; it has an entry here for each thread that holds it, and nothing else anywhere.
+//! Who holds which reader-writer lock: a table in the domain, under one of Outlive's mutexes, with
+//! one of its condition variables. A lock is a key; it has an entry here for each thread that holds
+//! it, and nothing else anywhere.
 //!
 //! An entry's words, written under the mutex, the token last:
 //!
@@ -10,10 +11,11 @@
 //! | id | `WRITE` | id writes | who looks next makes it `DEAD`: whoever gets the lock is to be told |
 //! | `DEAD` | `WRITE` | a writer died, and nobody has been told yet | |
 //!
-//! Who gets the lock after a writer's death takes that entry over, its token first: killed before the mode is right, he was
-//! a writer himself. A waiter sleeps until the table has changed, or until *one* of those who hold him up has ended: as
-//! long as that one holds the lock there is nothing to wake for, and when he leaves, he says so or has ended. Readers pass
-//! by writers who wait, as with libc's own locks unless it is asked otherwise.
+//! Who gets the lock after a writer's death takes that entry over, its token first: killed before
+//! the mode is right, he was a writer himself. A waiter sleeps until the table has changed, or
+//! until *one* of those who hold him up has ended: as long as that one holds the lock there is
+//! nothing to wake for, and when he leaves, he says so or has ended. Readers pass by writers who
+//! wait, as with libc's own locks unless it is asked otherwise.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -43,7 +45,8 @@ struct Hold {
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Holds {
-    /// No entry from here on is in use. A hint: one that was left behind there by a death is as good as free.
+    /// No entry from here on is in use. A hint: one that was left behind there by a death is as
+    /// good as free.
     used: u32,
     reserved: u32,
     entries: [Hold; MOST],
@@ -115,8 +118,8 @@ enum Look {
 pub(crate) fn table(key: u64) -> Result<&'static Open, outlive::Error> {
     static OPENED: [AtomicPtr<Open>; TABLES] = [const { AtomicPtr::new(core::ptr::null_mut()) }; TABLES];
     let number = key as usize % TABLES;
-    // Acquire pairs with the exchange below. Not a OnceLock: a process that forks while one of its threads is here leaves
-    // its child with nobody who would finish.
+    // Acquire pairs with the exchange below. Not a OnceLock: a process that forks while one of its
+    // threads is here leaves its child with nobody who would finish.
     let opened = OPENED[number].load(Ordering::Acquire);
     if !opened.is_null() {
         // SAFETY: put there below, never freed.
@@ -161,8 +164,8 @@ pub(crate) fn random() -> u64 {
 }
 
 impl Open {
-    /// Takes the lock of that key; `until`: how long to wait, `None` is not at all. Says who died holding it as a writer, if
-    /// nobody has been told of that.
+    /// Takes the lock of that key; `until`: how long to wait, `None` is not at all. Says who died
+    /// holding it as a writer, if nobody has been told of that.
     pub(crate) fn take(&self, key: u64, want: Want, until: Option<Deadline>) -> Result<Option<Died>, Refused> {
         let me = self.domain.token().map_err(Refused::Outlive)?;
         let mut holds = self.lock()?;
@@ -216,8 +219,9 @@ impl Open {
     }
 }
 
-/// Somebody died with the table in hand. Each entry is as the head of this file says at any moment, so there is nothing to
-/// put right; and if he had not yet woken those whom he held up, they watch for his end.
+/// Somebody died with the table in hand. Each entry is as the head of this file says at any moment,
+/// so there is nothing to put right; and if he had not yet woken those whom he held up, they watch
+/// for his end.
 fn repaired(mut guard: MutexGuard<'_, Holds>) -> MutexGuard<'_, Holds> {
     guard.mark_consistent();
     guard
@@ -232,7 +236,8 @@ fn refused<G>(error: LockError<G>) -> Refused {
     }
 }
 
-/// A store that stays where it is among the others: what is there when we are killed is decided by their order.
+/// A store that stays where it is among the others: what is there when we are killed is decided by
+/// their order.
 fn put<T>(place: &mut T, value: T) {
     // SAFETY: a reference may be written through.
     unsafe { core::ptr::write_volatile(place, value) }
@@ -286,7 +291,8 @@ impl Holds {
         })
     }
 
-    /// All entries are in use: rather than refuse a lock, let go that of a dead writer whose lock nobody has come for since.
+    /// All entries are in use: rather than refuse a lock, let go that of a dead writer whose lock
+    /// nobody has come for since.
     #[cold]
     fn forget_dead(&mut self) -> Option<usize> {
         let index = self.entries.iter().position(|hold| hold.token == DEAD)?;
@@ -343,8 +349,8 @@ impl Holds {
 }
 
 impl Hold {
-    /// Its owner is dead: a reader's is free, a writer's waits for whoever is to be told, with the name that the registry
-    /// still has.
+    /// Its owner is dead: a reader's is free, a writer's waits for whoever is to be told, with the
+    /// name that the registry still has.
     fn bury(&mut self, dead: &Peer) {
         if self.mode & WRITE == 0 {
             return put(&mut self.token, 0);

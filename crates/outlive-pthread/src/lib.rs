@@ -1,5 +1,6 @@
-//! `liboutlive_pthread.so`, for `LD_PRELOAD`: makes *process-shared* pthread mutexes, reader-writer locks and condition
-//! variables of programs that know nothing of it survive the death of whoever uses them.
+//! `liboutlive_pthread.so`, for `LD_PRELOAD`: makes *process-shared* pthread mutexes, reader-writer
+//! locks and condition variables of programs that know nothing of it survive the death of whoever
+//! uses them.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -10,8 +11,8 @@
 //! | `real` | libc's own functions, which ours stand before |
 //! | `settings`, `log` | the environment, and the lines that are written |
 //!
-//! Everything that is private to a process goes to libc untouched. doc/pthread-shim.md has the choices, and what cannot be
-//! done.
+//! Everything that is private to a process goes to libc untouched. doc/pthread-shim.md has the
+//! choices, and what cannot be done.
 
 #![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 
@@ -23,7 +24,8 @@ mod real;
 mod rwlock;
 mod settings;
 
-/// Runs when the library is loaded, after libc's own start. What is called before finds its way by itself, later.
+/// Runs when the library is loaded, after libc's own start. What is called before finds its way by
+/// itself, later.
 extern "C" fn start() {
     settings::read();
     real::find_all();

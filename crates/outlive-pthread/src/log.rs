@@ -1,7 +1,7 @@
 //! The lines that are written: one `write` each, so that lines of several processes do not mix.
 //!
-//! Nothing is allocated and no lock is taken on the way: a line may be due anywhere where a lock is taken. `errno` stays as
-//! it was, and the thread cannot be cancelled meanwhile.
+//! Nothing is allocated and no lock is taken on the way: a line may be due anywhere where a lock is
+//! taken. `errno` stays as it was, and the thread cannot be cancelled meanwhile.
 
 use std::ffi::{CStr, c_int};
 use std::fmt::{self, Write};
@@ -37,7 +37,8 @@ impl Line {
 
 /// Says what happened to the lock at that address.
 ///
-/// `2026-11-21T23:59:59.123Z outlive-pthread: pid 12 (reader): mutex 0x7f01c0de0040 (/dev/shm/table+0x40): what`
+/// `2026-11-21T23:59:59.123Z outlive-pthread: pid 12 (reader): mutex 0x7f01c0de0040
+/// (/dev/shm/table+0x40): what`
 #[cold]
 pub(crate) fn line(lock: &str, address: usize, what: fmt::Arguments<'_>) {
     quietly(|| {
@@ -75,8 +76,8 @@ pub(crate) fn quietly<R>(run: impl FnOnce() -> R) -> R {
 
 fn put(bytes: &[u8]) {
     let path = settings::log_file();
-    // SAFETY: the path is a string that is never freed; the bytes are as long as said; the descriptor is closed once, by
-    // whoever opened it.
+    // SAFETY: the path is a string that is never freed; the bytes are as long as said; the
+    // descriptor is closed once, by whoever opened it.
     unsafe {
         if !path.is_null() {
             let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOCTTY;
@@ -99,7 +100,8 @@ fn stamp(line: &mut Line) -> fmt::Result {
     // SAFETY: a place of our own.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut now) };
     let (days, second) = (now.tv_sec.div_euclid(86_400), now.tv_sec.rem_euclid(86_400));
-    // Days since 1 March of the year 0, in eras of 400 years: a leap day is then the last of its year.
+    // Days since 1 March of the year 0, in eras of 400 years: a leap day is then the last of its
+    // year.
     let since = days + 719_468;
     let (era, day) = (since.div_euclid(146_097), since.rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -163,7 +165,8 @@ fn push_if_inside(line: &mut Line, entry: &[u8], address: usize) -> bool {
     true
 }
 
-/// Says why a lock cannot be given, and ends the process if that was asked for; else the caller gets `error`.
+/// Says why a lock cannot be given, and ends the process if that was asked for; else the caller
+/// gets `error`.
 #[cold]
 pub(crate) fn refuse(lock: &str, address: usize, error: c_int, why: fmt::Arguments<'_>) -> c_int {
     line(lock, address, format_args!("refused: {why}"));

@@ -1,11 +1,12 @@
 //! `pthread_mutex_*`: libc's robust mutex in the place of its plain one.
 //!
-//! A process-shared mutex that is initialised without robustness is made robust, and marked: whoever gets `EOWNERDEAD` for
-//! a marked one is a program that never asked for it. A program that asked for robustness by itself has no mark, and gets
-//! what libc says; Outlive's own tokens are such mutexes.
+//! A process-shared mutex that is initialised without robustness is made robust, and marked:
+//! whoever gets `EOWNERDEAD` for a marked one is a program that never asked for it. A program that
+//! asked for robustness by itself has no mark, and gets what libc says; Outlive's own tokens are
+//! such mutexes.
 //!
-//! The mark stands in a word that glibc uses in plain mutexes only (how often to spin, and transactions), and holds the
-//! thread that locked it last:
+//! The mark stands in a word that glibc uses in plain mutexes only (how often to spin, and
+//! transactions), and holds the thread that locked it last:
 //!
 //! | mark | meaning | died here |
 //! | --- | --- | --- |
@@ -13,12 +14,14 @@
 //! | bits, 0 | ours, nobody has had it | |
 //! | bits, thread | ours, this thread had it last, or has it | libc marks the lock; the next one reads the name here and is told, or repairs |
 //!
-//! Written by the holder only. Killed between libc's lock and our note, the one before is named: "last known".
+//! Written by the holder only. Killed between libc's lock and our note, the one before is named:
+//! "last known".
 //!
-//! libc gives a mutex back in two steps: it stores 0, and then it wakes one sleeper. A process that is stopped between the two
-//! leaves the sleepers beside a free mutex; so does a sleeper that is stopped with the notice of a death. So a thread that sleeps
-//! for a marked mutex looks at it after each `settings::recheck`. A mutex with priority inheritance needs no look: the kernel
-//! itself hands it over.
+//! libc gives a mutex back in two steps: it stores 0, and then it wakes one sleeper. A process that
+//! is stopped between the two leaves the sleepers beside a free mutex; so does a sleeper that is
+//! stopped with the notice of a death. So a thread that sleeps for a marked mutex looks at it after
+//! each `settings::recheck`. A mutex with priority inheritance needs no look: the kernel itself
+//! hands it over.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -27,12 +30,13 @@ use libc::{c_int, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 use crate::condvar::after;
 use crate::{log, real, settings};
 
-/// glibc's words: `int lock; unsigned count; int owner; unsigned nusers; int kind; spins, elision`. The same on x86-64 and
-/// aarch64; tests/mutexes.rs sees whether they still are what they were.
+/// glibc's words: `int lock; unsigned count; int owner; unsigned nusers; int kind; spins, elision`.
+/// The same on x86-64 and aarch64; tests/mutexes.rs sees whether they still are what they were.
 const OWNER: usize = 8;
 const KIND: usize = 16;
 const MARK: usize = 20;
-/// In the mark: ours, for no count of spins or aborted transactions comes near it. Thread ids stay below 2^22.
+/// In the mark: ours, for no count of spins or aborted transactions comes near it. Thread ids stay
+/// below 2^22.
 const BITS: u32 = 0x2d7 << 22;
 const THREAD: u32 = (1 << 22) - 1;
 /// In the kind: with priority inheritance.
@@ -166,7 +170,8 @@ pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
 /// Whether a thread that sleeps for it looks at it now and then: see the file's head.
 #[inline]
 unsafe fn looks(mutex: *mut pthread_mutex_t) -> bool {
-    // SAFETY: the caller's promise to POSIX: the mutex is initialised. Relaxed: one that is marked is so from then on.
+    // SAFETY: the caller's promise to POSIX: the mutex is initialised. Relaxed: one that is marked
+    // is so from then on.
     unsafe {
         word(mutex, MARK).load(Ordering::Relaxed) & !THREAD == BITS
             && word(mutex, KIND).load(Ordering::Relaxed) & INHERITS == 0
@@ -179,7 +184,8 @@ unsafe fn lock_looking(mutex: *mut pthread_mutex_t, until: Option<(clockid_t, *c
     // SAFETY: the caller's promise to POSIX.
     unsafe {
         match real::MUTEX_TRYLOCK.get()(mutex) {
-            // Also of one that this thread has itself: libc's lock knows what its type says to that.
+            // Also of one that this thread has itself: libc's lock knows what its type says to
+            // that.
             libc::EBUSY => lock_looking_slow(mutex, until),
             got => got,
         }
@@ -254,14 +260,15 @@ unsafe fn note(mutex: *mut pthread_mutex_t) {
     unsafe {
         let mark = word(mutex, MARK);
         if mark.load(Ordering::Relaxed) & !THREAD == BITS {
-            // Died just before: the thread that had it before is named. Relaxed: who reads it has the lock.
+            // Died just before: the thread that had it before is named. Relaxed: who reads it has
+            // the lock.
             mark.store(BITS | word(mutex, OWNER).load(Ordering::Relaxed) & THREAD, Ordering::Relaxed);
         }
     }
 }
 
-/// Somebody died holding it, and the lock is ours; or it has been given up: by an unlock without `pthread_mutex_consistent`,
-/// for these mutexes are libc's, and keep libc's meaning.
+/// Somebody died holding it, and the lock is ours; or it has been given up: by an unlock without
+/// `pthread_mutex_consistent`, for these mutexes are libc's, and keep libc's meaning.
 #[cold]
 unsafe fn settle_slow(mutex: *mut pthread_mutex_t, got: c_int) -> c_int {
     // SAFETY: as in `settle`.
@@ -280,8 +287,8 @@ unsafe fn settle_slow(mutex: *mut pthread_mutex_t, got: c_int) -> c_int {
     if !strict && unsafe { libc::pthread_mutex_consistent(mutex) } != 0 {
         return got;
     }
-    // Died between the two: libc marks the lock as ours, and the next one tells of our predecessor again.
-    // SAFETY: no memory is passed.
+    // Died between the two: libc marks the lock as ours, and the next one tells of our predecessor
+    // again. SAFETY: no memory is passed.
     let me = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
     mark.store(BITS | me & THREAD, Ordering::Relaxed);
     let then = if strict { "EOWNERDEAD is returned" } else { "made consistent and given to us" };

@@ -1,8 +1,10 @@
 //! libc's own functions, which ours stand before.
 //!
-//! Each is looked up once; who comes before the library's start looks it up then. `dlsym` takes the loader's own lock, which
-//! is recursive and not one of ours, and allocates only where a name or its version is missing: an allocator may lock, and
-//! would come back here. So only what is there is asked for before the library's start. Two threads may look up one name at once: they find the same.
+//! Each is looked up once; who comes before the library's start looks it up then. `dlsym` takes the
+//! loader's own lock, which is recursive and not one of ours, and allocates only where a name or
+//! its version is missing: an allocator may lock, and would come back here. So only what is there
+//! is asked for before the library's start. Two threads may look up one name at once: they find the
+//! same.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -24,7 +26,8 @@ pub(crate) struct Real<F> {
 // SAFETY: an atomic and a name.
 unsafe impl<F> Sync for Real<F> {}
 
-/// Condition variables on x86-64 have two versions with different bodies; this is the one that programs are linked with.
+/// Condition variables on x86-64 have two versions with different bodies; this is the one that
+/// programs are linked with.
 #[cfg(target_arch = "x86_64")]
 const COND: Option<&CStr> = Some(c"GLIBC_2.3.2");
 #[cfg(not(target_arch = "x86_64"))]
@@ -40,12 +43,14 @@ impl<F: Copy> Real<F> {
     /// The function; `None` in a libc that is too old to have it.
     #[inline]
     pub(crate) fn find(&self) -> Option<F> {
-        // Acquire and Release are not needed: what is pointed to is code, there since before the program began.
+        // Acquire and Release are not needed: what is pointed to is code, there since before the
+        // program began.
         let mut found = self.found.load(Ordering::Relaxed);
         if found.is_null() {
             found = self.look_up();
         }
-        // SAFETY: F is a pointer to a function, checked in `new`, of the type that libc documents for that name.
+        // SAFETY: F is a pointer to a function, checked in `new`, of the type that libc documents
+        // for that name.
         (!found.is_null()).then(|| unsafe { core::mem::transmute_copy::<*mut c_void, F>(&found) })
     }
 
@@ -115,7 +120,8 @@ real! {
     RWLOCK_UNLOCK = c"pthread_rwlock_unlock" ONLY (*mut pthread_rwlock_t);
 }
 
-// Declared here rather than taken from the crate libc: a thread that is cancelled unwinds from inside these.
+// Declared here rather than taken from the crate libc: a thread that is cancelled unwinds from
+// inside these.
 unsafe extern "C-unwind" {
     pub(crate) fn pthread_testcancel();
 }

@@ -1,4 +1,5 @@
-//! `pthread_rwlock_*`: where it is process-shared, the lock is a key, and `holds` knows who holds it.
+//! `pthread_rwlock_*`: where it is process-shared, the lock is a key, and `holds` knows who holds
+//! it.
 //!
 //! | word | meaning | a death here |
 //! | --- | --- | --- |

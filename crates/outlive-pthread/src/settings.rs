@@ -28,8 +28,8 @@ pub(crate) fn read() {
         return;
     }
     let mut words = READ;
-    // SAFETY: strings; a result is a string too, which we look at before anybody can change the environment: this runs
-    // before `main`.
+    // SAFETY: strings; a result is a string too, which we look at before anybody can change the
+    // environment: this runs before `main`.
     let (asked, log, recheck) = unsafe {
         (
             libc::getenv(c"OUTLIVE_PTHREAD".as_ptr()),

@@ -87,7 +87,7 @@ fn who_would_have_signalled_is_killed_with_the_mutex_in_hand() {
     }
 }
 
-/// The re-check is not what wakes them ordinarily.
+/// The recheck is not what wakes them ordinarily.
 #[test]
 fn a_signal_wakes_all_and_wakes_them_itself() {
     let place = Place::new("all", true).set("OUTLIVE_PTHREAD_RECHECK", "0");

@@ -4,7 +4,7 @@ mod programs;
 
 use programs::{Place, Running, compile, stretch};
 
-/// Everything a survivor may wait for, with the re-check of waits off: it must not be needed.
+/// Everything a survivor may wait for, with the recheck of waits off: it must not be needed.
 fn everywhere(operation: &str, most: u32) {
     let place = Place::new(&format!("everywhere-{operation}"), true).set("OUTLIVE_PTHREAD_RECHECK", "0");
     // `OUTLIVE_PTHREAD_KILLS=1000000` kills at each one.
@@ -21,7 +21,8 @@ fn everywhere(operation: &str, most: u32) {
 
 macro_rules! everywhere {
     ($($name:ident: $operation:literal, $most:literal;)*) => {
-        // Each step waits behind whatever load there is, so a run under a load leaves these out by their module's name.
+        // Each step waits behind whatever load there is, so a run under a load leaves these out by
+        // their module's name.
         mod by_steps {
             $(#[test]
             fn $name() {

@@ -1,4 +1,5 @@
-//! Process-shared mutexes: a holder is killed, somebody sleeps for it. Without the shim he sleeps on.
+//! Process-shared mutexes: a holder is killed, somebody sleeps for it. Without the shim he sleeps
+//! on.
 
 mod programs;
 
@@ -169,8 +170,9 @@ fn a_thread_that_ends_with_locks_in_hand_leaves_them_to_others() {
     assert_eq!(place.log().lines().filter(|line| line.contains(" died; made consistent")).count(), 2);
 }
 
-/// What the note of the holder relies on: libc leaves that word of a robust mutex alone, whatever is done to it. If a later
-/// glibc does not, the dead one's name is wrong here, or the lock is taken for one that asked for robustness by itself.
+/// What the note of the holder relies on: libc leaves that word of a robust mutex alone, whatever
+/// is done to it. If a later glibc does not, the dead one's name is wrong here, or the lock is
+/// taken for one that asked for robustness by itself.
 #[test]
 fn the_note_of_the_holder_survives_everything_that_libc_does() {
     let place = Place::new("note", true);

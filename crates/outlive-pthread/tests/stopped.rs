@@ -1,11 +1,12 @@
-//! A process that is stopped while it gives a mutex back: libc frees the mutex in one step, and wakes a sleeper in another.
+//! A process that is stopped while it gives a mutex back: libc frees the mutex in one step, and
+//! wakes a sleeper in another.
 
 mod programs;
 
 use programs::{Place, Running, compile, stretch};
 
-/// What `everywhere` says of a process that is stopped at each instruction of its unlock, another asleep beside it, which has
-/// so many milliseconds where the mutex is free.
+/// What `everywhere` says of a process that is stopped at each instruction of its unlock, another
+/// asleep beside it, which has so many milliseconds where the mutex is free.
 fn stopped_in(operation: &str, recheck: &str, patience: &str) -> String {
     let place = Place::new(&format!("{operation}-{recheck}"), true).set("OUTLIVE_PTHREAD_RECHECK", recheck);
     let mut command = place.command(&compile("cc", "everywhere.c"));

@@ -34,7 +34,8 @@ fn programs_without_such_locks_do_what_they_did() {
     assert!(!place.path("domain").exists(), "nothing was asked of Outlive");
 }
 
-/// Its allocator is called by the loader, and locks, before the shim has had a chance to look anything up.
+/// Its allocator is called by the loader, and locks, before the shim has had a chance to look
+/// anything up.
 #[test]
 fn a_program_whose_allocator_locks_is_not_called_from_inside_a_lock() {
     for place in Place::without_and_with("mallocs") {

@@ -1,10 +1,11 @@
-//! The C proof of how a lock word is found (`c/robust_offset.c`), compiled and run with each C library there is.
+//! The C proof of how a lock word is found (`c/robust_offset.c`), compiled and run with each C
+//! library there is.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Says that the calling test is skipped, and why: a line that reaches `cargo xtask test`, which counts it. libtest keeps
-/// back what tests print, but not what they write.
+/// Says that the calling test is skipped, and why: a line that reaches `cargo xtask test`, which
+/// counts it. libtest keeps back what tests print, but not what they write.
 fn skip(why: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout(), "skipped: {why}");

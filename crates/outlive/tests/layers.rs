@@ -1,7 +1,9 @@
-//! Each layer of the library uses those below it, never one above: read from the paths that its sources name.
+//! Each layer of the library uses those below it, never one above: read from the paths that its
+//! sources name.
 //!
-//! The order is that of the table at the head of lib.rs. Names at the crate's root belong to the layer that they come
-//! from. One call goes up and is known: `liveness` asks `inspect` for a sweep, by `crate::sweep_quarantined`.
+//! The order is that of the table at the head of lib.rs. Names at the crate's root belong to the
+//! layer that they come from. One call goes up and is known: `liveness` asks `inspect` for a sweep,
+//! by `crate::sweep_quarantined`.
 //!
 //! The pool's folders have an order of their own, that of the table at the head of pool/mod.rs; and
 //! no two files of one of the pool's folders import each other, but for those that are known.
@@ -15,7 +17,8 @@ const LAYERS: [&str; 16] = [
     "state", "rpc", "wait", "inspect",
 ];
 
-/// Names at the crate's root, and whose they are. `Error` names a `Kind`, so it stands on that layer.
+/// Names at the crate's root, and whose they are. `Error` names a `Kind`, so it stands on that
+/// layer.
 const AT_THE_ROOT: [(&str, &str); 16] = [
     ("Deadline", "sys"),
     ("Error", "segment"),
@@ -63,7 +66,8 @@ fn without_comments(source: &str) -> String {
     source.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code)).collect::<Vec<_>>().join("\n")
 }
 
-/// The first name of every path in the code that begins at the crate's root; groups in braces give one each.
+/// The first name of every path in the code that begins at the crate's root; groups in braces give
+/// one each.
 fn names_from_root(source: &str) -> Vec<String> {
     let code = without_comments(source);
     let mut names = Vec::new();
@@ -157,7 +161,8 @@ fn no_layer_names_one_above() {
     let mut all = Vec::new();
     for path in sources(&root) {
         let inside = path.strip_prefix(&root).expect("inside");
-        // There under loom only, in the place of the kernel or of a layer; they may name what the kernel acts on.
+        // There under loom only, in the place of the kernel or of a layer; they may name what the
+        // kernel acts on.
         if inside.to_string_lossy().ends_with("_model.rs") {
             continue;
         }

@@ -1,5 +1,6 @@
-//! Plays the scenarios of `scenarios/` with drivers of several languages: each scenario in one language, and in every pair, both
-//! ways round. `cargo xtask conformance` builds the drivers and starts this; doc/conformance.md says more.
+//! Plays the scenarios of `scenarios/` with drivers of several languages: each scenario in one
+//! language, and in every pair, both ways round. `cargo xtask conformance` builds the drivers and
+//! starts this; doc/conformance.md says more.
 
 mod play;
 mod process;

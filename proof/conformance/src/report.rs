@@ -1,4 +1,5 @@
-//! What came of it: a table of scenarios and languages, each failure with its step, gaps, and the count.
+//! What came of it: a table of scenarios and languages, each failure with its step, gaps, and the
+//! count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,8 +89,8 @@ fn gaps(scenarios: &[Scenario], runs: &[Run]) {
     }
 }
 
-/// Everyday's answers, for which C++ gives the code's own words, and Python often no error at all; what a language's own
-/// checks say of arguments; and of two structs Rust knows the names, too.
+/// Everyday's answers, for which C++ gives the code's own words, and Python often no error at all;
+/// what a language's own checks say of arguments; and of two structs Rust knows the names, too.
 const OWN_WORDS: [&str; 10] = [
     "would-block",
     "empty",
@@ -132,7 +133,8 @@ fn messages(scenarios: &[Scenario], runs: &[Run]) -> usize {
     by_step.len()
 }
 
-/// Pids and their programs, folders and tokens differ from run to run, and what stands in quotes is the languages' own: names of types.
+/// Pids and their programs, folders and tokens differ from run to run, and what stands in quotes is
+/// the languages' own: names of types.
 fn without_numbers(message: &str) -> String {
     let mut plain = String::new();
     let mut rest = message;

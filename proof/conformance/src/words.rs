@@ -1,4 +1,5 @@
-//! What each language calls each kind of error: errors.txt; and whether an answer is what was expected.
+//! What each language calls each kind of error: errors.txt; and whether an answer is what was
+//! expected.
 
 use std::collections::HashMap;
 
@@ -42,7 +43,8 @@ impl Words {
         Ok(Words(words))
     }
 
-    /// Whether the answer is one of those expected. Names with `$` are bound where they have no value yet.
+    /// Whether the answer is one of those expected. Names with `$` are bound where they have no
+    /// value yet.
     pub(crate) fn fits(
         &self,
         language: Language,

@@ -13,7 +13,8 @@ const PLACES: usize = 2;
 
 impl Board {
     pub fn new() -> Board {
-        // SAFETY: a fresh mapping at an address of the kernel's choice; zeroed, page-aligned, never unmapped.
+        // SAFETY: a fresh mapping at an address of the kernel's choice; zeroed, page-aligned, never
+        // unmapped.
         unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;

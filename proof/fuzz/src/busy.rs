@@ -1,7 +1,8 @@
 //! Busy rounds: several children use the domain while it is scribbled over.
 //!
-//! What libc itself keeps in a slot, its mutex, is left alone here: libc follows the pointers in it, and whoever writes
-//! there while a thread is inside can lead that thread anywhere. doc/threat-model.md says so.
+//! What libc itself keeps in a slot, its mutex, is left alone here: libc follows the pointers in
+//! it, and whoever writes there while a thread is inside can lead that thread anywhere.
+//! doc/threat-model.md says so.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,9 @@ use crate::script::Write;
 use crate::watch::{Child, Find, limit_memory};
 use crate::world::World;
 
-/// What each child does. None waits on a condition variable: that ends by locking the mutex, without a deadline, and a
-/// stray write may have given it to somebody who lives. doc/threat-model.md says so too.
+/// What each child does. None waits on a condition variable: that ends by locking the mutex,
+/// without a deadline, and a stray write may have given it to somebody who lives.
+/// doc/threat-model.md says so too.
 const PARTS: &[&[&str]] = &[
     &["lock", "try lock", "reset", "record"],
     &["read", "write", "events"],

@@ -1,4 +1,5 @@
-//! Past finds, as small texts: what was written, and by which seed the operations were put in order.
+//! Past finds, as small texts: what was written, and by which seed the operations were put in
+//! order.
 //!
 //! ```text
 //! # What was wrong.

@@ -66,7 +66,8 @@ fn open(domain: &Domain) -> Result<Locks, outlive::Error> {
     })
 }
 
-/// Makes the value for as long as the process lives, on a thread of its own; comes back when it has begun.
+/// Makes the value for as long as the process lives, on a thread of its own; comes back when it has
+/// begun.
 fn begin_to_make(once: OnceLock<u64>) {
     let (begun, wait) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

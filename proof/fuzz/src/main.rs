@@ -1,12 +1,14 @@
 //! Hostile memory: somebody scribbles over a domain's files while it is used.
 //!
-//! A round takes a domain in a state as it may be found (locks held by the living and the dead, queues full, orphaned
-//! and fresh), changes some of its bytes, and lets a child do everything that can be done in a domain. Asserted: the
-//! child comes back with results or errors: never a signal, a panic, an endless loop, or memory without bounds.
+//! A round takes a domain in a state as it may be found (locks held by the living and the dead,
+//! queues full, orphaned and fresh), changes some of its bytes, and lets a child do everything that
+//! can be done in a domain. Asserted: the child comes back with results or errors: never a signal,
+//! a panic, an endless loop, or memory without bounds.
 //!
-//! *Quiet* rounds scribble first and use afterwards: a find comes again with its script, and is made as short as it will
-//! go. *Busy* rounds scribble while several children use the domain. The scripts of past finds lie in `corpus/` and are
-//! replayed first. Stable compiler, no sanitizer: what is looked for shows by itself.
+//! *Quiet* rounds scribble first and use afterwards: a find comes again with its script, and is
+//! made as short as it will go. *Busy* rounds scribble while several children use the domain. The
+//! scripts of past finds lie in `corpus/` and are replayed first. Stable compiler, no sanitizer:
+//! what is looked for shows by itself.
 //!
 //! `cargo run -p outlive-fuzz -- [--seconds N] [--seed N] [--replay FILE]`
 

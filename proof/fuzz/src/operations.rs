@@ -1,4 +1,5 @@
-//! Everything that can be done in a domain, each bounded by a deadline of milliseconds, each allowed any error.
+//! Everything that can be done in a domain, each bounded by a deadline of milliseconds, each
+//! allowed any error.
 
 use std::fs;
 use std::hint::black_box;

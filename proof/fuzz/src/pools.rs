@@ -18,7 +18,8 @@ fn open(domain: &Domain, cache_bytes: u64) -> Result<Pool, outlive::Error> {
     Pool::open(domain, NAME, PoolOptions { max_bytes: 24 << 20, cache_bytes, ..PoolOptions::default() })
 }
 
-/// A scribble may turn a debug mode on, which then finds what the other scribbles did, and by default aborts, as it says it does.
+/// A scribble may turn a debug mode on, which then finds what the other scribbles did, and by
+/// default aborts, as it says it does.
 pub fn pass_faults_over() {
     on_fault(|fault| {
         black_box(fault.to_string());

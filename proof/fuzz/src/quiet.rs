@@ -1,4 +1,5 @@
-//! Quiet rounds: scribble, then use. What goes wrong comes again with the same script, so it can be made shorter.
+//! Quiet rounds: scribble, then use. What goes wrong comes again with the same script, so it can be
+//! made shorter.
 
 use crate::board::Board;
 use crate::operations;

@@ -57,7 +57,8 @@ impl Write {
         file.write(self.at, &all);
     }
 
-    /// Makes one up: mostly at or beside a word that is in use, mostly with a value that means something somewhere.
+    /// Makes one up: mostly at or beside a word that is in use, mostly with a value that means
+    /// something somewhere.
     pub fn by_chance(world: &World, random: &mut Random) -> Write {
         let file = random.pick(&world.files);
         let width = *random.pick(&[4, 4, 4, 8, 8, 1]);

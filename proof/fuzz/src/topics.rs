@@ -24,7 +24,8 @@ pub fn make(domain: &Domain) -> Topic {
     open(domain).expect("opens")
 }
 
-/// Publishes and takes, as one who is then killed: with messages in place and in limbo, with samples held.
+/// Publishes and takes, as one who is then killed: with messages in place and in limbo, with
+/// samples held.
 pub fn claim_as_the_dying(domain: &Domain) {
     claim(domain);
 }

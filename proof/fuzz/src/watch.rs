@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use crate::board::Board;
 use crate::operations;
 
-/// How long one operation may take: each asks for milliseconds, but becoming a receiver may take two seconds for each of
-/// the three queues.
+/// How long one operation may take: each asks for milliseconds, but becoming a receiver may take
+/// two seconds for each of the three queues.
 pub const LONGEST: Duration = Duration::from_secs(8);
 /// How long it may take if it cannot be told from one that has got no processor on a busy machine.
 const LONGEST_STARVED: Duration = Duration::from_secs(30);
@@ -110,12 +110,14 @@ impl Child {
     fn may_be_starved(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         let fields: Vec<&str> = stat.rfind(')').map_or("", |at| &stat[at + 2..]).split(' ').collect();
-        // State is the first after the name; ticks of 10 ms in user and kernel mode the 12th and 13th.
+        // State is the first after the name; ticks of 10 ms in user and kernel mode the 12th and
+        // 13th.
         let ticks = |n: usize| fields.get(n).and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or(0);
         fields.first() == Some(&"R") && Duration::from_millis(10 * (ticks(11) + ticks(12))) < BUSY
     }
 
-    /// Running, or asleep in which system call, by thread; with `OUTLIVE_FUZZ_GDB` set, what gdb says.
+    /// Running, or asleep in which system call, by thread; with `OUTLIVE_FUZZ_GDB` set, what gdb
+    /// says.
     fn doing(&self) -> String {
         if std::env::var_os("OUTLIVE_FUZZ_GDB").is_some() {
             let pid = self.pid.to_string();

@@ -1,4 +1,5 @@
-//! A domain in a state as it may be found: claims of the living and of the dead, queues full, orphaned and fresh.
+//! A domain in a state as it may be found: claims of the living and of the dead, queues full,
+//! orphaned and fresh.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,7 +77,8 @@ impl World {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).expect("a folder in /dev/shm can be made");
         let open = || {
-            // The re-check reads /proc, which nobody scribbles over; it comes often, so that it is exercised.
+            // The recheck reads /proc, which nobody scribbles over; it comes often, so that it is
+            // exercised.
             let often = Some(Duration::from_millis(3));
             Domain::options().recheck(often).open_at(folder.join("domain")).expect("opens")
         };

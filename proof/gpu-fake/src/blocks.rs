@@ -1,8 +1,10 @@
-//! Blocks of device memory that several processes map: the driver's virtual memory management, as its documentation has it.
+//! Blocks of device memory that several processes map: the driver's virtual memory management, as
+//! its documentation has it.
 //!
-//! What a handle stands for is a memfd. Exported, it is that memfd's descriptor, so processes really share it, and it stays as long as any of
-//! them has it, dead exporters or not. An address range that is reserved is a mapping out of the processor's reach; what is mapped there lies within
-//! reach elsewhere, as all device memory here.
+//! What a handle stands for is a memfd. Exported, it is that memfd's descriptor, so processes
+//! really share it, and it stays as long as any of them has it, dead exporters or not. An address
+//! range that is reserved is a mapping out of the processor's reach; what is mapped there lies
+//! within reach elsewhere, as all device memory here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{c_int, c_ulonglong, c_void};
@@ -19,7 +21,8 @@ use crate::{Code, INVALID_DEVICE, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY, c
 /// As on the GPUs of the last ten years.
 const GRANULARITY: usize = 2 << 20;
 const PAGE: usize = 4096;
-/// `CU_MEM_ALLOCATION_TYPE_PINNED`, `CU_MEM_LOCATION_TYPE_DEVICE`, `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
+/// `CU_MEM_ALLOCATION_TYPE_PINNED`, `CU_MEM_LOCATION_TYPE_DEVICE`,
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
 const PINNED: c_int = 1;
 const DEVICE: c_int = 1;
 const FILE: c_int = 1;

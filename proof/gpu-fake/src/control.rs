@@ -94,7 +94,8 @@ pub(crate) fn rest() {
 /// What a device says of itself.
 pub(crate) fn attribute(which: c_int) -> c_int {
     let set = lock(&ATTRIBUTES);
-    // Registering is supported, of memory that may only be read, too; so are blocks, and to export them.
+    // Registering is supported, of memory that may only be read, too; so are blocks, and to export
+    // them.
     let default = c_int::from(matches!(which, 99 | 102 | 103 | 113));
     set.as_ref().and_then(|set| set.get(&which)).copied().unwrap_or(default)
 }
@@ -110,14 +111,16 @@ pub unsafe extern "C" fn outlive_fake_fail(name: *const c_char, good: u32, code:
     lock(&FAULTS).push((name, good, code));
 }
 
-/// The context has that error from now on: nothing that is enqueued is done, and no host function called. 0: a new life.
+/// The context has that error from now on: nothing that is enqueued is done, and no host function
+/// called. 0: a new life.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_fake_break(code: c_int) {
     BROKEN.store(code, Ordering::Release);
 }
 
-/// The device says that of itself. Besides: −1, all streams are captured; −2, which device it is; −3, no memory is mapped that may only be read; −4,
-/// streams have no threads: what is enqueued is done at once.
+/// The device says that of itself. Besides: −1, all streams are captured; −2, which device it is;
+/// −3, no memory is mapped that may only be read; −4, streams have no threads: what is enqueued is
+/// done at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_fake_set_attribute(which: c_int, value: c_int) {
     lock(&ATTRIBUTES).get_or_insert_default().insert(which, value);
@@ -136,8 +139,9 @@ pub extern "C" fn outlive_fake_shut(shut: c_int) {
     GATE_CHANGED.notify_all();
 }
 
-/// How many there are: 0 registrations, 1 registrations there ever were, 2 violations, 3 streams, 4 allocations, 5 contexts that are
-/// retained, 6 events, 7 host functions called, 8 modules, 9 handles, reservations and mappings of blocks.
+/// How many there are: 0 registrations, 1 registrations there ever were, 2 violations, 3 streams, 4
+/// allocations, 5 contexts that are retained, 6 events, 7 host functions called, 8 modules, 9
+/// handles, reservations and mappings of blocks.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_fake_count(what: c_int) -> u64 {
     match what {

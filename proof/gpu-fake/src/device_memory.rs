@@ -1,5 +1,5 @@
-//! "Device" memory: a memfd, mapped twice: out of the processor's reach where its address says that it is, and within reach for the
-//! driver's own threads.
+//! "Device" memory: a memfd, mapped twice: out of the processor's reach where its address says that
+//! it is, and within reach for the driver's own threads.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};

@@ -34,7 +34,8 @@ pub(crate) enum Road {
     Buffered,
 }
 
-/// The processor's right to a range: `None`, it is not mapped as a whole; whether it may be written.
+/// The processor's right to a range: `None`, it is not mapped as a whole; whether it may be
+/// written.
 fn mapped(from: usize, len: usize) -> Option<bool> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let (mut at, mut writable) = (from, true);
@@ -58,7 +59,8 @@ fn mapped(from: usize, len: usize) -> Option<bool> {
     None
 }
 
-/// Whether the kernel can read each page: one behind the end of its file it cannot, nor could the driver pin it.
+/// Whether the kernel can read each page: one behind the end of its file it cannot, nor could the
+/// driver pin it.
 fn has_pages(from: usize, len: usize) -> bool {
     // SAFETY: plain system calls; the kernel looks at what it is given.
     unsafe {

@@ -1,4 +1,5 @@
-//! The kernels that this driver knows, by name: those of crates/outlive-gpu/examples/kernels/kernels.cu, line by line.
+//! The kernels that this driver knows, by name: those of
+//! crates/outlive-gpu/examples/kernels/kernels.cu, line by line.
 
 use crate::{Code, ILLEGAL_ADDRESS, device_memory};
 
@@ -49,8 +50,8 @@ fn values_mut<'m, T: 'm>(address: u64, count: u64) -> Result<&'m mut [T], Code> 
     if !at.is_aligned() {
         return Err(ILLEGAL_ADDRESS);
     }
-    // SAFETY: so many are there, and stay until the kernel is over: who frees memory waits for the streams. Who launched the kernel
-    // has promised that nobody else writes there.
+    // SAFETY: so many are there, and stay until the kernel is over: who frees memory waits for the
+    // streams. Who launched the kernel has promised that nobody else writes there.
     Ok(unsafe { std::slice::from_raw_parts_mut(at, len / size_of::<T>()) })
 }
 

@@ -1,14 +1,19 @@
-//! A CUDA driver without a GPU: the entry points that outlive-gpu uses, by the same names, in a shared library of their own.
+//! A CUDA driver without a GPU: the entry points that outlive-gpu uses, by the same names, in a
+//! shared library of their own.
 //!
-//! Device memory is a memfd, mapped out of the processor's reach at the address that stands for it. Streams are threads that do what is
-//! enqueued in order, whenever they come to it. What the driver's documentation forbids is refused here, or counted as a violation: driver
-//! calls in host functions, memory that is registered twice, not at pages, or read-only without the flag for it, copies that lie half in
-//! registered memory, memory that is unmapped while it is registered, modules that are
-//! unloaded while a kernel of theirs is to run, and blocks that are unmapped while they are used, used without access, or given back twice.
+//! Device memory is a memfd, mapped out of the processor's reach at the address that stands for it.
+//! Streams are threads that do what is enqueued in order, whenever they come to it. What the
+//! driver's documentation forbids is refused here, or counted as a violation: driver calls in host
+//! functions, memory that is registered twice, not at pages, or read-only without the flag for it,
+//! copies that lie half in registered memory, memory that is unmapped while it is registered,
+//! modules that are unloaded while a kernel of theirs is to run, and blocks that are unmapped while
+//! they are used, used without access, or given back twice.
 //!
-//! Kernels are those of `kernels.rs`, by name: their parameters are read as the PTX declares them, the rest of it is not looked at.
+//! Kernels are those of `kernels.rs`, by name: their parameters are read as the PTX declares them,
+//! the rest of it is not looked at.
 //!
-//! Not as the driver does it: the default stream is a stream like any other; contexts share everything.
+//! Not as the driver does it: the default stream is a stream like any other; contexts share
+//! everything.
 //!
 //! For tests, besides: `outlive_fake_…`, in `control.rs`.
 

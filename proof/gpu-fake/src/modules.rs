@@ -1,4 +1,5 @@
-//! Modules: which kernels a PTX text declares, and with which parameters. What they do is in `kernels.rs`.
+//! Modules: which kernels a PTX text declares, and with which parameters. What they do is in
+//! `kernels.rs`.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_uint, c_void};

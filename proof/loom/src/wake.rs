@@ -1,4 +1,5 @@
-//! Sleeping and being woken: the library's own, but for what looks at clocks and at the sleeper's own slot.
+//! Sleeping and being woken: the library's own, but for what looks at clocks and at the sleeper's
+//! own slot.
 
 #[path = "../../../crates/outlive/src/wake/event_count.rs"]
 pub(crate) mod event_count;

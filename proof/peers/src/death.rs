@@ -7,8 +7,9 @@
 //! | `queue` | a sender, for room in a full queue | the reader |
 //! | `server` | a client, for its reply | the server, which has the request |
 //!
-//! The time is from just before the kill until the waiting call has returned: with an error that tells of the death, or
-//! with what it wanted. Whoever waits longer than the deadline is ended, and told of as not released.
+//! The time is from just before the kill until the waiting call has returned: with an error that
+//! tells of the death, or with what it wanted. Whoever waits longer than the deadline is ended, and
+//! told of as not released.
 
 use outlive_bench::harness::crew::{Crew, stay};
 use outlive_bench::harness::report::Absent;
@@ -367,8 +368,9 @@ fn full<T: Topic>(
     )
 }
 
-/// Starts one that others wait for, then one that waits for it and one that is only there; when the second makes no step
-/// any more, kills the first. How the wait ended, and after how many nanoseconds.
+/// Starts one that others wait for, then one that waits for it and one that is only there; when the
+/// second makes no step any more, kills the first. How the wait ended, and after how many
+/// nanoseconds.
 fn kill(
     deadline: Duration,
     victim: impl FnOnce(&dyn Fn()) -> Result<(), Error>,
@@ -398,7 +400,8 @@ fn kill(
     })?;
     let begun = clock::now();
     board.sent_at.0.store(begun, Ordering::Release);
-    // Kills it, and waits for it: nobody is kept from noticing by a process that is dead but not yet gone.
+    // Kills it, and waits for it: nobody is kept from noticing by a process that is dead but not
+    // yet gone.
     drop(victims);
     let released = || board.done.0.load(Ordering::Acquire) != 0;
     while !released() && clock::now() - begun < deadline.as_nanos() as u64 {

@@ -22,8 +22,8 @@ impl Functions for Jemalloc {
     }
 
     fn gc() {
-        // 4096 is MALLCTL_ARENAS_ALL. An older jemalloc without it refuses, and nothing is given back.
-        // SAFETY: a name that ends with NUL, no values.
+        // 4096 is MALLCTL_ARENAS_ALL. An older jemalloc without it refuses, and nothing is given
+        // back. SAFETY: a name that ends with NUL, no values.
         unsafe {
             tikv_jemalloc_sys::mallctl(
                 c"arena.4096.purge".as_ptr(),

@@ -1,7 +1,8 @@
 //! A request there and a reply back, beside other libraries.
 //!
-//! The request carries its number and the reply must carry it too; both are of one size. `zeromq` blocks in both kinds of
-//! row, since its own threads bring the messages; the other rows poll where one may be busy.
+//! The request carries its number and the reply must carry it too; both are of one size. `zeromq`
+//! blocks in both kinds of row, since its own threads bring the messages; the other rows poll where
+//! one may be busy.
 
 use outlive_bench::harness::report::Title;
 use outlive_bench::harness::round::{Contender, Figure, Group, Setting, Stage};

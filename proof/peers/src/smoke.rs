@@ -1,4 +1,5 @@
-//! Everything once, as short as can be: that it runs and is told of, not what it tells. For a test command.
+//! Everything once, as short as can be: that it runs and is told of, not what it tells. For a test
+//! command.
 
 use outlive_bench::{self, Error};
 use crate::{death, pubsub, rpc, scale};

@@ -1,7 +1,8 @@
-//! How many instructions something takes, counted one by one: `outlive-testkit` single-steps its victims. Exact, the same on a busy
-//! machine, and no counter of the processor's is needed.
+//! How many instructions something takes, counted one by one: `outlive-testkit` single-steps its
+//! victims. Exact, the same on a busy machine, and no counter of the processor's is needed.
 //!
-//! What is counted is a loop in a program of its own, between its stage's beginning and end: a loop of 128 less one of 64, by 64.
+//! What is counted is a loop in a program of its own, between its stage's beginning and end: a loop
+//! of 128 less one of 64, by 64.
 
 use outlive_bench::harness::scratch::Scratch;
 use outlive_bench::{self, Error};
@@ -28,7 +29,8 @@ pub(crate) struct Loop<'a> {
     pub scratch: &'a Scratch,
 }
 
-/// What one turn of a loop is given: a domain's folder, the page by which it tells where it is, and how long it is.
+/// What one turn of a loop is given: a domain's folder, the page by which it tells where it is, and
+/// how long it is.
 pub(crate) struct Turn {
     pub domain: PathBuf,
     pub control: PathBuf,
@@ -78,7 +80,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// So many instructions, beside those of the row that others are compared with; `None`: it is that row.
+    /// So many instructions, beside those of the row that others are compared with; `None`: it is
+    /// that row.
     pub fn new(name: String, instructions: f64, of: Option<f64>) -> Self {
         let ratio = instructions / of.unwrap_or(instructions);
         Self { name, unit: "instructions", median: instructions, ratio, baseline: of.is_none() }

@@ -10,7 +10,8 @@ pub enum Failure {
     Hang(String),
     /// A survivor was kept waiting beside a stopped victim for longer than is promised.
     Late(String),
-    /// Something came out otherwise than it must: a lost or damaged message, a wrong count, a leaked object, an error.
+    /// Something came out otherwise than it must: a lost or damaged message, a wrong count, a
+    /// leaked object, an error.
     Wrong(String),
     /// The test itself could not be carried out.
     Broken(String),

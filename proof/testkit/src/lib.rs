@@ -1,4 +1,5 @@
-//! The proof machine of outlive: processes are killed at every instruction, or at random, and the survivors are asked.
+//! The proof machine of outlive: processes are killed at every instruction, or at random, and the
+//! survivors are asked.
 //!
 //! - [`engine`] runs one victim by single steps and kills it at a chosen one.
 //! - [`world`] holds what is around it: a domain's folder and survivors, real processes that obey orders.
@@ -6,7 +7,8 @@
 //! - [`campaign`] goes through all points of one scenario.
 //! - [`soak`] kills, stops and execs at random under load.
 //!
-//! Programs: `victim` plays all roles, `crash` runs the campaigns, `soak` kills at random under load.
+//! Programs: `victim` plays all roles, `crash` runs the campaigns, `soak` kills at random under
+//! load.
 
 pub mod campaign;
 pub mod engine;

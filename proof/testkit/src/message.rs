@@ -1,4 +1,5 @@
-//! Messages that prove themselves: who sent them, which one in order, and whether every byte arrived.
+//! Messages that prove themselves: who sent them, which one in order, and whether every byte
+//! arrived.
 //!
 //! ```text
 //! sender (8 bytes) | number (8) | length (8) | filling that depends on all three | checksum of all before (8)

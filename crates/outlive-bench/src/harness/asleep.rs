@@ -1,9 +1,10 @@
 //! Is that process really asleep?
 //!
-//! A hand-over to a sleeper costs some twenty times one to a process that still spins, so a figure for it must be
-//! certain of what it measures: the kernel is asked for the process's state before each hand-over. A priority-inheriting
-//! futex already calls a process asleep that spins, in the kernel, for as long as the owner runs: so whoever waits here
-//! leaves its own core for a moment before it goes on.
+//! A hand-over to a sleeper costs some twenty times one to a process that still spins, so a figure
+//! for it must be certain of what it measures: the kernel is asked for the process's state before
+//! each hand-over. A priority-inheriting futex already calls a process asleep that spins, in the
+//! kernel, for as long as the owner runs: so whoever waits here leaves its own core for a moment
+//! before it goes on.
 
 use super::clock;
 use super::error::Error;
@@ -14,7 +15,8 @@ use std::time::Duration;
 
 /// How long the looking process sleeps itself once it has seen the other asleep.
 const NAP: Duration = Duration::from_micros(100);
-/// How long it then spins, so that its own waking is over, and the other core has settled into idling.
+/// How long it then spins, so that its own waking is over, and the other core has settled into
+/// idling.
 const SETTLE_NS: u64 = 50_000;
 
 /// A process that is looked at.
@@ -30,7 +32,8 @@ impl Sleeper {
         Ok(Self { stat })
     }
 
-    /// Looks, spinning, until it is asleep, sleeps and spins a little itself. The parent bounds the wait.
+    /// Looks, spinning, until it is asleep, sleeps and spins a little itself. The parent bounds the
+    /// wait.
     pub fn wait_asleep(&self) -> Result<(), Error> {
         loop {
             let mut text = [0; 64];
@@ -47,7 +50,8 @@ impl Sleeper {
     }
 }
 
-/// The letter after the program's name, which stands in parentheses and may hold any character itself.
+/// The letter after the program's name, which stands in parentheses and may hold any character
+/// itself.
 fn state(stat: &[u8]) -> Option<u8> {
     let name_ends = stat.iter().rposition(|&byte| byte == b')')?;
     stat.get(name_ends + 2).copied()

@@ -1,8 +1,9 @@
-//! The rows as bars, in SVG; where there are several groups, as lines (see [`lines`](super::lines)).
+//! The rows as bars, in SVG; where there are several groups, as lines (see
+//! [`lines`](super::lines)).
 //!
-//! A bar is a median; the thin line over its end goes from the smallest to the largest turn. The scale is logarithmic
-//! when the rows are far apart, and says so. Each colour means one thing, so a page that shows the chart in the dark can
-//! put others in their places: see `page.css`.
+//! A bar is a median; the thin line over its end goes from the smallest to the largest turn. The
+//! scale is logarithmic when the rows are far apart, and says so. Each colour means one thing, so a
+//! page that shows the chart in the dark can put others in their places: see `page.css`.
 
 use super::error::Error;
 use super::lines;

@@ -2,7 +2,8 @@
 
 use std::hint::black_box;
 
-/// Nanoseconds of `CLOCK_MONOTONIC`. Unlike `Instant` it is a number that another process can subtract from.
+/// Nanoseconds of `CLOCK_MONOTONIC`. Unlike `Instant` it is a number that another process can
+/// subtract from.
 #[inline]
 pub fn now() -> u64 {
     read(libc::CLOCK_MONOTONIC)
@@ -10,8 +11,9 @@ pub fn now() -> u64 {
 
 /// Nanoseconds that this process has computed, in the kernel and outside.
 ///
-/// The right measure for what one process does alone: on an idle machine it is the same as the time that passes, and on
-/// a busy one it leaves out the time that others had the core. Reading it is a system call.
+/// The right measure for what one process does alone: on an idle machine it is the same as the time
+/// that passes, and on a busy one it leaves out the time that others had the core. Reading it is a
+/// system call.
 pub fn computed() -> u64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -24,7 +26,8 @@ fn read(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Computing that touches nothing but this process's own stack: as much as takes a given time, without reading a clock.
+/// Computing that touches nothing but this process's own stack: as much as takes a given time,
+/// without reading a clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     rounds: u64,
@@ -60,7 +63,8 @@ impl Work {
     }
 }
 
-/// Keeps this core busy for so long. A sleep would let the core go idle, and the next figure would hold its waking.
+/// Keeps this core busy for so long. A sleep would let the core go idle, and the next figure would
+/// hold its waking.
 pub fn spin_for(nanoseconds: u64) {
     let end = now() + nanoseconds;
     while now() < end {

@@ -1,5 +1,5 @@
-//! C++ that is compiled when the benchmark runs, by whatever compiler there is: a program that was built without Boost
-//! measures it wherever it is installed. CXX and CXXFLAGS are heeded.
+//! C++ that is compiled when the benchmark runs, by whatever compiler there is: a program that was
+//! built without Boost measures it wherever it is installed. CXX and CXXFLAGS are heeded.
 
 use super::error::Error;
 use super::scratch::Scratch;
@@ -51,7 +51,8 @@ impl Object {
             }
         }
         let path = CString::new(object.as_os_str().as_bytes()).unwrap_or_default();
-        // SAFETY: the object was made just now from our own source; its loading runs no code but the C++ library's.
+        // SAFETY: the object was made just now from our own source; its loading runs no code but
+        // the C++ library's.
         let loaded = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
         let refused = || Error::Refused("this program cannot load objects, so none that uses Boost".into());
         NonNull::new(loaded).map(Self).ok_or_else(refused)

@@ -1,7 +1,8 @@
 //! The processes of one turn: forked, pinned, and gone when the turn is over, however it ends.
 //!
-//! They are forked straight from this program, so it must have one thread only. A child ends by `_exit`, dies with its
-//! parent (PR_SET_PDEATHSIG), and is killed and waited for when its [`Crew`] is dropped.
+//! They are forked straight from this program, so it must have one thread only. A child ends by
+//! `_exit`, dies with its parent (PR_SET_PDEATHSIG), and is killed and waited for when its [`Crew`]
+//! is dropped.
 
 use super::clock;
 use super::error::{Error, check};
@@ -14,7 +15,8 @@ use std::{fs, mem, ptr, time::Duration};
 
 const TEXT_WORDS: usize = 64;
 
-/// A child's last words. Words, not bytes in a cell: two children may fail at once, and the worst is mixed text.
+/// A child's last words. Words, not bytes in a cell: two children may fail at once, and the worst
+/// is mixed text.
 #[repr(C)]
 struct LastWords {
     bytes: AtomicU32,
@@ -73,11 +75,13 @@ impl Crew {
     ) -> Result<libc::pid_t, Error> {
         // SAFETY: getpid has no effect.
         let parent = unsafe { libc::getpid() };
-        // SAFETY: this program has one thread (`require_one_thread`), so the child may use all it inherits.
+        // SAFETY: this program has one thread (`require_one_thread`), so the child may use all it
+        // inherits.
         let pid = check(unsafe { libc::fork() }, "forking a process of the benchmark")?;
         if pid == 0 {
             let code = self.run_in_child(parent, core, job);
-            // SAFETY: ends the child without running the parent's destructors or flushing its buffers twice.
+            // SAFETY: ends the child without running the parent's destructors or flushing its
+            // buffers twice.
             unsafe { libc::_exit(code) }
         }
         // SAFETY: the child is ours and not yet waited for, so its id is still its own.
@@ -95,7 +99,8 @@ impl Crew {
 
     fn run_in_child(&self, parent: libc::pid_t, core: Option<usize>, job: impl FnOnce() -> Result<(), Error>) -> i32 {
         interrupt::defaults_in_child();
-        // SAFETY: plain calls. The parent is asked after: it may have died before the request took effect.
+        // SAFETY: plain calls. The parent is asked after: it may have died before the request took
+        // effect.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if libc::getppid() != parent {
@@ -130,7 +135,8 @@ impl Crew {
         Ok(self.hands.iter().any(|hand| hand.ended))
     }
 
-    /// Waits until all have ended well. Returns how often the kernel took a core from one of them (a busy machine).
+    /// Waits until all have ended well. Returns how often the kernel took a core from one of them
+    /// (a busy machine).
     pub fn finish(mut self, limit: Duration) -> Result<u64, Error> {
         let end = clock::now() + limit.as_nanos() as u64;
         let mut preempted = 0;
@@ -141,7 +147,8 @@ impl Crew {
                 .filter(|hand| !hand.ended)
                 .map(|hand| libc::pollfd { fd: hand.pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
                 .collect();
-            // SAFETY: `polls` is valid for its length. 100 ms: a signal between the check and here waits so long.
+            // SAFETY: `polls` is valid for its length. 100 ms: a signal between the check and here
+            // waits so long.
             unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, 100) };
             interrupt::check()?;
             for hand in self.hands.iter_mut().filter(|hand| !hand.ended) {
@@ -187,8 +194,8 @@ impl Drop for Crew {
 }
 
 fn kill_and_wait(pid: libc::pid_t) {
-    // SAFETY: called only for our own children that were not waited for: the id cannot be another's. SIGKILL is
-    // certain, so the wait ends.
+    // SAFETY: called only for our own children that were not waited for: the id cannot be
+    // another's. SIGKILL is certain, so the wait ends.
     unsafe {
         libc::kill(pid, libc::SIGKILL);
         while libc::waitpid(pid, ptr::null_mut(), 0) == -1 && *libc::__errno_location() == libc::EINTR {}
@@ -248,8 +255,9 @@ pub fn require_one_thread() -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    // cargo's test harness has several threads, and a forked child of such a program may do little: no allocation.
-    // So these jobs only compare, call the kernel, or return a value made before the fork.
+    // cargo's test harness has several threads, and a forked child of such a program may do little:
+    // no allocation. So these jobs only compare, call the kernel, or return a value made before the
+    // fork.
 
     #[test]
     fn a_job_that_ends_well_is_waited_for() {
@@ -274,7 +282,8 @@ mod tests {
         let pid = crew.start("sleeper", None, || stay()).unwrap();
         let told = crew.finish(Duration::from_millis(1)).unwrap_err();
         assert!(matches!(told, Error::TimedOut(_)), "{told}");
-        // SAFETY: no memory is touched; it is waited for already, so nobody of ours is left under that id.
+        // SAFETY: no memory is touched; it is waited for already, so nobody of ours is left under
+        // that id.
         assert_eq!(unsafe { libc::waitpid(pid, ptr::null_mut(), libc::WNOHANG) }, -1);
     }
 

@@ -1,9 +1,9 @@
 //! How far apart the two cores are just now, and which rounds may therefore be compared.
 //!
-//! Two virtual cores may sit close together (a cache line crosses in 20 to 55 ns) or far apart (250 ns), and that flips
-//! within seconds, as the host moves them. Spinning figures change three- to tenfold with it. So the crossing is
-//! measured between any two timed turns, each turn is near, far or mixed by what was seen on both its sides, and only
-//! turns of one kind are compared.
+//! Two virtual cores may sit close together (a cache line crosses in 20 to 55 ns) or far apart (250
+//! ns), and that flips within seconds, as the host moves them. Spinning figures change three- to
+//! tenfold with it. So the crossing is measured between any two timed turns, each turn is near, far
+//! or mixed by what was seen on both its sides, and only turns of one kind are compared.
 
 use super::clock;
 use super::crew::Crew;
@@ -20,8 +20,8 @@ const USUAL_THRESHOLD_NS: f64 = 120.0;
 const CLEAR_GAP: f64 = 2.0;
 /// What one measurement takes.
 const MEASURE_NS: u64 = 5_000_000;
-/// Where other programs have the cores, the two rarely run at once, and a round trip takes their turns to come: after this
-/// time the measurement ends with what it has.
+/// Where other programs have the cores, the two rarely run at once, and a round trip takes their
+/// turns to come: after this time the measurement ends with what it has.
 const MOST_NS: u64 = 1_000_000_000;
 const ROUND_TRIPS_PER_BLOCK: u32 = 250;
 /// So many looks in vain before the clock is asked: none while both run.
@@ -70,8 +70,9 @@ impl Kind {
 
 /// The border between near and far for these crossings.
 ///
-/// The usual one, unless the crossings fall into two groups with a clear gap between them: then the geometric middle of
-/// that gap. A group must hold a tenth of all, lest one disturbed measurement make a group.
+/// The usual one, unless the crossings fall into two groups with a clear gap between them: then the
+/// geometric middle of that gap. A group must hold a tenth of all, lest one disturbed measurement
+/// make a group.
 pub fn threshold(crossings: &[f64]) -> f64 {
     let mut sorted = crossings.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -87,14 +88,16 @@ pub fn threshold(crossings: &[f64]) -> f64 {
     }
 }
 
-/// Measures the crossing: the median over some 5 ms of how long one cache line takes one way, in nanoseconds.
+/// Measures the crossing: the median over some 5 ms of how long one cache line takes one way, in
+/// nanoseconds.
 pub fn measure(cores: Cores) -> Result<f64, Error> {
     let board = Shared::<Board>::new()?;
     let mut crew = Crew::new()?;
     crew.start("echo", Some(cores.second), || {
         let mut seen = 0;
         loop {
-            // Acquire and Release, here and below, as any hand-over would have them; no data goes with the flag.
+            // Acquire and Release, here and below, as any hand-over would have them; no data goes
+            // with the flag.
             let step = board.step.0.load(Ordering::Acquire);
             if step == STOP {
                 return Ok(());
@@ -161,7 +164,8 @@ mod tests {
     #[test]
     fn two_groups_are_split_in_the_geometric_middle_of_their_gap() {
         let seen = [130.0, 25.0, 520.0, 20.0, 600.0, 24.0];
-        // Groups 20 24 25 | 130 … would leave one alone beside 520 and 600 as well: the widest ratio is 25 to 130.
+        // Groups 20 24 25 | 130 … would leave one alone beside 520 and 600 as well: the widest
+        // ratio is 25 to 130.
         assert!((threshold(&seen) - (25.0_f64 * 130.0).sqrt()).abs() < 1e-9);
     }
 

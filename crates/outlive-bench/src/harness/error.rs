@@ -2,7 +2,8 @@
 
 use std::{error, fmt, io};
 
-/// What stopped a benchmark. A slow contender is never an error; a contender that lost a message or a count is.
+/// What stopped a benchmark. A slow contender is never an error; a contender that lost a message or
+/// a count is.
 #[derive(Debug)]
 pub enum Error {
     /// The machine or the options do not allow this benchmark.
@@ -14,7 +15,8 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
-    /// A contender broke its promise: a lost message, a miscounted counter, a dead process called alive.
+    /// A contender broke its promise: a lost message, a miscounted counter, a dead process called
+    /// alive.
     Wrong(String),
     /// A process of the benchmark failed or was killed.
     Child(String),

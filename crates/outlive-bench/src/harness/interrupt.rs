@@ -1,5 +1,5 @@
-//! Ctrl-C and the overall alarm: both set a word that every wait of the parent looks at, so that what the benchmark
-//! made (processes, files, System V objects) is removed on the way out.
+//! Ctrl-C and the overall alarm: both set a word that every wait of the parent looks at, so that
+//! what the benchmark made (processes, files, System V objects) is removed on the way out.
 
 use super::error::Error;
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -1,5 +1,6 @@
-//! The rows of several groups as lines: a point is a median, the thin line through it goes from the smallest to the
-//! largest turn. Each line has its name at its end, and a mark of its own, so that it is known without colours too.
+//! The rows of several groups as lines: a point is a median, the thin line through it goes from the
+//! smallest to the largest turn. Each line has its name at its end, and a mark of its own, so that
+//! it is known without colours too.
 
 use super::chart::{self, Area, Drawn, GRID, INK, MARGIN, OURS, PALE_INK, Scale, WIDTH, text};
 use super::report::{Report, Row};
@@ -101,7 +102,8 @@ pub(super) fn draw(report: &Report, with_heading: bool, svg: &mut String) -> Dra
         *if ours { &mut own } else { &mut peers } += 1;
         names.extend(line.last().map(|end| (*end, name, color)));
     }
-    // From above to below, each at least a line's height under the one before; then all of them up, if the last hangs out.
+    // From above to below, each at least a line's height under the one before; then all of them up,
+    // if the last hangs out.
     names.sort_by_key(|((_, y), ..)| *y);
     let mut heights: Vec<i32> = Vec::new();
     for ((_, y), ..) in &names {

@@ -72,7 +72,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())
 }
 
-/// How many processes wanted a core in the last minute, by the kernel's count; above half a core, figures suffer.
+/// How many processes wanted a core in the last minute, by the kernel's count; above half a core,
+/// figures suffer.
 pub fn load_average() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }

@@ -55,7 +55,8 @@ pub struct Common {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
-    /// Rounds of one kind (near or far cores) to compare; at most twice as many are run [default: 15]
+    /// Rounds of one kind (near or far cores) to compare; at most twice as many are run [default:
+    /// 15]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=10_000))]
     pub rounds: Option<u32>,
 
@@ -79,7 +80,8 @@ pub struct Common {
     #[arg(long, value_name = "ROWS", value_delimiter = ',')]
     pub only: Vec<String>,
 
-    /// Niceness of the measuring processes; -20, where permitted, keeps other programs off their cores
+    /// Niceness of the measuring processes; -20, where permitted, keeps other programs off their
+    /// cores
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(i32).range(-20..=19))]
     pub nice: Option<i32>,
 

@@ -4,7 +4,8 @@ use super::error::{Error, check};
 
 /// The priority of a process that uses a lock with a ceiling: the lowest.
 pub const USER: libc::c_int = 1;
-/// The ceiling: above it, so that each lock and unlock changes the holder's priority, as it does for all but the highest.
+/// The ceiling: above it, so that each lock and unlock changes the holder's priority, as it does
+/// for all but the highest.
 pub const CEILING: libc::c_int = 2;
 
 /// Puts this process under SCHED_FIFO.

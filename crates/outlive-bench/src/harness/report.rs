@@ -98,12 +98,13 @@ struct GroupRounds<'a> {
 /// How many rounds there were of which kind.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Rounds {
-    /// The kind that is compared: `near`, `far`; `all` where one process is measured, or if no kind had a round for
-    /// each row.
+    /// The kind that is compared: `near`, `far`; `all` where one process is measured, or if no kind
+    /// had a round for each row.
     pub kind: &'static str,
     /// Rounds run.
     pub run: usize,
-    /// Rounds of that kind in which every row had a figure beside the baseline's; rows may have a few more.
+    /// Rounds of that kind in which every row had a figure beside the baseline's; rows may have a
+    /// few more.
     pub compared: usize,
     /// Turns between two crossings of different kinds; they are compared with nothing.
     pub mixed_turns: usize,
@@ -138,7 +139,8 @@ pub struct Row {
     pub p99_9: Option<f64>,
     /// Turns that the figures come from.
     pub turns: usize,
-    /// How often a process lost its core to another in those turns: above a few a turn, the machine was busy.
+    /// How often a process lost its core to another in those turns: above a few a turn, the machine
+    /// was busy.
     pub preempted: u64,
 }
 
@@ -171,7 +173,8 @@ impl<'a> GroupRounds<'a> {
 impl Part {
     fn of(all: &Tracks, threshold: f64) -> Self {
         let (best, compared) = all.best_kind(threshold);
-        // With no round of one kind for every row, figures of all kinds are better than none, but it is said.
+        // With no round of one kind for every row, figures of all kinds are better than none, but
+        // it is said.
         let kind = (compared > 0 && all.kinds_differ).then_some(best);
         let run = all.tracks.iter().map(|track| track.turns.len()).max().unwrap_or(0);
         let mixed = |track| all.kinds(track, threshold).filter(|kind| *kind == Kind::Mixed).count();

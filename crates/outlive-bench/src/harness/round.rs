@@ -1,8 +1,8 @@
 //! Contenders against each other, interleaved turn by turn.
 //!
-//! A *turn* is one timed run of one contender. A *round* is one turn of each, begun by another contender every time.
-//! Between any two turns the crossing is measured. Before the first round each contender finds out how many operations
-//! make a turn of the wanted length.
+//! A *turn* is one timed run of one contender. A *round* is one turn of each, begun by another
+//! contender every time. Between any two turns the crossing is measured. Before the first round
+//! each contender finds out how many operations make a turn of the wanted length.
 
 use super::crossing::{self, Cores, Kind};
 use super::error::Error;
@@ -12,13 +12,14 @@ use outlive::WaitStrategy;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Something that is measured. What a turn needs it sets up inside the turn, untimed, and takes down again by dropping.
+/// Something that is measured. What a turn needs it sets up inside the turn, untimed, and takes
+/// down again by dropping.
 pub trait Contender {
     /// The row's name: an interface, scripts look for it.
     fn name(&self) -> &'static str;
 
-    /// One turn of so many operations: its cost in nanoseconds per operation, and how often a process of it lost its
-    /// core to another.
+    /// One turn of so many operations: its cost in nanoseconds per operation, and how often a
+    /// process of it lost its core to another.
     fn turn(&mut self, stage: &Stage, operations: u64) -> Result<Figure, Error>;
 
     /// The fewest operations of which a turn says something.
@@ -152,8 +153,8 @@ pub struct Figure {
     pub span: Duration,
     /// Times a process of the turn lost its core to another.
     pub preempted: u64,
-    /// The costs that one operation in 100 and one in 1,000 exceeded, where each was timed by itself and there were as many; `ns` is then the
-    /// turn's median.
+    /// The costs that one operation in 100 and one in 1,000 exceeded, where each was timed by
+    /// itself and there were as many; `ns` is then the turn's median.
     pub tail: [Option<f64>; 2],
 }
 
@@ -239,7 +240,8 @@ pub struct Tracks {
 }
 
 impl Tracks {
-    /// The kind of each turn of a track under this threshold. Where nothing crosses, all count as near.
+    /// The kind of each turn of a track under this threshold. Where nothing crosses, all count as
+    /// near.
     pub fn kinds<'a>(&self, track: &'a Track, threshold: f64) -> impl Iterator<Item = Kind> + use<'a> {
         let kinds_differ = self.kinds_differ;
         track.turns.iter().map(move |turn| match (turn.before, turn.after) {
@@ -329,7 +331,8 @@ fn cross(stage: &Stage, crossings: &mut Vec<f64>) -> Result<Option<f64>, Error> 
     Ok(Some(crossing))
 }
 
-/// Raises the number of operations until a turn takes a measurable time, then scales it to the wanted one.
+/// Raises the number of operations until a turn takes a measurable time, then scales it to the
+/// wanted one.
 fn choose_operations(contender: &mut dyn Contender, stage: &Stage, plan: Plan) -> Result<u64, Error> {
     if let Some(fixed) = contender.fixed_operations().or(plan.operations) {
         return Ok(fixed);
@@ -337,7 +340,8 @@ fn choose_operations(contender: &mut dyn Contender, stage: &Stage, plan: Plan) -
     let least = contender.least_operations();
     let mut operations = least.max(64);
     loop {
-        // The timed part, not the whole turn: on a busy machine forking alone may take longer than a turn should.
+        // The timed part, not the whole turn: on a busy machine forking alone may take longer than
+        // a turn should.
         let took = contender.turn(stage, operations)?.span;
         if took * 3 >= plan.turn || operations >= 1 << 30 {
             let scaled = operations as f64 * plan.turn.as_secs_f64() / took.as_secs_f64();

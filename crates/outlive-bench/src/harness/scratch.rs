@@ -1,4 +1,5 @@
-//! A folder on the shared-memory file system for what a benchmark must have as files, removed with everything in it.
+//! A folder on the shared-memory file system for what a benchmark must have as files, removed with
+//! everything in it.
 
 use super::error::Error;
 use std::ffi::OsString;
@@ -32,7 +33,8 @@ impl Scratch {
     /// Makes one inside this one, for one turn.
     pub fn inner(&self, name: &str) -> Result<Self, Error> {
         let path = self.path.join(name);
-        // Not create_dir_all: a folder that is there already is somebody else's, and must not be removed by us.
+        // Not create_dir_all: a folder that is there already is somebody else's, and must not be
+        // removed by us.
         fs::DirBuilder::new()
             .mode(0o700)
             .create(&path)

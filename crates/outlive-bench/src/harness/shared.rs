@@ -5,7 +5,8 @@ use super::round::Figure;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::{ops::Deref, ptr, ptr::NonNull, time::Duration};
 
-/// A type for which all bytes zero is a valid value, and which several processes may use through `&`.
+/// A type for which all bytes zero is a valid value, and which several processes may use through
+/// `&`.
 ///
 /// # Safety
 /// The implementor promises both, and that the type holds no pointer into one process.
@@ -16,7 +17,8 @@ pub struct Shared<T: ZeroShared> {
     place: NonNull<T>,
 }
 
-// SAFETY: it owns the mapping alone; a `T` may be used through `&` by other processes, so by threads as well.
+// SAFETY: it owns the mapping alone; a `T` may be used through `&` by other processes, so by
+// threads as well.
 unsafe impl<T: ZeroShared> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: ZeroShared> Sync for Shared<T> {}
@@ -56,7 +58,8 @@ impl<T: ZeroShared> Deref for Shared<T> {
 
 impl<T: ZeroShared> Drop for Shared<T> {
     fn drop(&mut self) {
-        // SAFETY: our own mapping of exactly this size; the borrow checker keeps references from outliving it.
+        // SAFETY: our own mapping of exactly this size; the borrow checker keeps references from
+        // outliving it.
         unsafe { libc::munmap(self.place.as_ptr().cast(), size_of::<T>()) };
     }
 }
@@ -91,7 +94,8 @@ pub struct Board {
 unsafe impl ZeroShared for Board {}
 
 impl Board {
-    /// Tells that this process is set up, and waits, spinning, for the other. The parent bounds the wait.
+    /// Tells that this process is set up, and waits, spinning, for the other. The parent bounds the
+    /// wait.
     pub fn meet(&self, processes: u32) {
         // AcqRel and Acquire: what each set up before is seen by all after.
         self.ready.0.fetch_add(1, Ordering::AcqRel);
@@ -113,7 +117,8 @@ impl Board {
         [0, 1, 2, 3].map(|word| self.left[worker].0[word].load(Ordering::Relaxed))
     }
 
-    /// Leaves the turn's figure for the parent: nanoseconds an operation, and those of the whole timed part.
+    /// Leaves the turn's figure for the parent: nanoseconds an operation, and those of the whole
+    /// timed part.
     pub fn leave_figure(&self, ns: f64, span: u64) {
         // Relaxed: the parent reads it after waitpid, which orders everything.
         self.figure.0[0].store(ns.to_bits(), Ordering::Relaxed);

@@ -34,8 +34,9 @@ impl Summary {
     }
 }
 
-/// The median of the rounds' ratios: each round's figure is divided by the baseline's of the *same* round, so what
-/// slows a whole round down (a neighbour, a warm processor) cancels out. Rounds that lack either are left out.
+/// The median of the rounds' ratios: each round's figure is divided by the baseline's of the *same*
+/// round, so what slows a whole round down (a neighbour, a warm processor) cancels out. Rounds that
+/// lack either are left out.
 pub fn paired_ratio(figures: &[Option<f64>], baseline: &[Option<f64>]) -> Option<f64> {
     let ratios: Vec<f64> =
         figures.iter().zip(baseline).filter_map(|(figure, base)| Some((*figure)? / (*base)?)).collect();
@@ -62,7 +63,8 @@ mod tests {
 
     #[test]
     fn ratios_are_paired_by_round() {
-        // The second round ran on a machine three times as slow: the ratio of medians would say 1, the truth is 2.
+        // The second round ran on a machine three times as slow: the ratio of medians would say 1,
+        // the truth is 2.
         let figures = [Some(2.0), Some(6.0), Some(2.0)];
         let baseline = [Some(1.0), Some(3.0), Some(1.0)];
         assert_eq!(paired_ratio(&figures, &baseline), Some(2.0));

@@ -1,4 +1,5 @@
-//! `outlive bench all`: every benchmark, one after another, told as tables, as JSON, or on one page.
+//! `outlive bench all`: every benchmark, one after another, told as tables, as JSON, or on one
+//! page.
 //!
 //! One that cannot run on this machine is named, with the reason, and the others go on.
 
@@ -20,7 +21,8 @@ pub struct AllArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Only these, separated by commas: liveness, locks, counter, inversion, queue, mq, copies, state, pool
+    /// Only these, separated by commas: liveness, locks, counter, inversion, queue, mq, copies,
+    /// state, pool
     #[arg(long, value_name = "BENCHES", value_delimiter = ',')]
     benches: Vec<String>,
 
@@ -28,7 +30,8 @@ pub struct AllArgs {
     #[arg(long)]
     json: bool,
 
-    /// Few rounds of short turns, and fewer settings: a first look within a minute or two, not a result
+    /// Few rounds of short turns, and fewer settings: a first look within a minute or two, not a
+    /// result
     #[arg(long)]
     quick: bool,
 
@@ -44,7 +47,8 @@ pub struct AllArgs {
     #[arg(long, value_name = "A,B", value_parser = parse_cores)]
     cores: Option<Cores>,
 
-    /// Niceness of the measuring processes; -20, where permitted, keeps other programs off their cores
+    /// Niceness of the measuring processes; -20, where permitted, keeps other programs off their
+    /// cores
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(i32).range(-20..=19))]
     nice: Option<i32>,
 

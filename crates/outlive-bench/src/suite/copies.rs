@@ -1,8 +1,9 @@
 //! What does a published copy cost, beside the copying?
 //!
-//! `outlive` publishes copies in a topic that keeps one message: its memory is used in turn, two objects of it. `memcpy` copies
-//! the same bytes into two places of shared memory in turn, and `memcpy_one` into one, which stays in the caches as long as it
-//! fits. One process; nobody takes the messages.
+//! `outlive` publishes copies in a topic that keeps one message: its memory is used in turn, two
+//! objects of it. `memcpy` copies the same bytes into two places of shared memory in turn, and
+//! `memcpy_one` into one, which stays in the caches as long as it fits. One process; nobody takes
+//! the messages.
 
 use crate::harness::clock;
 use crate::harness::crew::Crew;
@@ -124,7 +125,8 @@ impl Contender for Copying {
     }
 }
 
-/// The same loop for all: a message is a caller's, which has it in its caches as a program that just made it.
+/// The same loop for all: a message is a caller's, which has it in its caches as a program that
+/// just made it.
 #[inline]
 fn measure(
     board: &Board,

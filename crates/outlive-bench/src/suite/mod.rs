@@ -44,13 +44,16 @@ pub enum Which {
     /// Asking whether a process is alive: a load, a token, and seven other ways
     #[command(after_long_help = "Example:\n  outlive bench liveness")]
     Liveness(LivenessArgs),
-    /// Locks between processes, all kinds: uncontended, contended, chased around, or handed to a sleeper
+    /// Locks between processes, all kinds: uncontended, contended, chased around, or handed to a
+    /// sleeper
     #[command(after_long_help = "Example:\n  outlive bench locks --contended --work 100ns")]
     Locks(LocksArgs),
-    /// The mutex alone, with its older names of rows: uncontended, contended, or handed to a sleeper
+    /// The mutex alone, with its older names of rows: uncontended, contended, or handed to a
+    /// sleeper
     #[command(after_long_help = "Example:\n  outlive bench mutex --contended")]
     Mutex(MutexArgs),
-    /// A control loop beside a disturbing load: its worst interval with a plain lock, priority inheritance, a ceiling
+    /// A control loop beside a disturbing load: its worst interval with a plain lock, priority
+    /// inheritance, a ceiling
     #[command(after_long_help = "Example:\n  outlive bench inversion")]
     Inversion(inversion::InversionArgs),
     /// One to five threads, or processes, raise one number inside a lock
@@ -68,7 +71,8 @@ pub enum Which {
     /// A message published as a copy, beside copying it
     #[command(after_long_help = "Example:\n  outlive bench copies --size 4096")]
     Copies(copies::CopiesArgs),
-    /// The latest value read, or written: a state, beside a seqlock by hand and a readers-writer lock
+    /// The latest value read, or written: a state, beside a seqlock by hand and a readers-writer
+    /// lock
     #[command(after_long_help = "Example:\n  outlive bench state --contended")]
     State(state::StateArgs),
     /// Taking and giving back memory: a pool's objects, beside a locked list, the system and malloc
@@ -106,7 +110,8 @@ pub struct LocksArgs {
     #[arg(long)]
     sleeper: bool,
 
-    /// Compute for this long while holding the lock, and as long before taking it again, 1ns to 1ms; a bare number is nanoseconds
+    /// Compute for this long while holding the lock, and as long before taking it again, 1ns to
+    /// 1ms; a bare number is nanoseconds
     #[arg(long, value_name = "TIME", requires = "contended", value_parser = parse_work)]
     work: Option<u32>,
 
@@ -170,8 +175,8 @@ pub struct QueueArgs {
     common: Common,
 }
 
-/// Runs a benchmark and tells what came out: results on stdout, talk on stderr. `peers` adds other libraries' rows to
-/// `bench pool`.
+/// Runs a benchmark and tells what came out: results on stdout, talk on stderr. `peers` adds other
+/// libraries' rows to `bench pool`.
 ///
 /// # Errors
 /// Whatever kept it from giving right figures; see [`Error`]. Slowness is no error.

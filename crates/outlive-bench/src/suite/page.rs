@@ -1,5 +1,5 @@
-//! All reports on one page: tables and plots, for a screen in the light or in the dark, and for paper. The page is one
-//! file, asks nothing of a network and runs nothing.
+//! All reports on one page: tables and plots, for a screen in the light or in the dark, and for
+//! paper. The page is one file, asks nothing of a network and runs nothing.
 
 use super::all::{Entry, Told};
 use crate::harness::chart;

@@ -1,8 +1,9 @@
 //! What does a call cost: a request to another process, and its answer?
 //!
-//! `outlive` is a service: one client, one server, answers as long as requests. `two_queues` is the same by hand, one of
-//! Outlive's queues each way: without knowing which answer is whose, or that the server died. `unix_seqpacket` is a pair of
-//! the system's sockets. Two rows are floors: `cacheline` is one atomic flag to and fro, `futex` a bare futex hand-over.
+//! `outlive` is a service: one client, one server, answers as long as requests. `two_queues` is the
+//! same by hand, one of Outlive's queues each way: without knowing which answer is whose, or that
+//! the server died. `unix_seqpacket` is a pair of the system's sockets. Two rows are floors:
+//! `cacheline` is one atomic flag to and fro, `futex` a bare futex hand-over.
 
 use super::queue::{self, Contest};
 use crate::harness::clock;

@@ -1,8 +1,9 @@
 //! What does it cost to read, and to write, the latest value?
 //!
-//! A value of 64 bytes. `outlive` is a state. `seqlock` is one by hand, the unsafe kind: readers of one whose writer died in the
-//! middle try for ever. `rwlock` is Outlive's readers-writer lock around the value. With `--contended` a process on the other
-//! core writes, a value every microsecond, while the first one reads.
+//! A value of 64 bytes. `outlive` is a state. `seqlock` is one by hand, the unsafe kind: readers of
+//! one whose writer died in the middle try for ever. `rwlock` is Outlive's readers-writer lock
+//! around the value. With `--contended` a process on the other core writes, a value every
+//! microsecond, while the first one reads.
 
 use crate::harness::clock;
 use crate::harness::crew::Crew;

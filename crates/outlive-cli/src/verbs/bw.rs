@@ -13,7 +13,8 @@ use crate::verbs::measuring::{self, Gauge, MeasureArgs, Span, told_lost};
 
 /// Tell how many bytes a second pass through a topic
 ///
-/// bw prints a line for each interval until it is interrupted, or has printed as many as --count says.
+/// bw prints a line for each interval until it is interrupted, or has printed as many as --count
+/// says.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  outlive topic bw camera --interval 2s")]
 pub struct BwArgs {

@@ -18,7 +18,8 @@ pub struct CompletionsArgs {
 
 /// Runs the verb.
 pub fn run(args: &CompletionsArgs) -> Result<(), Failure> {
-    // Into memory first: the generator panics when its output fails, and a broken pipe is no failure.
+    // Into memory first: the generator panics when its output fails, and a broken pipe is no
+    // failure.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut cli::command(), "outlive", &mut script);
     output::print(String::from_utf8_lossy(&script))

@@ -33,7 +33,8 @@ use crate::verbs::subscribing::{Came, Subscribing};
     outlive topic echo camera --raw | ffplay -f rawvideo -\n  \
     outlive topic echo poses --reliable --json | jq .stamp")]
 pub struct EchoArgs {
-    /// The topic's name; it is waited for when it is not there, and taken from its first message then
+    /// The topic's name; it is waited for when it is not there, and taken from its first message
+    /// then
     topic: String,
     #[command(flatten)]
     form: FormArgs,

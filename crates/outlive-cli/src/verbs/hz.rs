@@ -13,7 +13,8 @@ use crate::verbs::measuring::{self, Gauge, MeasureArgs, Span, Spread, told_lost}
 
 /// Tell how many messages a second a topic has, and how evenly they come
 ///
-/// hz prints a line for each interval until it is interrupted, or has printed as many as --count says.
+/// hz prints a line for each interval until it is interrupted, or has printed as many as --count
+/// says.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  outlive topic hz camera")]
 pub struct HzArgs {

@@ -1,7 +1,8 @@
-//! `outlive lock NAME cmd`: run a command while holding a lock, as flock(1) does; no death leaves it locked.
+//! `outlive lock NAME cmd`: run a command while holding a lock, as flock(1) does; no death leaves
+//! it locked.
 //!
-//! This process holds the lock, alone or (`--shared`) beside others, and the lock's value names the command. Who was
-//! killed when, and what then: see `under`.
+//! This process holds the lock, alone or (`--shared`) beside others, and the lock's value names the
+//! command. Who was killed when, and what then: see `under`.
 
 use std::ops::Range;
 
@@ -95,7 +96,8 @@ fn acquire<'a>(args: &LockArgs, under: &Under<'_>, lock: &'a RwLock<Running>) ->
     let read = |wait: bool| if wait { lock.read_until(under.deadline()) } else { lock.try_read() };
     let guard = match settle(under, lock, read)? {
         Got::Clean(guard) => {
-            // Died as the exclusive holder, then somebody was told, and gave up waiting for its command.
+            // Died as the exclusive holder, then somebody was told, and gave up waiting for its
+            // command.
             outwait(under, &guard, ALONE..ALONE + 1)?;
             guard
         }

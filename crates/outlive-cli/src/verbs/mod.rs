@@ -1,5 +1,5 @@
-//! The verbs, one file each; `under` and `running` are what `lock` and `sem` share, `subscribing` and `measuring` what those that
-//! subscribe do.
+//! The verbs, one file each; `under` and `running` are what `lock` and `sem` share, `subscribing`
+//! and `measuring` what those that subscribe do.
 
 pub mod bw;
 pub mod call;

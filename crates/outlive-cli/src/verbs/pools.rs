@@ -30,7 +30,8 @@ pub struct PoolsArgs {
     by: By,
     /// Turn these debug modes on in the pools named, and all others off
     ///
-    /// A list, as 'tag,poison', or 'none'. For all processes that use the pool: each allocation from now on is made in these modes.
+    /// A list, as 'tag,poison', or 'none'. For all processes that use the pool: each allocation
+    /// from now on is made in these modes.
     #[arg(long, value_name = "MODES", requires = "names", long_help = modes_help())]
     modes: Option<Modes>,
 }
@@ -53,7 +54,8 @@ enum By {
     Size,
     /// A process, living or dead
     Holder,
-    /// A place in a program that took objects which are in use or handed over still; needs the mode 'caller' or 'tag'
+    /// A place in a program that took objects which are in use or handed over still; needs the mode
+    /// 'caller' or 'tag'
     Caller,
 }
 

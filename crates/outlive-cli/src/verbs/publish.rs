@@ -38,7 +38,8 @@ use crate::verbs::subscribing::SLICE;
 pub struct PublishArgs {
     /// The topic's name; it is made when it is not there
     topic: String,
-    /// Publish these files instead of standard input: each whole, as one message, unless a form is asked for
+    /// Publish these files instead of standard input: each whole, as one message, unless a form is
+    /// asked for
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -58,18 +59,21 @@ pub struct PublishArgs {
     /// Do not begin before there are N subscribers
     #[arg(long, value_name = "N")]
     wait_for: Option<u32>,
-    /// Give up when a reliable subscriber has been in the way, or --wait-for has waited, for this time
+    /// Give up when a reliable subscriber has been in the way, or --wait-for has waited, for this
+    /// time
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
     /// If the topic is made: how many messages of each publisher it keeps [default: 16]
     #[arg(long, value_name = "N")]
     depth: Option<u32>,
-    /// If the topic is made: the most memory it may take, as in 64M [default: a quarter of the file system, 4G at most]
+    /// If the topic is made: the most memory it may take, as in 64M [default: a quarter of the file
+    /// system, 4G at most]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_bytes: Option<u64>,
 }
 
-/// Where one message ends and the next begins. By default each line of standard input is one, and each file.
+/// Where one message ends and the next begins. By default each line of standard input is one, and
+/// each file.
 #[derive(Args, Debug, Clone, Copy)]
 #[group(multiple = false)]
 struct FormArgs {

@@ -1,7 +1,7 @@
 //! `outlive recv`: from a queue into a pipe or files.
 //!
-//! At least once: a message leaves the queue when it has been written. Killed in between, the next receiver gets it again
-//! and says so.
+//! At least once: a message leaves the queue when it has been written. Killed in between, the next
+//! receiver gets it again and says so.
 
 use std::fs;
 use std::io::stdout;
@@ -77,8 +77,8 @@ struct Told<'a> {
     hex: Option<String>,
 }
 
-/// The library's waits are not interrupted by a signal: so they are cut into slices of this length, and an end that was
-/// asked for is noticed between two.
+/// The library's waits are not interrupted by a signal: so they are cut into slices of this length,
+/// and an end that was asked for is noticed between two.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// Runs the verb.
@@ -196,7 +196,8 @@ fn take(
     Ok(bytes)
 }
 
-/// Writes a file whole or not at all. What is no ordinary file (a pipe, a device) is written to as it is.
+/// Writes a file whole or not at all. What is no ordinary file (a pipe, a device) is written to as
+/// it is.
 fn write_file(path: &Path, message: &[u8]) -> Result<(), Failure> {
     if fs::metadata(path).is_ok_and(|facts| !facts.is_file()) {
         let writing = |error: &std::io::Error| Failure::system(format_args!("write {}", path.display()), error);

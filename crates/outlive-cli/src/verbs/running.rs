@@ -1,7 +1,8 @@
 //! Which commands run under a lock or semaphore: a small table.
 //!
-//! A lock's lies in the lock itself. The first entry is the exclusive holder's; each shared holder takes one of the others
-//! before it starts its command. A semaphore's lies beside it, with an entry a permit.
+//! A lock's lies in the lock itself. The first entry is the exclusive holder's; each shared holder
+//! takes one of the others before it starts its command. A semaphore's lies beside it, with an
+//! entry a permit.
 //!
 //! | entry | meaning | who clears it |
 //! | --- | --- | --- |
@@ -9,8 +10,9 @@
 //! | the holder's process | it has not named its command yet: that one has no go-ahead | the holder; the holder dead: whoever needs it |
 //! | the command's process | it runs, or did | the holder; the holder dead: whoever has seen the command end |
 //!
-//! So whoever takes the lock alone, or a permit, finds every command whose holder is dead, and waits for it. An entry is a process's
-//! start time and pid in one word, taken and given back by compare-exchange, and its pid namespace in a second one.
+//! So whoever takes the lock alone, or a permit, finds every command whose holder is dead, and
+//! waits for it. An entry is a process's start time and pid in one word, taken and given back by
+//! compare-exchange, and its pid namespace in a second one.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,13 +59,14 @@ impl Named {
 
 /// Names the process in that entry, which is ours.
 pub fn name(running: &[Entry], entry: usize, named: Named) {
-    // The namespace first: whoever reads the process must find its namespace. Killed in between: the command has no
-    // go-ahead yet.
+    // The namespace first: whoever reads the process must find its namespace. Killed in between:
+    // the command has no go-ahead yet.
     running[entry][1].store(process::pid_namespace(), Ordering::Relaxed);
     running[entry][0].store(named.0, Ordering::Release);
 }
 
-/// Takes an entry for a shared holder: a free one, or one whose process is gone. `None`: all are of living ones.
+/// Takes an entry for a shared holder: a free one, or one whose process is gone. `None`: all are of
+/// living ones.
 pub fn reserve(running: &[Entry]) -> io::Result<Option<usize>> {
     let own = Named::of(std::process::id());
     for (entry, words) in running.iter().enumerate().skip(1) {

@@ -1,9 +1,9 @@
 //! `outlive sem NAME --permits N cmd`: run a command while holding one of N permits.
 //!
-//! The permit comes back by itself when this process is killed, perhaps before its command is gone. So a small table
-//! beside the semaphore, a record `NAME.commands`, says which command runs under which permit, and whoever gets a permit
-//! under which a command still runs does not use it before that one is gone. The states and what each death does stand in
-//! `under`; here, too:
+//! The permit comes back by itself when this process is killed, perhaps before its command is gone.
+//! So a small table beside the semaphore, a record `NAME.commands`, says which command runs under
+//! which permit, and whoever gets a permit under which a command still runs does not use it before
+//! that one is gone. The states and what each death does stand in `under`; here, too:
 //!
 //! | killed | then |
 //! | --- | --- |
@@ -86,7 +86,8 @@ fn open(args: &SemArgs, common: &Common, domain: &Domain) -> Result<(Semaphore, 
     Ok((semaphore, commands))
 }
 
-/// While dead holders' commands keep the permits that we have: how often to look whether another one has become free.
+/// While dead holders' commands keep the permits that we have: how often to look whether another
+/// one has become free.
 const SLICE: Duration = Duration::from_millis(20);
 
 /// Gets a permit under which no command runs.
@@ -99,7 +100,8 @@ fn acquire<'a>(under: &Under<'_>, semaphore: &'a Semaphore, running: &[Entry]) -
         }
         result = semaphore.acquire_until(under.deadline());
     }
-    // Those of dead holders whose commands still run: held back, so that they are not offered to us again.
+    // Those of dead holders whose commands still run: held back, so that they are not offered to us
+    // again.
     let mut held_back: Vec<(Permit<'a>, LeftOver)> = Vec::new();
     loop {
         match result {

@@ -1,7 +1,7 @@
 //! `outlive send`: from a pipe or files into a queue.
 //!
-//! What one read brings is sent in one step, so a fast input costs little per line, and a line that comes alone goes out
-//! at once.
+//! What one read brings is sent in one step, so a fast input costs little per line, and a line that
+//! comes alone goes out at once.
 
 use std::fs::{self, File};
 use std::io::stdin;
@@ -51,7 +51,8 @@ pub struct SendArgs {
 /// How to make a queue that is not there.
 #[derive(Args, Debug)]
 pub struct MakeArgs {
-    /// If the queue is made: the most memory it may take, as in 64M [default: a quarter of the file system]
+    /// If the queue is made: the most memory it may take, as in 64M [default: a quarter of the file
+    /// system]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_bytes: Option<u64>,
     /// If the queue is made: bytes of a slot; larger messages cost an object each [default: 128]
@@ -117,7 +118,8 @@ struct Sending {
     sent: Sent,
 }
 
-/// A batch is a message of its own to the queue: one of this size is cheap to hold, and a larger one saves nothing more.
+/// A batch is a message of its own to the queue: one of this size is cheap to hold, and a larger
+/// one saves nothing more.
 const BATCH_BYTES: usize = 32 << 10;
 const BATCH_MESSAGES: usize = 1024;
 

@@ -1,7 +1,8 @@
-//! `outlive serve NAME COMMAND`: answers each request by running a command with the request on its standard input.
+//! `outlive serve NAME COMMAND`: answers each request by running a command with the request on its
+//! standard input.
 //!
-//! Killed at any moment, it is a dead server: its clients are told at once, and the next one takes over. So it needs no
-//! handling of signals.
+//! Killed at any moment, it is a dead server: its clients are told at once, and the next one takes
+//! over. So it needs no handling of signals.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -34,7 +35,8 @@ pub struct ServeArgs {
     /// End after N requests
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// The command that answers: it reads a request from standard input and writes the reply to standard output
+    /// The command that answers: it reads a request from standard input and writes the reply to
+    /// standard output
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }

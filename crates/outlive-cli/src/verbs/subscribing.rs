@@ -1,7 +1,8 @@
 //! Subscribing from a shell: what `echo`, `hz`, `bw` and `delay` share.
 //!
-//! A topic that is not there is waited for, not made: whoever publishes knows what its messages are. One that is removed is left, and the
-//! next of its name waited for. Publishers come and go, and die; none of that ends anything.
+//! A topic that is not there is waited for, not made: whoever publishes knows what its messages
+//! are. One that is removed is left, and the next of its name waited for. Publishers come and go,
+//! and die; none of that ends anything.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -15,8 +16,8 @@ use crate::exit::{Code, Failure};
 use crate::output::{counted, talk};
 use crate::signals::{Signals, wait_readable};
 
-/// The library's waits are not interrupted by a signal: so they are cut into slices of this length, and an end that was
-/// asked for is noticed between two.
+/// The library's waits are not interrupted by a signal: so they are cut into slices of this length,
+/// and an end that was asked for is noticed between two.
 pub const SLICE: Duration = Duration::from_millis(100);
 
 /// A subscriber, and the signals that end it.

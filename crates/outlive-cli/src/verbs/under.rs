@@ -1,7 +1,7 @@
 //! Running a command under a hold: what `lock` and `sem` share.
 //!
-//! This process has the lock or permit and starts the command, and an entry of a table in shared memory names it: see
-//! `running`.
+//! This process has the lock or permit and starts the command, and an entry of a table in shared
+//! memory names it: see `running`.
 //!
 //! | killed | then |
 //! | --- | --- |
@@ -11,8 +11,9 @@
 //! | we, while it runs | the kernel kills the command (PR_SET_PDEATHSIG); whoever may not run beside it first waits until it is gone |
 //! | the command | we give the hold back and say so by our exit code |
 //!
-//! The command is this program again, under a hidden verb, until it has its go-ahead: then it becomes cmd. So the pid is
-//! known before cmd's first instruction, and nothing needs to be done between a fork and an exec.
+//! The command is this program again, under a hidden verb, until it has its go-ahead: then it
+//! becomes cmd. So the pid is known before cmd's first instruction, and nothing needs to be done
+//! between a fork and an exec.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -102,8 +103,8 @@ impl<'a> Under<'a> {
         Failure::Silent(self.args.conflict_exit_code)
     }
 
-    /// The command that an entry still names after its holder's death, if it still runs. The entry of one that is gone is
-    /// cleared.
+    /// The command that an entry still names after its holder's death, if it still runs. The entry
+    /// of one that is gone is cleared.
     pub fn left_over(&self, running: &[Entry], entry: usize) -> Result<Option<LeftOver>, Failure> {
         let Some((named, of_our_namespace)) = running::named(running, entry) else { return Ok(None) };
         if !of_our_namespace {
@@ -122,7 +123,8 @@ impl<'a> Under<'a> {
         self.say(format_args!("waiting for the dead holder's command, process {pid}, to be gone"));
     }
 
-    /// The failure when it was not gone in time. Its entry stays: whoever comes next waits for it as well.
+    /// The failure when it was not gone in time. Its entry stays: whoever comes next waits for it
+    /// as well.
     pub fn still_runs(&self, left_over: &LeftOver) -> Failure {
         let pid = left_over.named.pid();
         self.gave_up(format_args!("the dead holder's command, process {pid}, still runs"))
@@ -141,8 +143,8 @@ impl<'a> Under<'a> {
     fn run_named(&self, running: &[Entry], entry: usize) -> Result<ExitStatus, Failure> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed("make a pipe")(errno.into()))?;
         let mut child = self.start(read).map_err(failed("start the command"))?;
-        // Not before the start: the command would inherit that they are blocked. Killed by one just here, the command
-        // does not get its go-ahead.
+        // Not before the start: the command would inherit that they are blocked. Killed by one just
+        // here, the command does not get its go-ahead.
         let mut signals = Signals::take(&PASSED_ON).map_err(failed("take over signals"))?;
         // In memory before the write below, which is a system call.
         running::name(running, entry, Named::of(child.id()));
@@ -211,7 +213,8 @@ fn wait_for(child: &mut Child, signals: &mut Signals) -> std::io::Result<ExitSta
         while let Some(came) = signals.next()? {
             // What the terminal sent went to the command as well.
             if came.sent_by_process {
-                // SAFETY: no memory is touched; the child is not yet waited for, so its pid is its own.
+                // SAFETY: no memory is touched; the child is not yet waited for, so its pid is its
+                // own.
                 unsafe { libc::kill(child.id() as i32, came.signal) };
             }
         }

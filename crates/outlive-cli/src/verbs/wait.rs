@@ -25,8 +25,9 @@ use crate::process::Process;
 pub struct WaitArgs {
     /// A process's number, or the name of a lock or queue
     ///
-    /// A number is a pid. The name of a lock means its holder, of a queue its receiver, of a service its
-    /// server, of a state its writer, of a record the holders of locks in it: those of now.
+    /// A number is a pid. The name of a lock means its holder, of a queue its receiver, of a
+    /// service its server, of a state its writer, of a record the holders of locks in it: those of
+    /// now.
     target: String,
     /// Take the target for a name, also if it is a number
     #[arg(long)]
@@ -45,7 +46,8 @@ struct Waited {
     seconds: f64,
 }
 
-/// Whoever holds a name may give it back and live on: that is noticed between two slices of the wait for its end.
+/// Whoever holds a name may give it back and live on: that is noticed between two slices of the
+/// wait for its end.
 const SLICE: Duration = Duration::from_millis(250);
 
 /// Runs the verb.
@@ -67,7 +69,8 @@ pub fn run(args: &WaitArgs, common: &Common) -> Result<(), Failure> {
     Err(Failure::new(Code::TimedOut, format!("'{}' has not ended in that time", args.target)))
 }
 
-/// By its token when it has one in the domain: a token tells sooner. Else by the kernel's descriptor.
+/// By its token when it has one in the domain: a token tells sooner. Else by the kernel's
+/// descriptor.
 fn wait_for_process(pid: u32, common: &Common, until: Option<Instant>) -> Result<bool, Failure> {
     let failed = |error| Failure::system(format_args!("wait for process {pid}"), &error);
     let Some(process) = Process::find(pid, None).map_err(failed)? else { return Ok(true) };

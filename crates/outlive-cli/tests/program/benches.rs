@@ -1,4 +1,5 @@
-//! `bench`: rows, JSON, help and the page. Runs as short as they come: no figure is looked at, only that there is one.
+//! `bench`: rows, JSON, help and the page. Runs as short as they come: no figure is looked at, only
+//! that there is one.
 
 use std::fs;
 
@@ -177,7 +178,8 @@ fn memory_of_every_size_comes_in_a_quick_run() {
         report["groups"].as_array().expect("groups").iter().map(|group| &group["object_bytes"]).collect();
     assert_eq!(serde_json::json!(sizes), serde_json::json!([64, 4096, 49152, 262_144, 2_097_152]));
     for row in rows {
-        // From a nanosecond for a small object to a second for 512 pages on a machine that is busy elsewhere.
+        // From a nanosecond for a small object to a second for 512 pages on a machine that is busy
+        // elsewhere.
         assert!(row["median"].as_f64().is_some_and(|ns| (1.0..1e9).contains(&ns)), "{row}");
         assert!(row["operations"].as_u64() > Some(0) && row["turns"].as_u64() > Some(0), "{row}");
     }
@@ -218,7 +220,8 @@ fn groups_are_drawn_as_lines_and_one_as_bars() {
     }
 }
 
-/// Most of what is typed in `bench all` runs (the locks have tests above), and the page needs nobody else.
+/// Most of what is typed in `bench all` runs (the locks have tests above), and the page needs
+/// nobody else.
 #[test]
 fn one_page_holds_all_and_asks_nobody() {
     let stage = Stage::new();

@@ -31,9 +31,11 @@ pub fn see_waiting(waiting: &Running) {
     });
 }
 
-/// A command that the kernel does not kill with its parent: it writes its pid, and runs until there is a file `go`.
+/// A command that the kernel does not kill with its parent: it writes its pid, and runs until there
+/// is a file `go`.
 pub fn survivor(go: &std::path::Path, pid_file: &str) -> String {
-    // Its streams are its own: those of the holder are read to their end. It ends by itself, should the test fail.
+    // Its streams are its own: those of the holder are read to their end. It ends by itself, should
+    // the test fail.
     let script = format!(
         "echo $$ > {pid_file}; for i in $(seq 6000); do [ -e {} ] && exit; sleep 0.01; done > /dev/null 2>&1",
         go.display()

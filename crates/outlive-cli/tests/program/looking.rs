@@ -13,7 +13,8 @@ fn a_domain_is_not_made_by_looking() {
         stage.run(args).expect(6).says("does not exist");
     }
     assert!(!stage.domain().exists());
-    // The default domain is another matter: not to be there is its ordinary state. One that an older build left here is refused.
+    // The default domain is another matter: not to be there is its ordinary state. One that an
+    // older build left here is refused.
     let mut command = stage.command(["ls"]);
     command.env_remove("OUTLIVE_DOMAIN");
     let ended = crate::stage::Running::new(command).end();

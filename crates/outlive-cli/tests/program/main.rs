@@ -1,4 +1,5 @@
-//! The program as a person uses it: each verb as a real process, in a domain of its own that is removed afterwards.
+//! The program as a person uses it: each verb as a real process, in a domain of its own that is
+//! removed afterwards.
 //!
 //! No test asserts a time; every wait is bounded, so that what hangs fails.
 

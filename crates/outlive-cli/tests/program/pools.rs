@@ -1,4 +1,5 @@
-//! `pools`, and what `info`, `ls` and `gc` say of pools. The program itself uses none, so the test does, and copies of it.
+//! `pools`, and what `info`, `ls` and `gc` say of pools. The program itself uses none, so the test
+//! does, and copies of it.
 
 use std::process::Command;
 
@@ -7,7 +8,8 @@ use outlive::pool::{Pool, PoolError, PoolOptions};
 
 use crate::stage::{Running, Stage, until};
 
-/// Set in a copy of this test: the domain it works in, and how many objects of 100,000 bytes it takes.
+/// Set in a copy of this test: the domain it works in, and how many objects of 100,000 bytes it
+/// takes.
 const HOLDER: &str = "OUTLIVE_TEST_HOLDS";
 
 fn open(domain: &str) -> Pool {
@@ -82,7 +84,8 @@ fn who_has_what_is_told() {
     assert!(!alive.contains("dead") && objects(&alive) >= 4, "{by_holder}");
     assert!(line(&by_holder, "-").ends_with("handed over, not claimed"), "{by_holder}");
 
-    // Full: the failure is counted, what the dead had is collected, and the error names whoever has most now.
+    // Full: the failure is counted, what the dead had is collected, and the error names whoever has
+    // most now.
     let mut mine = Vec::new();
     let error = loop {
         match pool.alloc(100_000) {

@@ -44,7 +44,8 @@ fn a_waiting_sender_is_told_when_the_receiver_is_killed() {
     take_over(&stage, &ended, &String::from_utf8(written).expect("lines"));
 }
 
-/// The next receiver gets all that was acknowledged and not yet written, in order, and says what may come twice.
+/// The next receiver gets all that was acknowledged and not yet written, in order, and says what
+/// may come twice.
 fn take_over(stage: &Stage, sender: &Ended, written: &str) {
     let sent: u64 = {
         let words: Vec<&str> = sender.err.rsplit('(').next().expect("a count").split(' ').collect();

@@ -73,7 +73,8 @@ fn it_is_listed_with_its_holders() {
     }
     first.kill();
     first.end();
-    // Nobody has come by yet: the dead holder is still named, as dead; a sweep takes its permit back.
+    // Nobody has come by yet: the dead holder is still named, as dead; a sweep takes its permit
+    // back.
     assert!(stage.run(&["info", "S"]).expect(0).text().contains("dead"));
     stage.run(&["gc"]).expect(0);
     let line = stage.run(&["ls"]).expect(0).text();

@@ -78,7 +78,8 @@ impl Stage {
     }
 }
 
-/// Tests that run in a shell's background have inherited an ignored SIGINT, which the program would go on to ignore.
+/// Tests that run in a shell's background have inherited an ignored SIGINT, which the program would
+/// go on to ignore.
 fn heed_interrupts() -> std::io::Result<()> {
     // SAFETY: no handler is installed, the default action is set.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
@@ -243,8 +244,8 @@ pub fn is_alive(pid: u32) -> bool {
     !matches!(state, Some("Z" | "X") | None)
 }
 
-/// Says that the calling test is skipped, and why: a line that reaches `cargo xtask test`, which counts it. libtest keeps
-/// back what tests print, but not what they write.
+/// Says that the calling test is skipped, and why: a line that reaches `cargo xtask test`, which
+/// counts it. libtest keeps back what tests print, but not what they write.
 pub fn skip(why: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout(), "skipped: {why}");

@@ -1,4 +1,5 @@
-//! Plain pthread programs, compiled by the system's C compiler, started with the shim or without it.
+//! Plain pthread programs, compiled by the system's C compiler, started with the shim or without
+//! it.
 #![allow(dead_code, reason = "each test program uses its own part of it")]
 
 use std::io::{BufRead, BufReader};
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 
 /// How long anything may take that has to happen.
 pub const SOON: Duration = Duration::from_secs(20);
-/// Says that the calling test is skipped, and why: a line that reaches `cargo xtask test`, which counts it. libtest keeps
-/// back what tests print, but not what they write.
+/// Says that the calling test is skipped, and why: a line that reaches `cargo xtask test`, which
+/// counts it. libtest keeps back what tests print, but not what they write.
 pub fn skip(why: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout(), "skipped: {why}");
@@ -25,7 +26,7 @@ pub fn stretch() -> u32 {
     (2.0 * running / processors).clamp(1.0, 20.0) as u32
 }
 
-/// How long something must not happen for, to be called a hang: longer than any re-check.
+/// How long something must not happen for, to be called a hang: longer than any recheck.
 pub const HANG: Duration = Duration::from_millis(1500);
 
 /// The shared library. Cargo builds it before the tests of this package and puts it beside them.
@@ -57,7 +58,8 @@ pub fn compile(compiler: &str, source: &str) -> PathBuf {
     program
 }
 
-/// A test's own folder, with the file in which its locks lie, its domain and its log; gone when it is over.
+/// A test's own folder, with the file in which its locks lie, its domain and its log; gone when it
+/// is over.
 pub struct Place {
     folder: PathBuf,
     pub with_shim: bool,
@@ -216,8 +218,8 @@ impl Running {
         all.join(", ")
     }
 
-    /// The last line that it says before it ends. Its own deadlines are its own affair, within ten minutes of a quiet
-    /// machine.
+    /// The last line that it says before it ends. Its own deadlines are its own affair, within ten
+    /// minutes of a quiet machine.
     pub fn last_line(&self) -> String {
         let mut last = String::new();
         let by = Instant::now() + Duration::from_secs(600) * stretch();

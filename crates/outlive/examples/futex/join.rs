@@ -1,14 +1,15 @@
 //! Waiting for a thread's end, as `pthread_join` does.
 //!
-//! A thread that was cloned with `CLONE_CHILD_CLEARTID` (or has called `set_tid_address`) names a word. When it ends, for
-//! whatever reason, the kernel stores 0 there and wakes one sleeper; the stack may be used again from then on, since the
-//! thread will not touch it any more.
+//! A thread that was cloned with `CLONE_CHILD_CLEARTID` (or has called `set_tid_address`) names a
+//! word. When it ends, for whatever reason, the kernel stores 0 there and wakes one sleeper; the
+//! stack may be used again from then on, since the thread will not touch it any more.
 //!
-//! The kernel does so only if others still use the same memory: for threads, not for the child of a `fork`. For a
-//! process there is a pidfd, or a robust lock's word, which is what `outlive::Peer` watches.
+//! The kernel does so only if others still use the same memory: for threads, not for the child of a
+//! `fork`. For a process there is a pidfd, or a robust lock's word, which is what `outlive::Peer`
+//! watches.
 //!
-//! The thread below is a bare one, unknown to libc: it shares its maker's thread-local storage, so it must not call
-//! anything that uses `errno`, allocates or panics.
+//! The thread below is a bare one, unknown to libc: it shares its maker's thread-local storage, so
+//! it must not call anything that uses `errno`, allocates or panics.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -48,8 +49,8 @@ impl Thread {
             | libc::CLONE_PARENT_SETTID
             | libc::CLONE_CHILD_CLEARTID;
         let word = task.running.as_ptr();
-        // SAFETY: stack and task live until `join` or `drop` has seen the thread's end; the stack grows down from its
-        // end, which is aligned to 16 bytes.
+        // SAFETY: stack and task live until `join` or `drop` has seen the thread's end; the stack
+        // grows down from its end, which is aligned to 16 bytes.
         let started = unsafe {
             libc::clone(
                 run,
@@ -75,7 +76,8 @@ impl Thread {
             // Acquire pairs with the kernel's store at the end: all that the thread did is there.
             match self.task.running.load(Ordering::Acquire) {
                 0 => return,
-                // The kernel wakes without a private flag: so must be waited for, which outlive's calls are always.
+                // The kernel wakes without a private flag: so must be waited for, which outlive's
+                // calls are always.
                 number => match futex::wait(&self.task.running, number, Deadline::NEVER) {
                     Err(error) if !error.is_look_again() => panic!("{error}"),
                     _ => {}

@@ -1,7 +1,9 @@
-//! The classics, each built on `outlive::futex` in a file of its own: `cargo run --release --example futex`.
+//! The classics, each built on `outlive::futex` in a file of its own: `cargo run --release
+//! --example futex`.
 //!
-//! Read them in this order: `mutex2.rs`, `mutex3.rs`, `mutex4.rs`, `join.rs`, `barrier.rs`. They are for learning what a
-//! futex does. None of them survives the death of a process that uses it; what is in `outlive::sync` does.
+//! Read them in this order: `mutex2.rs`, `mutex3.rs`, `mutex4.rs`, `join.rs`, `barrier.rs`. They
+//! are for learning what a futex does. None of them survives the death of a process that uses it;
+//! what is in `outlive::sync` does.
 
 mod barrier;
 mod join;
@@ -29,7 +31,8 @@ fn main() {
     println!("a thread's end was waited for: it left {}", thread.join());
 }
 
-/// Some threads raise one counter inside the lock, without an atomic addition: a lock that fails loses some.
+/// Some threads raise one counter inside the lock, without an atomic addition: a lock that fails
+/// loses some.
 fn count(name: &str, lock: fn(&AtomicU32), unlock: fn(&AtomicU32)) {
     let (word, counter) = (AtomicU32::new(0), AtomicU64::new(0));
     let begun = Instant::now();

@@ -6,8 +6,9 @@
 //! | 1 | locked, nobody sleeps |
 //! | 2 | locked, somebody may sleep |
 //!
-//! The one who is woken cannot know whether others still sleep. So whoever comes from sleep locks by 2, never by 1: at
-//! the end of every queue one unlock wakes nobody. The other way round, somebody would be forgotten.
+//! The one who is woken cannot know whether others still sleep. So whoever comes from sleep locks
+//! by 2, never by 1: at the end of every queue one unlock wakes nobody. The other way round,
+//! somebody would be forgotten.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,7 +18,8 @@ const FREE: u32 = 0;
 const LOCKED: u32 = 1;
 const CONTENDED: u32 = 2;
 
-/// See the file's head. The word may lie anywhere, also in memory that processes share; zero is a free mutex.
+/// See the file's head. The word may lie anywhere, also in memory that processes share; zero is a
+/// free mutex.
 pub struct Mutex3;
 
 impl Mutex3 {
@@ -30,7 +32,8 @@ impl Mutex3 {
 
     #[cold]
     fn lock_slow(word: &AtomicU32) {
-        // One exchange does both: it takes the lock if that is free, and else asks its owner for a wake-up.
+        // One exchange does both: it takes the lock if that is free, and else asks its owner for a
+        // wake-up.
         while word.swap(CONTENDED, Ordering::Acquire) != FREE {
             match futex::wait(word, CONTENDED, Deadline::NEVER) {
                 Err(error) if !error.is_look_again() => panic!("{error}"),

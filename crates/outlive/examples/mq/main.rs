@@ -1,8 +1,8 @@
 //! A message queue made of a lock, as one would make it: `cargo run --release --example mq`.
 //!
-//! `mu_cv.rs` makes it of a mutex and condition variables, `mu_sm.rs` of a mutex and semaphores. The messages lie in the
-//! ring of `ring.rs`. `outlive bench mq` measures both beside the system's queue and `outlive::queue`, which needs no lock
-//! and is many times as fast.
+//! `mu_cv.rs` makes it of a mutex and condition variables, `mu_sm.rs` of a mutex and semaphores.
+//! The messages lie in the ring of `ring.rs`. `outlive bench mq` measures both beside the system's
+//! queue and `outlive::queue`, which needs no lock and is many times as fast.
 
 mod mu_cv;
 mod mu_sm;

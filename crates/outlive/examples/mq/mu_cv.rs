@@ -1,8 +1,9 @@
 //! A message queue made of a mutex and two condition variables.
 //!
-//! Whoever dies in here holding the mutex leaves a ring that is whole, but perhaps somebody to be woken: the next to take
-//! the mutex is told, and wakes all. Those who sleep meanwhile wait for that next one (or for the domain's coarse
-//! re-check, where one is set: see `DomainOptions::recheck`).
+//! Whoever dies in here holding the mutex leaves a ring that is whole, but perhaps somebody to be
+//! woken: the next to take the mutex is told, and wakes all. Those who sleep meanwhile wait for
+//! that next one (or for the domain's coarse recheck, where one is set: see
+//! `DomainOptions::recheck`).
 
 use outlive::sync::{Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record};
 use outlive::{Domain, Error, WaitStrategy};
@@ -71,7 +72,8 @@ impl MuCv {
         Ok(())
     }
 
-    /// The ring, whole whatever happened; if its holder died, all who sleep are woken, since it may have owed a call.
+    /// The ring, whole whatever happened; if its holder died, all who sleep are woken, since it may
+    /// have owed a call.
     fn told<'a>(
         &self,
         locked: Result<MutexGuard<'a, Ring>, LockError<MutexGuard<'a, Ring>>>,

@@ -1,9 +1,10 @@
 //! A message queue made of a mutex and two semaphores: one counts messages, the other room.
 //!
-//! A permit too many does no harm: whoever gets it finds nothing, and uses it up. A permit too few would leave somebody
-//! asleep. Hence whatever changes the ring and the permits is done while holding the mutex: whoever dies in there is told
-//! to the next holder, which adds a permit for all that is in the ring, and for all room. One who dies holding a permit
-//! and not the mutex changed nothing, and the permit comes back by itself.
+//! A permit too many does no harm: whoever gets it finds nothing, and uses it up. A permit too few
+//! would leave somebody asleep. Hence whatever changes the ring and the permits is done while
+//! holding the mutex: whoever dies in there is told to the next holder, which adds a permit for all
+//! that is in the ring, and for all room. One who dies holding a permit and not the mutex changed
+//! nothing, and the permit comes back by itself.
 
 use outlive::sync::{EmbeddedMutex, EmbeddedSemaphore, LockError, Mutex, MutexGuard, Record, Semaphore};
 use outlive::{Domain, Error, WaitStrategy};

@@ -62,8 +62,8 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Frozen processes cannot be killed by the first version. Written only where it exists: what
-        // is no control group but a plain folder would be full then, and stay.
+        // Frozen processes cannot be killed by the first version. Written only where it exists:
+        // what is no control group but a plain folder would be full then, and stay.
         for (file, text) in [("freezer.state", "THAWED"), ("cgroup.freeze", "0")] {
             if let Ok(mut file) = fs::OpenOptions::new().write(true).open(self.folder.join(file)) {
                 let _ = file.write_all(text.as_bytes());
@@ -236,8 +236,8 @@ impl<F: Fn(bool)> Drop for Frozen<F> {
 }
 
 /// The owner of a mutex dies while the first of its sleepers is frozen. Returns whether the other
-/// sleepers are told before that one goes on. Where they are expected to be, the check fails if they
-/// are not.
+/// sleepers are told before that one goes on. Where they are expected to be, the check fails if
+/// they are not.
 fn others_are_told(
     world: &World,
     group: &Group,

@@ -13,7 +13,8 @@ mod mutex3;
 #[path = "../../examples/futex/mutex4.rs"]
 mod mutex4;
 
-/// Threads count together, with a loss if two are ever inside at once, and a hang if a sleeper is forgotten.
+/// Threads count together, with a loss if two are ever inside at once, and a hang if a sleeper is
+/// forgotten.
 fn count(lock: fn(&AtomicU32), unlock: fn(&AtomicU32)) {
     const EACH: u64 = 30_000;
     for threads in [1, 2, 7] {

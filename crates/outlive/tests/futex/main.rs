@@ -1,5 +1,5 @@
-//! What the kernel answers to each futex call, in the ordinary case and in the odd ones: what the docs of
-//! `outlive::futex` promise, asked of the kernel that is there.
+//! What the kernel answers to each futex call, in the ordinary case and in the odd ones: what the
+//! docs of `outlive::futex` promise, asked of the kernel that is there.
 
 mod classics;
 mod inheriting;
@@ -8,8 +8,8 @@ mod several;
 mod thread;
 mod waiting;
 
-/// Says that the calling test is skipped, and why: a line that reaches `cargo xtask test`, which counts it. libtest keeps
-/// back what tests print, but not what they write.
+/// Says that the calling test is skipped, and why: a line that reaches `cargo xtask test`, which
+/// counts it. libtest keeps back what tests print, but not what they write.
 fn skip(why: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout(), "skipped: {why}");

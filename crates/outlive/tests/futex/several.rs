@@ -81,8 +81,8 @@ fn a_signal_handler_ends_it() {
     assert_eq!(caller.result(), Err(FutexError::Interrupted));
 }
 
-/// Two words are woken before the sleeper runs: both wake-ups count it as woken, or one of them does; in any case it
-/// learns one index only.
+/// Two words are woken before the sleeper runs: both wake-ups count it as woken, or one of them
+/// does; in any case it learns one index only.
 #[test]
 fn the_index_is_only_a_hint() {
     if !is_there() {

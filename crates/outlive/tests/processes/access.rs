@@ -1,4 +1,5 @@
-//! Who may enter a domain: the owner alone, or a group; what others have made beforehand is refused.
+//! Who may enter a domain: the owner alone, or a group; what others have made beforehand is
+//! refused.
 
 use std::ffi::CString;
 use std::fs;

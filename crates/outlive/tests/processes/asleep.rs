@@ -22,8 +22,8 @@ fn is_asleep(pid: i32, tid: i32) -> bool {
     number.is_some_and(|number| sleeps.contains(&number))
 }
 
-/// Waits until the main thread of that process has gone to sleep `looks` more times: it has rechecked
-/// between two sleeps.
+/// Waits until the main thread of that process has gone to sleep `looks` more times: it has
+/// rechecked between two sleeps.
 pub fn wait_looks(pid: i32, looks: u64) {
     let before = sleeps_of(pid);
     wait_until(&format!("process {pid} looks {looks} times"), || sleeps_of(pid) >= before + looks);

@@ -1,4 +1,5 @@
-//! Names that cannot be, and files that are not what was asked for: each a clear error that says what to do.
+//! Names that cannot be, and files that are not what was asked for: each a clear error that says
+//! what to do.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -136,7 +137,8 @@ fn another_type(world: &World) {
     }
 }
 
-/// Of each of two types: its name is longer than the header has room for, and only its end tells the two apart.
+/// Of each of two types: its name is longer than the header has room for, and only its end tells
+/// the two apart.
 macro_rules! long_names {
     ($($name:ident)*) => { $(
         #[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -341,10 +343,11 @@ fn words_that_make_no_sense(world: &World) {
     drop(mutex.lock().expect("free"));
 }
 
-/// Its run is as long as it says, and the file; so only the length itself is wrong. Who received it would make room for it.
+/// Its run is as long as it says, and the file; so only the length itself is wrong. Who received it
+/// would make room for it.
 fn a_message_longer_than_anybody_sends(world: &World) {
-    // Of a queue: the spans' number and where they begin; of its control table: the first span's pages and how many spans
-    // its run has.
+    // Of a queue: the spans' number and where they begin; of its control table: the first span's
+    // pages and how many spans its run has.
     const SPANS: u64 = 4128;
     const SPANS_AT: u64 = 4120;
     const FIRST_SPAN: u64 = 20_480 + 1_024;

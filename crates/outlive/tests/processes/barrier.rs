@@ -1,4 +1,5 @@
-//! A barrier: nobody begins a phase before all have ended the last; a death breaks it or is counted out.
+//! A barrier: nobody begins a phase before all have ended the last; a death breaks it or is counted
+//! out.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -338,7 +339,8 @@ fn bad_numbers_are_refused(world: &World) {
     barrier.join().expect("free again").wait().expect("alone");
 }
 
-/// Left there, the name would be another thread's when its slot's numbers have come round, and the next repair would wait for that one.
+/// Left there, the name would be another thread's when its slot's numbers have come round, and the
+/// next repair would wait for that one.
 fn a_dead_repairers_name_is_swept(world: &World) {
     /// The word that names the repairer.
     const REPAIR: u64 = BODY + 16;

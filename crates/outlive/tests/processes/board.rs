@@ -1,4 +1,5 @@
-//! A board that a check and its children share: words for signals and counts, in memory without a name.
+//! A board that a check and its children share: words for signals and counts, in memory without a
+//! name.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};

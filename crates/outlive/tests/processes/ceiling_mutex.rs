@@ -1,4 +1,5 @@
-//! The mutex with a ceiling: how its holders run, before, inside and afterwards; and what a death in it leaves.
+//! The mutex with a ceiling: how its holders run, before, inside and afterwards; and what a death
+//! in it leaves.
 
 use std::time::Duration;
 
@@ -172,7 +173,8 @@ fn a_change_meanwhile_is_kept(world: &World) {
     skip_without_right(world);
     let domain = world.domain();
     let (low, high) = (with_ceiling(&domain, 20), with_ceiling(&domain, 30));
-    // Lowered, raised above, made ordinary, by the thread itself; an administrator's change is the same to us.
+    // Lowered, raised above, made ordinary, by the thread itself; an administrator's change is the
+    // same to us.
     for (change, wanted) in [(15, (FIFO, 15)), (60, (FIFO, 60)), (0, (OTHER, 0))] {
         become_fifo(5);
         let guard = low.lock().expect("free");

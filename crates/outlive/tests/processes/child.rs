@@ -10,7 +10,8 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// So much of it more on a busy one at most.
 const MOST_PATIENT: f64 = 8.0;
 
-/// Whether that is a hang by now: where many others want each processor, everything takes so many times as long.
+/// Whether that is a hang by now: where many others want each processor, everything takes so many
+/// times as long.
 fn is_too_long(waited: Duration, patience: Duration) -> bool {
     if waited < patience {
         return false;
@@ -90,7 +91,8 @@ impl Child {
         self.end.expect("it has ended")
     }
 
-    /// The same for one that has no limit of its own: this process dies with its parent, which has one.
+    /// The same for one that has no limit of its own: this process dies with its parent, which has
+    /// one.
     pub fn wait_however_long(mut self) -> End {
         while !self.has_ended() {
             std::thread::sleep(Duration::from_micros(200));
@@ -126,7 +128,8 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn fork(body: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child runs ordinary code; checks fork before they start threads, or call little in the child.
+    // SAFETY: the child runs ordinary code; checks fork before they start threads, or call little
+    // in the child.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
     if pid == 0 {
@@ -165,7 +168,8 @@ pub fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
 }
 
-/// Forks a process that runs checks; it dies with its parent. Nobody waits for it: its end closes its pipe.
+/// Forks a process that runs checks; it dies with its parent. Nobody waits for it: its end closes
+/// its pipe.
 pub fn start_lane(body: impl FnOnce()) {
     fork(|| {
         // SAFETY: no pointers are passed.
@@ -190,7 +194,8 @@ pub fn start_group(body: impl FnOnce() -> i32) -> i32 {
     pid
 }
 
-/// Waits for a check and ends its whole group; the error tells what those did who still lived at the deadline.
+/// Waits for a check and ends its whole group; the error tells what those did who still lived at
+/// the deadline.
 pub fn wait_group(pid: i32, deadline: Duration) -> Result<End, String> {
     let begun = Instant::now();
     let mut end = reap(pid);

@@ -1,5 +1,6 @@
-//! A process that becomes a daemon closes all its descriptors, and what it opens then gets their numbers. Nothing of
-//! outlive's takes such a file for the one that it had: none is lengthened, loses pages, is searched or closed.
+//! A process that becomes a daemon closes all its descriptors, and what it opens then gets their
+//! numbers. Nothing of outlive's takes such a file for the one that it had: none is lengthened,
+//! loses pages, is searched or closed.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -19,7 +20,8 @@ fn close_all() {
     unsafe { libc::close_range(3, u32::MAX, 0) };
 }
 
-/// Closes everything and opens that file by all numbers below 100, which are to be there when `body` is over.
+/// Closes everything and opens that file by all numbers below 100, which are to be there when
+/// `body` is over.
 fn beside(open: impl FnOnce() -> fs::File, body: impl FnOnce()) {
     close_all();
     let file = open();
@@ -92,7 +94,8 @@ fn folders_are_left_alone(world: &World) {
     theirs.remove("q").expect("there");
 }
 
-/// The same when what was open is dropped: neither other files nor numbers without a file are closed.
+/// The same when what was open is dropped: neither other files nor numbers without a file are
+/// closed.
 fn files_stay_open(world: &World) {
     let folder = world.folder().join("domain");
     for are_used_again in [true, false] {

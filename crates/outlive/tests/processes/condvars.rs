@@ -184,7 +184,8 @@ fn nobody_waits_costs_nothing_and_is_forgotten(world: &World) {
     assert_eq!(domain.sweep(false).expect("sweeps").claims, 0);
 }
 
-/// Two processes that notify each other, with the mutex in hand: the condition of each is the other's move.
+/// Two processes that notify each other, with the mutex in hand: the condition of each is the
+/// other's move.
 fn turns_are_taken(world: &World) {
     const TURNS: u64 = 5_000;
     let domain = world.domain();
@@ -247,7 +248,8 @@ fn a_forked_childs_guard_is_refused(world: &World) {
         // What the child makes of its copy does not touch the parent's.
         let copy = &guard;
         Child::start(|| {
-            // SAFETY: a copy of this process's own, as the fork made it; the original is never dropped here.
+            // SAFETY: a copy of this process's own, as the fork made it; the original is never
+            // dropped here.
             let copy = unsafe { core::ptr::read(copy) };
             assert!(matches!(store.delivered.wait(copy), Err(LockError::NotHeld)));
             assert!(matches!(store.stock.try_lock(), Err(LockError::WouldBlock)), "it is the parent's");
@@ -287,7 +289,8 @@ fn die_holding(store: &Store) {
     child.kill();
 }
 
-/// Six sleep, three items come with a notification each, and three who may have got one are killed at once.
+/// Six sleep, three items come with a notification each, and three who may have got one are killed
+/// at once.
 fn whoever_is_woken_and_killed_passes_it_on(world: &World) {
     for (name, prepare, rounds) in [("with", NOTHING, 250), ("without", NO_WAITV, 50)] {
         let domain = world.domain_named(name);
@@ -344,7 +347,8 @@ fn a_woken_waiter_dies_with_the_mutex_in_hand(world: &World) {
     }
 }
 
-/// The mutex is held when the notification comes: the woken one hands it on before it queues, and is killed there.
+/// The mutex is held when the notification comes: the woken one hands it on before it queues, and
+/// is killed there.
 fn a_woken_waiter_queues_for_the_mutex_and_dies(world: &World) {
     let domain = world.domain();
     let store = open(&domain);
@@ -354,7 +358,8 @@ fn a_woken_waiter_queues_for_the_mutex_and_dies(world: &World) {
         let mut guard = store.lock();
         *guard = 1;
         store.delivered.notify_one();
-        // Both sleep in the queue of the mutex, or still here: whoever is killed, the other gets the item.
+        // Both sleep in the queue of the mutex, or still here: whoever is killed, the other gets
+        // the item.
         children[0].kill();
         drop(guard);
         children.remove(1).finish();
@@ -363,9 +368,10 @@ fn a_woken_waiter_queues_for_the_mutex_and_dies(world: &World) {
     }
 }
 
-/// The mutex is held when the notification comes, and one of the two does not want to wait for it. It is told, and the other one gets the item.
-/// A woken waiter has the mutex, and goes on to a second one. `list_op_pending` can point to one word only, and it now
-/// points away from the condition: so the notification goes on to the next waiter first.
+/// The mutex is held when the notification comes, and one of the two does not want to wait for it.
+/// It is told, and the other one gets the item. A woken waiter has the mutex, and goes on to a
+/// second one. `list_op_pending` can point to one word only, and it now points away from the
+/// condition: so the notification goes on to the next waiter first.
 fn a_woken_waiter_blocks_on_another_mutex_and_dies(world: &World) {
     let domain = world.domain();
     let store = open(&domain);
@@ -425,8 +431,8 @@ fn a_woken_waiter_that_had_a_mutex_of_libcs_dies(world: &World) {
     next.finish();
 }
 
-/// Once the waiter sleeps on the second condition, its end would wake a waiter of that one. So it hands
-/// on the first condition's notification before.
+/// Once the waiter sleeps on the second condition, its end would wake a waiter of that one. So it
+/// hands on the first condition's notification before.
 fn a_woken_waiter_that_waits_on_another_condition_hands_its_notification_on(world: &World) {
     let domain = world.domain();
     let store = open(&domain);
@@ -445,8 +451,8 @@ fn a_woken_waiter_that_waits_on_another_condition_hands_its_notification_on(worl
         board.reach(1, 1);
         store.see_it_taken();
         takers.into_iter().for_each(Child::finish);
-        // The first waiter prepared its wait before it gave the mutex back, and the taker has had the mutex
-        // since: so this notification reaches it.
+        // The first waiter prepared its wait before it gave the mutex back, and the taker has had
+        // the mutex since: so this notification reaches it.
         other.notify_one();
         first.finish();
     }
@@ -493,8 +499,8 @@ fn who_dies_asleep_takes_nothing_along(world: &World) {
     }
 }
 
-/// A child that changes the condition when the board's word 1 says so, sets word 2, and does not get to its notification.
-/// Word 3 says which token it has.
+/// A child that changes the condition when the board's word 1 says so, sets word 2, and does not
+/// get to its notification. Word 3 says which token it has.
 fn supplier(domain: &Domain, store: &Store, board: Board, gives_back: bool) -> Child {
     let child = Child::start(|| {
         board.set(3, u64::from(domain.token().expect("a token").as_u32()));
@@ -605,7 +611,8 @@ fn without_futex_waitv(world: &World) {
     children.into_iter().for_each(Child::finish);
 }
 
-/// Whatever was brought and notified is taken by those who live, though takers are killed at every moment.
+/// Whatever was brought and notified is taken by those who live, though takers are killed at every
+/// moment.
 fn items_are_handed_over_among_random_kills(world: &World) {
     const TAKERS: usize = 5;
     let domain = world.domain();

@@ -1,7 +1,7 @@
 //! How often a wait goes to sleep: its calls that sleep on a word, counted by a tracer.
 //!
-//! The kernel's own count of sleeps (`ru_nvcsw`) has in it what the kernel sleeps for by itself: a page that is fetched, a
-//! lock of its own. Calls are exact, so a check needs no second try.
+//! The kernel's own count of sleeps (`ru_nvcsw`) has in it what the kernel sleeps for by itself: a
+//! page that is fetched, a lock of its own. Calls are exact, so a check needs no second try.
 
 use crate::child::Child;
 
@@ -20,8 +20,8 @@ fn mark() {
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// Runs `life` in a child, and says how often the child and its threads went to sleep on a word inside of [`counted`]. `None`:
-/// a process may not be traced here.
+/// Runs `life` in a child, and says how often the child and its threads went to sleep on a word
+/// inside of [`counted`]. `None`: a process may not be traced here.
 pub fn sleeps_of(life: impl FnOnce()) -> Option<u64> {
     const REFUSED: i32 = 87;
     let child = Child::start(|| {
@@ -52,7 +52,8 @@ pub fn sleeps_of(life: impl FnOnce()) -> Option<u64> {
         }
         let signal = match libc::WSTOPSIG(status) {
             at if at == libc::SIGTRAP | 0x80 => {
-                // Between the first mark, which begins the trace, and the second there is only what prepares.
+                // Between the first mark, which begins the trace, and the second there is only what
+                // prepares.
                 sleeps += u64::from(marks == 2 && goes_to_sleep(tid));
                 0
             }
@@ -75,7 +76,8 @@ pub fn sleeps_of(life: impl FnOnce()) -> Option<u64> {
 
 fn request(request: libc::c_uint, tid: i32, data: usize) {
     let none = core::ptr::null_mut::<libc::c_void>();
-    // SAFETY: neither request reads or writes memory of ours. One that is killed meanwhile is told of by the next wait.
+    // SAFETY: neither request reads or writes memory of ours. One that is killed meanwhile is told
+    // of by the next wait.
     unsafe { libc::ptrace(request, tid, none, core::ptr::without_provenance_mut::<libc::c_void>(data)) };
 }
 

@@ -1,13 +1,14 @@
 //! System calls that a seccomp filter answers in the kernel's place, with an error or with success.
 //!
-//! A wait set of more than 128 words sleeps by threads of its own. Where the kernel refuses it a thread,
-//! it sleeps in slices, and its waiter is told nothing of it.
+//! A wait set of more than 128 words sleeps by threads of its own. Where the kernel refuses it a
+//! thread, it sleeps in slices, and its waiter is told nothing of it.
 //!
-//! A file that `fstat` does not describe is still known by another call, and closed when it is dropped.
+//! A file that `fstat` does not describe is still known by another call, and closed when it is
+//! dropped.
 //!
-//! `FUTEX_WAKE_OP` returns `EFAULT` if the kernel cannot get the word's page. The process may be able to
-//! write the word all the same. So the change must be made, and a wake that failed must not count as a
-//! wake that found no sleeper.
+//! `FUTEX_WAKE_OP` returns `EFAULT` if the kernel cannot get the word's page. The process may be
+//! able to write the word all the same. So the change must be made, and a wake that failed must not
+//! count as a wake that found no sleeper.
 
 use std::time::Duration;
 
@@ -98,7 +99,8 @@ fn large_sets_wait_without_threads(world: &World) {
     a_large_set_though(world, prepare, AS_IT_IS);
 }
 
-/// Before a long-lived descriptor is closed, `fstat` says whether it still is that file's. Another call does, too.
+/// Before a long-lived descriptor is closed, `fstat` says whether it still is that file's. Another
+/// call does, too.
 fn what_fstat_does_not_describe_is_closed(world: &World) {
     let domain = world.domain();
     let queue = Queue::create(&domain, "queue").expect("made");

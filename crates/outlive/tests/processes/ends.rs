@@ -1,4 +1,5 @@
-//! When the senders are gone, and when there is no receiver yet: who waits for what, and is woken by what.
+//! When the senders are gone, and when there is no receiver yet: who waits for what, and is woken
+//! by what.
 
 use std::time::Duration;
 

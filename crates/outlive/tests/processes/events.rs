@@ -121,7 +121,8 @@ fn without_futex_waitv(world: &World) {
     children.into_iter().for_each(Child::finish);
 }
 
-/// Whoever is killed in `set`: are the bits set, all wake, without anybody's help. Some sleepers are killed, too.
+/// Whoever is killed in `set`: are the bits set, all wake, without anybody's help. Some sleepers
+/// are killed, too.
 fn setters_are_killed_at_random(world: &World) {
     let domain = world.domain();
     let event = open(&domain, Reset::Manual);
@@ -168,7 +169,8 @@ fn setters_are_killed_at_random(world: &World) {
     assert!(set > 0 && unset > 0, "set {set} times, not set {unset} times: killed always on the same side");
 }
 
-/// An automatic bit as a token of work: each is had by one; a killed taker has taken it, or somebody else gets it.
+/// An automatic bit as a token of work: each is had by one; a killed taker has taken it, or
+/// somebody else gets it.
 fn tokens_of_work_among_killed_takers(world: &World) {
     let event = open(&world.domain(), Reset::Automatic);
     let mut random = Random::new();

@@ -1,5 +1,6 @@
-//! Small queues, topics and services: what is no longer than the longest message that fits, fits, whatever its length. A
-//! sender whose message never fits would wait for ever beside an empty queue.
+//! Small queues, topics and services: what is no longer than the longest message that fits, fits,
+//! whatever its length. A sender whose message never fits would wait for ever beside an empty
+//! queue.
 
 use outlive::queue::{Queue, Receiver, RecvError, SendError, Sender};
 use outlive::rpc::{CallError, Client, Server};
@@ -123,7 +124,8 @@ fn serve(domain: &Domain, name: &str, max_bytes: u64) {
     let mut server = Server::options().max_bytes(max_bytes).serve(domain, name).expect("none lives");
     loop {
         let request = server.next().expect("served");
-        // The request's object is in use as long as the request is there: so a byte back, or as many as a short one says.
+        // The request's object is in use as long as the request is there: so a byte back, or as
+        // many as a short one says.
         let reply = match *request {
             [b'l', ref len @ ..] if len.len() == 8 => bytes(u64::from_le_bytes(len.try_into().expect("eight"))),
             _ => vec![request.len() as u8],

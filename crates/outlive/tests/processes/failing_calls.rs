@@ -58,7 +58,8 @@ fn without_fstat<T>(domain: &Domain, name: &str, body: impl FnOnce() -> T) -> T 
         .filter(is_it)
         .collect();
     assert!(!numbers.is_empty());
-    // SAFETY: the numbers are of descriptors that are open, and mean the same files again afterwards.
+    // SAFETY: the numbers are of descriptors that are open, and mean the same files again
+    // afterwards.
     unsafe {
         let kept: Vec<i32> = numbers.iter().map(|&number| libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 500)).collect();
         assert!(numbers.iter().all(|&number| libc::close(number) == 0));
@@ -283,7 +284,8 @@ fn a_long_reply_stays(world: &World) {
     server.finish();
 }
 
-/// What could not be looked at when the call was let go of stays with its slot, until that is settled.
+/// What could not be looked at when the call was let go of stays with its slot, until that is
+/// settled.
 fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
     const CALLS: u64 = 3;
     let domain = world.domain();
@@ -306,7 +308,8 @@ fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
     assert!(bytes < LONG as u64, "{bytes} bytes are left of replies that nobody wanted");
 }
 
-/// A server that replies with as many bytes as a request asks for. It ends when a request asks for none.
+/// A server that replies with as many bytes as a request asks for. It ends when a request asks for
+/// none.
 fn replies_as_asked(domain: &Domain, board: &Board) {
     let mut server = Server::open(domain, "s").expect("none lives");
     loop {
@@ -325,16 +328,16 @@ fn bytes(len: usize) -> [u8; 8] {
     (len as u64).to_le_bytes()
 }
 
-/// Keeps the service's file open by a wait set: a client that is dropped while `fstat` fails must not
-/// close the file.
+/// Keeps the service's file open by a wait set: a client that is dropped while `fstat` fails must
+/// not close the file.
 fn kept_open(domain: &Domain, call: &Pending<'_>) -> WaitSet {
     let mut set = WaitSet::new(domain);
     set.add(call).expect("added");
     set
 }
 
-/// After the client is dropped, its place is nobody's and its calls are over: only an object's tag says
-/// that the object lies there.
+/// After the client is dropped, its place is nobody's and its calls are over: only an object's tag
+/// says that the object lies there.
 fn what_a_dropped_client_could_not_free_is_swept(world: &World) {
     let domain = world.domain();
     let (client, other) = (Client::open(&domain, "s").expect("open"), Client::open(&domain, "s").expect("open"));
@@ -364,15 +367,16 @@ fn a_slot_that_cannot_be_settled_does_not_hold_up_the_others(world: &World) {
     client.wait_for_server(true);
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
-    // The server counts a reply after its client may have it: the count before a call may be too low.
+    // The server counts a reply after its client may have it: the count before a call may be too
+    // low.
     let let_go = |len: usize, replies: u64| {
         let call = client.begin_until(&bytes(len), PATIENCE).expect("sent");
         board.reach(0, replies);
         without_fstat(&domain, "s", || drop(call));
     };
     let_go(LONG, 1);
-    // When it takes this reply, the client sees how long the file is: long enough for the first reply, of
-    // which it has let go.
+    // When it takes this reply, the client sees how long the file is: long enough for the first
+    // reply, of which it has let go.
     assert_eq!(client.call(&bytes(LONG)).expect("answered").len(), LONG);
     let_go(4 * LONG, 3);
     let calls: Vec<_> = (0..SLOTS - 2).map(|_| client.begin(&bytes(20)).expect("sent")).collect();
@@ -405,7 +409,8 @@ fn what_can_be_freed_of_a_place_is_freed(world: &World) {
         }
     });
     let [first, second, third] = [1, 2, 3].map(|n: u8| client.begin_until(&[n], PATIENCE).expect("sent"));
-    // When it takes this reply, the client sees how long the file is: long enough for the second reply.
+    // When it takes this reply, the client sees how long the file is: long enough for the second
+    // reply.
     assert_eq!(read_message(&third.wait().expect("answered")), (4, 3));
     board.set(0, 1);
     board.reach(1, 1);
@@ -424,7 +429,8 @@ fn what_can_be_freed_of_a_place_is_freed(world: &World) {
     server.finish();
 }
 
-/// The client let go of a call, which could not be settled then. It settles the call when it needs memory.
+/// The client let go of a call, which could not be settled then. It settles the call when it needs
+/// memory.
 fn a_client_without_memory_frees_what_its_calls_hold(world: &World) {
     let domain = world.domain();
     let client = Client::options().max_bytes(8 << 20).client(&domain, "s").expect("made");
@@ -520,7 +526,8 @@ fn a_server_without_memory_frees_what_it_can(world: &World) {
     });
     let reply = message(4, 0, LONG);
     board.reach(0, 2);
-    // With this reply's memory, the server sees how long the file is: long enough for the second request.
+    // With this reply's memory, the server sees how long the file is: long enough for the second
+    // request.
     server.next_until(PATIENCE).expect("asked").reply(&reply).expect("room");
     board.reach(0, 3);
     dead.kill();
@@ -567,8 +574,8 @@ fn a_place_that_cannot_be_settled_loses_the_dead_clients_name(world: &World) {
     assert!(bytes < LONG as u64, "{bytes} bytes are left of the dead client's reply");
 }
 
-/// The first two clients of a service, and what forges its count of places: no process can look at a
-/// place that lies where the file has ended.
+/// The first two clients of a service, and what forges its count of places: no process can look at
+/// a place that lies where the file has ended.
 fn clients_and_their_count(domain: &Domain) -> ([Client; 2], impl Fn(u32)) {
     let path = domain.path().join("s");
     let read = || fs::read(&path).expect("readable");

@@ -1,7 +1,8 @@
 //! Forged states: bytes of a domain's files, written past the library.
 //!
-//! The registry (`.tokens`) has its own words on its second page and its slots from the third on; the byte diagram is in
-//! doc/memory-layout.md. A layout that changes makes these checks fail, not pass.
+//! The registry (`.tokens`) has its own words on its second page and its slots from the third on;
+//! the byte diagram is in doc/memory-layout.md. A layout that changes makes these checks fail, not
+//! pass.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -96,8 +97,8 @@ impl Registry {
         u64::from(self.0.word(Registry::at(slot) + HOME) & 0xff)
     }
 
-    /// Makes `slot` look as if the thread `tid` held it; `like` is a slot that a real thread of this libc and namespace
-    /// has used.
+    /// Makes `slot` look as if the thread `tid` held it; `like` is a slot that a real thread of
+    /// this libc and namespace has used.
     pub fn pretend_in_use(&self, slot: u32, like: u32, tid: u32) {
         let mut bytes = [0; SLOT as usize];
         self.0.0.read_exact_at(&mut bytes, Registry::at(like)).expect("inside the file");

@@ -1,5 +1,5 @@
-//! Pools at their limit: by `max_bytes`, by the process's limit on file sizes, by the file system. What does not fit is an error
-//! that says who has most, and nothing that was there is harmed.
+//! Pools at their limit: by `max_bytes`, by the process's limit on file sizes, by the file system.
+//! What does not fit is an error that says who has most, and nothing that was there is harmed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -97,7 +97,8 @@ fn who_has_most_is_named(world: &World) {
     assert_eq!(most(error).pid, std::process::id());
 }
 
-/// Checks that the pool's file takes no more of the file system than the pool says, and than it may.
+/// Checks that the pool's file takes no more of the file system than the pool says, and than it
+/// may.
 #[track_caller]
 fn check_blocks(domain: &Domain, pool: &Pool, max_bytes: u64, after: usize) {
     /// What a file system may need besides for a file of many pieces.
@@ -108,8 +109,8 @@ fn check_blocks(domain: &Domain, pool: &Pool, max_bytes: u64, after: usize) {
     assert!(taken <= max_bytes + MORE, "{after}: the file takes {taken} bytes, the limit is {max_bytes}");
 }
 
-/// Small objects have the most bytes of tags. The tags stay, and count, when the spans are taken apart for
-/// larger objects.
+/// Small objects have the most bytes of tags. The tags stay, and count, when the spans are taken
+/// apart for larger objects.
 fn the_file_keeps_to_max_bytes(world: &World) {
     const MOST: u64 = 16 << 20;
     let domain = world.domain();
@@ -129,12 +130,12 @@ fn the_file_keeps_to_max_bytes(world: &World) {
     check_blocks(&domain, &pool, MOST, 0);
 }
 
-/// When all is free, as many objects of the same sizes fit as before: the tags that stay are used again,
-/// and the page of a run's tag does not keep a run from where one has been.
+/// When all is free, as many objects of the same sizes fit as before: the tags that stay are used
+/// again, and the page of a run's tag does not keep a run from where one has been.
 fn memory_at_the_limit_serves_again_and_again(world: &World) {
     let domain = world.domain();
-    // Room for four spans of the smallest objects with their tags, and for all tags of a fifth span with a
-    // few objects.
+    // Room for four spans of the smallest objects with their tags, and for all tags of a fifth span
+    // with a few objects.
     let pool = open(&domain, (10 << 20) + (640 << 10), 0);
     let most = |len| {
         let (objects, _) = take_all(&pool, len, 1);
@@ -158,8 +159,8 @@ fn memory_at_the_limit_serves_again_and_again(world: &World) {
     }
 }
 
-/// There is room for a few more objects, but not for the tags that the first free span would need. Another
-/// free span has its tags.
+/// There is room for a few more objects, but not for the tags that the first free span would need.
+/// Another free span has its tags.
 fn a_free_span_that_has_tags_is_found(world: &World) {
     let domain = world.domain();
     let pool = open(&domain, 12 << 20, 0);
@@ -172,7 +173,8 @@ fn a_free_span_that_has_tags_is_found(world: &World) {
     drop(pair);
     // It is longer than a span, so it lies behind all spans that are used.
     let longest = (513..1024).rev().map(|pages| pages << 12).find(|&len| pool.alloc(len).is_ok()).expect("room");
-    // The free run is taken apart for an object that does not fit either, and made again with fewer pages.
+    // The free run is taken apart for an object that does not fit either, and made again with fewer
+    // pages.
     assert!(pool.alloc(9 << 20).is_err());
     let run = pool.alloc(longest - (64 << 10)).expect("room");
     assert_eq!(run.capacity(), longest - (64 << 10));
@@ -182,7 +184,8 @@ fn a_free_span_that_has_tags_is_found(world: &World) {
     check_blocks(&domain, &pool, 12 << 20, 64);
 }
 
-/// There is room for a run's pages, but not for its tag's. The first row of free spans has no such page, the next has.
+/// There is room for a run's pages, but not for its tag's. The first row of free spans has no such
+/// page, the next has.
 fn a_run_begins_where_a_tag_has_its_page(world: &World) {
     const MOST: u64 = 12 << 20;
     let domain = world.domain();
@@ -200,8 +203,8 @@ fn a_run_begins_where_a_tag_has_its_page(world: &World) {
     check_blocks(&domain, &pool, MOST, 0);
 }
 
-/// Each takes what it can, and lets go of some: whoever fails does so with an error, nobody touches another's, and when one is
-/// killed the others get what it had.
+/// Each takes what it can, and lets go of some: whoever fails does so with an error, nobody touches
+/// another's, and when one is killed the others get what it had.
 fn several_processes_at_the_limit(world: &World) {
     let domain = world.domain();
     let board = Board::new();
@@ -252,8 +255,8 @@ fn several_processes_at_the_limit(world: &World) {
     drop(pool.alloc(8 << 20).expect("all of it is free"));
 }
 
-/// What was remembered of a full pool is never believed against what was freed since, by this thread, by another one, by another
-/// process; listed or not, of the same size or another.
+/// What was remembered of a full pool is never believed against what was freed since, by this
+/// thread, by another one, by another process; listed or not, of the same size or another.
 fn who_asks_again_gets_what_was_freed(world: &World) {
     let domain = world.domain();
     let pool = open(&domain, 16 << 20, 0);

@@ -1,4 +1,5 @@
-//! A slot's number comes round after 8,192 uses: then it rests until the domain has been swept of old claims.
+//! A slot's number comes round after 8,192 uses: then it rests until the domain has been swept of
+//! old claims.
 
 use std::collections::HashSet;
 
@@ -110,7 +111,8 @@ fn an_old_claim_is_not_taken_for_a_new_owners(world: &World) {
     child.kill();
     let old = mutex.holder().expect("locked by the dead").token;
     let slot = slot_of(old);
-    // As if the slot had been used some 8,000 times since, and nobody had locked the mutex meanwhile.
+    // As if the slot had been used some 8,000 times since, and nobody had locked the mutex
+    // meanwhile.
     registry.set_generation(slot, BEFORE_WRAP);
     slots_used(&domain, 500);
     assert_eq!(registry.generation(slot), WRAPPED);
@@ -144,8 +146,9 @@ fn an_old_claim_is_not_taken_for_a_new_owners(world: &World) {
     namesake.0.join().expect("no panic");
 }
 
-/// A thread that has received, written a state and called, and has ended, while its process lives on and does so no more: its name
-/// stands for as long as these are its process's. It must not be a living stranger's when that process dies.
+/// A thread that has received, written a state and called, and has ended, while its process lives
+/// on and does so no more: its name stands for as long as these are its process's. It must not be a
+/// living stranger's when that process dies.
 fn a_dead_threads_name_under_a_living_holder_is_not_given_out(world: &World) {
     let domain = world.domain();
     let registry = Registry::of(&domain);

@@ -1,4 +1,5 @@
-//! The queue grows from a few KiB to its largest, says so, and is full there: without harm and without end.
+//! The queue grows from a few KiB to its largest, says so, and is full there: without harm and
+//! without end.
 
 use std::time::Duration;
 
@@ -113,7 +114,8 @@ fn full_then_space(world: &World, len: usize) {
             sender.send(&message(0, number, len)).expect("room in the end");
         });
         wait_asleep(waiting.pid());
-        // In small regions that are full and closed, room does not help: it comes when the last one is reached.
+        // In small regions that are full and closed, room does not help: it comes when the last one
+        // is reached.
         let enough = if round == 0 { sent } else { next + 1 };
         while next < enough {
             assert_eq!(read_message(&receiver.recv_until(PATIENCE).expect("sent")), (0, next));

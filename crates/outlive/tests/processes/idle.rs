@@ -1,5 +1,6 @@
-//! Waiting costs next to nothing: a process that waits for five seconds goes to sleep once. Where it watches somebody's end, or where whatever is
-//! to wake it may be stopped before it does, it looks by itself once a second, by a few loads.
+//! Waiting costs next to nothing: a process that waits for five seconds goes to sleep once. Where
+//! it watches somebody's end, or where whatever is to wake it may be stopped before it does, it
+//! looks by itself once a second, by a few loads.
 
 use std::time::Duration;
 
@@ -128,8 +129,8 @@ fn who_waits_sleeps(world: &World) {
     assert_eq!(domain.stats().rescues, 0);
 }
 
-/// Whoever sets an event wakes in the same step, so a set that dies with a wake-up takes nobody else's along: who waits for that event need not look
-/// by itself, also beside such a set.
+/// Whoever sets an event wakes in the same step, so a set that dies with a wake-up takes nobody
+/// else's along: who waits for that event need not look by itself, also beside such a set.
 fn who_waits_for_an_event_beside_a_set_that_watches_owners(world: &World) {
     skip_without_tracers(world);
     let domain = domain(world);

@@ -1,10 +1,11 @@
-//! Priority inversion: a thread of high priority waits for a lock whose holder, of low priority, is kept from running by
-//! one of middling priority that has nothing to do with the lock.
+//! Priority inversion: a thread of high priority waits for a lock whose holder, of low priority, is
+//! kept from running by one of middling priority that has nothing to do with the lock.
 //!
-//! Three processes on one core, under `SCHED_FIFO`; who watches is on another. No time is asserted but an order: has the
-//! middling one, which computes for a while, come to its end when the high one gets the lock? With a plain mutex it has,
-//! and if it has not the check fails, because then it shows nothing. `SCHED_FIFO` first, then the core: a process that is
-//! pinned before may still be ordinary when the others come.
+//! Three processes on one core, under `SCHED_FIFO`; who watches is on another. No time is asserted
+//! but an order: has the middling one, which computes for a while, come to its end when the high
+//! one gets the lock? With a plain mutex it has, and if it has not the check fails, because then it
+//! shows nothing. `SCHED_FIFO` first, then the core: a process that is pinned before may still be
+//! ordinary when the others come.
 
 use std::time::{Duration, Instant};
 
@@ -26,8 +27,8 @@ crate::checks!(
     a_holder_at_the_ceiling_dies_at_once,
 );
 
-/// What the low one computes under the lock, and the middling one without: far below what the kernel lets real-time
-/// threads take of a second, and the first far shorter than the second.
+/// What the low one computes under the lock, and the middling one without: far below what the
+/// kernel lets real-time threads take of a second, and the first far shorter than the second.
 const UNDER_THE_LOCK: Duration = Duration::from_millis(5);
 const ELSEWHERE: Duration = Duration::from_millis(120);
 
@@ -110,7 +111,8 @@ fn expect_inversion(world: &World) {
         let _guard = mutex.lock().expect("free");
         work();
     };
-    // On a busy machine the kernel takes a part of each second away from real-time threads, and the low one may be through by then.
+    // On a busy machine the kernel takes a part of each second away from real-time threads, and the
+    // low one may be through by then.
     let inverted = (0..20).any(|_| is_inverted(world, low, || drop(mutex.lock().expect("given back"))));
     assert!(inverted, "a plain mutex was not inverted: this check is not testing anything");
 }
@@ -166,8 +168,8 @@ fn priority_is_lent_along_a_chain(world: &World) {
     assert_eq!(board.get(SEEN_BY_HIGH), 1);
 }
 
-/// The high one gives up: from then on the middling one runs before the holder. It waits on the other core: on the same,
-/// the holder has its priority and goes on, deadline or not.
+/// The high one gives up: from then on the middling one runs before the holder. It waits on the
+/// other core: on the same, the holder has its priority and goes on, deadline or not.
 fn priority_is_lent_no_longer_than_somebody_waits(world: &World) {
     skip_without_right(world);
     let [watched, watching] = two_cores(world);
@@ -211,7 +213,8 @@ fn a_holder_who_is_lent_to_dies_at_once(world: &World) {
     }
 }
 
-/// The low one holds the lock and is killed while the high one waits and the middling one would run.
+/// The low one holds the lock and is killed while the high one waits and the middling one would
+/// run.
 fn kill_the_low_one(world: &World, take: impl Fn(), told: impl Fn(), sees_high_asleep: bool) {
     let [watched, watching] = two_cores(world);
     pin(watching);

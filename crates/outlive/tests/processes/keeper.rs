@@ -1,4 +1,5 @@
-//! The process token: it outlives every single thread, main included, and no longer than the process.
+//! The process token: it outlives every single thread, main included, and no longer than the
+//! process.
 
 use std::ffi::{CString, c_void};
 use std::path::Path;
@@ -37,7 +38,8 @@ pub fn play(arguments: &[String]) -> i32 {
     }
 }
 
-/// Main claims the process token, starts a thread that lives until the file `end` is there, and leaves.
+/// Main claims the process token, starts a thread that lives until the file `end` is there, and
+/// leaves.
 fn main_leaves(folder: &Path, when_told: bool) -> i32 {
     let domain = Domain::options().recheck(None).open_at(folder.join("domain")).expect("opens");
     domain.process_token().expect("a token");
@@ -109,7 +111,8 @@ fn main_leaves_early_and_the_process_is_killed(world: &World) {
     after_main_has_left(world, Child::kill);
 }
 
-/// The kernel wakes one of main's watchers. That one gives up in an orderly way; the others are told of the end all the same.
+/// The kernel wakes one of main's watchers. That one gives up in an orderly way; the others are
+/// told of the end all the same.
 fn main_hands_over_to_several_who_watch(world: &World) {
     let domain = world.domain();
     let mut child = start_role(world, "main leaves when told");
@@ -234,7 +237,8 @@ fn many_threads_ask_at_once(world: &World) {
     }
 }
 
-/// libc's `setuid` does not reach a keeper: another one takes its place, and the token lives all the while.
+/// libc's `setuid` does not reach a keeper: another one takes its place, and the token lives all
+/// the while.
 fn a_keeper_gives_up_what_its_process_gives_up(world: &World) {
     const STRANGER: u32 = 12_345;
     // SAFETY: always.

@@ -1,4 +1,5 @@
-//! Receivers killed at random while senders go on: each acknowledged message comes, and comes again only if said so.
+//! Receivers killed at random while senders go on: each acknowledged message comes, and comes again
+//! only if said so.
 
 use std::collections::HashMap;
 
@@ -28,7 +29,8 @@ const MOST: u64 = 30_000;
 const HANDED: u64 = 1;
 const HANDED_AGAIN: u64 = 2;
 
-/// Writes a word to the log: first the word, then the length, so that a death in between loses nothing but itself.
+/// Writes a word to the log: first the word, then the length, so that a death in between loses
+/// nothing but itself.
 fn log(board: Board, what: u64, sender: u64, number: u64) {
     let at = board.get(LOG_LEN) as usize;
     assert!(at < ROOM, "the log is full");
@@ -119,7 +121,8 @@ fn check_log(board: Board, lives: u64, sender_kills: u64, peek: bool) {
         if what == HANDED_AGAIN {
             again += 1;
         } else if sender_kills == 0 {
-            // A sender that was killed just after READY does not know, and its successor sends that number again.
+            // A sender that was killed just after READY does not know, and its successor sends that
+            // number again.
             assert_eq!(*times, 1, "message {number} of sender {sender} came again, unmarked");
         }
         let newest = &mut newest[sender as usize];

@@ -1,4 +1,5 @@
-//! Senders killed at random while others go on: nothing acknowledged is lost, nothing comes twice, nothing is left behind.
+//! Senders killed at random while others go on: nothing acknowledged is lost, nothing comes twice,
+//! nothing is left behind.
 
 use outlive::Domain;
 use outlive::queue::{Queue, Receiver};
@@ -43,8 +44,8 @@ fn receive(receiver: &mut Receiver, next: &mut [u64], most: u64) {
     }
 }
 
-/// After each kill the receiver takes `taken` messages at most; when those are fewer than are sent, the queue is full for
-/// most of the time.
+/// After each kill the receiver takes `taken` messages at most; when those are fewer than are sent,
+/// the queue is full for most of the time.
 fn kill_senders(world: &World, kills: u64, max_bytes: u64, most_len: u64, taken: u64) {
     let domain = world.domain();
     let queue = Queue::options().max_bytes(max_bytes).first_slots(16).create(&domain, "q").expect("made");

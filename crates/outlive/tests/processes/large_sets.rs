@@ -1,4 +1,5 @@
-//! Wait sets of more than 128 words: their deadlines, and children that are forked beside their helper threads.
+//! Wait sets of more than 128 words: their deadlines, and children that are forked beside their
+//! helper threads.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,7 +21,8 @@ crate::checks!(
     a_set_goes_to_another_thread_and_into_a_child,
 );
 
-/// So many events have more words than one call of `futex_waitv` watches, and no deadline but the caller's.
+/// So many events have more words than one call of `futex_waitv` watches, and no deadline but the
+/// caller's.
 const EVENTS: usize = 200;
 /// So many owners, too.
 const OWNERS: usize = 50;
@@ -86,7 +88,8 @@ fn what_is_ready_is_told_beside_a_deadline_of_any_clock(world: &World) {
     }
 }
 
-/// Parent and child sleep in the same set, each with helper threads of its own, and both are told of the same end.
+/// Parent and child sleep in the same set, each with helper threads of its own, and both are told
+/// of the same end.
 fn a_child_has_helpers_of_its_own(world: &World) {
     let domain = world.domain();
     let Crowd { mut children, peers, .. } = crowd(&domain, 0, OWNERS);
@@ -124,8 +127,8 @@ fn a_child_has_helpers_of_its_own(world: &World) {
     parent.finish();
 }
 
-/// The child of a thread beside the one that sleeps: it does nothing, lives longer than its parent, and has neither a helper
-/// nor a place in the queue of an owner's end.
+/// The child of a thread beside the one that sleeps: it does nothing, lives longer than its parent,
+/// and has neither a helper nor a place in the queue of an owner's end.
 fn a_child_beside_a_sleeping_thread_takes_no_wake_up(world: &World) {
     let domain = world.domain();
     let Crowd { mut children, peers, .. } = crowd(&domain, 0, OWNERS);
@@ -171,11 +174,13 @@ fn a_child_beside_a_sleeping_thread_takes_no_wake_up(world: &World) {
     parent.kill();
     children[30].kill();
     second.finish();
-    // SAFETY: no pointers are passed; the child is of this check's group, whose runner has not reaped it.
+    // SAFETY: no pointers are passed; the child is of this check's group, whose runner has not
+    // reaped it.
     unsafe { libc::kill(child, libc::SIGKILL) };
 }
 
-/// A set that has waited in one thread waits in another one, and in a child, where its helpers are not.
+/// A set that has waited in one thread waits in another one, and in a child, where its helpers are
+/// not.
 fn a_set_goes_to_another_thread_and_into_a_child(world: &World) {
     let domain = world.domain();
     let Crowd { children: _children, peers, .. } = crowd(&domain, 0, OWNERS);

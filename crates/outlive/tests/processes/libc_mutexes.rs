@@ -1,4 +1,5 @@
-//! The program's own robust mutexes of libc go on working in threads that have a token, also while they sleep in here.
+//! The program's own robust mutexes of libc go on working in threads that have a token, also while
+//! they sleep in here.
 
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -27,7 +28,8 @@ struct Robust(NonNull<libc::pthread_mutex_t>);
 
 impl Robust {
     fn new() -> Robust {
-        // SAFETY: fresh shared memory, page-aligned and large enough; the attribute is initialised by its first call.
+        // SAFETY: fresh shared memory, page-aligned and large enough; the attribute is initialised
+        // by its first call.
         unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
@@ -45,7 +47,8 @@ impl Robust {
 
     /// What `pthread_mutex_lock` says; never waits long, as `pthread_mutex_timedlock`.
     fn lock(self) -> i32 {
-        // SAFETY: the place is ours; the mutex lives as long as the memory, which is never unmapped.
+        // SAFETY: the place is ours; the mutex lives as long as the memory, which is never
+        // unmapped.
         unsafe {
             let mut until = MaybeUninit::<libc::timespec>::uninit();
             libc::clock_gettime(libc::CLOCK_REALTIME, until.as_mut_ptr());

@@ -112,7 +112,8 @@ fn little_address_space(world: &World) {
     assert_eq!(read_message(&receiver.recv().expect("sent")), (0, 0));
 }
 
-/// What others have grown beyond what this process has mapped is an error, not a fault; the small ones arrive.
+/// What others have grown beyond what this process has mapped is an error, not a fault; the small
+/// ones arrive.
 fn a_receiver_with_less_address_space_than_its_senders(world: &World) {
     let domain = world.domain();
     let queue = Queue::options().max_bytes(2 << 30).create(&domain, "q").expect("made");
@@ -245,7 +246,8 @@ fn a_thread_without_memory_for_its_tokens_takes_none(world: &World) {
     });
 }
 
-/// A process that cannot look at the publishers' rings cannot subscribe; however often it tries, there is room for others.
+/// A process that cannot look at the publishers' rings cannot subscribe; however often it tries,
+/// there is room for others.
 fn a_topic_that_others_have_grown_beyond_what_is_mapped(world: &World) {
     /// More than a topic has lines.
     const TRIES: usize = 70;

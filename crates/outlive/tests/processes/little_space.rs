@@ -1,5 +1,6 @@
-//! A process whose address space is limited (`RLIMIT_AS`), so that it has mapped less of a file than others make of it: what
-//! lies beyond its mapping is an error in every call, never a fault, never a message that nobody finds, never an `Ok`.
+//! A process whose address space is limited (`RLIMIT_AS`), so that it has mapped less of a file
+//! than others make of it: what lies beyond its mapping is an error in every call, never a fault,
+//! never a message that nobody finds, never an `Ok`.
 
 use outlive::pool::{Pool, PoolOptions};
 use outlive::queue::{Queue, RecvError, SendError};
@@ -31,14 +32,16 @@ fn leave_only(bytes: u64) {
     set_limit(libc::RLIMIT_AS, used * 4096 + bytes);
 }
 
-/// As many messages as make the queue larger than what the child maps of it, and a region begin behind that.
+/// As many messages as make the queue larger than what the child maps of it, and a region begin
+/// behind that.
 const MANY: u64 = 600_000;
 
 fn is_no_space(error: &Error) -> bool {
     matches!(error, Error::NoAddressSpace { .. })
 }
 
-/// A child that makes the queue while it has little address space, and goes on once the others have filled it.
+/// A child that makes the queue while it has little address space, and goes on once the others have
+/// filled it.
 fn beside(world: &World, body: impl FnOnce(&Domain, &Queue, &dyn Fn())) -> (Child, Board) {
     let board = Board::new();
     let folder = world.folder().join("domain");
@@ -128,7 +131,8 @@ fn a_receiver_beyond_its_mapping(world: &World) {
     assert_eq!(queue.counters().expect("counts").abandoned, 0);
 }
 
-/// A request in a slot that the server cannot see would never be answered; a reply that the client cannot see, never read.
+/// A request in a slot that the server cannot see would never be answered; a reply that the client
+/// cannot see, never read.
 fn a_service_is_mapped_whole_or_not_at_all(world: &World) {
     let domain = world.domain();
     let server = Server::options().max_bytes(1 << 20).serve(&domain, "s").expect("none lives");
@@ -233,8 +237,8 @@ fn a_registry_is_mapped_whole_or_not_at_all(world: &World) {
     .finish();
 }
 
-/// It sweeps what it has mapped, says of the rest that it has not, and retires no token: a name that is left there is a dead
-/// process's by that alone.
+/// It sweeps what it has mapped, says of the rest that it has not, and retires no token: a name
+/// that is left there is a dead process's by that alone.
 fn a_sweep_beyond_its_mapping(world: &World) {
     let domain = world.domain();
     let pool = Pool::open(&domain, "p", PoolOptions { max_bytes: 1 << 30, ..PoolOptions::default() }).expect("made");

@@ -1,5 +1,5 @@
-//! A living owner is never called dead: whatever its name, whatever runs out, whatever hides it. And one that is gone is found
-//! out although the kernel has not marked it.
+//! A living owner is never called dead: whatever its name, whatever runs out, whatever hides it.
+//! And one that is gone is found out although the kernel has not marked it.
 
 use std::ffi::{CString, OsStr};
 use std::fs;
@@ -168,7 +168,8 @@ fn skip_unless_root(world: &World) {
     }
 }
 
-/// From now on this process sees another `/proc` than the others; false: that is not permitted here.
+/// From now on this process sees another `/proc` than the others; false: that is not permitted
+/// here.
 fn mount_on_proc(kind: &str, options: &str) -> bool {
     let [kind, options] = [kind, options].map(|text| CString::new(text).expect("no NUL"));
     // SAFETY: strings that live until the calls return.
@@ -329,7 +330,8 @@ fn another_process_in_the_place_of_proc(world: &World) {
     owner.finish();
 }
 
-/// The kernel gives such a thread its process's number before it looks for its locks, which bear the old one.
+/// The kernel gives such a thread its process's number before it looks for its locks, which bear
+/// the old one.
 fn a_thread_that_is_gone_by_exec(world: &World) {
     let domain = open(world.folder());
     let lock = mutex(&domain);
@@ -410,7 +412,8 @@ fn a_registry_that_cannot_be_mapped_whole_is_refused(world: &World) {
 
 /// Of a registry that cannot be mapped whole, the owners behind the mapping could not be seen.
 fn little_address_space_kills_nobody(world: &World) {
-    // This process opens no domain: its children would have its mapping of the registry, which is whole.
+    // This process opens no domain: its children would have its mapping of the registry, which is
+    // whole.
     let board = Board::new();
     let owner = Child::start(|| {
         let domain = open(world.folder());
@@ -434,7 +437,8 @@ fn little_address_space_kills_nobody(world: &World) {
         }
     });
     board.reach(0, 1);
-    // Where the registry does not fit, an eighth of the room is mapped: from 2 MiB down less than up to the slot.
+    // Where the registry does not fit, an eighth of the room is mapped: from 2 MiB down less than
+    // up to the slot.
     for room in [1u64 << 19, 1 << 20, 2 << 20, 4 << 20, 16 << 20, 64 << 20] {
         Child::start(|| {
             leave_address_space(room);
@@ -475,7 +479,8 @@ fn in_a_raw_thread(body: extern "C" fn(*mut libc::c_void) -> libc::c_int, argume
         | libc::CLONE_THREAD
         | libc::CLONE_SYSVSEM
         | libc::CLONE_CHILD_CLEARTID;
-    // SAFETY: a stack of its own, never freed. The two share what is the thread's own, so this one waits until it has ended.
+    // SAFETY: a stack of its own, never freed. The two share what is the thread's own, so this one
+    // waits until it has ended.
     unsafe {
         let stack = libc::mmap(
             core::ptr::null_mut(),
@@ -599,8 +604,8 @@ fn a_waiter_that_has_closed_its_files(world: &World) {
     owner.finish();
 }
 
-/// Where somebody has taken a living holder for dead, another has what it had by the time that it gives it back: the word
-/// says so, and is not touched, nor is the other's lock given up.
+/// Where somebody has taken a living holder for dead, another has what it had by the time that it
+/// gives it back: the word says so, and is not touched, nor is the other's lock given up.
 fn what_is_another_s_by_now_stays_its(world: &World) {
     let domain = world.domain();
     let board = Board::new();

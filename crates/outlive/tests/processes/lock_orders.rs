@@ -1,4 +1,5 @@
-//! The order in which locks are taken: what can deadlock is told before it does, whoever is killed while recording.
+//! The order in which locks are taken: what can deadlock is told before it does, whoever is killed
+//! while recording.
 
 use std::path::Path;
 use std::time::Duration;
@@ -45,7 +46,8 @@ fn mutex(domain: &Domain, name: &str) -> Mutex<u64> {
     Mutex::open(domain, name, 0).expect("opens")
 }
 
-/// A watching process that takes those locks one inside the other, and gives them back. How often it was told.
+/// A watching process that takes those locks one inside the other, and gives them back. How often
+/// it was told.
 fn takes(world: &World, names: &[&str]) -> u64 {
     let board = Board::new();
     let folder = world.domain();
@@ -211,7 +213,8 @@ fn take(domain: &Domain, how: How, name: &str) -> Box<dyn std::any::Any> {
     }
 }
 
-/// Those two ways in both orders, by processes of their own: told the second time, and only if one was in the other.
+/// Those two ways in both orders, by processes of their own: told the second time, and only if one
+/// was in the other.
 fn both_ways_round(world: &World, a: How, b: How) {
     let folder = world.domain();
     let told = Board::new();
@@ -311,7 +314,8 @@ fn a_lock_taken_before_the_watch_is_given_back(world: &World) {
         // A child has the guards and none of the locks.
         let inherited = &guards;
         Child::start(|| {
-            // SAFETY: the copy in this process alone is dropped, and the process ends without dropping it again.
+            // SAFETY: the copy in this process alone is dropped, and the process ends without
+            // dropping it again.
             drop(unsafe { std::ptr::read(inherited) });
         })
         .finish();

@@ -1,8 +1,9 @@
 //! What only real processes can show: deaths, forks, execs, namespaces, full file systems.
 //!
-//! An own main instead of libtest's, because a check forks, and only a process of one thread may do that and go on as it
-//! likes. Each check runs in a child of its own with a domain folder of its own and a deadline: whatever hangs is
-//! killed, with all that it started, and has failed. Run some of them by `cargo test --test processes -- FILTER`.
+//! An own main instead of libtest's, because a check forks, and only a process of one thread may do
+//! that and go on as it likes. Each check runs in a child of its own with a domain folder of its
+//! own and a deadline: whatever hangs is killed, with all that it started, and has failed. Run some
+//! of them by `cargo test --test processes -- FILTER`.
 
 #![no_main]
 
@@ -159,8 +160,8 @@ const ALL: &[&[runner::Check]] = &[
     idle::CHECKS,
 ];
 
-/// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main thread has to get past
-/// every frame on its way out.
+/// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main
+/// thread has to get past every frame on its way out.
 ///
 /// # Safety
 /// As the C standard says of its arguments.

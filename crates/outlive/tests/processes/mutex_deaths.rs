@@ -1,4 +1,5 @@
-//! The mutex when its owner dies: who is told, who gets in, and what becomes of a lock that nobody repairs.
+//! The mutex when its owner dies: who is told, who gets in, and what becomes of a lock that nobody
+//! repairs.
 
 use std::time::Duration;
 
@@ -391,8 +392,8 @@ fn a_thread_that_ends_is_a_death_too(world: &World) {
     wait_until("the thread's death is told", || matches!(mutex.try_lock(), Err(LockError::OwnerDied(_))));
 }
 
-/// Locks are given up with half a value inside and reset, by processes that are killed at any moment; who gets in unwarned
-/// finds a whole one.
+/// Locks are given up with half a value inside and reset, by processes that are killed at any
+/// moment; who gets in unwarned finds a whole one.
 fn nobody_sees_half_a_reset(world: &World) {
     type Value = [u64; 500];
     let domain = world.domain();

@@ -1,4 +1,5 @@
-//! The mutex under random kills: nobody is ever inside with another, and nobody's finished work is lost.
+//! The mutex under random kills: nobody is ever inside with another, and nobody's finished work is
+//! lost.
 
 use outlive::Domain;
 use outlive::sync::{LockError, Mutex};
@@ -148,7 +149,8 @@ fn threads_and_kills(world: &World) {
     check_the_sum(&mutex, board, 4 * 152);
 }
 
-/// A stopped holder is alive: others wait for it, and go on when it does. A stopped sleeper delays nobody.
+/// A stopped holder is alive: others wait for it, and go on when it does. A stopped sleeper delays
+/// nobody.
 fn stopped_and_continued(world: &World) {
     let domain = world.domain();
     let mutex = open(&domain);

@@ -44,7 +44,8 @@ pub fn skip_if_not_permitted(world: &World) {
     }
 }
 
-/// A child in a pid namespace of its own, where it is number 1. Killed when dropped: a namespace ends with its first.
+/// A child in a pid namespace of its own, where it is number 1. Killed when dropped: a namespace
+/// ends with its first.
 pub fn start_namespace(body: impl FnOnce()) -> Child {
     let board = Board::new();
     // A process between, which may leave; it ends with its child.
@@ -69,7 +70,8 @@ fn kill(mut between: Child) {
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .expect("it has one child");
-    // SAFETY: no pointers are passed; the pid is of a grandchild that its parent has not waited for.
+    // SAFETY: no pointers are passed; the pid is of a grandchild that its parent has not waited
+    // for.
     unsafe { libc::kill(inner, libc::SIGKILL) };
     between.wait();
 }
@@ -145,7 +147,8 @@ fn a_child_of_the_same_number(world: &World) {
     .finish();
 }
 
-/// The one that waits has the owner's token word in its wait set; killed there, it must not mark the owner.
+/// The one that waits has the owner's token word in its wait set; killed there, it must not mark
+/// the owner.
 fn a_namesake_is_killed_while_it_waits(world: &World) {
     skip_if_not_permitted(world);
     let domain = world.domain();
@@ -202,11 +205,12 @@ fn locks_work_across(world: &World) {
     assert_eq!(*mutex.lock().expect("free"), [60_000; 2]);
 }
 
-/// `/proc` here still belongs to the outer namespace: what it says about a number is about somebody else.
+/// `/proc` here still belongs to the outer namespace: what it says about a number is about somebody
+/// else.
 fn a_foreign_proc_does_not_kill_the_living(world: &World) {
     skip_if_not_permitted(world);
     let folder = world.folder().join("domain");
-    // The coarse re-check, which looks into /proc, comes often.
+    // The coarse recheck, which looks into /proc, comes often.
     let open = || {
         let often = Some(Duration::from_millis(5));
         Domain::options().recheck(often).open_at(&folder).expect("opens")

@@ -34,7 +34,8 @@ fn open(domain: &Domain) -> Mutex<[u64; 2]> {
     Mutex::open(domain, "m", [0; 2]).expect("opens")
 }
 
-/// Runs it; it panics, and this thread lives on: what others are told afterwards is no death's doing.
+/// Runs it; it panics, and this thread lives on: what others are told afterwards is no death's
+/// doing.
 fn panics(run: impl FnOnce()) {
     // Without a message: `resume_unwind` calls no hook. It counts as a panic like any other.
     assert!(catch_unwind(AssertUnwindSafe(run)).is_err(), "it was to panic");
@@ -295,8 +296,8 @@ fn a_reset_that_panics_leaves_the_lock_given_up(world: &World) {
     drop(mutex.lock().expect("whole"));
 }
 
-/// A process panics in the middle of changes, one after another, and is killed at any moment of it; nobody finds half a
-/// change unwarned.
+/// A process panics in the middle of changes, one after another, and is killed at any moment of it;
+/// nobody finds half a change unwarned.
 fn killed_while_they_panic(world: &World) {
     let domain = world.domain();
     let (mutex, lock) = (open(&domain), RwLock::<[u64; 2]>::open(&domain, "rw", [0; 2]).expect("opens"));

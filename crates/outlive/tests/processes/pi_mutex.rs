@@ -1,4 +1,5 @@
-//! The mutex with priority inheritance while nobody dies: who gets it, who is refused, and what it says about itself.
+//! The mutex with priority inheritance while nobody dies: who gets it, who is refused, and what it
+//! says about itself.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -263,7 +264,8 @@ fn opened_often_it_is_mapped_once(world: &World) {
     assert!((1..5).contains(&count("plant")), "{}", count("plant"));
 }
 
-/// Each holds what the other wants. libc sleeps on that until its deadline, which therefore is never far.
+/// Each holds what the other wants. libc sleeps on that until its deadline, which therefore is
+/// never far.
 fn a_circle_ends_when_one_of_it_dies(world: &World) {
     let domain = world.domain();
     let [one, two] = ["one", "two"].map(|name| PiMutex::<u64>::open(&domain, name, 0).expect("opens"));

@@ -1,5 +1,5 @@
-//! The mutex with priority inheritance when its owner dies: told as the plain one tells, though by the kernel's hand-over
-//! and libc's words.
+//! The mutex with priority inheritance when its owner dies: told as the plain one tells, though by
+//! the kernel's hand-over and libc's words.
 
 use std::os::unix::fs::FileExt;
 
@@ -157,7 +157,8 @@ fn woken_sleepers_are_killed(world: &World) {
     }
 }
 
-/// The kernel hands over in order, so those behind a stopped one wait for it, as for any owner; the others do not hang.
+/// The kernel hands over in order, so those behind a stopped one wait for it, as for any owner; the
+/// others do not hang.
 fn a_stopped_sleeper_delays_only_those_behind_it(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);
@@ -207,7 +208,8 @@ fn who_has_no_answer_leaves_the_lock_to_others(world: &World) {
     let mutex = opened(&domain);
     hold(&mutex).kill();
     for _ in 0..3 {
-        // In turn by this process and by another: libc tells once, the rest is our own word's doing.
+        // In turn by this process and by another: libc tells once, the rest is our own word's
+        // doing.
         assert!(matches!(mutex.lock(), Err(LockError::OwnerDied(_))));
         Child::start(|| assert!(matches!(mutex.try_lock(), Err(LockError::OwnerDied(_))))).finish();
     }
@@ -340,7 +342,8 @@ fn damaged_words_are_errors(world: &World) {
         drop(opened(&domain));
         Words::of(&domain)
     };
-    // Every word but the first two, one after the other; in a child each time, for libc keeps what it found.
+    // Every word but the first two, one after the other; in a child each time, for libc keeps what
+    // it found.
     for at in (8..64).step_by(4) {
         let whole = words.read(at);
         for value in [1, 2, 0x7fff_ffff, 0x4000_0000, 0xdead_beef, u32::MAX] {

@@ -15,8 +15,8 @@ crate::checks!(
     random_kills_lose_nothing: 120,
 );
 
-/// Processes take, fill, check, free, offer and claim objects, and are killed one after another. At the
-/// end each object is where it belongs, and those that were offered are whole.
+/// Processes take, fill, check, free, offer and claim objects, and are killed one after another. At
+/// the end each object is where it belongs, and those that were offered are whole.
 fn random_kills_lose_nothing(world: &World) {
     const PLACES: u64 = 8;
     let domain = world.domain();
@@ -97,8 +97,8 @@ fn random_kills_lose_nothing(world: &World) {
         }
         children.iter_mut().for_each(Child::kill);
         pool.flush();
-        // Where the slot of a dead process's token has a new owner already, the process cannot be asked for
-        // any more: what it held is free a second later.
+        // Where the slot of a dead process's token has a new owner already, the process cannot be
+        // asked for any more: what it held is free a second later.
         wait_until("nobody has anything", || {
             domain.sweep(false).expect("sweeps");
             let now = sum(&pool);

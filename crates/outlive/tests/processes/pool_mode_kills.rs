@@ -1,5 +1,5 @@
-//! Pools in debug modes that change at random while their users are killed at random: no mode may report
-//! a fault.
+//! Pools in debug modes that change at random while their users are killed at random: no mode may
+//! report a fault.
 
 use std::time::{Duration, Instant};
 
@@ -27,8 +27,8 @@ fn some_modes(random: &mut Random) -> Modes {
     }
 }
 
-/// Takes, writes, frees and hands over objects without a mistake. If a mode reports a fault all the same,
-/// the process ends by SIGABRT or SIGSEGV.
+/// Takes, writes, frees and hands over objects without a mistake. If a mode reports a fault all the
+/// same, the process ends by SIGABRT or SIGSEGV.
 fn work(pool: &Pool, offers: &Board, until: impl Fn() -> bool) {
     let mut random = Random::new();
     let mut kept: Vec<Object<'_>> = Vec::new();
@@ -71,7 +71,8 @@ fn work(pool: &Pool, offers: &Board, until: impl Fn() -> bool) {
     }
 }
 
-/// Processes and threads see a change of modes at different moments. That must not count as a fault.
+/// Processes and threads see a change of modes at different moments. That must not count as a
+/// fault.
 fn a_change_of_modes_is_no_fault(world: &World) {
     let domain = world.domain();
     let pool = open(&domain, Modes::NONE);

@@ -186,7 +186,8 @@ fn addresses_are_freed_once_and_where_they_belong(world: &World) {
         let other = Pool::open(&domain, "other", OPTIONS).expect("opens");
         for len in LENS {
             let address = pool.alloc(len).expect("room").into_raw();
-            // SAFETY: until the second one, in order; from there on the faults are what is asked for. Nobody else is here.
+            // SAFETY: until the second one, in order; from there on the faults are what is asked
+            // for. Nobody else is here.
             unsafe {
                 let mut object = pool.from_raw(address).expect("ours");
                 assert_eq!((object.len(), object.as_ptr()), (len, address.as_ptr().cast_const()), "in {modes}");
@@ -270,7 +271,8 @@ fn integrity_reports_by_default_and_aborts(world: &World) {
     for part in ["into a free object of 512 bytes", "byte 100 was", "and 4 more"] {
         assert!(said.contains(part), "`{part}` is not in {said}");
     }
-    // What it left is no fault of anybody's once more: what nobody has written to is taken in order.
+    // What it left is no fault of anybody's once more: what nobody has written to is taken in
+    // order.
     Child::start(|| drop((0..100).map(|_| pool.alloc(500).expect("room")).collect::<Vec<_>>())).finish();
 }
 
@@ -315,7 +317,8 @@ fn poison_shows_what_was_never_written(world: &World) {
 }
 
 extern "C" fn caught(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel gives both; only plain memory, and what may be called in a handler, is used.
+    // SAFETY: the kernel gives both; only plain memory, and what may be called in a handler, is
+    // used.
     unsafe {
         let address = (*info).si_addr() as usize;
         let is_at_it = address == EXPECTED[0].load(std::sync::atomic::Ordering::Relaxed) as usize;
@@ -335,7 +338,8 @@ extern "C" fn caught(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut l
 /// Which address [`touch`] touches, and by which instruction.
 static EXPECTED: [std::sync::atomic::AtomicU64; 2] = [const { std::sync::atomic::AtomicU64::new(0) }; 2];
 
-/// A child that touches that address: 42 when it got SIGSEGV there, at that very instruction; 0 when it did not.
+/// A child that touches that address: 42 when it got SIGSEGV there, at that very instruction; 0
+/// when it did not.
 fn touch(address: usize) -> End {
     Child::start(|| {
         // SAFETY: a handler that ends the process.
@@ -372,7 +376,8 @@ fn uaf_stops_the_instruction_that_touches(world: &World) {
     for modes in [Modes::UAF, Modes::UAF | Modes::TAG | Modes::INTEGRITY | Modes::POISON] {
         let pool = open(&domain, modes);
         for len in LENS {
-            // Another process's life: its faults are its own. The toucher is its child, with the same mappings.
+            // Another process's life: its faults are its own. The toucher is its child, with the
+            // same mappings.
             Child::start(|| {
                 let mut object = pool.alloc(len).expect("room");
                 let neighbour = pool.alloc(len).expect("room");
@@ -408,13 +413,15 @@ fn uaf_stops_the_instruction_that_touches(world: &World) {
     assert_eq!(end, End::Signal(libc::SIGSEGV), "{said}");
 }
 
-/// What others that have the pool mapped get: nothing is stopped, and what they write is found with `integrity`.
+/// What others that have the pool mapped get: nothing is stopped, and what they write is found with
+/// `integrity`.
 fn uaf_leaves_other_processes_their_mappings(world: &World) {
     let domain = world.domain();
     let pool = open(&domain, Modes::UAF | Modes::INTEGRITY);
     let board = Board::new();
     let mut other = Child::start(|| {
-        // Its own mapping, at whatever address: before anything was out of reach, at that of its parent.
+        // Its own mapping, at whatever address: before anything was out of reach, at that of its
+        // parent.
         board.reach(0, 1);
         let address = board.get(1) as usize;
         let seen = read(address + 10);
@@ -444,7 +451,8 @@ fn told_offset() -> Option<usize> {
     told().first().map(|fault| fault.offset)
 }
 
-/// Whatever sizes come where others were, and however many are out of reach: what is taken can be used.
+/// Whatever sizes come where others were, and however many are out of reach: what is taken can be
+/// used.
 fn uaf_gives_back_what_is_taken_again(world: &World) {
     let domain = world.domain();
     let options = PoolOptions { max_bytes: 128 << 20, modes: Modes::UAF, ..OPTIONS };
@@ -614,8 +622,8 @@ fn the_environment_sets_modes(world: &World) {
     assert!(modes.is_none() && said.contains("'tga' is no mode") && said.contains("cold-first"), "{said}");
 }
 
-/// A process may have so many mappings, and no more: one piece of what is out of reach cannot be brought back alone then. What was
-/// offered stays offered, and what was free is free.
+/// A process may have so many mappings, and no more: one piece of what is out of reach cannot be
+/// brought back alone then. What was offered stays offered, and what was free is free.
 fn what_cannot_be_brought_into_reach_is_as_it_was(world: &World) {
     const MOST: usize = 70_000;
     const LEN: usize = 4096;

@@ -17,11 +17,12 @@ crate::checks!(
     gc_and_flush_beside_use: 60,
 );
 
-/// Returns whether the kernel makes huge pages now, tried with as much shared memory of our own: free
-/// memory may be in small pieces.
+/// Returns whether the kernel makes huge pages now, tried with as much shared memory of our own:
+/// free memory may be in small pieces.
 fn has_huge_pages(bytes: usize) -> bool {
     const HUGE: usize = 2 << 20;
-    // SAFETY: a new mapping, which no other code knows, is written to within its bounds and unmapped.
+    // SAFETY: a new mapping, which no other code knows, is written to within its bounds and
+    // unmapped.
     unsafe {
         let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         let mapped = libc::mmap(std::ptr::null_mut(), bytes + HUGE, access, shared, -1, 0);
@@ -89,7 +90,8 @@ fn gc_keeps_what_is_needed(world: &World) {
     });
     assert!(bytes() <= full - (20 << 20), "{} of {full}", bytes());
     assert_eq!(needed(), 0);
-    // Addresses stay: an object that is taken now lies in the same mapping, in pages that exist again.
+    // Addresses stay: an object that is taken now lies in the same mapping, in pages that exist
+    // again.
     let mut object = pool.alloc(LEN).expect("room");
     fill(&mut object, 7);
     check(&object, 7);
@@ -152,7 +154,8 @@ fn gc_gives_pages_back(world: &World) {
         let full = bytes();
         assert!(full >= 24 << 20);
         drop(objects);
-        // What was out on average of the last seconds stays: on a busy machine, where taking it took a while, that is much.
+        // What was out on average of the last seconds stays: on a busy machine, where taking it
+        // took a while, that is much.
         let mut given_back = 0;
         wait_until(&format!("objects of {len} bytes are given back"), || {
             given_back += pool.gc().expect("trims").bytes;

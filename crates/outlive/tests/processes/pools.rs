@@ -1,4 +1,5 @@
-//! The public pool: objects of all sizes, whose they are, and where they are when somebody is killed.
+//! The public pool: objects of all sizes, whose they are, and where they are when somebody is
+//! killed.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -127,7 +128,8 @@ fn a_cache_is_bounded_and_emptied(world: &World) {
     assert!((1..=256).contains(&cached), "{cached} of 4 KiB in a MiB");
     pool.flush();
     all_is_free(&pool);
-    // A thread that ends leaves nothing in its cache; one that is asked empties it when it next finds nothing there.
+    // A thread that ends leaves nothing in its cache; one that is asked empties it when it next
+    // finds nothing there.
     std::thread::scope(|scope| {
         scope.spawn(|| drop(pool.alloc(100).expect("room"))).join().expect("no panic");
     });

@@ -1,4 +1,5 @@
-//! A user's own struct with locks inside: each tells, and a sweep finds them all without knowing the type.
+//! A user's own struct with locks inside: each tells, and a sweep finds them all without knowing
+//! the type.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,5 @@
-//! Requests and replies among processes that are killed: everybody is told at once, nothing is carried out twice or after its
-//! caller was told that it would not be, and nothing is left behind.
+//! Requests and replies among processes that are killed: everybody is told at once, nothing is
+//! carried out twice or after its caller was told that it would not be, and nothing is left behind.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -185,7 +185,8 @@ fn a_dead_client_s_replies_are_freed(world: &World) {
     }
 }
 
-/// No process wakes the waiting client: it finds by its own look what lies in a dead client's place.
+/// No process wakes the waiting client: it finds by its own look what lies in a dead client's
+/// place.
 fn a_client_without_memory_finds_what_the_dead_left(world: &World) {
     const LONG: usize = 5 << 20;
     let domain = world.domain();
@@ -333,7 +334,8 @@ fn a_server_thread_that_ends_alone_is_noticed(world: &World) {
     let domain = world.domain();
     let server = Child::start(|| {
         let mut server = Server::open(&domain, "s").expect("none lives");
-        // The first is killed where the second writes its reply: by a system call in the middle of it.
+        // The first is killed where the second writes its reply: by a system call in the middle of
+        // it.
         let request = server.next().expect("asked");
         std::thread::spawn(move || {
             let _ = request.reply_with(1 << 20, |_| {
@@ -352,7 +354,8 @@ fn a_server_thread_that_ends_alone_is_noticed(world: &World) {
     let mut lost = client.begin_until(b"x", PATIENCE).expect("sent");
     let second = client.begin_until(b"x", PATIENCE).expect("sent");
     assert_eq!(*second.wait().expect("answered"), *b"y");
-    // Nobody can say that the request will never be answered while its process lives; its end tells.
+    // Nobody can say that the request will never be answered while its process lives; its end
+    // tells.
     assert_eq!(lost.next_until(PATIENCE).expect_err("never"), CallError::ServerDied { begun: true });
     server.finish();
     domain.sweep(false).expect("sweeps");
@@ -378,7 +381,8 @@ const ANSWERED: usize = 12;
 const LOG: usize = 16;
 const TOLD: usize = WORDS / 2;
 
-/// Servers and clients are killed for seconds; what was carried out is written down by the servers, what was told by the clients.
+/// Servers and clients are killed for seconds; what was carried out is written down by the servers,
+/// what was told by the clients.
 fn random_kills(world: &World) {
     const SECONDS: u64 = 4;
     const CLIENTS: u64 = 3;
@@ -446,7 +450,8 @@ fn random_kills(world: &World) {
     let mut server = start_server();
     let mut clients: Vec<Child> = (0..CLIENTS).map(start_client).collect();
     let mut kills = 0;
-    // On a busy machine a server may be killed before it has had a turn, each time: then longer, and with longer lives.
+    // On a busy machine a server may be killed before it has had a turn, each time: then longer,
+    // and with longer lives.
     let is_over = |seconds: u64| seconds >= SECONDS && board.get(ANSWERED) > 0 || seconds >= 5 * SECONDS;
     while !is_over(begun.elapsed().as_secs()) && board.get(LOG_LEN) < (TOLD - LOG - 5_000) as u64 {
         random.pause(4_000 << (begun.elapsed().as_secs() / SECONDS));

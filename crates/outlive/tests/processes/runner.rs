@@ -1,8 +1,9 @@
 //! Runs checks, each in a process group of its own, and prints what libtest would print.
 //!
-//! Checks sleep more than they compute, so several run at a time, by *lanes*: processes of one thread, each with checks of
-//! its own one after another, and each the parent of whatever its checks leave behind. A lane takes the next check's
-//! number from a pipe, and tells what came of it through another one. A lane that dies leaves a check without a verdict.
+//! Checks sleep more than they compute, so several run at a time, by *lanes*: processes of one
+//! thread, each with checks of its own one after another, and each the parent of whatever its
+//! checks leave behind. A lane takes the next check's number from a pipe, and tells what came of it
+//! through another one. A lane that dies leaves a check without a verdict.
 
 use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter, Read, Seek, Write};
@@ -46,12 +47,14 @@ pub struct World {
 }
 
 impl World {
-    /// A folder on the memory file system that nobody else uses; exists, and is removed after the check.
+    /// A folder on the memory file system that nobody else uses; exists, and is removed after the
+    /// check.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The check's domain, with the coarse re-check switched off: a wake-up that is lost stays lost, and the check fails.
+    /// The check's domain, with the coarse recheck switched off: a wake-up that is lost stays
+    /// lost, and the check fails.
     pub fn domain(&self) -> Domain {
         self.domain_named("domain")
     }

@@ -1,4 +1,5 @@
-//! The named reader-writer lock among living processes: who may be inside together, deadlines, up and down.
+//! The named reader-writer lock among living processes: who may be inside together, deadlines, up
+//! and down.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -250,7 +251,8 @@ fn a_stream_of_readers_starves_no_writer(world: &World) {
             let lock = &lock;
             Child::start(move || {
                 loop {
-                    // Each goes on holding it until it has been counted: there is nearly always a reader inside.
+                    // Each goes on holding it until it has been counted: there is nearly always a
+                    // reader inside.
                     let guard = lock.read().expect("nobody dies inside");
                     assert_eq!(guard[0], guard[1]);
                     board.add(n, 1);

@@ -1,4 +1,5 @@
-//! The reader-writer lock when readers and writers die: who is told, who gets in, and what is left of the dead.
+//! The reader-writer lock when readers and writers die: who is told, who gets in, and what is left
+//! of the dead.
 
 use outlive::sync::{LockError, RwLock, WriteGuard};
 use outlive::{Deadline, Domain};
@@ -320,7 +321,8 @@ fn who_upgrades_after_that_is_not_told(world: &World) {
     assert_eq!(lock.holders(), []);
 }
 
-/// Told, and killed before it has repaired, by way of reading and of writing: the next is told again.
+/// Told, and killed before it has repaired, by way of reading and of writing: the next is told
+/// again.
 fn told_and_killed_before_repair(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
@@ -344,7 +346,8 @@ fn told_and_killed_before_repair(world: &World) {
     drop(lock.read().expect("whole"));
 }
 
-/// Told of a death, a reader or a writer has no answer and goes on; others are told in its place, until one repairs.
+/// Told of a death, a reader or a writer has no answer and goes on; others are told in its place,
+/// until one repairs.
 fn a_reader_that_has_no_answer_leaves_the_lock_to_others(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);

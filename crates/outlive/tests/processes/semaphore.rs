@@ -313,7 +313,8 @@ fn waits_without_futex_waitv(world: &World) {
     waiting.finish();
 }
 
-/// A release wakes two waiters. The others find a changed sequence at their own look, which is no rescue.
+/// A release wakes two waiters. The others find a changed sequence at their own look, which is no
+/// rescue.
 fn a_waiter_that_a_release_passes_over_is_no_rescue(world: &World) {
     let domain =
         Domain::options().recheck(Some(Duration::from_millis(50))).open_at(world.domain().path()).expect("opens");
@@ -325,8 +326,8 @@ fn a_waiter_that_a_release_passes_over_is_no_rescue(world: &World) {
     file.set_word(sequence, file.word(sequence) + 1);
     wait_looks(waiting.pid(), 3);
     assert_eq!(domain.stats().rescues, 0);
-    // This permit becomes free without a notification. A waiter that happens to look at that very moment
-    // finds it without a rescue: hence the repetition.
+    // This permit becomes free without a notification. A waiter that happens to look at that very
+    // moment finds it without a rescue: hence the repetition.
     let mut waiting = Some(waiting);
     wait_until("a permit found by the waiter's own look is counted", || {
         let waiter = waiting.take().unwrap_or_else(|| sleeper(&semaphore));

@@ -89,7 +89,8 @@ fn those_who_sleep_on_one_are_woken_beside_those_who_sleep_on_several(world: &Wo
     for several_first in [false, true] {
         let (mut children, ids) = owners(&domain, 2);
         let pair = |who: usize| (0..2).map(move |_| who);
-        // Alone on 0, alone on 1, on both: in either order, so that slots are grouped under sleepers and before them.
+        // Alone on 0, alone on 1, on both: in either order, so that slots are grouped under
+        // sleepers and before them.
         let mut order: Vec<usize> = pair(0).chain(pair(1)).chain(pair(2)).collect();
         if several_first {
             order.reverse();
@@ -111,7 +112,8 @@ fn those_who_sleep_on_one_are_woken_beside_those_who_sleep_on_several(world: &Wo
     }
 }
 
-/// One process has an owner and a sleeper on several: killed together, the sleeper may swallow the kernel's one wake-up.
+/// One process has an owner and a sleeper on several: killed together, the sleeper may swallow the
+/// kernel's one wake-up.
 fn a_sleeper_that_dies_with_its_owner_strands_nobody(world: &World) {
     let domain = world.domain();
     let (mut other, other_id) = owner(&domain, Board::new());

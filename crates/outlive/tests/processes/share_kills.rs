@@ -12,9 +12,9 @@ crate::checks!(
     random_kills_of_holders_lose_nothing: 120,
 );
 
-/// Processes share objects, join what others share, check, leave, and make objects their own again; they
-/// are killed one after another. What a living process holds does not change. At the end no process
-/// holds anything, and all objects are free.
+/// Processes share objects, join what others share, check, leave, and make objects their own again;
+/// they are killed one after another. What a living process holds does not change. At the end no
+/// process holds anything, and all objects are free.
 fn random_kills_of_holders_lose_nothing(world: &World) {
     const PLACES: u64 = 8;
     let domain = world.domain();
@@ -94,8 +94,8 @@ fn random_kills_of_holders_lose_nothing(world: &World) {
         }
         children.iter_mut().for_each(Child::kill);
         pool.flush();
-        // Where the slot of a dead process's token has a new owner already, the process cannot be asked for
-        // any more: what it held is free a second later.
+        // Where the slot of a dead process's token has a new owner already, the process cannot be
+        // asked for any more: what it held is free a second later.
         wait_until("nobody has anything", || {
             domain.sweep(false).expect("sweeps");
             let now = sum(&pool);

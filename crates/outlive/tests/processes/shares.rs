@@ -1,4 +1,5 @@
-//! Objects that several processes hold: who they are, who frees them, and what is left of them when somebody is killed.
+//! Objects that several processes hold: who they are, who frees them, and what is left of them when
+//! somebody is killed.
 
 use std::time::Duration;
 
@@ -305,8 +306,8 @@ fn who_needs_memory_collects_what_the_dead_shared(world: &World) {
     assert_eq!(sum(&pool).shared, 0);
 }
 
-/// For the holders' names: where there is no room for them, the object is lost, and everything else stays; and room is what the
-/// dead had.
+/// For the holders' names: where there is no room for them, the object is lost, and everything else
+/// stays; and room is what the dead had.
 fn who_shares_needs_memory_too(world: &World) {
     let domain = world.domain();
     let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT });
@@ -391,7 +392,8 @@ fn a_dead_token_is_no_ended_process(world: &World) {
         others.iter_mut().for_each(|object| fill(object, 2));
     }
     assert_eq!(sum(&pool).shared, 1);
-    // Its slot is kept, so that it can be asked after: by sweeps, and by those who come. Longer than is waited where it cannot.
+    // Its slot is kept, so that it can be asked after: by sweeps, and by those who come. Longer
+    // than is waited where it cannot.
     for _ in 0..2 {
         domain.sweep(false).expect("sweeps");
         Child::start(|| drop(pool.alloc(5000).expect("room"))).finish();
@@ -434,7 +436,8 @@ fn a_forked_child_holds_nothing_of_its_parents(world: &World) {
 
 /// The same handle once more, as a child has it whose parent goes on with its own.
 fn unsafe_copy<'p>(of: &SharedObject<'p>) -> SharedObject<'p> {
-    // SAFETY: of a child that ends without destructors; its count is off by one, towards too few, and nobody else's.
+    // SAFETY: of a child that ends without destructors; its count is off by one, towards too few,
+    // and nobody else's.
     unsafe { core::ptr::read(of) }
 }
 
@@ -493,7 +496,8 @@ fn rows_of_the_holder_table_are_used_again(world: &World) {
     all_is_free(&pool);
 }
 
-/// Stopped anywhere in sharing, joining and leaving: others share, join, leave, and get their objects back.
+/// Stopped anywhere in sharing, joining and leaving: others share, join, leave, and get their
+/// objects back.
 fn a_stopped_joiner_delays_nobody(world: &World) {
     let domain = world.domain();
     let pool = open(&domain, SMALL);
@@ -530,7 +534,8 @@ fn a_stopped_joiner_delays_nobody(world: &World) {
     }
 }
 
-/// Whatever stands in rows, records and counts: errors, or fewer objects; no fault, no endless loop.
+/// Whatever stands in rows, records and counts: errors, or fewer objects; no fault, no endless
+/// loop.
 fn damaged_rows_are_errors_or_nothing(world: &World) {
     use std::os::unix::fs::FileExt;
     let domain = world.domain();

@@ -1,4 +1,5 @@
-//! A memory file system of 16 MiB: what does not fit is an error, never a signal, and what was there stays usable.
+//! A memory file system of 16 MiB: what does not fit is an error, never a signal, and what was
+//! there stays usable.
 
 use std::ffi::CString;
 use std::fs;
@@ -139,8 +140,8 @@ fn somebody_else_fills_it(world: &World) {
     assert!(queue.counters().expect("counts").bytes > before);
 }
 
-/// Each try finds offsets and no pages for them: they must not be lost. And who waits for pages gets them, though nobody
-/// tells that another file was removed.
+/// Each try finds offsets and no pages for them: they must not be lost. And who waits for pages
+/// gets them, though nobody tells that another file was removed.
 fn a_large_message_is_tried_again_and_again(world: &World) {
     let domain = small_disk(world);
     let queue = Queue::options().max_bytes(64 << 20).create(&domain, "q").expect("made");
@@ -253,8 +254,8 @@ fn senders_are_killed_while_it_is_full(world: &World) {
 /// Where a topic's rings' words begin: each ring's owner stands first.
 const FIRST_OWNER: u64 = 8192;
 
-/// The first to publish has claimed ring 0 and is stopped before it has made its pages. The second makes ring 1, the disk
-/// is filled, the first dies, and the third takes ring 0.
+/// The first to publish has claimed ring 0 and is stopped before it has made its pages. The second
+/// makes ring 1, the disk is filled, the first dies, and the third takes ring 0.
 fn a_ring_that_its_first_publisher_never_made(world: &World) {
     let domain = small_disk(world);
     let options = || Topic::<[u8]>::options().depth(1024).max_bytes(4 << 20);

@@ -93,7 +93,8 @@ fn idle_writer(state: &State<Value>) -> Child {
     child
 }
 
-/// A child that reads until it is killed: each value is whole, of its version, and none older than the one before.
+/// A child that reads until it is killed: each value is whole, of its version, and none older than
+/// the one before.
 fn reading(state: &State<Value>, board: &'static Board, index: usize) -> Child {
     Child::start(|| {
         let mut last = 0;
@@ -312,7 +313,8 @@ fn killed_and_stopped_readers_hold_up_nobody(world: &World) {
 enum How {
     Plainly,
     InASet,
-    /// With an owner in the set beside the state, so that its thread's end passes on another wake-up.
+    /// With an owner in the set beside the state, so that its thread's end passes on another
+    /// wake-up.
     BesideAnOwner(Peer),
     Awaited,
 }
@@ -430,7 +432,8 @@ fn who_awaits_is_told(world: &World) {
     tell(world, AS_IT_IS, [How::Awaited; 3]);
 }
 
-/// Three hundred states in one set, their writers killed and replaced: each last value is told, and each death.
+/// Three hundred states in one set, their writers killed and replaced: each last value is told, and
+/// each death.
 fn sets_are_told_of_many_states(world: &World) {
     const STATES: usize = 300;
     let domain = world.domain();
@@ -449,7 +452,8 @@ fn sets_are_told_of_many_states(world: &World) {
                 match watches[at].try_changed() {
                     Some(Change::Value { version }) => board.set(at, 2 * version),
                     Some(Change::WriterDied { version }) => board.set(at, 2 * version + 1),
-                    // The death of one who had set nothing, which is not waited for below: the next writer has come.
+                    // The death of one who had set nothing, which is not waited for below: the next
+                    // writer has come.
                     None => {}
                     other => panic!("{other:?}"),
                 }
@@ -614,7 +618,8 @@ fn scribbled_words_are_errors(world: &World) {
         let words = Bytes::of(&domain, &name);
         let kept: Vec<u32> = (0..256).map(|n| words.word(BODY + 4 * n)).collect();
         for _ in 0..=random.below(4) {
-            // Not the constant words, which are read once, when it is opened: round 0 of each name is for those.
+            // Not the constant words, which are read once, when it is opened: round 0 of each name
+            // is for those.
             let first = if round < 40 { 0 } else { 16 };
             let at = BODY + 4 * (first + random.below(256 - first));
             let what = [0, 1, 2, 3, 0xff, 0x2345_0001, 0x8000_0000, u32::MAX, random.below(1 << 32) as u32];

@@ -1,5 +1,5 @@
-//! What a process that is stopped holds up: nobody but those who wait for something that it has. And what is left of a
-//! sleeper's safety net when the kernel keeps silent.
+//! What a process that is stopped holds up: nobody but those who wait for something that it has.
+//! And what is left of a sleeper's safety net when the kernel keeps silent.
 
 use std::time::Duration;
 
@@ -74,7 +74,8 @@ impl Steered {
         stat.contains(") S ") && self.call() == Some(libc::SYS_futex_waitv)
     }
 
-    /// From one system call to the next, until it sleeps in a `futex_waitv`. How many futex calls began meanwhile.
+    /// From one system call to the next, until it sleeps in a `futex_waitv`. How many futex calls
+    /// began meanwhile.
     fn goes_to_sleep(&self) -> u32 {
         let mut calls = 0;
         let mut begins = false;
@@ -148,7 +149,8 @@ fn mend(mutex: &Mutex<u64>) {
     }
 }
 
-/// The kernel wakes one sleeper of a dead owner's, the first. It is stopped on its way out of the system call.
+/// The kernel wakes one sleeper of a dead owner's, the first. It is stopped on its way out of the
+/// system call.
 fn a_sleeper_stopped_with_the_death_notice_in_hand_holds_up_nobody(world: &World) {
     let domain = rechecking(world);
     let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
@@ -215,7 +217,8 @@ fn a_releaser_stopped_at_any_instruction_has_the_lock_or_has_told_all(world: &Wo
     assert!(held_at > 3 && free_at > 1);
 }
 
-/// The list of robust mutexes is taken away: nothing is marked at the end. Nobody sleeps for a whole recheck.
+/// The list of robust mutexes is taken away: nothing is marked at the end. Nobody sleeps for a
+/// whole recheck.
 fn short_deadlines_find_a_mark_that_the_kernel_lost(world: &World) {
     let domain =
         Domain::options().recheck(Some(Duration::from_millis(300))).open_at(world.domain().path()).expect("opens");
@@ -247,7 +250,8 @@ fn short_deadlines_find_a_mark_that_the_kernel_lost(world: &World) {
 
 const WORKERS: usize = 120;
 
-/// Workers that were once watched together with others have gone, and nobody has claimed their slots since.
+/// Workers that were once watched together with others have gone, and nobody has claimed their
+/// slots since.
 fn wakes_do_not_slow_down_with_the_age_of_the_domain(world: &World) {
     let domain = world.domain();
     let (_others, peers): (Vec<Child>, Vec<_>) = (0..2).map(|_| owner(&domain, Board::new())).unzip();

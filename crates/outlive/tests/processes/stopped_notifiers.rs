@@ -1,7 +1,9 @@
-//! A process that is stopped between its change and its notification: whoever waits is woken by the next one that notifies, or looks by itself.
+//! A process that is stopped between its change and its notification: whoever waits is woken by the
+//! next one that notifies, or looks by itself.
 //!
-//! Such a stop is forged: while the change is made, the eventcount's `epoch` says that nobody waits, so nobody is notified. That is what others see of
-//! one who has not come to it yet. An event's bits have no such moment: there a setter is stopped at random.
+//! Such a stop is forged: while the change is made, the eventcount's `epoch` says that nobody
+//! waits, so nobody is notified. That is what others see of one who has not come to it yet. An
+//! event's bits have no such moment: there a setter is stopped at random.
 
 use std::time::Duration;
 
@@ -29,7 +31,8 @@ crate::checks!(
     bits_of_a_stopped_setter_are_told_to_all: 120,
 );
 
-/// Where `epoch` stands in the file: a queue's `messages`, a topic's `arrivals`, a semaphore's, a condition variable's first.
+/// Where `epoch` stands in the file: a queue's `messages`, a topic's `arrivals`, a semaphore's, a
+/// condition variable's first.
 const MESSAGES: u64 = 4224 + 4;
 const ARRIVALS: u64 = 4096 + 64 + 16 + 4;
 const FREE: u64 = 4096 + 4;
@@ -113,8 +116,8 @@ fn a_stopped_publishers_message_is_found(world: &World) {
     children.into_iter().for_each(Child::finish);
 }
 
-/// There is no participant whose end the watcher could watch, and the publisher is stopped before it
-/// notifies the watcher.
+/// There is no participant whose end the watcher could watch, and the publisher is stopped before
+/// it notifies the watcher.
 fn a_stopped_publisher_that_has_come_is_found(world: &World) {
     let domain = looking(world);
     let topic = Topic::<u64>::open(&domain, "topic").expect("opens");
@@ -163,7 +166,8 @@ fn a_wait_on_a_condition_ends_beside_a_stopped_notifier(world: &World) {
     child.finish();
 }
 
-/// Wherever a setter is stopped: are its bits to be seen, all who wait for them have been woken. Nobody looks by himself here.
+/// Wherever a setter is stopped: are its bits to be seen, all who wait for them have been woken.
+/// Nobody looks by himself here.
 fn bits_of_a_stopped_setter_are_told_to_all(world: &World) {
     let event = Event::open(&world.domain(), "event", Reset::Manual).expect("opens");
     let board = Board::new();

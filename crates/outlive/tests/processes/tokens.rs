@@ -1,4 +1,5 @@
-//! A token lives exactly as long as its thread: whatever the end, and whatever forks and execs happen meanwhile.
+//! A token lives exactly as long as its thread: whatever the end, and whatever forks and execs
+//! happen meanwhile.
 
 use std::ffi::CString;
 use std::sync::mpsc;

@@ -1,5 +1,5 @@
-//! Topics under random kills: nothing is lost for a reliable subscriber that lives, no sample changes while it is held, no
-//! memory is left behind.
+//! Topics under random kills: nothing is lost for a reliable subscriber that lives, no sample
+//! changes while it is held, no memory is left behind.
 
 use std::collections::BTreeMap;
 
@@ -241,7 +241,8 @@ fn held_samples_never_change(world: &World) {
 
 /// What is left when nobody has anything: messages in place, and no object besides.
 fn only_what_is_in_place(domain: &Domain, small: u64) -> u64 {
-    // Of one whose token's slot has a new owner already, nothing can be asked: its things are free a second later.
+    // Of one whose token's slot has a new owner already, nothing can be asked: its things are free
+    // a second later.
     wait_until("nothing is left to sweep", || domain.sweep(false).expect("sweeps").is_clean());
     let now = usage(domain);
     assert_eq!(now.subscribers, []);

@@ -1,4 +1,5 @@
-//! Topics whose publishers and subscribers are stopped and killed: who waits for whom, who is counted, what stays.
+//! Topics whose publishers and subscribers are stopped and killed: who waits for whom, who is
+//! counted, what stays.
 
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ fn subscriber(domain: &Domain, board: Board, options: SubscriberOptions, count: 
     child
 }
 
-/// The re-check is off in these domains; that nobody was rescued is so by the way.
+/// The recheck is off in these domains; that nobody was rescued is so by the way.
 fn nobody_was_rescued(domain: &Domain) {
     assert_eq!(domain.stats().rescues, 0);
 }
@@ -306,7 +307,8 @@ fn as_many_as_there_are_places(world: &World) {
     }
 }
 
-/// All rings but one are in use; the last one's publishers are killed, others sweep after them and are killed, too: whoever wants it gets it.
+/// All rings but one are in use; the last one's publishers are killed, others sweep after them and
+/// are killed, too: whoever wants it gets it.
 fn the_last_ring_is_had_from_the_dead_and_from_who_looks_after_it(world: &World) {
     let domain = world.domain();
     let topic = open(&domain, 2);
@@ -350,7 +352,8 @@ fn the_last_ring_is_had_from_the_dead_and_from_who_looks_after_it(world: &World)
     assert_eq!(domain.stats().rescues, 0);
 }
 
-/// All lines but one are in use; the last one's subscriber is killed: whoever wants it gets it, also before the dead one has ended.
+/// All lines but one are in use; the last one's subscriber is killed: whoever wants it gets it,
+/// also before the dead one has ended.
 fn the_last_line_is_had_from_the_dead(world: &World) {
     let domain = world.domain();
     let topic = open(&domain, 2);
@@ -374,7 +377,8 @@ fn the_last_line_is_had_from_the_dead(world: &World) {
     assert_eq!(domain.stats().rescues, 0);
 }
 
-/// The thread that has the process's token is gone, and another goes on: a sweep leaves what it has, and says so.
+/// The thread that has the process's token is gone, and another goes on: a sweep leaves what it
+/// has, and says so.
 fn what_is_left_of_who_has_not_ended_is_said(world: &World) {
     let domain = world.domain();
     let topic = open(&domain, 2);

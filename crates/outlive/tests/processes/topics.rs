@@ -1,4 +1,5 @@
-//! Topics between processes: sizes and kinds of messages, what late and slow subscribers get, and in which order.
+//! Topics between processes: sizes and kinds of messages, what late and slow subscribers get, and
+//! in which order.
 
 use std::time::Duration;
 
@@ -57,7 +58,8 @@ pub fn held(domain: &Domain) -> u32 {
     usage(domain).subscribers.iter().map(|subscriber| subscriber.held).sum()
 }
 
-/// The numbers of all messages that are there to be taken, each of which must be whole and of that publisher.
+/// The numbers of all messages that are there to be taken, each of which must be whole and of that
+/// publisher.
 pub fn drain(subscriber: &mut Subscriber, who: u64) -> Vec<u64> {
     let mut numbers = Vec::new();
     while let Some(sample) = subscriber.try_recv().expect("ours") {
@@ -341,8 +343,8 @@ fn a_period_without_a_message_is_told(world: &World) {
     assert_eq!(subscriber.recv().map(drop), Err(SubscribeError::Missed), "its publisher is dead");
 }
 
-/// B answers each message of A's that it has received. Its ring comes before A's, so that a wrong order would not come right
-/// by the rings' numbers.
+/// B answers each message of A's that it has received. Its ring comes before A's, so that a wrong
+/// order would not come right by the rings' numbers.
 fn answers_come_after_what_they_answer(world: &World) {
     const COUNT: u64 = 4_000;
     let domain = world.domain();

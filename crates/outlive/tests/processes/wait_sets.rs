@@ -1,4 +1,5 @@
-//! Wait sets: what they tell, who wakes them, more sources than the kernel watches at once, and deaths on all sides.
+//! Wait sets: what they tell, who wakes them, more sources than the kernel watches at once, and
+//! deaths on all sides.
 
 use std::time::Duration;
 
@@ -71,7 +72,8 @@ fn all_that_is_ready_is_told_and_told_again(world: &World) {
     assert_eq!((set.try_wait().expect("looks").count(), set.len()), (0, 2));
 }
 
-/// One of each, in a child that sleeps in a set; the parent makes the `which`th ready, which must be told alone.
+/// One of each, in a child that sleeps in a set; the parent makes the `which`th ready, which must
+/// be told alone.
 fn each_kind(world: &World, prepare: fn()) {
     let domain = world.domain();
     for which in 0..5 {
@@ -236,7 +238,8 @@ fn a_receiver_and_two_sets_on_one_queue(world: &World) {
                 scope.spawn(move || {
                     while board.get(3) == 0 {
                         for (key, _) in set.wait(Deadline::NEVER).expect("ready") {
-                            // Coming and going all the time, it must not take back what the receiver has announced.
+                            // Coming and going all the time, it must not take back what the
+                            // receiver has announced.
                             let _ = if key == ticks { tick.take() } else { board.add(1 + n, 1) };
                         }
                     }
@@ -315,7 +318,8 @@ pub fn crowd(domain: &Domain, queues: usize, peers: usize) -> Crowd {
     Crowd { queues, children, peers }
 }
 
-/// Words of the board: messages of each queue that were received, deaths of each peer that were told, all together.
+/// Words of the board: messages of each queue that were received, deaths of each peer that were
+/// told, all together.
 const DEATHS: usize = 1000;
 const TOLD: usize = 2000;
 const READY: usize = 2001;
@@ -397,8 +401,8 @@ fn a_hundred_sources_without_futex_waitv(world: &World) {
     many_sources(world, 50, NO_WAITV, 0);
 }
 
-/// A thread that polls every 10 ms goes to sleep a hundred times in a second; a set and its helpers, some ten of them, a few
-/// times each.
+/// A thread that polls every 10 ms goes to sleep a hundred times in a second; a set and its
+/// helpers, some ten of them, a few times each.
 fn idle_sets_use_no_processor(world: &World) {
     let domain = world.domain();
     let crowd = crowd(&domain, MANY, MANY);
@@ -456,7 +460,8 @@ fn killed_senders_are_told_of_all_the_same(world: &World) {
     assert_eq!(domain.stats().rescues, 0);
 }
 
-/// One process has an owner and sets that wait for its end: killed together, a set may swallow the kernel's one wake-up.
+/// One process has an owner and sets that wait for its end: killed together, a set may swallow the
+/// kernel's one wake-up.
 fn strand_nobody(world: &World, others: usize, rounds: usize, prepare: fn()) {
     let domain = world.domain();
     let crowd = crowd(&domain, others, 0);

@@ -1,4 +1,5 @@
-//! Wait sets that wait for who comes and goes, for room, for requests and for answers; and deaths on the other side.
+//! Wait sets that wait for who comes and goes, for room, for requests and for answers; and deaths
+//! on the other side.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Waiting for somebody's end: one waiter or many, with a deadline, and while waiters die themselves.
+//! Waiting for somebody's end: one waiter or many, with a deadline, and while waiters die
+//! themselves.
 
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
-//! Sweeps between two instructions of a client or a server: of a client that lets go of a call which
-//! no server has begun, of a server that takes a client's calls, and of a client whose server has died.
+//! Sweeps between two instructions of a client or a server: of a client that lets go of a call
+//! which no server has begun, of a server that takes a client's calls, and of a client whose server
+//! has died.
 //!
-//! In the first two checks, the call before, in the same slot, was answered by a thread that has ended: the
-//! sweep takes that thread's id out of the claim, which changes the word that the client, or the
-//! server, is about to change.
+//! In the first two checks, the call before, in the same slot, was answered by a thread that has
+//! ended: the sweep takes that thread's id out of the claim, which changes the word that the
+//! client, or the server, is about to change.
 
 use std::cell::RefCell;
 
@@ -68,8 +69,8 @@ fn what_is_cancelled_beside_a_sweep_is_not_begun(world: &World) {
 /// The last byte of the request that the server took: it says which one that was.
 const TAKEN: usize = FREE;
 
-/// The server is the child that is moved on, while it takes the first of two requests. The check itself
-/// is the client.
+/// The server is the child that is moved on, while it takes the first of two requests. The check
+/// itself is the client.
 fn requests_keep_their_order_beside_a_sweep(world: &World) {
     let domain = world.domain();
     let board = Board::new();
@@ -137,7 +138,8 @@ const MAY_SEND: usize = FREE + 2;
 /// Whether the client's look was an error.
 const FAILED: usize = FREE + 3;
 
-/// Starts a server that sends one reply to its only request when it may, and then waits to be killed.
+/// Starts a server that sends one reply to its only request when it may, and then waits to be
+/// killed.
 fn start_server(domain: &outlive::Domain, board: Board) -> Child {
     Child::start(|| {
         let mut server = Server::open(domain, "s").expect("none lives");

@@ -1,9 +1,9 @@
-//! A new publisher appears, and publishes, between two instructions of a subscriber that takes the next
-//! message or the newest one.
+//! A new publisher appears, and publishes, between two instructions of a subscriber that takes the
+//! next message or the newest one.
 //!
-//! Then a publisher that was there before publishes a second message. The subscriber must not take the
-//! new publisher's message after that one, wherever it was stopped. A ring stays once it is made, so
-//! each round has a topic of its own.
+//! Then a publisher that was there before publishes a second message. The subscriber must not take
+//! the new publisher's message after that one, wherever it was stopped. A ring stays once it is
+//! made, so each round has a topic of its own.
 
 use std::cell::RefCell;
 
@@ -40,8 +40,8 @@ fn note(board: Board, message: Option<u64>) -> bool {
     true
 }
 
-/// Message 1 is the new publisher's; message 2 is published after it. `first` takes the subscriber's
-/// first message, and `is_right` judges all that the subscriber has taken.
+/// Message 1 is the new publisher's; message 2 is published after it. `first` takes the
+/// subscriber's first message, and `is_right` judges all that the subscriber has taken.
 fn new_publisher(
     world: &World,
     first: impl Fn(&mut Subscriber<u64>) -> Option<u64>,

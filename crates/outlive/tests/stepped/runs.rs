@@ -1,9 +1,9 @@
 //! A thread takes the tag of a free run, and meanwhile the run is taken apart, and another thread
 //! gathers the same spans into a run of the same length.
 //!
-//! The slow thread is stopped twice: after it has seen the run free and before it takes the tag, and
-//! at each of the instructions after that. There is memory for one such run only. So the
-//! two threads may not both have one.
+//! The slow thread is stopped twice: after it has seen the run free and before it takes the tag,
+//! and at each of the instructions after that. There is memory for one such run only. So the two
+//! threads may not both have one.
 
 use std::cell::RefCell;
 use std::fs::File;

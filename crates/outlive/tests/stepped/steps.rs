@@ -69,8 +69,8 @@ impl<'a> Stepped<'a> {
         self.board.get(STAND) == 2 * self.round + 2
     }
 
-    /// Moves the child on to the next call of that number. Returns false if the operation has returned
-    /// without one.
+    /// Moves the child on to the next call of that number. Returns false if the operation has
+    /// returned without one.
     pub fn to_call(&self, number: libc::c_long) -> bool {
         while self.board.get(STAND) != 2 * self.round + 2 {
             assert!(ptrace(libc::PTRACE_SYSCALL, self.child.pid()), "it goes on");

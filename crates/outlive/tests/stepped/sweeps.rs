@@ -1,14 +1,14 @@
 //! A process dies while a sweep is under way, or the sweep is stopped.
 //!
-//! Only its token tells that a name in shared memory is a dead process's. A process that dies after the
-//! sweep's first look may have left its name where the sweep has been already. So the sweep must not
-//! retire its token.
+//! Only its token tells that a name in shared memory is a dead process's. A process that dies after
+//! the sweep's first look may have left its name where the sweep has been already. So the sweep
+//! must not retire its token.
 //!
-//! A queue's region grows, and becomes a ring, while a sweep is at its slots. A sender that dies in a
-//! slot then has claimed a position that the sweep can tell by the region's new limit alone.
+//! A queue's region grows, and becomes a ring, while a sweep is at its slots. A sender that dies in
+//! a slot then has claimed a position that the sweep can tell by the region's new limit alone.
 //!
-//! A sweep takes the name of a dead owner out of a lock. Were it the owner in between, a sweep that is
-//! stopped there would keep every locker out.
+//! A sweep takes the name of a dead owner out of a lock. Were it the owner in between, a sweep that
+//! is stopped there would keep every locker out.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -64,7 +64,8 @@ fn the_token_of_a_process_that_dies_during_a_sweep_is_left_to_the_next(world: &W
 /// A queue's region of slots comes in steps of so many, if a slot has [`SLOT_BYTES`].
 const STEP: u64 = 512;
 const SLOT_BYTES: u32 = 4096;
-/// Slots of the first region, which is complete from the beginning. The second would have twice as many.
+/// Slots of the first region, which is complete from the beginning. The second would have twice as
+/// many.
 const FIRST_SLOTS: u64 = 2 * STEP;
 /// Room for both regions at [`FIRST_SLOTS`], and for no further step: rings take three quarters.
 const MAX_BYTES: u64 = 12 << 20;
@@ -105,11 +106,11 @@ fn die_in_the_next_slot(world: &World, domain: &Domain, queue: &Queue, name: &st
     dying.child.kill();
 }
 
-/// The second region has one step when the sweep begins, and the last slot of this step still shows the
-/// reference of a message that has been received. While the sweep stands still, the region grows by
-/// another step, whose last slot gets a message in the same object, and is sealed. Then a sender dies in
-/// the former slot, a lap later. By the limit of before, its position would be that of the message which
-/// waits in the latter.
+/// The second region has one step when the sweep begins, and the last slot of this step still shows
+/// the reference of a message that has been received. While the sweep stands still, the region
+/// grows by another step, whose last slot gets a message in the same object, and is sealed. Then a
+/// sender dies in the former slot, a lap later. By the limit of before, its position would be that
+/// of the message which waits in the latter.
 fn a_sweep_goes_by_the_limit_that_a_claim_was_made_under(world: &World) {
     let domain = world.domain();
     let board = Board::new();
@@ -176,8 +177,9 @@ fn a_sweep_goes_by_the_limit_that_a_claim_was_made_under(world: &World) {
     }
 }
 
-/// Kills `owner` once it has what it is to hold. Then a sweep runs, one instruction at a time: after none of them is a
-/// living process the holder. Returns after how many of them a dead one was.
+/// Kills `owner` once it has what it is to hold. Then a sweep runs, one instruction at a time:
+/// after none of them is a living process the holder. Returns after how many of them a dead one
+/// was.
 fn sweeps_without_holding(
     world: &World,
     domain: &Domain,

@@ -1,5 +1,6 @@
-//! Rust's driver: does what each line of its input says, by the library's public interface alone, and answers with a line.
-//! doc/conformance.md has the commands; the drivers of the other languages do the same, each with its own means.
+//! Rust's driver: does what each line of its input says, by the library's public interface alone,
+//! and answers with a line. doc/conformance.md has the commands; the drivers of the other languages
+//! do the same, each with its own means.
 
 mod answer;
 mod locks;
@@ -20,7 +21,8 @@ use std::time::Duration;
 use answer::{Answer, Refusal, done, refused, said};
 use outlive::Domain;
 
-/// All that this process has open, by name. What guards borrow from is leaked: the process is there for one scenario.
+/// All that this process has open, by name. What guards borrow from is leaked: the process is there
+/// for one scenario.
 struct Driver {
     domain: Domain,
     locks: locks::Locks,

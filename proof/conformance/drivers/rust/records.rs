@@ -1,4 +1,5 @@
-//! `record.`: a struct with primitives inside, which are found by `NAME.FIELD`. `once.`: what is done once.
+//! `record.`: a struct with primitives inside, which are found by `NAME.FIELD`. `once.`: what is
+//! done once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

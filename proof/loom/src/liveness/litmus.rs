@@ -1,8 +1,8 @@
 //! Claiming a slot beside those who ask whether its owners live, as loom's litmus tests.
 //!
-//! The asking is the code that is built ([`Slot::is_alive`]). The claiming follows enroll.rs step by
-//! step, since libc's trylock is nothing that loom can run: generation even; a Release fence; the
-//! word, by an exchange that is an Acquire and no more; tid; generation odd; a full fence; the
+//! The asking is the code that is built ([`Slot::is_alive`]). The claiming follows enroll.rs step
+//! by step, since libc's trylock is nothing that loom can run: generation even; a Release fence;
+//! the word, by an exchange that is an Acquire and no more; tid; generation odd; a full fence; the
 //! first claim that bears the id. proof/models/weak-memory.md has the table.
 
 use loom::sync::Arc;
@@ -100,14 +100,14 @@ fn loom_token_who_finds_an_owner_dead_sees_what_it_wrote() {
     });
 }
 
-/// `main_leaves`: the keeper takes the second word before main ends, so a thread that looks finds at
-/// least one of the two words held.
+/// `main_leaves`: the keeper takes the second word before main ends, so a thread that looks finds
+/// at least one of the two words held.
 #[test]
 fn loom_token_a_process_reads_alive_while_main_hands_over_to_a_keeper() {
     loom::model(|| {
         let world = World::new();
-        // The main thread makes the mark and starts the thread that looks, because the mark loads the word
-        // first: see proof/models/weak-memory.md.
+        // The main thread makes the mark and starts the thread that looks, because the mark loads
+        // the word first: see proof/models/weak-memory.md.
         let looking = {
             let world = Arc::clone(&world);
             thread::spawn(move || assert!(world.slot.is_alive(world.old_id()), "a process that lives"))

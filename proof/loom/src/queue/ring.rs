@@ -1,4 +1,5 @@
-//! The rings where loom runs the queue: two slots in region 0, four in region 1, no growth within a region.
+//! The rings where loom runs the queue: two slots in region 0, four in region 1, no growth within a
+//! region.
 
 use super::layout::{MOST_REGIONS, QueueHead, SEALED, SlotHead};
 use crate::Error;

@@ -1,6 +1,7 @@
 //! The queue's own code under loom: small messages, two senders at most, deaths between calls.
 //!
-//! Loom sees atomics only, not the bytes of a payload; so a message's number is its length, which lies in an atomic.
+//! Loom sees atomics only, not the bytes of a payload; so a message's number is its length, which
+//! lies in an atomic.
 
 use std::sync::Arc as StdArc;
 
@@ -181,7 +182,8 @@ fn loom_queue_a_region_is_closed_while_others_claim_and_receive() {
     });
 }
 
-/// A wait set's part, as `wait/source_list.rs` does it: look, announce, fence, look again, sleep on the eventcount.
+/// A wait set's part, as `wait/source_list.rs` does it: look, announce, fence, look again, sleep on
+/// the eventcount.
 fn wait_in_set(readiness: &super::QueueReadiness) {
     use crate::sys::clock::Deadline;
     use crate::sys::futex;

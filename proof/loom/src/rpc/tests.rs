@@ -1,4 +1,5 @@
-//! A call's words under loom: client and server, asleep and awake, with the server's death between calls.
+//! A call's words under loom: client and server, asleep and awake, with the server's death between
+//! calls.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! The state's own code under loom: values of two words, one reader that pins at once after being overtaken, deaths between
-//! calls. That a pinned buffer is never written is an assertion in `read.rs`.
+//! The state's own code under loom: values of two words, one reader that pins at once after being
+//! overtaken, deaths between calls. That a pinned buffer is never written is an assertion in
+//! `read.rs`.
 
 use std::sync::Arc as StdArc;
 
@@ -113,8 +114,8 @@ fn loom_state_one_who_was_overtaken_pins_what_is_not_written() {
     });
 }
 
-/// The writer has found the reader living, which asks for a pin, and is slow: the sweep must take the dead reader's name out
-/// whichever of the two changes the cell first.
+/// The writer has found the reader living, which asks for a pin, and is slow: the sweep must take
+/// the dead reader's name out whichever of the two changes the cell first.
 #[test]
 fn loom_state_a_sweep_leaves_no_dead_readers_name_beside_a_slow_writer() {
     explore(3, || {

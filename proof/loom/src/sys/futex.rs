@@ -1,8 +1,9 @@
-//! The futex as loom sees it: sleepers in a list, looked at and queued under one lock, as the kernel does under its
-//! bucket locks. Nobody times out. That everybody sleeps for ever is what loom reports as a deadlock.
+//! The futex as loom sees it: sleepers in a list, looked at and queued under one lock, as the
+//! kernel does under its bucket locks. Nobody times out. That everybody sleeps for ever is what
+//! loom reports as a deadlock.
 //!
-//! A sleeper that has been woken on one of its words stays queued on the others until it runs: there it takes a wake-up for
-//! one sleeper, as in the kernel.
+//! A sleeper that has been woken on one of its words stays queued on the others until it runs:
+//! there it takes a wake-up for one sleeper, as in the kernel.
 
 use loom::sync::{Condvar, Mutex, MutexGuard};
 
@@ -63,7 +64,8 @@ pub(crate) fn wait_any(set: &[Watch<'_>], _principal: usize, _deadline: Deadline
     Ok(Wakeup::LookAgain)
 }
 
-/// Word by word, as the kernel does it: between two of them somebody may be awake who is queued already.
+/// Word by word, as the kernel does it: between two of them somebody may be awake who is queued
+/// already.
 pub(crate) fn wait_any_at(words: &[(usize, u32)], own: Watch<'_>) -> Result<(), Errno> {
     let number = BUCKET.kernel.lock().unwrap().queue(Vec::new());
     for &(address, expected) in words.iter().chain([&(address(own.word), own.expected)]) {
@@ -92,7 +94,8 @@ pub(crate) fn wake_all(word: &AtomicU32) {
     wake(word, usize::MAX);
 }
 
-/// Under the lock, as the kernel does it under its bucket's: nobody stands between the store and the wake.
+/// Under the lock, as the kernel does it under its bucket's: nobody stands between the store and
+/// the wake.
 pub(crate) fn set_and_wake_all(word: &AtomicU32, held: u32, free: u16) {
     let mut kernel = BUCKET.kernel.lock().unwrap();
     let before = word.swap(u32::from(free), Ordering::AcqRel);

@@ -1,5 +1,6 @@
 //! Joining, sleeping and changing hands, as loom's litmus tests: each has the words and the
-//! orderings of the code that it names, and no more of it. proof/models/weak-memory.md has the table.
+//! orderings of the code that it names, and no more of it. proof/models/weak-memory.md has the
+//! table.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -53,7 +54,8 @@ fn loom_topic_a_claim_brings_its_cursors() {
     });
 }
 
-/// `Ring::leave` and `ring::take`: the ring's next owner sees all that the one before has published, and published positions go on.
+/// `Ring::leave` and `ring::take`: the ring's next owner sees all that the one before has
+/// published, and published positions go on.
 #[test]
 fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
     loom::model(|| {

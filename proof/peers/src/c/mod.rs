@@ -1,4 +1,5 @@
-//! Calls from C beside Rust's own: the same loops in both languages (`calls.c`, `calls.rs`), each in a program of its own.
+//! Calls from C beside Rust's own: the same loops in both languages (`calls.c`, `calls.rs`), each
+//! in a program of its own.
 //!
 //! | row | what it is |
 //! | --- | --- |

@@ -1,5 +1,5 @@
-//! Boost.Interprocess: its message_queue as a topic with one subscriber, and its sharable mutex, which `death` kills the
-//! holder of. `boost.cpp` is compiled when the first row is asked for.
+//! Boost.Interprocess: its message_queue as a topic with one subscriber, and its sharable mutex,
+//! which `death` kills the holder of. `boost.cpp` is compiled when the first row is asked for.
 
 use super::{Publish, Shape, Subscribe, Topic, Wait};
 use outlive_bench::Error;

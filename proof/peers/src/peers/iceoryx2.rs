@@ -1,8 +1,8 @@
-//! iceoryx2, used as its examples do: slices lent uninitialised, written in place and sent; polled where one may be busy,
-//! else with an event beside each message ("event-based communication").
+//! iceoryx2, used as its examples do: slices lent uninitialised, written in place and sent; polled
+//! where one may be busy, else with an event beside each message ("event-based communication").
 //!
-//! Each port has a node of its own, as a process has. Everything is under a prefix of this place, so that what killed
-//! processes leave is found and removed.
+//! Each port has a node of its own, as a process has. Everything is under a prefix of this place,
+//! so that what killed processes leave is found and removed.
 
 use super::{Call, Publish, Serve, Service as AnyService, Shape, Subscribe, Topic, Wait};
 use outlive_bench::Error;

@@ -1,8 +1,9 @@
 //! Other libraries, and Outlive, behind the same few functions: one file for each.
 //!
-//! A [`Topic`] carries messages from one publisher to subscribers in other processes, a [`Service`] carries a request there
-//! and a reply back. Every contender is used as its own documents say for the case at hand: those that can be polled are
-//! polled where [`Wait::Busy`] is asked for, and those whose calls only block are blocked in.
+//! A [`Topic`] carries messages from one publisher to subscribers in other processes, a [`Service`]
+//! carries a request there and a reply back. Every contender is used as its own documents say for
+//! the case at hand: those that can be polled are polled where [`Wait::Busy`] is asked for, and
+//! those whose calls only block are blocked in.
 
 mod aeron;
 mod boost;
@@ -54,7 +55,8 @@ pub(crate) struct Shape {
     pub buffer: usize,
     /// Whether a publisher waits for subscribers, or overwrites.
     pub lossless: bool,
-    /// Small messages as fast as they go: a publisher without room asks again at once, where it can.
+    /// Small messages as fast as they go: a publisher without room asks again at once, where it
+    /// can.
     pub full_rate: bool,
 }
 
@@ -86,8 +88,8 @@ pub(crate) trait Topic: 'static {
     fn place(stage: &Stage, name: &str, shape: Shape) -> Result<Self::Place, Error>;
     /// In a subscribing process, which calls this before it makes a publisher of another topic.
     fn subscriber(place: &Self::Place) -> Result<Self::Subscriber, Error>;
-    /// In the publishing process; returns when it reaches all subscribers of the shape, or will by the time that all have
-    /// met.
+    /// In the publishing process; returns when it reaches all subscribers of the shape, or will by
+    /// the time that all have met.
     fn publisher(place: &Self::Place) -> Result<Self::Publisher, Error>;
 }
 

@@ -1,4 +1,5 @@
-//! Outlive's topics: loans written in place, samples read in place. Without stamps of the time of day, which no other row has either.
+//! Outlive's topics: loans written in place, samples read in place. Without stamps of the time of
+//! day, which no other row has either.
 
 use super::{Publish, Shape, Subscribe, Topic, Wait};
 use outlive_bench::Error;
@@ -32,8 +33,8 @@ impl Place {
     }
 
     fn topic(&self, domain: &::outlive::Domain, name: &str) -> Result<topic::Topic, Error> {
-        // Not fewer than by default, but of long ones: they keep their memory as long as they are kept, and who writes all of it in turn
-        // finds none in his caches.
+        // Not fewer than by default, but of long ones: they keep their memory as long as they are
+        // kept, and who writes all of it in turn finds none in his caches.
         let depth = if self.shape.bytes > 128 << 10 { 1 } else { 16 }.max(self.shape.buffer as u32);
         let options = topic::Topic::options().depth(depth).stamps(false).wait(self.shape.wait.into());
         told(options.open(domain, name), "opening a topic")

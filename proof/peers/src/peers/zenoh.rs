@@ -17,7 +17,8 @@ use std::thread;
 use std::time::Duration;
 
 const KEY: &str = "outlive/bench";
-/// A publisher's memory: some messages of the largest size, and room for what the library keeps beside each.
+/// A publisher's memory: some messages of the largest size, and room for what the library keeps
+/// beside each.
 const MESSAGES: usize = 8;
 const LEAST_MEMORY: usize = 16 << 20;
 

@@ -1,8 +1,8 @@
-//! ZeroMQ over its `ipc` transport: XPUB and SUB, a publisher that waits at the high-water mark (`ZMQ_XPUB_NODROP`), and
-//! REQ and REP.
+//! ZeroMQ over its `ipc` transport: XPUB and SUB, a publisher that waits at the high-water mark
+//! (`ZMQ_XPUB_NODROP`), and REQ and REP.
 //!
-//! The messages go through a thread of its own in each process, so receivers block in both kinds of row: asking again and
-//! again takes the core from the very thread that would bring the message.
+//! The messages go through a thread of its own in each process, so receivers block in both kinds of
+//! row: asking again and again takes the core from the very thread that would bring the message.
 
 use super::{Call, Publish, Serve, Service, Shape, Subscribe, Topic, Wait};
 use outlive_bench::Error;

@@ -54,7 +54,8 @@ pub(crate) fn write(message: &mut [u8], number: u64, every_byte: bool) {
     write_number(message, number);
 }
 
-/// Reads a message's number, and every byte if asked: the sum is looked at, so the reading is not left out.
+/// Reads a message's number, and every byte if asked: the sum is looked at, so the reading is not
+/// left out.
 #[inline]
 pub(crate) fn read(message: &[u8], every_byte: bool) -> u64 {
     if every_byte {
@@ -169,8 +170,8 @@ pub(super) trait Content: Copy + 'static {
     fn read(self, message: &[u8]) -> Result<u64, Error>;
 }
 
-/// To several subscribers that sleep, nothing lost: from the first message's publishing until the last subscriber has
-/// read the last, by the number of messages.
+/// To several subscribers that sleep, nothing lost: from the first message's publishing until the
+/// last subscriber has read the last, by the number of messages.
 pub(super) fn to_several<T: Topic, C: Content>(
     stage: &Stage,
     shape: Shape,

@@ -1,4 +1,5 @@
-//! The processor time that a subscriber takes while it waits for a message that does not come, read from outside.
+//! The processor time that a subscriber takes while it waits for a message that does not come, read
+//! from outside.
 
 use outlive_bench::harness::report::Absent;
 use outlive_bench::harness::round::Stage;

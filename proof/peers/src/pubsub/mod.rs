@@ -8,10 +8,11 @@
 //! | `s2-large` | 10,000,000 B to 8 subscribers that sleep, as msgpack and as bytes in place: Shadesmar's second table |
 //! | `idle` | the processor time that a waiting subscriber takes in a second |
 //!
-//! A round trip's time holds one reading of the clock, some 20 ns, in every row alike. `sleeping` rows block; the others
-//! ask again and again, except for those whose own threads bring the messages, or whose calls only block (`zeromq`,
-//! `posix_mq`): they stand among both as they are. Two rows are floors, below which no message can go: `cacheline` is one
-//! flag to and fro, `futex` a bare hand-over to a sleeper; they carry no bytes.
+//! A round trip's time holds one reading of the clock, some 20 ns, in every row alike. `sleeping`
+//! rows block; the others ask again and again, except for those whose own threads bring the
+//! messages, or whose calls only block (`zeromq`, `posix_mq`): they stand among both as they are.
+//! Two rows are floors, below which no message can go: `cacheline` is one flag to and fro, `futex`
+//! a bare hand-over to a sleeper; they carry no bytes.
 
 mod content;
 pub(crate) mod flow;
@@ -44,7 +45,8 @@ pub(crate) struct PubsubArgs {
     #[arg(long, value_enum, default_value_t = What::Latency)]
     what: What,
 
-    /// Bytes in a message, as in 64, 4KiB, 10MB; several with commas [default: 64,4KiB,64KiB,1MiB,10MB]
+    /// Bytes in a message, as in 64, 4KiB, 10MB; several with commas [default:
+    /// 64,4KiB,64KiB,1MiB,10MB]
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = parse_size)]
     size: Vec<usize>,
 

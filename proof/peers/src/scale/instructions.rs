@@ -1,5 +1,5 @@
-//! How many instructions publishing one message takes, by the topic's subscribers: Outlive's alone, whose process may be killed where its
-//! loop ends.
+//! How many instructions publishing one message takes, by the topic's subscribers: Outlive's alone,
+//! whose process may be killed where its loop ends.
 
 use super::{BYTES, Domain, Over, SUBSCRIBERS, ScaleArgs};
 use outlive_bench::harness::scratch::Scratch;

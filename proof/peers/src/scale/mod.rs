@@ -1,4 +1,5 @@
-//! What publishing costs as a domain grows, and how long it takes to find a topic: one line for each contender (`--svg`).
+//! What publishing costs as a domain grows, and how long it takes to find a topic: one line for
+//! each contender (`--svg`).
 //!
 //! | `--over` | a row's figure |
 //! | --- | --- |
@@ -7,8 +8,9 @@
 //! | `topics` | one message published, the topics of one process in turn |
 //! | `discovery` | from the beginning of opening a topic until its first message is there, among so many topics |
 //!
-//! All in one process, so that the figures are what the library's own work costs. For `discovery` the publisher is a
-//! process of its own, which publishes all the time. `--instructions` counts those of publishing instead of time.
+//! All in one process, so that the figures are what the library's own work costs. For `discovery`
+//! the publisher is a process of its own, which publishes all the time. `--instructions` counts
+//! those of publishing instead of time.
 
 pub(crate) mod instructions;
 
@@ -102,7 +104,8 @@ impl Over {
 pub(crate) trait Domain: Topic {
     /// What a process has once.
     type Session<'a>;
-    /// Files that a process has open for a topic on which it publishes and subscribes. Seen, not told by anybody.
+    /// Files that a process has open for a topic on which it publishes and subscribes. Seen, not
+    /// told by anybody.
     const FILES: u64;
 
     /// Joins.

@@ -1,8 +1,10 @@
-//! Kills processes at every instruction of outlive's operations, or leaves them standing there, and checks the survivors.
+//! Kills processes at every instruction of outlive's operations, or leaves them standing there, and
+//! checks the survivors.
 //!
-//! `crash --quick` kills where something differs for the survivors or the kernel, `crash --all` at every instruction.
-//! `crash --stop` leaves the victim standing still at those instructions: survivors get past everything that it does not
-//! hold; then it goes on, or is killed. One scenario in one mode is one test; the last line is `N passed, N failed`, the exit code 1 when one failed.
+//! `crash --quick` kills where something differs for the survivors or the kernel, `crash --all` at
+//! every instruction. `crash --stop` leaves the victim standing still at those instructions:
+//! survivors get past everything that it does not hold; then it goes on, or is killed. One scenario
+//! in one mode is one test; the last line is `N passed, N failed`, the exit code 1 when one failed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -24,7 +26,8 @@ struct Arguments {
     /// Kill, or stop, where something differs, and not beside it.
     #[arg(long, conflicts_with_all = ["all", "quick"])]
     brief: bool,
-    /// With --stop: at all instructions where something differs and one before each, not thinned out, with both ends.
+    /// With --stop: at all instructions where something differs and one before each, not thinned
+    /// out, with both ends.
     #[arg(long, conflicts_with_all = ["all", "quick", "brief"], requires = "stop")]
     telling: bool,
     /// Kill at every instruction.
@@ -45,16 +48,19 @@ struct Arguments {
     /// The last point to kill at.
     #[arg(long, default_value_t = u64::MAX, value_name = "N")]
     to: u64,
-    /// Only each N-th point of each scenario, from the K-th on. All N parts together are the whole campaign.
+    /// Only each N-th point of each scenario, from the K-th on. All N parts together are the whole
+    /// campaign.
     #[arg(long, default_value_t = Part::WHOLE, value_name = "K/N")]
     part: Part,
-    /// Only with the coarse re-check `off` or `on`.
+    /// Only with the coarse recheck `off` or `on`.
     #[arg(long, value_name = "off|on", value_parser = ["off", "on"])]
     recheck: Option<String>,
-    /// How many tests run beside each other; unless said otherwise as many as there are processors, or with --stop twice as many.
+    /// How many tests run beside each other; unless said otherwise as many as there are processors,
+    /// or with --stop twice as many.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Victims are played by this program, in another language: the scenarios that it names when it is asked for nothing.
+    /// Victims are played by this program, in another language: the scenarios that it names when it
+    /// is asked for nothing.
     #[arg(long, value_name = "PROGRAM")]
     victim: Option<PathBuf>,
     /// List the scenarios and end.
@@ -75,8 +81,8 @@ impl Arguments {
                     || self.only.iter().any(|name| {
                         if self.here.is_some() { scenario.name() == name } else { scenario.name().starts_with(name) }
                     });
-                // Stops are seen in both modes where somebody sleeps: the promise is kept with the re-check at the latest,
-                // and by most without it. Faults are seen as users have it.
+                // Stops are seen in both modes where somebody sleeps: the promise is kept with the
+                // recheck at the latest, and by most without it. Faults are seen as users have it.
                 let usual = match self.fate() {
                     Fate::Killed => true,
                     Fate::Stopped => recheck == Recheck::On || scenario.has_sleepers() || !scenario.uses_recheck(),
@@ -85,7 +91,8 @@ impl Arguments {
                 let moded = self.recheck.as_ref().map_or(usual, |word| word == recheck.word());
                 let applies = recheck == Recheck::Off || scenario.uses_recheck();
                 let known = known.as_ref().is_none_or(|known| known.iter().any(|name| name == scenario.name()));
-                // Faults are outlive's: others' locks and things broken on purpose have nothing to say of them.
+                // Faults are outlive's: others' locks and things broken on purpose have nothing to
+                // say of them.
                 let ours = !self.fault || scenario.uses_recheck();
                 if named && moded && applies && known && ours {
                     tests.push((scenario, recheck));
@@ -95,7 +102,7 @@ impl Arguments {
         tests
     }
 
-    /// Whether those are left out that are known to fail without the re-check.
+    /// Whether those are left out that are known to fail without the recheck.
     fn leaves_known_out(&self) -> bool {
         self.stop && !self.all && self.recheck.is_none() && self.only.is_empty()
     }
@@ -131,7 +138,7 @@ fn known_to(program: &Path) -> Vec<String> {
 
 fn title(scenario: &dyn Scenario, recheck: Recheck) -> String {
     if scenario.uses_recheck() {
-        format!("{} (re-check {})", scenario.name(), recheck.word())
+        format!("{} (recheck {})", scenario.name(), recheck.word())
     } else {
         scenario.name().to_owned()
     }
@@ -293,7 +300,8 @@ fn main() -> ExitCode {
         eprintln!("crash: no scenario is named so; --list shows them");
         return ExitCode::FAILURE;
     }
-    // Beside a stopped victim others wait for their looks half of the time: two tests share a processor.
+    // Beside a stopped victim others wait for their looks half of the time: two tests share a
+    // processor.
     let at_once = if arguments.stop { 2 * cpus.len() } else { cpus.len() };
     let jobs = arguments.jobs.unwrap_or(at_once).max(1);
     std::thread::scope(|scope| {

@@ -1,12 +1,14 @@
-//! HAProxy's race: many threads take and give back large objects of one pool, while flush and gc come at any time.
+//! HAProxy's race: many threads take and give back large objects of one pool, while flush and gc
+//! come at any time.
 //!
-//! HAProxy's lockless pool read `head->next` of an object that another thread had taken meanwhile and given back to the
-//! system: a fault within 20 s with 16 threads and buffers of 2 MB. Here the same is tried for as long as asked. Every
-//! page of an object says whose it is, and is looked at again before it is given back: by the same thread, or by another
-//! one that it was handed to. At the end everything is accounted for.
+//! HAProxy's lockless pool read `head->next` of an object that another thread had taken meanwhile
+//! and given back to the system: a fault within 20 s with 16 threads and buffers of 2 MB. Here the
+//! same is tried for as long as asked. Every page of an object says whose it is, and is looked at
+//! again before it is given back: by the same thread, or by another one that it was handed to. At
+//! the end everything is accounted for.
 //!
-//! `race --minutes N`. Exit code 1 when two had an object at once, when a page changed, or when the sums are not right; a
-//! fault ends it by its signal.
+//! `race --minutes N`. Exit code 1 when two had an object at once, when a page changed, or when the
+//! sums are not right; a fault ends it by its signal.
 
 use std::process::ExitCode;
 use std::sync::Mutex;

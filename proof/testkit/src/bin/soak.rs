@@ -1,7 +1,9 @@
-//! Eight processes lock, send and receive in one domain while they are killed, stopped and made to exec at random.
+//! Eight processes lock, send and receive in one domain while they are killed, stopped and made to
+//! exec at random.
 //!
-//! `soak --minutes N`; `soak --topics --minutes N`: the crowd, with topics, a state and a service, in rounds of a minute. The seed is printed. Exit
-//! code 1 when something was lost, corrupted or hung, or memory grew.
+//! `soak --minutes N`; `soak --topics --minutes N`: the crowd, with topics, a state and a service,
+//! in rounds of a minute. The seed is printed. Exit code 1 when something was lost, corrupted or
+//! hung, or memory grew.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,7 +24,7 @@ struct Arguments {
     /// Repeats the choices of an earlier run.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Whether the coarse re-check is on.
+    /// Whether the coarse recheck is on.
     #[arg(long, value_name = "off|on", default_value = "off", value_parser = ["off", "on"])]
     recheck: String,
     /// How large the queue may grow, in MiB: small, so that it is often full.
@@ -129,7 +131,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |now| now.as_nanos() as u64);
     let seed = arguments.seed.unwrap_or(clock);
-    println!("soak: {} minutes, seed {seed}, re-check {}", arguments.minutes, arguments.recheck);
+    println!("soak: {} minutes, seed {seed}, recheck {}", arguments.minutes, arguments.recheck);
     scratch::clear_ended_runs();
     if arguments.topics {
         return soak_a_crowd(&arguments, seed);

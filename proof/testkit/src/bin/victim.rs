@@ -1,7 +1,8 @@
 //! Plays the roles of crash tests: the victim of one operation, or a survivor that obeys orders.
 //!
-//! `victim SCENARIO victim DOMAIN RECHECK NAME CONTROL CPU` and `victim SCENARIO survivor DOMAIN RECHECK NAME`, as the
-//! engine starts them. Exit code 1 when the operation fails, 2 for arguments that make no sense.
+//! `victim SCENARIO victim DOMAIN RECHECK NAME CONTROL CPU` and `victim SCENARIO survivor DOMAIN
+//! RECHECK NAME`, as the engine starts them. Exit code 1 when the operation fails, 2 for arguments
+//! that make no sense.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! What a victim's process holds, from outside: descriptors, mappings, anonymous memory, threads. Not the C library's heap:
-//! that grows and does not say for what.
+//! What a victim's process holds, from outside: descriptors, mappings, anonymous memory, threads.
+//! Not the C library's heap: that grows and does not say for what.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,12 +14,12 @@ const PAGE: &str = "page of anonymous memory";
 const MAPPING: &str = "mapping of ";
 
 /// Pages that a process and a thread make for themselves at the first use and keep: its identity
-/// (`sys/identity.rs`) and the thread's tokens (`liveness/thread.rs`). An operation that fails after that has made
-/// nothing else that stays: no registry, keeper or ring.
+/// (`sys/identity.rs`) and the thread's tokens (`liveness/thread.rs`). An operation that fails
+/// after that has made nothing else that stays: no registry, keeper or ring.
 const PAGES_MADE_ONCE: usize = 2;
 
-/// How many things of each sort a process holds. Names have `#` for their numbers, and paths begin at the world's folder:
-/// so lives of several rounds and worlds can be compared.
+/// How many things of each sort a process holds. Names have `#` for their numbers, and paths begin
+/// at the world's folder: so lives of several rounds and worlds can be compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Belongings(BTreeMap<String, usize>);
 
@@ -42,7 +42,8 @@ impl Belongings {
             if path.is_empty() {
                 add(PAGE, range.and_then(bytes).ok_or_else(|| Failure::broken("maps without addresses"))? / 4096);
             }
-            // A file is mapped from its beginning; what begins elsewhere is a part of a mapping with another protection.
+            // A file is mapped from its beginning; what begins elsewhere is a part of a mapping
+            // with another protection.
             if path.starts_with(domain) && offset == Some("00000000") {
                 add(&format!("{MAPPING}{path}"), 1);
             }
@@ -60,9 +61,10 @@ impl Belongings {
         self.count(THREAD)
     }
 
-    /// What is too much or too little after an operation that has failed, and that turns `before` into `usual` when it
-    /// succeeds: all has to be as before. What is made once may stay, but no more of it than when the operation succeeds;
-    /// `lasting` is [`Scenario::lasting_mappings`](crate::scenario::Scenario::lasting_mappings).
+    /// What is too much or too little after an operation that has failed, and that turns `before`
+    /// into `usual` when it succeeds: all has to be as before. What is made once may stay, but no
+    /// more of it than when the operation succeeds; `lasting` is
+    /// [`Scenario::lasting_mappings`](crate::scenario::Scenario::lasting_mappings).
     pub(super) fn wrong_after_an_error(
         &self,
         before: &Belongings,
@@ -80,8 +82,9 @@ impl Belongings {
         })
     }
 
-    /// The same of an operation that has succeeded. It has no more of anything than without the fault, and has given up what
-    /// it gives up. It may have done without a thing that it makes otherwise: a ring, a record of the order of locks.
+    /// The same of an operation that has succeeded. It has no more of anything than without the
+    /// fault, and has given up what it gives up. It may have done without a thing that it makes
+    /// otherwise: a ring, a record of the order of locks.
     pub(super) fn wrong_after_success(&self, before: &Belongings, usual: &Belongings) -> Option<String> {
         self.wrong(&[before, usual], |sort| before.count(sort).min(usual.count(sort))..=usual.count(sort))
     }

@@ -1,7 +1,7 @@
-//! A life in which one system call fails: it is not carried out, and the caller gets an error that it may get on any
-//! machine. Then the operation has to end, by coping or by an error of its own; and everybody else finds what they would
-//! find beside a process that was killed there, or that is done. Nothing of the caller's leaks, and nobody who lives is
-//! called dead.
+//! A life in which one system call fails: it is not carried out, and the caller gets an error that
+//! it may get on any machine. Then the operation has to end, by coping or by an error of its own;
+//! and everybody else finds what they would find beside a process that was killed there, or that is
+//! done. Nothing of the caller's leaks, and nobody who lives is called dead.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,8 @@ use crate::failure::Failure;
 use crate::world::{World, load};
 
 impl Round<'_> {
-    /// A life in which the system call at a point of the observed one fails so. Says whether it came there.
+    /// A life in which the system call at a point of the observed one fails so. Says whether it
+    /// came there.
     pub(super) fn fail_at(
         &self,
         world: &mut World,
@@ -34,7 +35,8 @@ impl Round<'_> {
             self.finish(world, &mut reached.victim, reached.helped, ended)?;
             return Ok(false);
         }
-        // The survivors may be rescued by the re-check, where the caller had to do without a call that wakes.
+        // The survivors may be rescued by the recheck, where the caller had to do without a call
+        // that wakes.
         world.stop();
         reached.victim.fail_call(errno)?;
         let call = expected.call.map_or(0, |call| call.number);
@@ -42,8 +44,8 @@ impl Round<'_> {
         let waits_for_room = |error: &Failure| matches!((error, errno), (Failure::Hang(_), ENOSPC | EFBIG));
         match self.go_on(world, &mut reached, end) {
             Err(failure) if waits_for_room(&failure) => {
-                // On a full file system it has to do with what there is, and waits for that as it does where it may grow
-                // no further.
+                // On a full file system it has to do with what there is, and waits for that as it
+                // does where it may grow no further.
                 world.saw("waited for room");
                 return self.finish(world, &mut reached.victim, true, false).map(|()| true).map_err(name);
             }
@@ -56,8 +58,8 @@ impl Round<'_> {
             let wrong = format!("the caller is told of something else than of errno {}: {told}", errno);
             return Err(name(Failure::wrong(wrong)));
         }
-        // Whether its caller was told or not: a sweep that cannot ask whether a process has ended leaves that
-        // process's memory to the next sweep.
+        // Whether its caller was told or not: a sweep that cannot ask whether a process has ended
+        // leaves that process's memory to the next sweep.
         world.note_a_fault();
         self.nothing_is_left(world, failed).map_err(name)?;
         self.nobody_living_is_dead(world).map_err(name)?;
@@ -110,7 +112,8 @@ pub(super) fn faults(life: &[Moment], every: bool) -> Vec<(u64, c_int)> {
     let mut all = Vec::new();
     for (point, moment) in life.iter().enumerate() {
         let Some(call) = moment.call else { continue };
-        // The same call from the same place: the first, the second (where the first has told something), no more.
+        // The same call from the same place: the first, the second (where the first has told
+        // something), no more.
         let times: &mut u32 = seen.entry((moment.address, call.number, call.caller)).or_default();
         *times += 1;
         if every || *times <= 2 {

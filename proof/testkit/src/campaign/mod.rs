@@ -1,5 +1,5 @@
-//! A campaign: one scenario in one mode, one life observed, then at each chosen point a death ([`round`]), a stop
-//! ([`stop`]) or a system call that fails ([`faults`]), checked each time.
+//! A campaign: one scenario in one mode, one life observed, then at each chosen point a death
+//! ([`round`]), a stop ([`stop`]) or a system call that fails ([`faults`]), checked each time.
 
 mod belongings;
 mod faults;
@@ -49,13 +49,13 @@ pub enum Fate {
     Failing,
 }
 
-/// Of how many stops a telling campaign has about, with the points before and after: the pairs of more are thinned out. A
-/// brief one has half of it.
+/// Of how many stops a telling campaign has about, with the points before and after: the pairs of
+/// more are thinned out. A brief one has half of it.
 const MOST_STOPS: usize = 60;
 
-/// Each `of`-th point of a campaign, from the `number`-th on, with everything that befalls the victim
-/// there. All parts together are the whole campaign; the points of each part are spread over the whole
-/// operation.
+/// Each `of`-th point of a campaign, from the `number`-th on, with everything that befalls the
+/// victim there. All parts together are the whole campaign; the points of each part are spread over
+/// the whole operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// From 1 on.
@@ -123,11 +123,13 @@ pub struct Report {
     pub calls: u64,
     /// Deaths, stops or faults carried out.
     pub rounds: u64,
-    /// The longest time for which a survivor was kept waiting by a stopped victim that held nothing.
+    /// The longest time for which a survivor was kept waiting by a stopped victim that held
+    /// nothing.
     pub slowest: Duration,
     /// What befell the victims.
     pub fate: Option<Fate>,
-    /// Deaths or stops that did not come to their point: the victim's life took another turn than the observed one.
+    /// Deaths or stops that did not come to their point: the victim's life took another turn than
+    /// the observed one.
     pub drifted: u64,
     /// Outcomes and how often they were seen.
     pub seen: Vec<(&'static str, u64)>,
@@ -224,7 +226,8 @@ fn lives(life: &[Moment], orders: &Orders) -> Vec<(u64, End)> {
                     continue;
                 }
                 let sleeps = if asleep { &[Frozen, Stopped][..] } else { &[Frozen][..] };
-                // Each of a pair comes to have both ends in turn; those that are thinned out must not all have one.
+                // Each of a pair comes to have both ends in turn; those that are thinned out must
+                // not all have one.
                 let then =
                     if (number % beside + number / beside / nth) % 2 == 0 { &[GoesOn][..] } else { &[IsKilled][..] };
                 let thens = if !is_thinned || asleep { &[GoesOn, IsKilled][..] } else { then };
@@ -282,7 +285,8 @@ fn discard(world: World, totals: &mut Totals) {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-/// Whether a life with a stop, in surroundings of its own, comes to its point and goes as it must this time.
+/// Whether a life with a stop, in surroundings of its own, comes to its point and goes as it must
+/// this time.
 fn is_in_time_again(
     round: &Round<'_>,
     worlds: &mut Worlds<'_>,
@@ -332,7 +336,8 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
     let mut totals = Totals::new();
 
     let mut world = worlds.next()?;
-    // The first round of a world makes things that the later ones find made; the second is the ordinary one.
+    // The first round of a world makes things that the later ones find made; the second is the
+    // ordinary one.
     let is_ready = if scenario.rounds_per_world() == 1 { Ok(()) } else { round.pass_through(&mut world) };
     let life = match is_ready.and_then(|()| round.observe(&mut world)) {
         Ok(life) => life,
@@ -368,8 +373,9 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
                 report.drifted += u64::from(!met);
                 world = Some(here);
             }
-            // The promise about stops has a time in it, and the machine one of its own: a survivor that was late here is
-            // late at this point again, or it was not the victim that kept it waiting. Both are counted and told.
+            // The promise about stops has a time in it, and the machine one of its own: a survivor
+            // that was late here is late at this point again, or it was not the victim that kept it
+            // waiting. Both are counted and told.
             Err(Failure::Late(_))
                 if orders.fate == Fate::Stopped
                     && is_in_time_again(&round, &mut worlds, route, &life[point as usize], end, how) =>

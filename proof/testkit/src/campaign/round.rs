@@ -1,4 +1,5 @@
-//! One life of a victim: to its marker, observed from beginning to end, or to a chosen point and killed there.
+//! One life of a victim: to its marker, observed from beginning to end, or to a chosen point and
+//! killed there.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -16,8 +17,8 @@ use crate::world::{World, load, text};
 /// How often a victim that went on is looked at while it sleeps, before it is said to hang.
 const LOOKS: u32 = 10;
 
-/// What threads may take to end that were told to. In a usual run, one that ends later is taken for one that stays: the
-/// check is weaker then, and says nothing wrong.
+/// What threads may take to end that were told to. In a usual run, one that ends later is taken for
+/// one that stays: the check is weaker then, and says nothing wrong.
 pub(super) const ENDS_OF_THREADS: Duration = Duration::from_secs(1);
 
 /// What all rounds of a campaign have in common.
@@ -77,7 +78,8 @@ impl Round<'_> {
         victim.awaken(&self.control, Instant::now() + load::stretched(PATIENCE)).map_err(not_woken)
     }
 
-    /// One life from beginning to end, without a look at each step: what the first life in a world makes is there for the others.
+    /// One life from beginning to end, without a look at each step: what the first life in a world
+    /// makes is there for the others.
     pub(super) fn pass_through(&self, world: &mut World) -> Result<(), Failure> {
         let mut victim = self.victim(world)?;
         let mut goal = Goal { address: self.control.end(), arrivals: 1, end: 0 };
@@ -233,8 +235,8 @@ impl Round<'_> {
         Ok(Reached { victim, stand, helped, met })
     }
 
-    /// The victim, which stood still or was told of a fault, goes on to the end of its operation; where it sleeps, it is
-    /// helped as ever.
+    /// The victim, which stood still or was told of a fault, goes on to the end of its operation;
+    /// where it sleeps, it is helped as ever.
     pub(super) fn go_on(&self, world: &mut World, reached: &mut Reached, end: u64) -> Result<(), Failure> {
         let Reached { victim, stand, helped, .. } = reached;
         let mut goal = Goal { address: end, arrivals: 1, end };
@@ -255,8 +257,8 @@ impl Round<'_> {
         Err(Failure::Hang("the victim, which goes on, sleeps".to_owned()))
     }
 
-    /// A life that ends at a point of the observed one. Says whether it came there; otherwise the operation had ended
-    /// first, or the victim stood elsewhere when it was killed.
+    /// A life that ends at a point of the observed one. Says whether it came there; otherwise the
+    /// operation had ended first, or the victim stood elsewhere when it was killed.
     pub(super) fn kill_at(
         &self,
         world: &mut World,

@@ -1,10 +1,12 @@
-//! A life in which the victim stands still at a chosen point, for as long as the survivors need to get past everything
-//! that it does not hold. Then it goes on to its end, and everything has to add up; or it is killed where it stands.
+//! A life in which the victim stands still at a chosen point, for as long as the survivors need to
+//! get past everything that it does not hold. Then it goes on to its end, and everything has to add
+//! up; or it is killed where it stands.
 //!
-//! A stop by the tracer is to everybody else what SIGSTOP is: the victim takes no further step. A victim that *sleeps* at
-//! the point is stopped in two ways. [`Sleep::Frozen`]: it stays queued in the kernel, is woken there by whoever wakes it,
-//! and takes no step afterwards, as under the freezer of control groups, version 1. [`Sleep::Stopped`]: SIGSTOP takes it
-//! out of the queue, and its call begins anew when it goes on.
+//! A stop by the tracer is to everybody else what SIGSTOP is: the victim takes no further step. A
+//! victim that *sleeps* at the point is stopped in two ways. [`Sleep::Frozen`]: it stays queued in
+//! the kernel, is woken there by whoever wakes it, and takes no step afterwards, as under the
+//! freezer of control groups, version 1. [`Sleep::Stopped`]: SIGSTOP takes it out of the queue, and
+//! its call begins anew when it goes on.
 
 use super::round::Round;
 use crate::engine::plan::{Moment, Route};

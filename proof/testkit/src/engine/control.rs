@@ -1,9 +1,10 @@
 //! The page that a victim shares with whoever kills it.
 //!
-//! The victim writes here how far it has come: which *phase* it is in and how many things it may call acknowledged. The
-//! page is a file of its own beside the domain's folder, so that it is no part of the state under test and stays
-//! readable after the victim's death. The victim writes, save for one word; the engine reads after each instruction,
-//! while the victim stands still. The word by which the engine says that the victim was overtaken is the engine's.
+//! The victim writes here how far it has come: which *phase* it is in and how many things it may
+//! call acknowledged. The page is a file of its own beside the domain's folder, so that it is no
+//! part of the state under test and stays readable after the victim's death. The victim writes,
+//! save for one word; the engine reads after each instruction, while the victim stands still. The
+//! word by which the engine says that the victim was overtaken is the engine's.
 //!
 //! ```text
 //! phase:  SETTING_UP -> BEGUN (the operation's first instruction comes next) -> ENDED (it has returned)
@@ -55,7 +56,8 @@ impl Control {
     pub fn open(file: &Path) -> io::Result<Control> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(file)?;
         file.set_len(PAGE_BYTES as u64)?;
-        // SAFETY: a fresh shared mapping at an address of the kernel's choice, of a file that is as long as the mapping.
+        // SAFETY: a fresh shared mapping at an address of the kernel's choice, of a file that is as
+        // long as the mapping.
         let address = unsafe {
             mmap(std::ptr::null_mut(), PAGE_BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?
         };
@@ -64,7 +66,8 @@ impl Control {
     }
 
     fn page(&self) -> &ControlPage {
-        // SAFETY: the mapping lives as long as self, is page-aligned, and every byte pattern is a valid ControlPage.
+        // SAFETY: the mapping lives as long as self, is page-aligned, and every byte pattern is a
+        // valid ControlPage.
         unsafe { self.page.as_ref() }
     }
 
@@ -121,7 +124,8 @@ impl Control {
         self.page().overtaken.load(Ordering::SeqCst) != 0
     }
 
-    /// Says to the victim that others may have been there first. The engine's, while the victim stands still.
+    /// Says to the victim that others may have been there first. The engine's, while the victim
+    /// stands still.
     pub fn set_overtaken(&self) {
         self.page().overtaken.store(1, Ordering::SeqCst);
     }
@@ -147,7 +151,8 @@ impl Control {
         String::from_utf8_lossy(&bytes.take_while(|&byte| byte != 0).collect::<Vec<_>>()).into_owned()
     }
 
-    /// Where the code begins by which the victim says that its operation has ended; 0: it has not told.
+    /// Where the code begins by which the victim says that its operation has ended; 0: it has not
+    /// told.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.page().end.load(Ordering::SeqCst)

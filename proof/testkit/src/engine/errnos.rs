@@ -1,11 +1,12 @@
-//! Which system call may fail how: what its page in section 2 of the manual says can happen to a correct call, by limits
-//! (EMFILE, ENFILE, ENOMEM, ENOSPC, EAGAIN), by signals (EINTR), and by what containers do: their seccomp filters answer
-//! EPERM or ENOSYS (Docker's default profile: EPERM, for calls that it does not know ENOSYS), their security modules
-//! EACCES or EPERM.
+//! Which system call may fail how: what its page in section 2 of the manual says can happen to a
+//! correct call, by limits (EMFILE, ENFILE, ENOMEM, ENOSPC, EAGAIN), by signals (EINTR), and by
+//! what containers do: their seccomp filters answer EPERM or ENOSYS (Docker's default profile:
+//! EPERM, for calls that it does not know ENOSYS), their security modules EACCES or EPERM.
 //!
-//! A call of `futex` is several calls in one: by its operation. Errors that only a wrong call gets (EINVAL, EFAULT, EBADF)
-//! are not here, nor calls without errors (`gettid`), nor those after which nobody goes on
-//! (`exit_group`). `close` closes also where it fails, which a call that is not carried out cannot show.
+//! A call of `futex` is several calls in one: by its operation. Errors that only a wrong call gets
+//! (EINVAL, EFAULT, EBADF) are not here, nor calls without errors (`gettid`), nor those after which
+//! nobody goes on (`exit_group`). `close` closes also where it fails, which a call that is not
+//! carried out cannot show.
 
 use libc::{
     EACCES, EAGAIN, EFBIG, EINTR, EMFILE, ENFILE, ENOENT, ENOLCK, ENOMEM, ENOSPC, ENOSYS, EOPNOTSUPP, EPERM, ESRCH,
@@ -19,15 +20,20 @@ const FUTEX_COMMAND: u64 = 0x7f;
 #[must_use]
 pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
     match call {
-        // open(2): process's and system's limits, a security module, a signal on a slow file system, a full one.
+        // open(2): process's and system's limits, a security module, a signal on a slow file
+        // system, a full one.
         libc::SYS_openat => &[EMFILE, ENFILE, ENOMEM, EACCES, EPERM, EINTR, ENOSPC],
-        // mmap(2): address space and number of mappings (ENOMEM), sealed or without execution (EPERM), locked (EAGAIN).
+        // mmap(2): address space and number of mappings (ENOMEM), sealed or without execution
+        // (EPERM), locked (EAGAIN).
         libc::SYS_mmap => &[ENOMEM, EAGAIN, EPERM, ENFILE],
-        // mprotect(2): a mapping is split, and there are too many then. (munmap(2) likewise, but never of a whole mapping.)
+        // mprotect(2): a mapping is split, and there are too many then. (munmap(2) likewise, but
+        // never of a whole mapping.)
         libc::SYS_mprotect => &[ENOMEM],
-        // madvise(2): a kernel without it (ENOSYS by seccomp), out of resources (EAGAIN), no memory.
+        // madvise(2): a kernel without it (ENOSYS by seccomp), out of resources (EAGAIN), no
+        // memory.
         libc::SYS_madvise => &[EAGAIN, ENOMEM, ENOSYS, EPERM],
-        // fallocate(2): a full file system, a file system that cannot, a signal, a limit of file sizes.
+        // fallocate(2): a full file system, a file system that cannot, a signal, a limit of file
+        // sizes.
         libc::SYS_fallocate => &[ENOSPC, EINTR, EOPNOTSUPP, ENOSYS, EFBIG, EPERM],
         // truncate(2).
         libc::SYS_ftruncate => &[EINTR, EFBIG, EPERM],
@@ -51,9 +57,10 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         libc::SYS_lseek => &[],
         libc::SYS_flock => &[EINTR, ENOLCK],
         libc::SYS_fcntl => &[EMFILE, ENOLCK, EAGAIN],
-        // futex(2). Waiting: a signal, another value. With priority inheritance: an exiting owner; without kernel memory
-        // (ENOMEM) glibc ends the process by abort(3), which nobody can cope with. Waking has no errors for a correct
-        // call; a filter that knows the older operations alone denies the one that changes a word and wakes.
+        // futex(2). Waiting: a signal, another value. With priority inheritance: an exiting owner;
+        // without kernel memory (ENOMEM) glibc ends the process by abort(3), which nobody can cope
+        // with. Waking has no errors for a correct call; a filter that knows the older operations
+        // alone denies the one that changes a word and wakes.
         libc::SYS_futex => match (arguments[1] & FUTEX_COMMAND) as c_int {
             libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => &[EINTR, EAGAIN],
             libc::FUTEX_WAKE_OP => &[EPERM, ENOSYS],
@@ -64,7 +71,8 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         libc::SYS_futex_waitv => &[ENOSYS, EPERM, EINTR, EAGAIN, ENOMEM],
         // membarrier(2).
         libc::SYS_membarrier => &[ENOSYS, EPERM, ENOMEM],
-        // clone(2): number of processes, of pids in the control group; clone3 is ENOSYS in many filters.
+        // clone(2): number of processes, of pids in the control group; clone3 is ENOSYS in many
+        // filters.
         libc::SYS_clone3 => &[ENOSYS, EAGAIN, ENOMEM, EPERM],
         libc::SYS_clone => &[EAGAIN, ENOMEM, EPERM],
         libc::SYS_getrandom => &[ENOSYS, EINTR, EAGAIN],
@@ -75,8 +83,8 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         libc::SYS_get_robust_list | libc::SYS_set_robust_list => &[ENOSYS, EPERM],
         libc::SYS_pidfd_open => &[EMFILE, ENFILE, ENOMEM, ENOSYS, EPERM],
         libc::SYS_kill | libc::SYS_tgkill => &[EPERM],
-        // socket(2), bind(2), connect(2): limits, a security module; a file in a full file system; a full backlog (EAGAIN). To
-        // listen has no error for a correct call.
+        // socket(2), bind(2), connect(2): limits, a security module; a file in a full file system;
+        // a full backlog (EAGAIN). To listen has no error for a correct call.
         libc::SYS_socket => &[EMFILE, ENFILE, ENOMEM, EACCES, EPERM],
         libc::SYS_bind => &[EACCES, EPERM, ENOSPC, ENOMEM],
         libc::SYS_connect => &[EAGAIN, EINTR, EACCES, EPERM, ENOMEM],
@@ -99,8 +107,9 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
 
 const FUTEX_LOCK_PI2: c_int = 13;
 
-/// Whether an error says that a system call failed so: by the number itself (`Error::System`), or by the meaning that the
-/// documentation of `outlive::Error` gives to it. All else blames what was not at fault: a message of damage, or of a death.
+/// Whether an error says that a system call failed so: by the number itself (`Error::System`), or
+/// by the meaning that the documentation of `outlive::Error` gives to it. All else blames what was
+/// not at fault: a message of damage, or of a death.
 #[must_use]
 pub fn tells_of(errno: c_int, error: &str) -> bool {
     // As printed, and as a sweep lists what it could not look at.
@@ -113,7 +122,8 @@ pub fn tells_of(errno: c_int, error: &str) -> bool {
         ENOSPC | EFBIG => &["no room for ", "NoSpace {"],
         _ => &[],
     };
-    // A call that a GPU's driver makes: the driver says in its own words that it could not do what it was asked.
+    // A call that a GPU's driver makes: the driver says in its own words that it could not do what
+    // it was asked.
     let by_driver = error.contains("(CUDA_ERROR_");
     by_driver
         || by_number.iter().any(|number| error.contains(number))

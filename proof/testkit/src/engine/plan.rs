@@ -1,9 +1,9 @@
 //! Where to kill: from one observed life of the victim to the points of the deaths to come.
 //!
-//! *Every* point means each instruction of the operation. *Telling* points are those after which something differs for
-//! the survivors or the kernel (see [`super::watch`]), those that are system calls, and the ones directly beside them. An
-//! instruction that repeats itself (`rep movsb`: one instruction, interruptible after each byte) counts at its first,
-//! middle and last round.
+//! *Every* point means each instruction of the operation. *Telling* points are those after which
+//! something differs for the survivors or the kernel (see [`super::watch`]), those that are system
+//! calls, and the ones directly beside them. An instruction that repeats itself (`rep movsb`: one
+//! instruction, interruptible after each byte) counts at its first, middle and last round.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,8 @@ use libc::c_long;
 pub struct Moment {
     /// Address of the instruction that comes next.
     pub address: u64,
-    /// Something that survivors or the kernel can see differs from the point before, or may (a system call).
+    /// Something that survivors or the kernel can see differs from the point before, or may (a
+    /// system call).
     pub telling: bool,
     /// The step before was one round of a repeating instruction.
     pub repeating: bool,
@@ -79,8 +80,9 @@ pub fn kill_points(life: &[Moment], thoroughness: Thoroughness) -> Vec<u64> {
     (0..life.len()).filter(|&point| chosen[point]).map(|point| point as u64).collect()
 }
 
-/// The points at which to stop. Of the telling ones: the one where the change has been made, and, unless it is to be brief,
-/// the one before it, where the victim has made up its mind and others may change what it has read.
+/// The points at which to stop. Of the telling ones: the one where the change has been made, and,
+/// unless it is to be brief, the one before it, where the victim has made up its mind and others
+/// may change what it has read.
 #[must_use]
 pub fn stop_points(life: &[Moment], thoroughness: Thoroughness) -> Vec<u64> {
     if thoroughness == Thoroughness::Every {
@@ -115,7 +117,8 @@ fn repeating_runs(life: &[Moment]) -> Vec<std::ops::Range<usize>> {
     runs
 }
 
-/// How to come to a point of the observed life: run to the n-th arrival at an instruction, then step.
+/// How to come to a point of the observed life: run to the n-th arrival at an instruction, then
+/// step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The instruction to run to.
@@ -140,7 +143,8 @@ pub fn routes(life: &[Moment], points: &[u64]) -> Vec<Route> {
             if point == 0 {
                 return Some(0);
             }
-            // Asleep is no place to run to, nor is the middle of an instruction, nor a thread that is gone.
+            // Asleep is no place to run to, nor is the middle of an instruction, nor a thread that
+            // is gone.
             if moment.asleep || moment.repeating || moment.address == 0 {
                 return None;
             }

@@ -1,10 +1,12 @@
-//! The system calls of tracing: step, look, wait, kill. Everything unsafe about ptrace is in this file.
+//! The system calls of tracing: step, look, wait, kill. Everything unsafe about ptrace is in this
+//! file.
 //!
-//! A step over a system call is one step. Such a step may sleep for as long as the call does, so it is awaited with a
-//! timer that interrupts the wait and lets the caller look whether the victim sleeps in the kernel.
+//! A step over a system call is one step. Such a step may sleep for as long as the call does, so it
+//! is awaited with a timer that interrupts the wait and lets the caller look whether the victim
+//! sleeps in the kernel.
 //!
-//! x86-64 and aarch64. On aarch64 a load-exclusive / store-exclusive loop never ends under single steps: build with
-//! `-C target-feature=+lse` there.
+//! x86-64 and aarch64. On aarch64 a load-exclusive / store-exclusive loop never ends under single
+//! steps: build with `-C target-feature=+lse` there.
 
 use std::fs;
 use std::io;
@@ -30,10 +32,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 extern "C" fn only_interrupt(_signal: c_int) {}
 
-/// Sets up the timer signal that cuts waits short. Once per process, before the first wait with a limit.
+/// Sets up the timer signal that cuts waits short. Once per process, before the first wait with a
+/// limit.
 pub fn arm_interrupts() {
-    // SAFETY: a zeroed sigaction is a valid one; the handler does nothing and so is async-signal-safe; without
-    // SA_RESTART, which is the point.
+    // SAFETY: a zeroed sigaction is a valid one; the handler does nothing and so is
+    // async-signal-safe; without SA_RESTART, which is the point.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = only_interrupt as extern "C" fn(c_int) as usize;
@@ -77,7 +80,8 @@ pub fn wait(tid: pid_t) -> io::Result<Event> {
     }
 }
 
-/// Waits for `tid` until `enough`, asked every millisecond or so, says true; then the answer is [`Event::Nothing`].
+/// Waits for `tid` until `enough`, asked every millisecond or so, says true; then the answer is
+/// [`Event::Nothing`].
 ///
 /// # Errors
 /// As [`wait`].
@@ -125,12 +129,14 @@ pub fn look(tid: pid_t) -> io::Result<Event> {
 }
 
 fn ptrace(request: libc::c_uint, tid: pid_t, address: usize, data: usize) -> io::Result<c_long> {
-    // SAFETY: the requests of this file pass either numbers or pointers to places that outlive the call.
+    // SAFETY: the requests of this file pass either numbers or pointers to places that outlive the
+    // call.
     let got = unsafe { libc::ptrace(request, tid, address as *mut c_void, data as *mut c_void) };
     if got == -1 { Err(io::Error::last_os_error()) } else { Ok(got) }
 }
 
-/// In the victim: lets the parent trace the calling thread, then stops it. Returns when the parent moves it on.
+/// In the victim: lets the parent trace the calling thread, then stops it. Returns when the parent
+/// moves it on.
 pub fn offer_to_parent() {
     // SAFETY: no memory is passed; raise stops the calling thread until its tracer moves it on.
     unsafe {
@@ -158,9 +164,9 @@ pub fn single_step(tid: pid_t, signal: c_int) -> io::Result<()> {
 /// How many instructions [`run_on`] can be asked to stop at.
 pub const BREAKPOINTS: usize = 2;
 
-/// Has the processor stop the victim's thread before it executes the instruction at any of these addresses. In the
-/// debug registers, so that neither its memory nor its other threads are touched. False where that cannot be had: then
-/// the only way on is by single steps.
+/// Has the processor stop the victim's thread before it executes the instruction at any of these
+/// addresses. In the debug registers, so that neither its memory nor its other threads are touched.
+/// False where that cannot be had: then the only way on is by single steps.
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 pub fn set_breakpoints(tid: pid_t, addresses: [u64; BREAKPOINTS]) -> bool {
@@ -181,7 +187,8 @@ pub fn set_breakpoints(_tid: pid_t, _addresses: [u64; BREAKPOINTS]) -> bool {
     false
 }
 
-/// Lets the stopped victim run until something stops it, with a signal to deliver on the way (0: none).
+/// Lets the stopped victim run until something stops it, with a signal to deliver on the way (0:
+/// none).
 ///
 /// # Errors
 /// What ptrace reports, `ESRCH` when the victim does not stand still.
@@ -237,7 +244,8 @@ pub fn call(tid: pid_t) -> io::Result<(c_long, [u64; 2], u64)> {
     Ok((call_number(tid)?, arguments, caller))
 }
 
-/// The victim stands before a system call: it is behind it then, and the call has failed without being carried out.
+/// The victim stands before a system call: it is behind it then, and the call has failed without
+/// being carried out.
 ///
 /// # Errors
 /// What ptrace reports.
@@ -274,7 +282,8 @@ fn copy_bytes(pid: pid_t, address: usize, bytes: &mut [u8]) -> io::Result<()> {
 /// # Errors
 /// What ptrace reports for an unreadable address.
 pub fn is_system_call(tid: pid_t, address: u64) -> io::Result<bool> {
-    // SAFETY: glibc's wrapper tells an error from a word of -1 by errno alone, so errno is cleared first.
+    // SAFETY: glibc's wrapper tells an error from a word of -1 by errno alone, so errno is cleared
+    // first.
     let word = unsafe {
         *libc::__errno_location() = 0;
         let word = libc::ptrace(libc::PTRACE_PEEKTEXT, tid, address as *mut c_void, std::ptr::null_mut::<c_void>());
@@ -348,7 +357,8 @@ pub fn sleeping_in(pid: pid_t) -> Option<c_long> {
 /// # Errors
 /// What tgkill reports.
 pub fn signal_stop(pid: pid_t, tid: pid_t) -> io::Result<()> {
-    // SAFETY: numbers alone. The thread is traced by us and not yet reaped, so its number cannot have been reused.
+    // SAFETY: numbers alone. The thread is traced by us and not yet reaped, so its number cannot
+    // have been reused.
     match unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, libc::SIGSTOP) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -357,6 +367,7 @@ pub fn signal_stop(pid: pid_t, tid: pid_t) -> io::Result<()> {
 
 /// SIGKILLs a process of ours.
 pub fn kill(pid: pid_t) {
-    // SAFETY: no memory is passed. The pid is of a child not yet reaped, so it cannot have been reused.
+    // SAFETY: no memory is passed. The pid is of a child not yet reaped, so it cannot have been
+    // reused.
     unsafe { libc::kill(pid, libc::SIGKILL) };
 }

@@ -1,13 +1,15 @@
-//! One traced life: from the marker on, instruction by instruction, to the death that was planned for it.
+//! One traced life: from the marker on, instruction by instruction, to the death that was planned
+//! for it.
 //!
-//! The victim runs natively until it says that its operation begins ([`Stage::begin`] in the victim: it offers itself for
-//! tracing and stops). From then on every instruction is one step; a system call is one step too. A call that sleeps is
-//! a point of its own (*asleep*: killed there, the kernel still has it queued), and the step is completed only when
-//! somebody else's help has woken it.
+//! The victim runs natively until it says that its operation begins ([`Stage::begin`] in the
+//! victim: it offers itself for tracing and stops). From then on every instruction is one step; a
+//! system call is one step too. A call that sleeps is a point of its own (*asleep*: killed there,
+//! the kernel still has it queued), and the step is completed only when somebody else's help has
+//! woken it.
 //!
-//! To come to a point deep in a long operation the victim need not be stepped all the way: it runs natively until it
-//! arrives at some instruction for the n-th time ([`Goal`]), by a breakpoint in the debug registers where those can be
-//! had.
+//! To come to a point deep in a long operation the victim need not be stepped all the way: it runs
+//! natively until it arrives at some instruction for the n-th time ([`Goal`]), by a breakpoint in
+//! the debug registers where those can be had.
 //!
 //! ```text
 //! point 0      the operation's first instruction is the next one
@@ -29,10 +31,12 @@ use super::plan::Call;
 use super::trace::{self, Event};
 use crate::world::load;
 
-/// How long a victim may take to come from its start to the marker, and a step that does not sleep to end.
+/// How long a victim may take to come from its start to the marker, and a step that does not sleep
+/// to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a victim may run without a stop and without a sleep. Operations take far less than a second.
+/// How long a victim may run without a stop and without a sleep. Operations take far less than a
+/// second.
 const LONGEST_LIFE: Duration = Duration::from_secs(30);
 
 /// Where a victim stands after a step.
@@ -82,8 +86,8 @@ impl Victim {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
         let mut command = Command::new(program);
         command.args(arguments).env_clear().stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        // SAFETY: between fork and exec only two system calls are made, on numbers. The same addresses in every life make
-        // the N-th instruction the same one each time.
+        // SAFETY: between fork and exec only two system calls are made, on numbers. The same
+        // addresses in every life make the N-th instruction the same one each time.
         unsafe {
             command.pre_exec(|| {
                 libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
@@ -148,7 +152,8 @@ impl Victim {
         Ok(())
     }
 
-    /// Moves on by one instruction. Asked again while [`Stand::Asleep`], it looks whether the sleeper has returned.
+    /// Moves on by one instruction. Asked again while [`Stand::Asleep`], it looks whether the
+    /// sleeper has returned.
     ///
     /// # Errors
     /// When the victim is killed by a signal of its own (a crash), or tracing fails.
@@ -167,8 +172,9 @@ impl Victim {
         self.arrive(event, control)
     }
 
-    /// Runs natively until the goal is reached, counting its arrivals down. On [`Stand::Asleep`] the victim goes on by
-    /// itself as soon as somebody wakes it; ask again then, with a deadline for that.
+    /// Runs natively until the goal is reached, counting its arrivals down. On [`Stand::Asleep`]
+    /// the victim goes on by itself as soon as somebody wakes it; ask again then, with a deadline
+    /// for that.
     ///
     /// # Errors
     /// `TimedOut` when it still sleeps at the deadline; otherwise as [`Victim::step`].
@@ -243,7 +249,8 @@ impl Victim {
     /// After [`Stand::Asleep`]: waits until the call has returned.
     ///
     /// # Errors
-    /// `TimedOut` when it still sleeps at the deadline: a hang of the victim itself; otherwise as [`Victim::step`].
+    /// `TimedOut` when it still sleeps at the deadline: a hang of the victim itself; otherwise as
+    /// [`Victim::step`].
     pub fn awaken(&mut self, control: &Control, deadline: Instant) -> io::Result<Stand> {
         match trace::wait_until(self.tid, deadline)? {
             Event::Nothing => Err(io::Error::new(io::ErrorKind::TimedOut, "the victim still sleeps")),
@@ -254,7 +261,8 @@ impl Victim {
         }
     }
 
-    /// After [`Stand::Asleep`]: stops the sleeper as SIGSTOP does, which takes it out of the queue in which it sleeps.
+    /// After [`Stand::Asleep`]: stops the sleeper as SIGSTOP does, which takes it out of the queue
+    /// in which it sleeps.
     ///
     /// # Errors
     /// `TimedOut` when it does not come to stand still; what tracing reports.
@@ -356,8 +364,8 @@ impl Victim {
         self.tid
     }
 
-    /// SIGKILLs the process where it stands and returns when the kernel has cleaned up after it: its robust lists are
-    /// walked before its parent may reap it.
+    /// SIGKILLs the process where it stands and returns when the kernel has cleaned up after it:
+    /// its robust lists are walked before its parent may reap it.
     ///
     /// # Errors
     /// What waiting for the end reports.
@@ -404,7 +412,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Takes up the control page of this life; `cpu` is the processor on which engine and victim take turns.
+    /// Takes up the control page of this life; `cpu` is the processor on which engine and victim
+    /// take turns.
     ///
     /// # Errors
     /// What mapping the page reports.
@@ -418,7 +427,8 @@ impl Stage {
         &self.control
     }
 
-    /// The calling thread's next instruction is the operation's first. Stops until the engine takes over.
+    /// The calling thread's next instruction is the operation's first. Stops until the engine takes
+    /// over.
     pub fn begin(&self) {
         if let Some(cpu) = self.cpu {
             crate::world::affinity::stay_on(cpu);
@@ -429,7 +439,8 @@ impl Stage {
         self.control.set_phase(control::BEGUN);
     }
 
-    /// Whether this process stood still in the operation, so that others may have done meanwhile what it found undone.
+    /// Whether this process stood still in the operation, so that others may have done meanwhile
+    /// what it found undone.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         self.control.is_overtaken()
@@ -460,9 +471,10 @@ impl Stage {
         self.end();
     }
 
-    /// The operation under test, from [`Stage::begin`] to [`Stage::end_of`]. What it makes and then gives up because of an
-    /// error is dropped inside; what it returns, and what was set up before it, is there at its end. So the engine sees
-    /// by what the process holds then whether a call that failed has left something behind.
+    /// The operation under test, from [`Stage::begin`] to [`Stage::end_of`]. What it makes and then
+    /// gives up because of an error is dropped inside; what it returns, and what was set up before
+    /// it, is there at its end. So the engine sees by what the process holds then whether a call
+    /// that failed has left something behind.
     ///
     /// # Errors
     /// What the operation returns.
@@ -473,7 +485,8 @@ impl Stage {
         returned
     }
 
-    /// The operation has returned. One place in the program for all operations: a victim that was stopped runs to it.
+    /// The operation has returned. One place in the program for all operations: a victim that was
+    /// stopped runs to it.
     #[inline(never)]
     pub fn end(&self) {
         self.control.set_phase(control::ENDED);

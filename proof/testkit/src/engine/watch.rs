@@ -1,10 +1,12 @@
 //! Notices whether a step changed anything that survivors or the kernel could see.
 //!
-//! Two moments of a victim's life are the same to everybody else when the files in the domain's folder, the thread's
-//! robust list head (private memory, but the kernel reads it at a death) and what the kernel knows (which only a system
-//! call changes) are the same. A [`Watch`] keeps a private copy of the first two and compares after each step.
+//! Two moments of a victim's life are the same to everybody else when the files in the domain's
+//! folder, the thread's robust list head (private memory, but the kernel reads it at a death) and
+//! what the kernel knows (which only a system call changes) are the same. A [`Watch`] keeps a
+//! private copy of the first two and compares after each step.
 //!
-//! Only the parts of a file that hold data are looked at: a look at a hole in a memory file system would fill it.
+//! Only the parts of a file that hold data are looked at: a look at a hole in a memory file system
+//! would fill it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -39,9 +41,10 @@ impl Extent {
 
     /// Compares with the copy and renews it where they differ.
     fn refresh(&mut self) -> bool {
-        // SAFETY: the mapping is as long as the copy. Other processes may write at the same time; memcmp and memcpy are
-        // the C library's and make no claim about a byte's value staying the same, and a torn copy is a change seen
-        // twice, no more. (A file cut short meanwhile would be SIGBUS: domain files never shrink.)
+        // SAFETY: the mapping is as long as the copy. Other processes may write at the same time;
+        // memcmp and memcpy are the C library's and make no claim about a byte's value staying the
+        // same, and a torn copy is a change seen twice, no more. (A file cut short meanwhile would
+        // be SIGBUS: domain files never shrink.)
         unsafe {
             let shared = self.address.as_ptr().cast();
             if libc::memcmp(shared, self.copy.as_ptr().cast(), self.copy.len()) == 0 {
@@ -66,7 +69,8 @@ struct Watched {
 }
 
 impl Watched {
-    /// Looks for data that came or went: also a first write to a page that was allocated before makes it data.
+    /// Looks for data that came or went: also a first write to a page that was allocated before
+    /// makes it data.
     fn remap(&mut self) -> io::Result<bool> {
         let now = data_extents(&self.file)?;
         if self.extents.iter().map(|extent| (extent.start, extent.copy.len())).eq(now.iter().copied()) {
@@ -148,8 +152,8 @@ impl Watch {
         Ok(changed)
     }
 
-    /// Whether anything differs from the last comparison. `tid` stands still; `entered_kernel` says that its last step
-    /// was a system call, after which files are looked for anew.
+    /// Whether anything differs from the last comparison. `tid` stands still; `entered_kernel` says
+    /// that its last step was a system call, after which files are looked for anew.
     ///
     /// # Errors
     /// What listing, mapping or reading reports.

@@ -1,14 +1,16 @@
-//! What is known not to keep the promise yet while a victim stands still, with the reason: run, shown and counted apart.
+//! What is known not to keep the promise yet while a victim stands still, with the reason: run,
+//! shown and counted apart.
 //!
-//! A line goes when its scenario holds; `crash --stop --all` and `crash --stop --recheck off` say so when one does. The usual
-//! run leaves those out that fail without the re-check alone, and names them: with it they have to hold.
+//! A line goes when its scenario holds; `crash --stop --all` and `crash --stop --recheck off` say
+//! so when one does. The usual run leaves those out that fail without the recheck alone, and names
+//! them: with it they have to hold.
 
 use crate::world::Recheck;
 
 /// In which mode a scenario fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum In {
-    /// Also with the re-check, which comes too late: the promise is not kept.
+    /// Also with the recheck, which comes too late: the promise is not kept.
     Both,
     /// Without it. With it the sleeper is rescued within what is promised.
     Off,
@@ -19,7 +21,7 @@ use In::{Both, Off};
 const C_LIBRARY: &str = "the C library frees its word and wakes in two steps: not ours, and it checks the machine";
 const NOTICE: &str = "the kernel gives the notice of a death to one sleeper, and that one stands still";
 
-const NOTIFIED: &str = "the change and the notification are two steps: a second change wakes, or the re-check does";
+const NOTIFIED: &str = "the change and the notification are two steps: a second change wakes, or the recheck does";
 
 /// Scenario, mode, and why it fails.
 const STOPPED: &[(&str, In, &str)] = &[
@@ -44,7 +46,8 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("queue-send-to-set", Off, NOTIFIED),
     ("queue-recv", Off, NOTIFIED),
     ("queue-peek-commit", Off, NOTIFIED),
-    // At one point, and not always: a sender that found the memory in the receiver's hand soon looks again by itself.
+    // At one point, and not always: a sender that found the memory in the receiver's hand soon
+    // looks again by itself.
     ("queue-peek-commit-large", Off, NOTIFIED),
     ("queue-receiver-comes", Off, NOTIFIED),
     ("queue-sender-leaves", Off, NOTIFIED),
@@ -73,7 +76,7 @@ const STOPPED: &[(&str, In, &str)] = &[
 /// Why that scenario is known to fail in that mode while its victim stands still.
 #[must_use]
 pub fn to_fail_stopped(scenario: &str, recheck: Recheck) -> Option<&'static str> {
-    // Others' locks know no re-check, and are run as if there were none.
+    // Others' locks know no recheck, and are run as if there were none.
     let is_in = |mode: In| mode == Both || recheck == Recheck::Off;
     STOPPED.iter().find(|(name, mode, _)| *name == scenario && is_in(*mode)).map(|(.., why)| *why)
 }

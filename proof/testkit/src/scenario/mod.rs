@@ -66,7 +66,8 @@ pub struct Death {
 pub struct Stop {
     /// Whether the operation had returned.
     pub ended: bool,
-    /// Whether it had slept and [`Scenario::help`] was given. Set by [`Scenario::stopped`] when it gives it.
+    /// Whether it had slept and [`Scenario::help`] was given. Set by [`Scenario::stopped`] when it
+    /// gives it.
     pub helped: bool,
     /// Things acknowledged to the victim.
     pub acknowledged: u64,
@@ -77,8 +78,9 @@ pub struct Stop {
 /// What [`Scenario::stopped`] answers where survivors got past everything.
 pub const HOLDS_NOTHING: &str = "holds nothing";
 
-/// An operation, killed at each of its instructions. One implementation has both sides: the test's ([`Scenario::prepare`],
-/// [`Scenario::help`], [`Scenario::check`]) and the victim's ([`Scenario::perform`]), which runs in a process of its own.
+/// An operation, killed at each of its instructions. One implementation has both sides: the test's
+/// ([`Scenario::prepare`], [`Scenario::help`], [`Scenario::check`]) and the victim's
+/// ([`Scenario::perform`]), which runs in a process of its own.
 pub trait Scenario: Send + Sync {
     /// Its name, as in reports and arguments.
     fn name(&self) -> &'static str;
@@ -86,15 +88,15 @@ pub trait Scenario: Send + Sync {
     /// One line: which operation, beside whom.
     fn about(&self) -> &'static str;
 
-    /// What the victim uses, and what survivors wait on, before the victim starts. The names of the round come from
-    /// [`World::fresh`] with [`Scenario::stem`].
+    /// What the victim uses, and what survivors wait on, before the victim starts. The names of the
+    /// round come from [`World::fresh`] with [`Scenario::stem`].
     ///
     /// # Errors
     /// When it cannot be prepared.
     fn prepare(&self, world: &mut World) -> Result<(), Failure>;
 
-    /// The victim stands before its operation: brings survivors into positions that need the victim's set-up, as asleep on
-    /// a lock that it holds.
+    /// The victim stands before its operation: brings survivors into positions that need the
+    /// victim's set-up, as asleep on a lock that it holds.
     ///
     /// # Errors
     /// When that cannot be had.
@@ -124,15 +126,17 @@ pub trait Scenario: Send + Sync {
     /// What does not hold.
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure>;
 
-    /// The victim stands still, for as long as this takes: survivors must get past everything that it does not hold, by
-    /// [`World::gets_past`] and [`World::passes`]. What it holds is asked of the shared state (which lock, permit or slot
-    /// names it), never of a table of instructions; answers what that is, for the report.
+    /// The victim stands still, for as long as this takes: survivors must get past everything that
+    /// it does not hold, by [`World::gets_past`] and [`World::passes`]. What it holds is asked of
+    /// the shared state (which lock, permit or slot names it), never of a table of instructions;
+    /// answers what that is, for the report.
     ///
     /// # Errors
     /// Who was kept waiting by it.
     fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure>;
 
-    /// The victim was stopped, and goes on, and sleeps: somebody has taken meanwhile what it was to have. Once more of that.
+    /// The victim was stopped, and goes on, and sleeps: somebody has taken meanwhile what it was to
+    /// have. Once more of that.
     ///
     /// # Errors
     /// When that cannot be had.
@@ -140,7 +144,8 @@ pub trait Scenario: Send + Sync {
         Ok(())
     }
 
-    /// As [`Scenario::check`], of a victim that was stopped: then it went on to its end, or was killed where it stood.
+    /// As [`Scenario::check`], of a victim that was stopped: then it went on to its end, or was
+    /// killed where it stood.
     ///
     /// # Errors
     /// What does not hold.
@@ -148,8 +153,8 @@ pub trait Scenario: Send + Sync {
         self.check(world, death)
     }
 
-    /// The world ends: what is too costly to look at after each death, and shows as well after some. A failure counts
-    /// against the last point, and is of one of those since the world began.
+    /// The world ends: what is too costly to look at after each death, and shows as well after
+    /// some. A failure counts against the last point, and is of one of those since the world began.
     ///
     /// # Errors
     /// What does not hold.
@@ -176,8 +181,9 @@ pub trait Scenario: Send + Sync {
         "thing"
     }
 
-    /// How many mappings the operation makes for a thing that was there before it, and that stay with that thing also when the
-    /// operation fails later: a topic's second mapping, made at the first loan.
+    /// How many mappings the operation makes for a thing that was there before it, and that stay
+    /// with that thing also when the operation fails later: a topic's second mapping, made at the
+    /// first loan.
     fn lasting_mappings(&self) -> usize {
         0
     }
@@ -197,15 +203,15 @@ pub trait Scenario: Send + Sync {
         true
     }
 
-    /// Whether it concerns outlive, which is then tested with the coarse re-check off and on.
+    /// Whether it concerns outlive, which is then tested with the coarse recheck off and on.
     fn uses_recheck(&self) -> bool {
         true
     }
 }
 
-/// In a victim's set-up, where its operation may start a thread with such a stack: what the C library makes for a first
-/// thread, and keeps, is no belonging of the operation's. That is the stack, also when the thread could not be started, and
-/// memory to allocate.
+/// In a victim's set-up, where its operation may start a thread with such a stack: what the C
+/// library makes for a first thread, and keeps, is no belonging of the operation's. That is the
+/// stack, also when the thread could not be started, and memory to allocate.
 ///
 /// # Errors
 /// Why no thread can be started; or it does not end.
@@ -225,7 +231,8 @@ pub fn has_had_a_thread(stack: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Of these things, those that name the stopped victim, as another process sees it that is given this order for each.
+/// Of these things, those that name the stopped victim, as another process sees it that is given
+/// this order for each.
 fn held<'a>(world: &mut World, order: &str, names: &[&'a str]) -> Result<Vec<&'a str>, Failure> {
     let mut held = Vec::new();
     for &name in names {
@@ -271,8 +278,8 @@ fn sweep_all(domain: &outlive::Domain) -> Result<(), String> {
     if report.failed.is_empty() { Ok(()) } else { Err(format!("{:?}", report.failed)) }
 }
 
-/// A victim that swept while a system call failed has left what it could not look at. The next sweep
-/// finds all of that.
+/// A victim that swept while a system call failed has left what it could not look at. The next
+/// sweep finds all of that.
 fn sweep_after_a_fault(world: &mut World) -> Result<(), Failure> {
     if world.has_fault() {
         world.ask("sweeper", "domain sweep")?;
@@ -280,12 +287,12 @@ fn sweep_after_a_fault(world: &mut World) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The end of a round: nobody had to be rescued by the coarse re-check, one sweep is enough, the things under test can be
-/// removed, and nothing is left in the domain.
+/// The end of a round: nobody had to be rescued by the coarse recheck, one sweep is enough, the
+/// things under test can be removed, and nothing is left in the domain.
 fn nothing_left(world: &mut World, names: &[&str]) -> Result<(), Failure> {
     let rescues = world.ask("sweeper", "domain rescues")?;
     if rescues != "0" && !world.allows_rescues(&rescues) {
-        return Err(Failure::wrong(format!("the coarse re-check rescued {rescues} sleepers")));
+        return Err(Failure::wrong(format!("the coarse recheck rescued {rescues} sleepers")));
     }
     world.ask("sweeper", "domain sweep")?;
     let second = world.ask("sweeper", "domain sweep")?;

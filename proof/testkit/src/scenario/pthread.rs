@@ -1,6 +1,7 @@
 //! The C library's robust mutex, as a check of the machine itself: its answers are known.
 //!
-//! Killed before the word is swapped, the next locker is told that the owner died; after that it finds a free lock.
+//! Killed before the word is swapped, the next locker is told that the owner died; after that it
+//! finds a free lock.
 
 use std::fs::OpenOptions;
 use std::mem::MaybeUninit;
@@ -80,7 +81,8 @@ impl Robust {
     }
 
     fn raise_both(&self) {
-        // SAFETY: the caller holds the mutex. Volatile, so that a death between the two can be seen.
+        // SAFETY: the caller holds the mutex. Volatile, so that a death between the two can be
+        // seen.
         unsafe {
             let (first, second) = (&raw mut (*self.shared.as_ptr()).first, &raw mut (*self.shared.as_ptr()).second);
             first.write_volatile(first.read_volatile() + 1);
@@ -101,7 +103,8 @@ impl Obeys for Robust {
             ["hold"] => drop(self.lock()?),
             // The thread whose number stands in the lock's word.
             ["owner"] => {
-                // SAFETY: the lock's word comes first in the C library's mutex, and the memory stays mapped.
+                // SAFETY: the lock's word comes first in the C library's mutex, and the memory
+                // stays mapped.
                 let word = unsafe { (*self.mutex().cast::<std::sync::atomic::AtomicU32>()).load(Ordering::SeqCst) };
                 return Ok((word & libc::FUTEX_TID_MASK).to_string());
             }
@@ -182,7 +185,8 @@ impl Scenario for RobustUnlock {
     }
 }
 
-/// Waiting for the mutex while another process holds it: the victim sleeps, is woken by the hand-over, works, unlocks.
+/// Waiting for the mutex while another process holds it: the victim sleeps, is woken by the
+/// hand-over, works, unlocks.
 pub struct RobustHandOver;
 
 impl Scenario for RobustHandOver {

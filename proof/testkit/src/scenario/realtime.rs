@@ -1,5 +1,6 @@
-//! The mutexes for real-time threads, with priority inheritance and with a ceiling: locked, unlocked beside sleepers,
-//! waited for and handed over, taken from a dead owner, recovered. Each as its counterpart of the plain mutex.
+//! The mutexes for real-time threads, with priority inheritance and with a ceiling: locked,
+//! unlocked beside sleepers, waited for and handed over, taken from a dead owner, recovered. Each
+//! as its counterpart of the plain mutex.
 
 use super::member::realtime::{Got, Kind, Mutex};
 use super::{Death, HOLDS_NOTHING, Place, Scenario, Stop};

@@ -1,4 +1,5 @@
-//! The latest value: made, set, got with a pin, waited for; the writer's role taken, taken over, left.
+//! The latest value: made, set, got with a pin, waited for; the writer's role taken, taken over,
+//! left.
 
 use super::member::state;
 use super::{Death, HOLDS_NOTHING, Place, Scenario, Stop, names_victim, nothing_left};
@@ -52,7 +53,8 @@ impl State {
             .ok_or_else(|| Failure::wrong(format!("the value and version are {answer}")))
     }
 
-    /// The next writer has the buffer that the dead one may have made, and what the stopped readers have is as it was.
+    /// The next writer has the buffer that the dead one may have made, and what the stopped readers
+    /// have is as it was.
     fn has_grown(world: &mut World, name: &str, ended: bool) -> Result<(), Failure> {
         let more = world.ask("stopped", &format!("state more-buffers {name}"))?;
         world.saw(if more == "1" { "a buffer more" } else { "none more" });

@@ -1,8 +1,10 @@
-//! Locks that are broken on purpose: proof that the machine can find a hang, also one that only few instructions allow.
+//! Locks that are broken on purpose: proof that the machine can find a hang, also one that only few
+//! instructions allow.
 //!
-//! One word, 0 free, 1 taken, 2 taken with sleepers (Drepper's third mutex). It names no owner, so nobody can tell a dead
-//! holder from a slow one: whoever waits for a dead one waits for ever. And where somebody repairs that, one flaw remains:
-//! an unlocker killed after it has freed the word and before it has woken the sleeper leaves that one asleep.
+//! One word, 0 free, 1 taken, 2 taken with sleepers (Drepper's third mutex). It names no owner, so
+//! nobody can tell a dead holder from a slow one: whoever waits for a dead one waits for ever. And
+//! where somebody repairs that, one flaw remains: an unlocker killed after it has freed the word
+//! and before it has woken the sleeper leaves that one asleep.
 
 use std::fs::OpenOptions;
 use std::ptr::NonNull;
@@ -136,7 +138,8 @@ impl Scenario for OwnerlessLock {
     }
 }
 
-/// Unlock with a sleeper; a dead holder's lock is freed by the test, yet a death before the wake-up hangs the sleeper.
+/// Unlock with a sleeper; a dead holder's lock is freed by the test, yet a death before the wake-up
+/// hangs the sleeper.
 pub struct LostWake;
 
 impl Scenario for LostWake {

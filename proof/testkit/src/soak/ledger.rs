@@ -1,7 +1,7 @@
 //! What everybody notes, in a file beside the domain that outlives all of them.
 //!
-//! One entry for each *life* of a worker (a new process, or the same one after exec), written by that life alone, save
-//! `seen`, which the queue's receiver writes.
+//! One entry for each *life* of a worker (a new process, or the same one after exec), written by
+//! that life alone, save `seen`, which the queue's receiver writes.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -76,7 +76,8 @@ pub(super) unsafe fn map<P>(file: &Path) -> io::Result<&'static P> {
     file.set_len(size_of::<P>() as u64)?;
     let access = ProtFlags::READ | ProtFlags::WRITE;
     let how = MapFlags::SHARED | MapFlags::NORESERVE;
-    // SAFETY: a fresh shared mapping of a file that is as long, never unmapped; any bytes are valid, as the caller says.
+    // SAFETY: a fresh shared mapping of a file that is as long, never unmapped; any bytes are
+    // valid, as the caller says.
     unsafe { Ok(&*mmap(std::ptr::null_mut(), size_of::<P>(), access, how, &file, 0)?.cast()) }
 }
 

@@ -1,11 +1,14 @@
-//! Death at random: processes lock, send and receive in one domain while they are killed, stopped and made to exec.
+//! Death at random: processes lock, send and receive in one domain while they are killed, stopped
+//! and made to exec.
 //!
-//! Every worker notes in a shared [`ledger`] what it is about to do and what was acknowledged to it; the receiver notes
-//! what arrived. The supervisor ([`supervisor::run`]) kills, starts anew, watches that everybody gets on, and compares at
-//! the end: acknowledged and lost, corrupted, hung, each 0.
+//! Every worker notes in a shared [`ledger`] what it is about to do and what was acknowledged to
+//! it; the receiver notes what arrived. The supervisor ([`supervisor::run`]) kills, starts anew,
+//! watches that everybody gets on, and compares at the end: acknowledged and lost, corrupted, hung,
+//! each 0.
 
 //!
-//! A larger [`crowd`] does so with topics, a state and a service, in rounds, after each of which memory is measured.
+//! A larger [`crowd`] does so with topics, a state and a service, in rounds, after each of which
+//! memory is measured.
 
 pub mod crowd;
 pub mod ledger;

@@ -1,4 +1,5 @@
-//! The supervisor: starts workers, does things to them at random, sees that nobody hangs, settles the account.
+//! The supervisor: starts workers, does things to them at random, sees that nobody hangs, settles
+//! the account.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +21,8 @@ use crate::world::{Recheck, scratch::Scratch};
 /// A worker that is alive, not stopped, and gets nothing done for so long hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// After so long without progress a worker is left in peace, to see whether it hangs: shorter than most lives last.
+/// After so long without progress a worker is left in peace, to see whether it hangs: shorter than
+/// most lives last.
 const SUSPICIOUS: Duration = Duration::from_millis(50);
 
 /// What a soak is to do.
@@ -29,7 +31,7 @@ pub struct Orders {
     pub span: Duration,
     /// Repeats the same choices (not the same course: processes run as they like).
     pub seed: u64,
-    /// Whether the coarse re-check is on.
+    /// Whether the coarse recheck is on.
     pub recheck: Recheck,
     /// How large the queue may grow, in MiB.
     pub queue_mib: u64,
@@ -85,8 +87,8 @@ struct Post {
     stopped_until: Option<Instant>,
     /// The progress when this life began: until there is more, it may not be ready for signals.
     begun_at: u64,
-    /// The progress last seen, and for how long there has been none (not counting time when anybody was stopped: whoever
-    /// needs a stopped one must wait for it).
+    /// The progress last seen, and for how long there has been none (not counting time when anybody
+    /// was stopped: whoever needs a stopped one must wait for it).
     progress: u64,
     idle: Duration,
 }
@@ -153,7 +155,8 @@ impl Soak<'_> {
                 self.posts[worker].stopped_until = Some(Instant::now() + span);
             }
             _ => {
-                // Before it is ready for it, the signal would end it: it is only sent to lives that have got on.
+                // Before it is ready for it, the signal would end it: it is only sent to lives that
+                // have got on.
                 let progress = self.ledger.post(worker).progress.load(Ordering::SeqCst);
                 if progress > self.posts[worker].begun_at {
                     self.account.execs += 1;
@@ -211,7 +214,8 @@ impl Soak<'_> {
         let end = Instant::now() + self.orders.span;
         let (mut looked, mut act) = (Instant::now(), Instant::now());
         while Instant::now() < end && self.account.hung.len() < 3 && self.account.corrupted.len() < 3 {
-            // When somebody gets nowhere, the others are left in peace, so that it shows whether it is for good.
+            // When somebody gets nowhere, the others are left in peace, so that it shows whether it
+            // is for good.
             let quiet = self.posts.iter().any(|post| post.idle > SUSPICIOUS);
             if !quiet && Instant::now() >= act {
                 self.do_something()?;
@@ -323,7 +327,7 @@ impl Soak<'_> {
         }
         let rescues = domain.stats().rescues;
         if rescues != 0 {
-            return Err(format!("the coarse re-check rescued {rescues} sleepers"));
+            return Err(format!("the coarse recheck rescued {rescues} sleepers"));
         }
         Ok(())
     }

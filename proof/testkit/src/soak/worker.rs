@@ -1,7 +1,9 @@
-//! A worker: receives, or locks and sends in a random mixture, until it is killed or told to finish.
+//! A worker: receives, or locks and sends in a random mixture, until it is killed or told to
+//! finish.
 //!
-//! SIGUSR1 makes it exec itself at whatever instruction it happens to be: the handler does nothing else. To everybody in
-//! the domain that is the end of its tokens; to the supervisor the process lives on.
+//! SIGUSR1 makes it exec itself at whatever instruction it happens to be: the handler does nothing
+//! else. To everybody in the domain that is the end of its tokens; to the supervisor the process
+//! lives on.
 
 use std::ffi::CString;
 use std::hint::black_box;
@@ -42,7 +44,8 @@ static ARGUMENTS: AtomicPtr<*const libc::c_char> = AtomicPtr::new(std::ptr::null
 
 extern "C" fn exec_again(_signal: libc::c_int) {
     let nothing: [*const libc::c_char; 1] = [std::ptr::null()];
-    // SAFETY: execve is async-signal-safe; both pointers are to leaked memory, set before the handler was installed.
+    // SAFETY: execve is async-signal-safe; both pointers are to leaked memory, set before the
+    // handler was installed.
     unsafe {
         libc::execve(PROGRAM.load(Ordering::Relaxed), ARGUMENTS.load(Ordering::Relaxed).cast_const(), nothing.as_ptr());
     }
@@ -59,8 +62,8 @@ fn exec_on_signal() -> Result<(), String> {
     }
     arguments.push(std::ptr::null());
     ARGUMENTS.store(arguments.leak().as_mut_ptr(), Ordering::Relaxed);
-    // SAFETY: a zeroed sigaction and sigset are valid ones; the handler is async-signal-safe. Unblocked last: the signal
-    // stays blocked across the exec from its own handler.
+    // SAFETY: a zeroed sigaction and sigset are valid ones; the handler is async-signal-safe.
+    // Unblocked last: the signal stays blocked across the exec from its own handler.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = exec_again as extern "C" fn(libc::c_int) as usize;
@@ -87,7 +90,8 @@ struct Worker<'a> {
 /// A worker's whole life, until the supervisor says that it is over.
 ///
 /// # Errors
-/// What must not happen: a message that is damaged, missing or there twice, two inside the lock, an unexpected error.
+/// What must not happen: a message that is damaged, missing or there twice, two inside the lock, an
+/// unexpected error.
 pub fn work(part: &Part<'_>) -> Result<(), String> {
     let text = |error: outlive::Error| error.to_string();
     let ledger = Ledger::open(part.ledger).map_err(|error| error.to_string())?;

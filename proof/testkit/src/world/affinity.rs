@@ -1,11 +1,13 @@
 //! Which processor a process runs on.
 //!
-//! A step is two switches between engine and victim; on one and the same processor they cost a third of what they cost
-//! between two (18 µs against 57, seen on a virtual machine). So engine and victim stay on one, survivors run anywhere.
+//! A step is two switches between engine and victim; on one and the same processor they cost a
+//! third of what they cost between two (18 µs against 57, seen on a virtual machine). So engine and
+//! victim stay on one, survivors run anywhere.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The calling thread runs on this processor alone from here on. Not being allowed to is no error: it costs time only.
+/// The calling thread runs on this processor alone from here on. Not being allowed to is no error:
+/// it costs time only.
 pub fn stay_on(cpu: usize) {
     let mut only = CpuSet::new();
     only.set(cpu);

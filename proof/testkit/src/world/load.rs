@@ -1,5 +1,5 @@
-//! Patience on a busy machine: what is a hang after five seconds of a quiet one is none where twenty others want each
-//! processor.
+//! Patience on a busy machine: what is a hang after five seconds of a quiet one is none where
+//! twenty others want each processor.
 
 use std::fs;
 use std::time::Duration;

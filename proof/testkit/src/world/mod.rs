@@ -1,8 +1,8 @@
 //! The world around a victim: a folder, a domain in it, and the survivors.
 //!
-//! A world serves several rounds (deaths), so that survivors need not be started anew for each and so that the domain
-//! carries the traces of earlier deaths, as a real one does; things under test get a fresh name in each round. After some
-//! rounds, or a failure, a new world begins.
+//! A world serves several rounds (deaths), so that survivors need not be started anew for each and
+//! so that the domain carries the traces of earlier deaths, as a real one does; things under test
+//! get a fresh name in each round. After some rounds, or a failure, a new world begins.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ pub mod survivor;
 
 pub use survivor::Survivor;
 
-/// Whether the coarse timed re-check, the net under the protocols, is spread.
+/// Whether the coarse timed recheck, the net under the protocols, is spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recheck {
     /// Switched off: the protocols stand alone, a missed wake-up hangs.
@@ -140,12 +140,13 @@ impl World {
         &self.control
     }
 
-    /// Has victims meet the engine on another page than the world's own, as one engine uses for all its worlds.
+    /// Has victims meet the engine on another page than the world's own, as one engine uses for all
+    /// its worlds.
     pub fn meet_at(&mut self, control: &Path) {
         self.control = control.to_owned();
     }
 
-    /// Whether the coarse re-check is on.
+    /// Whether the coarse recheck is on.
     #[must_use]
     pub fn recheck(&self) -> Recheck {
         self.recheck
@@ -210,7 +211,8 @@ impl World {
         self.victim.1
     }
 
-    /// Notes the moment of death, from which on nobody may stay blocked for longer than the world's patience.
+    /// Notes the moment of death, from which on nobody may stay blocked for longer than the world's
+    /// patience.
     pub fn death(&mut self) {
         self.died_at = Instant::now();
     }
@@ -230,7 +232,8 @@ impl World {
         self.survivor(name)?.answer(deadline)
     }
 
-    /// The answer to an order given before, while the victim lives: within the patience from now on.
+    /// The answer to an order given before, while the victim lives: within the patience from now
+    /// on.
     ///
     /// # Errors
     /// As [`World::answer`].
@@ -239,8 +242,8 @@ impl World {
         self.survivor(name)?.answer(deadline)
     }
 
-    /// Gives an order after the death and fetches its answer within what is left of the patience (at least a part of
-    /// it, for checks that take several orders one after the other).
+    /// Gives an order after the death and fetches its answer within what is left of the patience
+    /// (at least a part of it, for checks that take several orders one after the other).
     ///
     /// # Errors
     /// As [`World::answer`].

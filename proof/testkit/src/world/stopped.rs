@@ -1,8 +1,9 @@
 //! Survivors beside a victim that stands still: whom it keeps waiting, and for how long.
 //!
-//! The promise has a time in it, and no test may fail because the machine is busy. So time counts only while it is
-//! nobody's fault but the victim's: the time for which survivors waited for a processor (`/proc/PID/schedstat`) is taken
-//! off. A survivor that waits for a wake-up that never comes waits for no processor, however busy the machine is.
+//! The promise has a time in it, and no test may fail because the machine is busy. So time counts
+//! only while it is nobody's fault but the victim's: the time for which survivors waited for a
+//! processor (`/proc/PID/schedstat`) is taken off. A survivor that waits for a wake-up that never
+//! comes waits for no processor, however busy the machine is.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 use super::World;
 use crate::failure::Failure;
 
-/// Within this every operation that completes takes effect for every other process, whoever is stopped.
+/// Within this every operation that completes takes effect for every other process, whoever is
+/// stopped.
 pub const PROMISE: Duration = Duration::from_secs(2);
 
 /// What is allowed beyond it: timers that are late, processes that start, pages that are made.
@@ -87,8 +89,8 @@ impl World {
         self.stop.clock.is_some()
     }
 
-    /// Whether this is the first time in the round that something is done, which must be done once: beside the stopped
-    /// victim, or else after its death.
+    /// Whether this is the first time in the round that something is done, which must be done once:
+    /// beside the stopped victim, or else after its death.
     pub fn first_time(&mut self, what: &'static str) -> bool {
         let first = !self.stop.done.contains(&what);
         if first {
@@ -97,7 +99,8 @@ impl World {
         first
     }
 
-    /// Whether that has been done in the round. As opposed to [`World::first_time`], asking notes nothing.
+    /// Whether that has been done in the round. As opposed to [`World::first_time`], asking notes
+    /// nothing.
     #[must_use]
     pub fn has_done(&self, what: &str) -> bool {
         self.stop.done.contains(&what)
@@ -131,8 +134,8 @@ impl World {
         Ok(())
     }
 
-    /// That a survivor has answered its outstanding order, or does so within what is promised. The answer stays there to be
-    /// fetched later.
+    /// That a survivor has answered its outstanding order, or does so within what is promised. The
+    /// answer stays there to be fetched later.
     ///
     /// # Errors
     /// That it is late, when it was kept waiting.
@@ -140,7 +143,8 @@ impl World {
         loop {
             if self.survivor(name)?.has_answered(LOOK_EVERY)? {
                 let (waited, _) = self.waited();
-                // A look at the processes' figures is dear, and short waits are short with the machine's part, too.
+                // A look at the processes' figures is dear, and short waits are short with the
+                // machine's part, too.
                 let kept = if waited < LOOK_EVERY { waited } else { self.waited().1 };
                 self.stop.slowest = self.stop.slowest.max(kept);
                 return Ok(());
@@ -157,7 +161,8 @@ impl World {
         }
     }
 
-    /// The same of all who have an order to answer, save those whose order names one of these things, which the victim holds.
+    /// The same of all who have an order to answer, save those whose order names one of these
+    /// things, which the victim holds.
     ///
     /// # Errors
     /// As [`World::gets_past`].
@@ -196,13 +201,13 @@ impl World {
         self.stop.slowest
     }
 
-    /// Whether the coarse re-check may have rescued so many sleepers in this world so far: beside a stopped victim it may,
-    /// and they are counted.
+    /// Whether the coarse recheck may have rescued so many sleepers in this world so far: beside a
+    /// stopped victim it may, and they are counted.
     pub(crate) fn allows_rescues(&mut self, rescues: &str) -> bool {
         let now = rescues.parse().unwrap_or(0);
         let new = now - std::mem::replace(&mut self.stop.rescues, now).min(now);
         if self.has_stop() && new > 0 {
-            self.saw_many("rescued by the re-check", new);
+            self.saw_many("rescued by the recheck", new);
         }
         new == 0 || self.has_stop()
     }

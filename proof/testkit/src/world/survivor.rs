@@ -1,9 +1,10 @@
-//! Survivors: real processes that wait, send, receive, open and sweep around the victim, and are asked afterwards.
+//! Survivors: real processes that wait, send, receive, open and sweep around the victim, and are
+//! asked afterwards.
 //!
-//! A survivor is the program `victim` in another role. It obeys orders, one line each, from its standard input, and
-//! answers each with one line: `ok …` or `err …`. An order that waits (take a lock, receive) is given with
-//! [`Survivor::tell`], so that the survivor sleeps on the thing while the victim dies, and its answer is fetched later,
-//! with a deadline: no answer by then is a hang.
+//! A survivor is the program `victim` in another role. It obeys orders, one line each, from its
+//! standard input, and answers each with one line: `ok …` or `err …`. An order that waits (take a
+//! lock, receive) is given with [`Survivor::tell`], so that the survivor sleeps on the thing while
+//! the victim dies, and its answer is fetched later, with a deadline: no answer by then is a hang.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
@@ -18,7 +19,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::engine::trace;
 use crate::failure::Failure;
 
-/// How long an order that should not wait may take, and how long a waiting one may need until it is asleep.
+/// How long an order that should not wait may take, and how long a waiting one may need until it is
+/// asleep.
 const PROMPTLY: Duration = Duration::from_secs(5);
 
 /// A process of the pool.
@@ -40,7 +42,8 @@ impl Survivor {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
         let mut command = Command::new(program);
         command.args(arguments).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
-        // SAFETY: one system call on numbers between fork and exec: survivors end with whoever started them.
+        // SAFETY: one system call on numbers between fork and exec: survivors end with whoever
+        // started them.
         unsafe {
             command.pre_exec(|| {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -78,7 +81,8 @@ impl Survivor {
     /// Fetches the answer to the outstanding order.
     ///
     /// # Errors
-    /// A hang when there is none at the deadline; what the survivor reports as an error; its own unexpected end.
+    /// A hang when there is none at the deadline; what the survivor reports as an error; its own
+    /// unexpected end.
     pub fn answer(&mut self, deadline: Instant) -> Result<String, Failure> {
         let order = self.outstanding.take().ok_or_else(|| Failure::broken(format!("{} has no order", self.name)))?;
         loop {
@@ -121,8 +125,9 @@ impl Survivor {
         self.outstanding.as_deref()
     }
 
-    /// Whether the answer to the outstanding order has come, or comes within that time. It is not taken: that is for
-    /// [`Survivor::answer`]. A survivor that has ended counts as one that has answered, and is told of there.
+    /// Whether the answer to the outstanding order has come, or comes within that time. It is not
+    /// taken: that is for [`Survivor::answer`]. A survivor that has ended counts as one that has
+    /// answered, and is told of there.
     ///
     /// # Errors
     /// What reading reports.

@@ -1,11 +1,13 @@
 //! What does a lock cost when more and more want it?
 //!
-//! One to five threads of a process, or one to five processes, raise one number until it has reached the turn's, each
-//! time inside the lock ("Detailed approach of the futex": there, to 100,000,000). The figure is the time from the first
-//! worker's beginning to the last one's end, divided by how often the number was raised. Workers are spread over the
-//! cores that may be used; where there are more of them than cores, some hold the lock while they have none.
+//! One to five threads of a process, or one to five processes, raise one number until it has
+//! reached the turn's, each time inside the lock ("Detailed approach of the futex": there, to
+//! 100,000,000). The figure is the time from the first worker's beginning to the last one's end,
+//! divided by how often the number was raised. Workers are spread over the cores that may be used;
+//! where there are more of them than cores, some hold the lock while they have none.
 //!
-//! The locks are those of `bench locks`, and the three that one learns a futex by. A wrong number at the end is an error.
+//! The locks are those of `bench locks`, and the three that one learns a futex by. A wrong number
+//! at the end is an error.
 
 mod teaching;
 

@@ -1,4 +1,5 @@
-//! The mutexes of two, three and four states that one learns a futex by: the very files of the library's example.
+//! The mutexes of two, three and four states that one learns a futex by: the very files of the
+//! library's example.
 
 #[path = "../../../../outlive/examples/futex/mutex2.rs"]
 mod mutex2;

@@ -131,7 +131,8 @@ fn draw_all(report: &Report, svg: &mut String) -> Result<(), Box<dyn std::error:
     let highest = bins().map(|(_, count)| *count).max().unwrap_or(1) as f64;
     let (left, right) = (MARGIN + NAMES, WIDTH - MARGIN);
     let x = |bin: f64| left + ((bin - f64::from(least)) / f64::from(most - least) * f64::from(right - left)) as i32;
-    // One interval is as high as a tenth of the panel, so that the rarest, which matter most, are seen.
+    // One interval is as high as a tenth of the panel, so that the rarest, which matter most, are
+    // seen.
     let tall = |count: u64| ((0.1 + 0.9 * (count as f64).ln() / highest.max(2.0).ln()) * f64::from(PANEL)) as i32;
     let foot = TOP + (PANEL + GAP) * report.rows.len() as i32;
     for ms in [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0_f64] {

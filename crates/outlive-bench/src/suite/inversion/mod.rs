@@ -1,16 +1,19 @@
 //! A control loop beside a disturbing load: how long are its intervals?
 //!
-//! Three processes on one core, under `SCHED_FIFO`. The *control loop* (high priority) wakes every 5 ms, takes a lock,
-//! computes a moment, gives it back. The *helper* (low) takes the same lock again and again, for 2 ms of computing. The
-//! *load* (middling) has nothing to do with the lock: it sleeps a while, and computes for 90 ms. While the helper holds
-//! the lock it must run for the control loop to go on, and the load keeps it from that: priority inversion.
+//! Three processes on one core, under `SCHED_FIFO`. The *control loop* (high priority) wakes every
+//! 5 ms, takes a lock, computes a moment, gives it back. The *helper* (low) takes the same lock
+//! again and again, for 2 ms of computing. The *load* (middling) has nothing to do with the lock:
+//! it sleeps a while, and computes for 90 ms. While the helper holds the lock it must run for the
+//! control loop to go on, and the load keeps it from that: priority inversion.
 //!
-//! A row's figure is the worst interval between two ends of the loop in a round. `undisturbed` is without the load, with
-//! a plain mutex; the other rows are named after their lock. What all intervals were is told as a histogram.
+//! A row's figure is the worst interval between two ends of the loop in a round. `undisturbed` is
+//! without the load, with a plain mutex; the other rows are named after their lock. What all
+//! intervals were is told as a histogram.
 //!
-//! The worst of many is what a virtual machine spoils first: its host takes the core away for some milliseconds, now in
-//! one row, now in another. So the rounds are many and short, each row is compared with the undisturbed one of its own
-//! round, and the round in the middle decides. A lock that lets inversion happen does so in every round.
+//! The worst of many is what a virtual machine spoils first: its host takes the core away for some
+//! milliseconds, now in one row, now in another. So the rounds are many and short, each row is
+//! compared with the undisturbed one of its own round, and the round in the middle decides. A lock
+//! that lets inversion happen does so in every round.
 
 mod histogram;
 mod processes;
@@ -119,7 +122,8 @@ struct Row {
 /// Runs it and tells what came out.
 ///
 /// # Errors
-/// [`Error::Refused`] without the right to real-time priorities, and whatever else kept it from giving right figures.
+/// [`Error::Refused`] without the right to real-time priorities, and whatever else kept it from
+/// giving right figures.
 pub fn run(args: &InversionArgs) -> Result<(), Error> {
     crew::require_one_thread()?;
     let _signals = interrupt::Guard::new(args.limit)?;

@@ -18,7 +18,8 @@ const CONTROL_NS: u64 = 100_000;
 const HELPER_NS: u64 = 2_000_000;
 // No part of the period: else the two would go on meeting at one place of it.
 const HELPER_REST: Duration = Duration::from_micros(3_700);
-/// The load: 90 of some 240 ms. All three together stay below what the kernel lets real-time threads take of a second.
+/// The load: 90 of some 240 ms. All three together stay below what the kernel lets real-time
+/// threads take of a second.
 const LOAD_NS: u64 = 90_000_000;
 const LOAD_REST: Duration = Duration::from_millis(147);
 
@@ -139,7 +140,8 @@ pub fn turn(scratch: &Scratch, core: usize, lock: Lock, disturbed: bool, periods
     let (log, folder) = (&*log, place.path());
     let crowd = if disturbed { 3 } else { 2 };
     let mut crew = Crew::new()?;
-    // Real-time first, then on the core: otherwise it would stand there as an ordinary one while others come.
+    // Real-time first, then on the core: otherwise it would stand there as an ordinary one while
+    // others come.
     let enter = |priority| {
         become_fifo(priority)?;
         crew::pin(core)
@@ -200,6 +202,7 @@ fn control(lock: &Opened, log: &Log, periods: usize) -> Result<(), Error> {
 
 fn sleep_until(moment: u64) {
     let until = libc::timespec { tv_sec: (moment / 1_000_000_000) as _, tv_nsec: (moment % 1_000_000_000) as _ };
-    // SAFETY: the time is ours; nothing is written. Woken early by a signal, the interval is a little shorter.
+    // SAFETY: the time is ours; nothing is written. Woken early by a signal, the interval is a
+    // little shorter.
     unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until, std::ptr::null_mut()) };
 }

@@ -1,13 +1,14 @@
 //! What does it cost to ask whether a process is alive?
 //!
-//! Two loops. *Called*, the usual one, asks through a function pointer that the compiler cannot see through, as the
-//! measurement did that this repeats: there a load cost as much as doing nothing, because the processor does it beside
-//! the call. *Inlined* puts the question into the loop itself: below a few nanoseconds that counts single instructions.
+//! Two loops. *Called*, the usual one, asks through a function pointer that the compiler cannot see
+//! through, as the measurement did that this repeats: there a load cost as much as doing nothing,
+//! because the processor does it beside the call. *Inlined* puts the question into the loop itself:
+//! below a few nanoseconds that counts single instructions.
 //!
-//! The watched process holds what each way asks about (a robust mutex, a locked byte, a token) and sleeps. The asking
-//! process asks in a loop; then it kills the watched one and asks once more: a way that still says "alive" is wrong,
-//! whatever its price. Only `dummy` (the bare loop) and `epoll` (a stand-in for looking at a connected socket) know
-//! nothing about the other process.
+//! The watched process holds what each way asks about (a robust mutex, a locked byte, a token) and
+//! sleeps. The asking process asks in a loop; then it kills the watched one and asks once more: a
+//! way that still says "alive" is wrong, whatever its price. Only `dummy` (the bare loop) and
+//! `epoll` (a stand-in for looking at a connected socket) know nothing about the other process.
 
 mod robust;
 mod system;
@@ -142,7 +143,8 @@ fn ask<Q: Question>(stage: &Stage, place: &Q::Place, board: &Board, mode: Mode, 
     Ok(())
 }
 
-// The loops are the same for every way, so they weigh the same in each. Not inlined, so that they are aligned alike.
+// The loops are the same for every way, so they weigh the same in each. Not inlined, so that they
+// are aligned alike.
 
 #[inline(never)]
 fn ask_called<Q: Question>(question: &Q, times: u64) -> u64 {
@@ -155,9 +157,9 @@ fn ask_inlined<Q: Question>(question: &Q, times: u64) -> u64 {
     (0..times).map(|_| u64::from(unknown(question).ask())).sum()
 }
 
-/// The same reference, of which the compiler no longer knows anything: all memory may have changed, so it cannot ask
-/// once for the whole loop. As `black_box`, which however goes through the stack: beside a question of half a
-/// nanosecond that is much, and it differs with where the stack lies.
+/// The same reference, of which the compiler no longer knows anything: all memory may have changed,
+/// so it cannot ask once for the whole loop. As `black_box`, which however goes through the stack:
+/// beside a question of half a nanosecond that is much, and it differs with where the stack lies.
 #[inline(always)]
 fn unknown<T>(reference: &T) -> &T {
     let mut address: *const T = reference;

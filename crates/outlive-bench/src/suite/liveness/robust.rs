@@ -18,14 +18,16 @@ pub(super) struct Watched {
     word_offset: AtomicUsize,
 }
 
-// SAFETY: a pthread mutex with PTHREAD_PROCESS_SHARED is made for this, and it is initialised before the fork.
+// SAFETY: a pthread mutex with PTHREAD_PROCESS_SHARED is made for this, and it is initialised
+// before the fork.
 unsafe impl Sync for Watched {}
 // SAFETY: all zero is a valid pthread_mutex_t and a valid offset.
 unsafe impl ZeroShared for Watched {}
 
 fn place() -> Result<Shared<Watched>, Error> {
     let watched = Shared::<Watched>::new()?;
-    // SAFETY: the attributes are initialised before use; the mutex lies in memory that nobody else has yet.
+    // SAFETY: the attributes are initialised before use; the mutex lies in memory that nobody else
+    // has yet.
     let failed = unsafe {
         let mut attributes = MaybeUninit::uninit();
         libc::pthread_mutexattr_init(attributes.as_mut_ptr())
@@ -49,8 +51,8 @@ struct RobustListNode {
     next: *const RobustListNode,
 }
 
-/// Locks the mutex and finds its word: the list's node that lies inside the mutex, plus the list's offset. That is
-/// right for glibc and musl alike.
+/// Locks the mutex and finds its word: the list's node that lies inside the mutex, plus the list's
+/// offset. That is right for glibc and musl alike.
 fn hold(watched: &Watched) -> Result<(), Error> {
     // SAFETY: initialised by `place`.
     if unsafe { libc::pthread_mutex_lock(watched.mutex.get()) } != 0 {
@@ -65,7 +67,8 @@ fn hold(watched: &Watched) -> Result<(), Error> {
     }
     let mutex = watched.mutex.get() as usize;
     let inside = mutex..mutex + size_of::<libc::pthread_mutex_t>();
-    // SAFETY: the list is this thread's, it changes only by this thread's locking, and it is circular through its head.
+    // SAFETY: the list is this thread's, it changes only by this thread's locking, and it is
+    // circular through its head.
     unsafe {
         let mut node = (*head).next;
         while !std::ptr::eq(node.cast::<RobustListHead>(), head) {
@@ -105,8 +108,9 @@ impl Question for Load {
             return Err(Error::Wrong(format!("the lock word seems to lie at {offset}")));
         }
         let word = place.mutex.get().wrapping_byte_add(offset).cast::<AtomicU32>();
-        // SAFETY: inside the mutex and aligned, by the check; libc and the kernel change it atomically only. The turn's
-        // mapping outlives the asking process's loop, and the process ends right after it.
+        // SAFETY: inside the mutex and aligned, by the check; libc and the kernel change it
+        // atomically only. The turn's mapping outlives the asking process's loop, and the process
+        // ends right after it.
         let word = unsafe { &*word };
         Ok(Self { word })
     }

@@ -61,7 +61,8 @@ impl Question for Kill {
     }
 }
 
-/// `faccessat` on the open directory /proc/PID. It asks for a name in it: the directory itself stays open after death.
+/// `faccessat` on the open directory /proc/PID. It asks for a name in it: the directory itself
+/// stays open after death.
 pub(super) struct Procfs {
     folder: File,
 }

@@ -1,6 +1,8 @@
-//! Boost.Interprocess's sharable mutex, exclusive and shared, where Boost's headers and a C++ compiler are found.
+//! Boost.Interprocess's sharable mutex, exclusive and shared, where Boost's headers and a C++
+//! compiler are found.
 //!
-//! `boost.cpp` is compiled into a shared object when the row is asked for, and loaded: see [`compiled`].
+//! `boost.cpp` is compiled into a shared object when the row is asked for, and loaded: see
+//! [`compiled`].
 
 use super::number::Number;
 use super::{Handle, Held, Lock};

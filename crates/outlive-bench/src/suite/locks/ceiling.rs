@@ -1,4 +1,5 @@
-//! Outlive's mutex with a priority ceiling. As with the C library's, its users are real-time processes below the ceiling.
+//! Outlive's mutex with a priority ceiling. As with the C library's, its users are real-time
+//! processes below the ceiling.
 
 use super::ours::{NAME, Place, refused};
 use super::{Handle, Held, Lock};

@@ -1,6 +1,7 @@
 //! The NPTL study's wait and wake-up: two processes chase each other around three locks.
 //!
-//! Each holds one lock, and the third is free. A step takes the next lock around and lets go of the one behind:
+//! Each holds one lock, and the third is free. A step takes the next lock around and lets go of the
+//! one behind:
 //!
 //! | step | the first takes | and frees | the second takes | and frees |
 //! | --- | --- | --- | --- | --- |
@@ -8,9 +9,10 @@
 //! | 1 | 0 | 2 | 1 | 0 |
 //! | 2 | 1 | 0 | 2 | 1 |
 //!
-//! What the first takes in a step is what the second holds until it has taken its own, and the other way around, so
-//! neither is ever more than one step ahead: every step is a hand-over. The figure is the time of the whole, divided by
-//! the steps of both. Whether a waiter sleeps is its lock's affair: one that spins first seldom does here.
+//! What the first takes in a step is what the second holds until it has taken its own, and the
+//! other way around, so neither is ever more than one step ahead: every step is a hand-over. The
+//! figure is the time of the whole, divided by the steps of both. Whether a waiter sleeps is its
+//! lock's affair: one that spins first seldom does here.
 
 use super::turns::check_count;
 use super::{Handle, Held, Lock};
@@ -21,7 +23,8 @@ use crate::harness::round::{Figure, Stage};
 use crate::harness::shared::{Board, Shared};
 use std::sync::atomic::Ordering;
 
-/// Who is at it: which lock it holds at first. At step N it takes the one after, around the ring, and frees that.
+/// Who is at it: which lock it holds at first. At step N it takes the one after, around the ring,
+/// and frees that.
 const HELD_AT_FIRST: [usize; 2] = [1, 2];
 
 /// One turn of so many steps, half of them by each.
@@ -50,7 +53,8 @@ pub(super) fn turn<L: Lock>(stage: &Stage, operations: u64) -> Result<Figure, Er
             held.release()?;
             board.leave(which, [0, begun, ended, 0]);
             if which == 1 {
-                // Acquire pairs with the Release below: whatever the other raised is in the three numbers.
+                // Acquire pairs with the Release below: whatever the other raised is in the three
+                // numbers.
                 while board.done.0.load(Ordering::Acquire) == 0 {
                     std::hint::spin_loop();
                 }
@@ -58,7 +62,8 @@ pub(super) fn turn<L: Lock>(stage: &Stage, operations: u64) -> Result<Figure, Er
                 for lock in &locks {
                     sum += lock.once()?;
                 }
-                // Both raised one before they began; each of the three was raised once more just now.
+                // Both raised one before they began; each of the three was raised once more just
+                // now.
                 check_count::<L>(sum, 2 * steps + 2 + 3)?;
             } else {
                 board.done.0.store(1, Ordering::Release);

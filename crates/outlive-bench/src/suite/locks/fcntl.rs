@@ -1,4 +1,5 @@
-//! A record lock on one byte of a file. The kernel gives it back when its process ends, without telling the next.
+//! A record lock on one byte of a file. The kernel gives it back when its process ends, without
+//! telling the next.
 
 use super::number::Apart;
 use super::{Handle, Held, Lock};

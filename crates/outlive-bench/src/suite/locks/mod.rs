@@ -1,17 +1,18 @@
 //! What does a lock between processes cost?
 //!
-//! Four ways to ask. *Uncontended* (the NPTL study's call overhead, and the million lock/unlock of the robotics library):
-//! one process takes the lock, raises a number, lets go. *Contended*: two processes on two cores do so until the number
-//! has reached the turn's; the time of the whole, per pair; with `--work`, each computes inside the lock and outside.
-//! *Wake* (the NPTL study's wait and wake-up): two processes
-//! chase each other around three locks, so that each step of one waits for a step of the other; see [`chase`].
-//! *Sleeper*: a process is asleep waiting for the lock, and the time from just before the release until it has the lock
-//! is taken, again and again; the turn's figure is the median. (A waiter that spins first never sleeps in a chase.)
+//! Four ways to ask. *Uncontended* (the NPTL study's call overhead, and the million lock/unlock of
+//! the robotics library): one process takes the lock, raises a number, lets go. *Contended*: two
+//! processes on two cores do so until the number has reached the turn's; the time of the whole, per
+//! pair; with `--work`, each computes inside the lock and outside. *Wake* (the NPTL study's wait
+//! and wake-up): two processes chase each other around three locks, so that each step of one waits
+//! for a step of the other; see [`chase`]. *Sleeper*: a process is asleep waiting for the lock, and
+//! the time from just before the release until it has the lock is taken, again and again; the
+//! turn's figure is the median. (A waiter that spins first never sleeps in a chase.)
 //!
 //! A lock that readers share is read instead, and its readers do not hand it to each other.
 //!
-//! Whatever a lock guarded is counted, and a wrong count is an error. Each row is one file that implements [`Lock`].
-//! `bench mutex` is the first four of them under their older names.
+//! Whatever a lock guarded is counted, and a wrong count is an error. Each row is one file that
+//! implements [`Lock`]. `bench mutex` is the first four of them under their older names.
 
 mod boost;
 mod ceiling;
@@ -62,7 +63,8 @@ pub(super) trait Lock: 'static {
     /// The lock as one process has it.
     type Handle<'place>: Handle + Sync;
 
-    /// Before the fork; the number is 0, or [`UNTOUCHED`] for readers. `which` tells several in one turn apart.
+    /// Before the fork; the number is 0, or [`UNTOUCHED`] for readers. `which` tells several in one
+    /// turn apart.
     fn place(stage: &Stage, which: &'static str) -> Result<Self::Place, Error>;
     /// In each process.
     fn open(place: &Self::Place) -> Result<Self::Handle<'_>, Error>;
@@ -82,8 +84,8 @@ pub(super) trait Handle {
     /// Takes it, waiting as long as somebody else has it.
     fn acquire(&self) -> Result<Self::Held<'_>, Error>;
 
-    /// Takes it, touches the number, lets go: what is timed where a nanosecond matters. Always inlined: a call around a
-    /// lock would be a tenth of it.
+    /// Takes it, touches the number, lets go: what is timed where a nanosecond matters. Always
+    /// inlined: a call around a lock would be a tenth of it.
     #[inline(always)]
     fn once(&self) -> Result<u64, Error> {
         let mut held = self.acquire()?;
@@ -106,7 +108,8 @@ pub(super) trait Held {
 pub enum Mode {
     /// One process.
     Uncontended,
-    /// Two processes at once, each of which computes so many nanoseconds inside the lock, and as many outside.
+    /// Two processes at once, each of which computes so many nanoseconds inside the lock, and as
+    /// many outside.
     Contended(u32),
     /// Two processes that wait for each other at every step.
     Chase,
@@ -147,8 +150,8 @@ pub struct Field {
 }
 
 impl Field {
-    /// `bench locks`: all of them, or those named. A row that is not wanted is not asked whether it can take part: that
-    /// may mean calling a compiler.
+    /// `bench locks`: all of them, or those named. A row that is not wanted is not asked whether it
+    /// can take part: that may mean calling a compiler.
     pub fn of_locks(mode: Mode, only: &[String]) -> Self {
         let mut field = Self { rows: Vec::new(), baseline: Pthread::<Plain>::NAME, absent: Vec::new() };
         field.add::<OurMutex>(mode, only);

@@ -47,7 +47,8 @@ impl Number {
     /// The caller holds the lock, perhaps among other readers.
     #[inline]
     pub(super) unsafe fn read(&self) -> u64 {
-        // SAFETY: nobody writes while there are readers. Volatile: the load is part of what is measured.
+        // SAFETY: nobody writes while there are readers. Volatile: the load is part of what is
+        // measured.
         unsafe { ptr::read_volatile(self.0.get()) }
     }
 }

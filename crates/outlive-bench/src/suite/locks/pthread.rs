@@ -1,4 +1,5 @@
-//! The C library's mutexes between processes: plain, robust, with priority inheritance, and with a ceiling.
+//! The C library's mutexes between processes: plain, robust, with priority inheritance, and with a
+//! ceiling.
 
 use super::number::Number;
 use super::{Handle, Held, Lock};
@@ -44,7 +45,8 @@ pub(crate) struct Plain;
 pub(crate) struct Robust;
 /// PTHREAD_PRIO_INHERIT.
 pub(crate) struct PriorityInheriting;
-/// PTHREAD_PRIO_PROTECT: a holder runs at the mutex's ceiling. Its users must be real-time processes.
+/// PTHREAD_PRIO_PROTECT: a holder runs at the mutex's ceiling. Its users must be real-time
+/// processes.
 pub(crate) struct PriorityProtecting;
 
 impl Flavour for Plain {

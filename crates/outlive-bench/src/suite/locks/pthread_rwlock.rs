@@ -1,4 +1,5 @@
-//! The C library's readers-writer lock between processes, as its readers have it and as its writers do.
+//! The C library's readers-writer lock between processes, as its readers have it and as its writers
+//! do.
 
 use super::number::Number;
 use super::{Handle, Held, Lock};

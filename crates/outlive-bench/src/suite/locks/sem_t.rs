@@ -14,7 +14,8 @@ pub(crate) struct Guarded {
     number: Number,
 }
 
-// SAFETY: a semaphore made with pshared is made for this, and the number is reached by the permit's holder only.
+// SAFETY: a semaphore made with pshared is made for this, and the number is reached by the permit's
+// holder only.
 unsafe impl Sync for Guarded {}
 // SAFETY: zero is valid, no pointers.
 unsafe impl ZeroShared for Guarded {}

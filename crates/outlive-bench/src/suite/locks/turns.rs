@@ -1,4 +1,5 @@
-//! How a lock is used in a turn: by one process, by two at once, by readers together, or handed to a sleeper.
+//! How a lock is used in a turn: by one process, by two at once, by readers together, or handed to
+//! a sleeper.
 
 use super::{Handle, Held, Lock, UNTOUCHED};
 use crate::harness::asleep::Sleeper;
@@ -37,7 +38,8 @@ pub(super) fn uncontended<L: Lock>(stage: &Stage, operations: u64) -> Result<Fig
     board.figure(crew.finish(stage.turn_limit)?)
 }
 
-/// Two processes raise one number until it is above the turn's, so that neither has the lock for itself at the end.
+/// Two processes raise one number until it is above the turn's, so that neither has the lock for
+/// itself at the end.
 pub(super) fn contended<L: Lock>(stage: &Stage, operations: u64, work: Work) -> Result<Figure, Error> {
     let place = L::place(stage, "lock")?;
     let board = Shared::<Board>::new()?;

@@ -1,9 +1,10 @@
 //! How fast is a message queue that is made of a lock?
 //!
-//! The NPTL study built one from a robust mutex in two forms and compared both with the system's: `mu_cv`, a mutex and
-//! condition variables, and `mu_sm`, a mutex and semaphores. The same two, built on Outlive's locks, beside the system's
-//! queue and Outlive's own. One process sends as fast as it can, another receives as fast as it can; the figure is the
-//! receiver's time per message. The ways are those of `bench queue`.
+//! The NPTL study built one from a robust mutex in two forms and compared both with the system's:
+//! `mu_cv`, a mutex and condition variables, and `mu_sm`, a mutex and semaphores. The same two,
+//! built on Outlive's locks, beside the system's queue and Outlive's own. One process sends as fast
+//! as it can, another receives as fast as it can; the figure is the receiver's time per message.
+//! The ways are those of `bench queue`.
 
 mod made;
 

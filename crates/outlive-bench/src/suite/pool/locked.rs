@@ -1,7 +1,9 @@
-//! HAProxy's "locked": a plain lock around one list of free buffers, which are used again and again.
+//! HAProxy's "locked": a plain lock around one list of free buffers, which are used again and
+//! again.
 //!
-//! The lock and the buffers lie in memory that is mapped before the processes are forked, at one address in all of them;
-//! so a process may give back what another took. The list goes through the free buffers themselves.
+//! The lock and the buffers lie in memory that is mapped before the processes are forked, at one
+//! address in all of them; so a process may give back what another took. The list goes through the
+//! free buffers themselves.
 
 use super::Work;
 use super::allocator::{Allocator, Heap};
@@ -159,7 +161,8 @@ impl Heap for &Place {
     fn free(&self, buffer: Buffer) -> Result<(), Error> {
         let number = (buffer.start.as_ptr() as usize - self.buffers.as_ptr() as usize) / self.step;
         self.under_lock(|list| {
-            // SAFETY: the buffer is free from here on, its first word belongs to whoever has the lock.
+            // SAFETY: the buffer is free from here on, its first word belongs to whoever has the
+            // lock.
             unsafe { self.link(number as u64).write(list.first) };
             list.first = number as u64 + 1;
         });
@@ -175,7 +178,8 @@ impl Heap for &Place {
         Ok(Buffer { start: start.ok_or_else(|| Error::Wrong("locked: no buffer was offered".into()))? })
     }
 
-    /// All pages of free buffers but the first, which holds the link; the others wait meanwhile, as HAProxy's do.
+    /// All pages of free buffers but the first, which holds the link; the others wait meanwhile, as
+    /// HAProxy's do.
     fn gc(&self) -> Result<(), Error> {
         if self.step <= PAGE {
             return Ok(());
@@ -183,7 +187,8 @@ impl Heap for &Place {
         self.under_lock(|list| {
             let mut at = list.first;
             while let Some(number) = at.checked_sub(1) {
-                // SAFETY: pages of our own mapping, in a buffer that nobody uses; the link is not among them.
+                // SAFETY: pages of our own mapping, in a buffer that nobody uses; the link is not
+                // among them.
                 let done = unsafe {
                     at = self.link(number).read();
                     libc::madvise(self.buffer(number).as_ptr().add(PAGE).cast(), self.step - PAGE, libc::MADV_REMOVE)

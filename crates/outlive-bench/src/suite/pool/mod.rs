@@ -1,8 +1,8 @@
 //! What does it cost to take memory and to give it back?
 //!
-//! HAProxy's pool ("possible race with free() in the lockless pool") was 2.6 times as fast as no cache and as a pool
-//! behind a lock, on buffers of 2 MB with 16 threads. The same comparison, for objects of any size, in threads of one
-//! process or in processes:
+//! HAProxy's pool ("possible race with free() in the lockless pool") was 2.6 times as fast as no
+//! cache and as a pool behind a lock, on buffers of 2 MB with 16 threads. The same comparison, for
+//! objects of any size, in threads of one process or in processes:
 //!
 //! | row | where an object comes from |
 //! | --- | --- |
@@ -12,10 +12,11 @@
 //! | `no_cache` | the system: each buffer is mapped and unmapped |
 //! | `malloc` | the C library: private memory, the baseline |
 //!
-//! Every row writes the first byte of each page that it gets (`--touch first`: of the object only), and reads the first
-//! byte again before it gives the object back: memory that two have at once is an error. The figure is the time from the
-//! first worker's beginning to the last one's end, divided by the number of objects taken and given back. Before that,
-//! each worker has held as many objects as it ever will, all workers at once.
+//! Every row writes the first byte of each page that it gets (`--touch first`: of the object only),
+//! and reads the first byte again before it gives the object back: memory that two have at once is
+//! an error. The figure is the time from the first worker's beginning to the last one's end,
+//! divided by the number of objects taken and given back. Before that, each worker has held as many
+//! objects as it ever will, all workers at once.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -52,7 +53,8 @@ pub struct PoolArgs {
         value_parser = value_parser!(u64).range(1..=1 << 30))]
     size: Vec<u64>,
 
-    /// Threads of one process at it; several numbers, for one size, are separated by commas [default: 1, or a pair]
+    /// Threads of one process at it; several numbers, for one size, are separated by commas
+    /// [default: 1, or a pair]
     #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "processes",
         value_parser = value_parser!(u8).range(1..=MOST_WORKERS as i64))]
     threads: Vec<u8>,
@@ -86,7 +88,8 @@ pub(super) enum Pattern {
     Batch,
     /// One worker takes, another gives back
     HandOver,
-    /// Each worker has 16 and replaces any of them; beside it the row's flush, every millisecond, and its gc, every ten
+    /// Each worker has 16 and replaces any of them; beside it the row's flush, every millisecond,
+    /// and its gc, every ten
     Random,
 }
 

@@ -18,7 +18,8 @@ pub(super) struct Ring<T> {
     slots: [UnsafeCell<MaybeUninit<T>>; SLOTS],
 }
 
-// SAFETY: a slot is the sender's until `sent` counts it, and the receiver's until `received` does; what passes may.
+// SAFETY: a slot is the sender's until `sent` counts it, and the receiver's until `received` does;
+// what passes may.
 unsafe impl<T: Send> Sync for Ring<T> {}
 // SAFETY: zero is valid, and a number is no pointer.
 unsafe impl ZeroShared for Ring<(u64, u8)> {}
@@ -36,7 +37,8 @@ impl<T> Ring<T> {
     /// Whether the sender may send.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
-        // Acquire pairs with `receive`: what lay in the slot has been read. Relaxed: the sender's own word.
+        // Acquire pairs with `receive`: what lay in the slot has been read. Relaxed: the sender's
+        // own word.
         self.sent.0.load(Ordering::Relaxed) - self.received.0.load(Ordering::Acquire) < SLOTS as u64
     }
 
@@ -67,7 +69,8 @@ impl<T> Ring<T> {
     #[inline]
     pub(super) unsafe fn receive(&self) -> T {
         let received = self.received.0.load(Ordering::Relaxed);
-        // SAFETY: the sender has written this slot, and writes it again only once `received` counts it.
+        // SAFETY: the sender has written this slot, and writes it again only once `received` counts
+        // it.
         let item = unsafe { (*self.slots[received as usize % SLOTS].get()).assume_init_read() };
         // Release pairs with `has_room`.
         self.received.0.store(received + 1, Ordering::Release);

@@ -27,7 +27,8 @@ pub struct FutexEnd<'a>(End<'a>);
 /// The flag of a place that outlives the turn's processes.
 fn end(place: &Shared<Flag>) -> End<'static> {
     let flag: *const Flag = &**place;
-    // SAFETY: the mapping is dropped by the parent only, after the processes that call this have ended.
+    // SAFETY: the mapping is dropped by the parent only, after the processes that call this have
+    // ended.
     let word = unsafe { &(*flag).0.0 };
     End { word, last: 0 }
 }

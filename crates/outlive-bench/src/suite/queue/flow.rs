@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering;
 pub(super) fn one_way<C: Channel>(stage: &Stage, bytes: usize, operations: u64, batch: usize) -> Result<Figure, Error> {
     let place = C::place(stage, "there", bytes)?;
     let board = Shared::<Board>::new()?;
-    // The first eighth of the messages is not timed; whole batches, so that the sender ends when the receiver does.
+    // The first eighth of the messages is not timed; whole batches, so that the sender ends when
+    // the receiver does.
     let warm_up = (operations / 8).next_multiple_of(batch as u64);
     let timed = operations.next_multiple_of(batch as u64);
     let mut crew = Crew::new()?;

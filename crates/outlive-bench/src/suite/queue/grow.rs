@@ -1,9 +1,11 @@
 //! Does growing hold a sender up?
 //!
-//! A queue without a reader grows from a few KiB until it is full. Every single send is timed, and the turn's figure is
-//! the longest. Beside it, in the same rounds: what adding 2 MiB of shared memory takes, allocated and touched, the
-//! median of a few. Both in time computed: a sender alone waits for nobody, and the longest of eight million sends would
-//! otherwise be whichever another program took the core from. A queue that adds memory in steps of 2 MiB at most should not be much longer about any one send.
+//! A queue without a reader grows from a few KiB until it is full. Every single send is timed, and
+//! the turn's figure is the longest. Beside it, in the same rounds: what adding 2 MiB of shared
+//! memory takes, allocated and touched, the median of a few. Both in time computed: a sender alone
+//! waits for nobody, and the longest of eight million sends would otherwise be whichever another
+//! program took the core from. A queue that adds memory in steps of 2 MiB at most should not be
+//! much longer about any one send.
 
 use super::outlive;
 use crate::harness::clock;
@@ -82,7 +84,8 @@ impl Contender for Allocating {
 }
 
 fn median_step(file: &File) -> Result<u64, Error> {
-    // SAFETY: a fresh mapping of a file that is still empty: nothing is touched before its pages are there.
+    // SAFETY: a fresh mapping of a file that is still empty: nothing is touched before its pages
+    // are there.
     let mapped = unsafe {
         libc::mmap(
             ptr::null_mut(),
@@ -100,8 +103,8 @@ fn median_step(file: &File) -> Result<u64, Error> {
     for step in 0..STEPS {
         let at = step * STEP;
         let begun = clock::computed();
-        // SAFETY: the mapping reaches to STEP * STEPS, and the file does up to where fallocate has brought it. The
-        // process ends soon, and the mapping with it.
+        // SAFETY: the mapping reaches to STEP * STEPS, and the file does up to where fallocate has
+        // brought it. The process ends soon, and the mapping with it.
         unsafe {
             check(libc::fallocate(file.as_raw_fd(), 0, at as i64, STEP as i64), "allocating 2 MiB in /dev/shm")?;
             for page in (at..at + STEP).step_by(4096) {

@@ -1,16 +1,17 @@
 //! What does a message from one process to another cost?
 //!
-//! *One way*: one process sends as fast as it can, another receives as fast as it can; the receiver's time per message.
-//! *Batch*: the same, handed over 64 at a time by whoever can do that. *Sleeping*: the receiver is asleep in its
-//! receiving call; from just before the send until it has the message, the median of a turn. *Round trip*: a message
-//! goes there, another comes back. *Grow*: see [`grow`].
+//! *One way*: one process sends as fast as it can, another receives as fast as it can; the
+//! receiver's time per message. *Batch*: the same, handed over 64 at a time by whoever can do that.
+//! *Sleeping*: the receiver is asleep in its receiving call; from just before the send until it has
+//! the message, the median of a turn. *Round trip*: a message goes there, another comes back.
+//! *Grow*: see [`grow`].
 //!
-//! The peers' calls block. Spinning on their forms that do not was tried, on either side and on both: never better by more
-//! than a tenth, mostly worse.
+//! The peers' calls block. Spinning on their forms that do not was tried, on either side and on
+//! both: never better by more than a tenth, mostly worse.
 //!
-//! Every message carries its number, and a number out of turn is an error. Two rows are floors, below which no message
-//! can go: `cacheline` is one atomic flag to and fro, `futex` a bare futex hand-over. Where the others are measured one
-//! way at full rate, a floor is half its round trip.
+//! Every message carries its number, and a number out of turn is an error. Two rows are floors,
+//! below which no message can go: `cacheline` is one atomic flag to and fro, `futex` a bare futex
+//! hand-over. Where the others are measured one way at full rate, a floor is half its round trip.
 
 mod floors;
 mod flow;

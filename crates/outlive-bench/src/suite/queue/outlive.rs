@@ -9,8 +9,8 @@ use ::outlive::queue::{Queue, QueueOptions, Receiver, SendError, Sender};
 use ::outlive::{Domain, WaitStrategy};
 use std::path::Path;
 
-/// As large as a pipe may be made without privilege: the peers' room is bounded too, and a sender that ran far ahead
-/// would measure memory, not messages.
+/// As large as a pipe may be made without privilege: the peers' room is bounded too, and a sender
+/// that ran far ahead would measure memory, not messages.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Where the queue is, and how its ends wait.

@@ -41,8 +41,8 @@ impl Channel for PosixMq {
         attributes.mq_maxmsg = limit("msg_max").unwrap_or(10) as _;
         attributes.mq_msgsize = bytes as _;
         let flags = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_CLOEXEC;
-        // SAFETY: a string with its NUL and valid attributes, as O_CREAT asks for. Unlinked at once: the children inherit
-        // the descriptor, and nothing is left however this ends.
+        // SAFETY: a string with its NUL and valid attributes, as O_CREAT asks for. Unlinked at
+        // once: the children inherit the descriptor, and nothing is left however this ends.
         unsafe {
             let queue = check(
                 libc::mq_open(name.as_ptr(), flags, 0o600 as libc::mode_t, &mut attributes),

@@ -1,6 +1,7 @@
 //! The comparison: what was acknowledged against what was received, record by record.
 //!
-//! It runs beside the demo and follows both journals, so that at the end only the last records are left to compare.
+//! It runs beside the demo and follows both journals, so that at the end only the last records are
+//! left to compare.
 
 use std::io;
 use std::path::Path;
@@ -65,7 +66,8 @@ impl Audit {
         }
     }
 
-    /// Compares what is left, now that nothing comes any more. Returns how many were acknowledged and not received.
+    /// Compares what is left, now that nothing comes any more. Returns how many were acknowledged
+    /// and not received.
     pub fn finish(&mut self, ledger: &Ledger) -> io::Result<u64> {
         let mut lost = 0;
         for (source, acknowledged) in self.sources.iter_mut().zip(&ledger.acknowledged) {

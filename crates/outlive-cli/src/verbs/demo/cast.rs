@@ -1,7 +1,8 @@
 //! The demo's processes: started, killed, replaced; none outlives the demo.
 //!
-//! Each is this program again, under a hidden verb, and asks the kernel to be killed when its parent ends. They are started
-//! from the main thread, since the kernel means the thread that started them.
+//! Each is this program again, under a hidden verb, and asks the kernel to be killed when its
+//! parent ends. They are started from the main thread, since the kernel means the thread that
+//! started them.
 
 use std::fs::{self, File};
 use std::io;
@@ -75,7 +76,8 @@ impl Cast {
         Ok(())
     }
 
-    /// Kills a member, this instant, and puts another in its place. Tells which process it was; `None`: it had ended already.
+    /// Kills a member, this instant, and puts another in its place. Tells which process it was;
+    /// `None`: it had ended already.
     pub fn kill_and_replace(&mut self, at: usize) -> Result<Option<u32>, Failure> {
         let pid = self.members[at].child.as_ref().map(Child::id);
         let killed = pid.filter(|_| self.members[at].kill());
@@ -144,7 +146,8 @@ impl Member {
         self.child.as_mut()?.try_wait().ok().flatten()
     }
 
-    /// Tells how long it has been still: alive, and doing nothing. `done` is how much it has done so far.
+    /// Tells how long it has been still: alive, and doing nothing. `done` is how much it has done
+    /// so far.
     pub fn still(&mut self, done: u64, passed: Duration) -> Duration {
         if done != self.seen || self.child.is_none() {
             self.seen = done;

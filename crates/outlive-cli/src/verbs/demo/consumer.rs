@@ -1,7 +1,8 @@
-//! The consumer: looks at a message, compares its checksum, notes it in the journal, and only then commits it.
+//! The consumer: looks at a message, compares its checksum, notes it in the journal, and only then
+//! commits it.
 //!
-//! Killed in between, its replacement is handed the same message once more, marked as redelivered: the only kind of
-//! repeat that is allowed.
+//! Killed in between, its replacement is handed the same message once more, marked as redelivered:
+//! the only kind of repeat that is allowed.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -74,7 +75,8 @@ pub fn monotonic_nanos() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// A source's records come one after the other; a replacement may begin with the one that its predecessor sent last.
+/// A source's records come one after the other; a replacement may begin with the one that its
+/// predecessor sent last.
 fn check_order(ledger: &Ledger, head: Head, redelivered: bool) {
     let place = &ledger.last[head.source as usize];
     let word = place.load(Ordering::Relaxed);

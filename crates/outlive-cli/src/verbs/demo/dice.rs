@@ -1,4 +1,5 @@
-//! Random numbers for the demo: which process dies when, and how long a record is. A seed gives the same numbers again.
+//! Random numbers for the demo: which process dies when, and how long a record is. A seed gives the
+//! same numbers again.
 
 use std::hash::{BuildHasher, Hasher};
 

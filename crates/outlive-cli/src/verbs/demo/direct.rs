@@ -184,7 +184,8 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Compares, shows, and looks for those who stand still (of one role, or all). Returns how many of them hung.
+    /// Compares, shows, and looks for those who stand still (of one role, or all). Returns how many
+    /// of them hung.
     fn look(&mut self, only: Option<Role>) -> Result<u64, Failure> {
         self.audit.follow(&self.ledger).map_err(|error| Failure::system("read the journals", &error))?;
         let figures = self.figures()?;
@@ -201,7 +202,8 @@ impl<'a> Stage<'a> {
             }
             let done = match member.role {
                 Role::Producer => self.ledger.acknowledged[member.index as usize].load(Ordering::Relaxed),
-                // With nothing sent there is nothing to receive: it is watched while it drains the queue.
+                // With nothing sent there is nothing to receive: it is watched while it drains the
+                // queue.
                 Role::Consumer if only.is_none() => monotonic_nanos(),
                 Role::Consumer => self.ledger.progress_at.load(Ordering::Relaxed),
                 role => self.robot.as_ref().map_or(0, |robot| robot.done(role, member.index)),
@@ -236,7 +238,8 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Producers and sensors end; then who receives, when nothing is left; then the logger. Nobody is killed any more, save who hangs.
+    /// Producers and sensors end; then who receives, when nothing is left; then the logger. Nobody
+    /// is killed any more, save who hangs.
     fn stop_and_drain(&mut self) -> Result<(), Failure> {
         let stages = [
             (STOP_SENDING, Role::Producer),

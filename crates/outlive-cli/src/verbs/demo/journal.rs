@@ -1,9 +1,10 @@
-//! What each side has done, in memory that survives it: two journals for each source, a word a record.
+//! What each side has done, in memory that survives it: two journals for each source, a word a
+//! record.
 //!
-//! The producer of a source writes a word when a record is *acknowledged* (its `send` has returned); the consumer writes
-//! one when a record has been *received*, before it commits it. Each word holds length and checksum as that side has
-//! computed them. The parent compares word by word, and gives memory back behind the comparison, so that a long demo
-//! takes no more than a short one.
+//! The producer of a source writes a word when a record is *acknowledged* (its `send` has
+//! returned); the consumer writes one when a record has been *received*, before it commits it. Each
+//! word holds length and checksum as that side has computed them. The parent compares word by word,
+//! and gives memory back behind the comparison, so that a long demo takes no more than a short one.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -64,7 +65,8 @@ impl Journal {
 
     /// Notes a record.
     pub fn write(&mut self, number: u64, entry: Entry) -> io::Result<()> {
-        // Release: with the counters that tell of it. One side writes, and a process that dies leaves it written or not.
+        // Release: with the counters that tell of it. One side writes, and a process that dies
+        // leaves it written or not.
         self.word(number)?.store(entry.0, Ordering::Release);
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! What the members of the demo tell each other: a record in the demo's domain, and the total under the lock.
+//! What the members of the demo tell each other: a record in the demo's domain, and the total under
+//! the lock.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
@@ -51,7 +52,8 @@ const _: () = assert!(MOST_SOURCES == 64);
 pub const GO: u32 = 0;
 /// Producers end.
 pub const STOP_SENDING: u32 = 1;
-/// No producer and no sensor is left; the consumer ends when the queue is empty, watchers when no frame is left.
+/// No producer and no sensor is left; the consumer ends when the queue is empty, watchers when no
+/// frame is left.
 pub const STOP_WHEN_EMPTY: u32 = 2;
 /// No watcher is left either; the logger ends when its queue is empty.
 pub const STOP_LOGGING: u32 = 3;
@@ -68,14 +70,16 @@ impl Ledger {
     }
 }
 
-/// What the lock guards: a total that is updated in two steps, so that a death in between leaves it half-written.
+/// What the lock guards: a total that is updated in two steps, so that a death in between leaves it
+/// half-written.
 ///
 /// 1. `begun` takes the figures as they will be, and `intent` says so, and for which record.
 /// 2. The record is sent and noted as acknowledged.
 /// 3. `done` takes the figures, and `intent` is cleared.
 ///
-/// Whoever is told that the owner died finds an intent or none. None: `done` is right. One: the ledger says whether that
-/// record was acknowledged; then step 3 is done for the dead, else step 1 is undone. Each may be cut short again.
+/// Whoever is told that the owner died finds an intent or none. None: `done` is right. One: the
+/// ledger says whether that record was acknowledged; then step 3 is done for the dead, else step 1
+/// is undone. Each may be cut short again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Total {
@@ -147,7 +151,8 @@ pub fn lock<'a>(
 ) -> Result<MutexGuard<'a, Total>, Failure> {
     match mutex.lock_until(deadline) {
         Ok(mut guard) => {
-            // Nobody died, and yet it is half-written: then two were in here at once, or an owner's death was not told.
+            // Nobody died, and yet it is half-written: then two were in here at once, or an owner's
+            // death was not told.
             if guard.intent != 0 {
                 ledger.total_torn.fetch_add(1, Ordering::Relaxed);
                 guard.repair(ledger);

@@ -23,7 +23,8 @@ impl Map {
         Map::new(file, 0, len as usize, ProtFlags::READ)
     }
 
-    /// Words of a file, whose pages are allocated first: a full memory file system is an error here, not a signal later.
+    /// Words of a file, whose pages are allocated first: a full memory file system is an error
+    /// here, not a signal later.
     pub fn words(file: &File, from: u64, words: usize) -> io::Result<Map> {
         let len = words * size_of::<AtomicU64>();
         fallocate(file, FallocateFlags::empty(), from, len as u64)?;
@@ -39,8 +40,8 @@ impl Map {
 
     /// The bytes of a file that nobody writes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped for as long as `self` lives; the demo's material is written before it is mapped, and its folder
-        // is the demo's alone.
+        // SAFETY: mapped for as long as `self` lives; the demo's material is written before it is
+        // mapped, and its folder is the demo's alone.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 

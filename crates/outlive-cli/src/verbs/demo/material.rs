@@ -1,8 +1,8 @@
 //! What is sent: real files, cut into records.
 //!
-//! The files are copied into the demo's folder once, so that a replaced producer goes on at once, and nothing changes
-//! under it. Each producer goes round all records, beginning at a place of its own; record `number` of a source is the
-//! same whenever it is asked for.
+//! The files are copied into the demo's folder once, so that a replaced producer goes on at once,
+//! and nothing changes under it. Each producer goes round all records, beginning at a place of its
+//! own; record `number` of a source is the same whenever it is asked for.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

@@ -12,8 +12,8 @@
 //!
 //! Beside it, under the same killer, a robot: see `robot`.
 //!
-//! The parent is the killer and the auditor; it takes no part in the work, so its own figures do not depend on what it
-//! checks. Everybody else is a process of its own.
+//! The parent is the killer and the auditor; it takes no part in the work, so its own figures do
+//! not depend on what it checks. Everybody else is a process of its own.
 
 mod audit;
 mod cast;
@@ -73,7 +73,8 @@ pub struct DemoArgs {
     /// Files to cut into records [default: this program and others found on the machine]
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Show the robot's cameras and LiDAR the files of this folder: pictures, and scans (.bin, .pcd …) [default: made ones]
+    /// Show the robot's cameras and LiDAR the files of this folder: pictures, and scans (.bin, .pcd
+    /// …) [default: made ones]
     #[arg(long, value_name = "DIR", conflicts_with = "no_robot")]
     pub data: Option<PathBuf>,
     /// Only the queue and the lock
@@ -182,8 +183,8 @@ pub fn run(args: &DemoArgs, common: &Common) -> Result<(), Failure> {
 
 /// Runs the hidden verb.
 pub fn run_member(args: &MemberArgs) -> Result<(), Failure> {
-    // Ctrl-C goes to the whole foreground group, but when the demo ends is for the parent to say: it has blocked the signals
-    // that it reads, and its children inherit that.
+    // Ctrl-C goes to the whole foreground group, but when the demo ends is for the parent to say:
+    // it has blocked the signals that it reads, and its children inherit that.
     let living =
         process::die_with_parent(args.parent).map_err(|error| Failure::system("ask to end with the parent", &error))?;
     if !living {

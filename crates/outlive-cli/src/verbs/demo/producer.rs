@@ -1,7 +1,9 @@
-//! A producer: takes the lock, sends a record, notes that it was acknowledged, gives the lock back; and so on.
+//! A producer: takes the lock, sends a record, notes that it was acknowledged, gives the lock back;
+//! and so on.
 //!
-//! It may be killed at any instruction. Its replacement goes on behind the last acknowledged record, so one that had been
-//! sent but not acknowledged is sent again, under the replacement's life: that is no duplicate of the queue's making.
+//! It may be killed at any instruction. Its replacement goes on behind the last acknowledged
+//! record, so one that had been sent but not acknowledged is sent again, under the replacement's
+//! life: that is no duplicate of the queue's making.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -60,7 +62,8 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
             Ok(()) => {
                 journal.write(head.number, Entry::new(payload.len() as u32, sum)).map_err(journaling)?;
                 head.number += 1;
-                // Release: whoever sees the count finds the journal's word. Died just before: sent again.
+                // Release: whoever sees the count finds the journal's word. Died just before: sent
+                // again.
                 acknowledged.store(head.number, Ordering::Release);
                 if fault == Some(Fault::Miscount) { guard.undo() } else { guard.finish() }
             }

@@ -14,7 +14,8 @@ pub struct Head {
 /// Bytes before the payload: source, life, number, checksum.
 pub const HEAD: usize = 4 + 4 + 8 + 4;
 
-/// Checksum of a record: of its source, number and payload, not of the life that happened to send it.
+/// Checksum of a record: of its source, number and payload, not of the life that happened to send
+/// it.
 fn checksum(head: Head, payload: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&head.source.to_le_bytes());
@@ -35,8 +36,8 @@ pub fn write(buffer: &mut Vec<u8>, head: Head, payload: &[u8]) -> u32 {
     sum
 }
 
-/// Reads a message: its head, its checksum as computed from what arrived, and whether that is the one it came with.
-/// `None`: too short to be one.
+/// Reads a message: its head, its checksum as computed from what arrived, and whether that is the
+/// one it came with. `None`: too short to be one.
 pub fn read(message: &[u8]) -> Option<(Head, u32, bool)> {
     let (head, payload) = message.split_at_checked(HEAD)?;
     let word = |at: usize| head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);

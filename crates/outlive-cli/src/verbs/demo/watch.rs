@@ -17,7 +17,8 @@ pub fn check(args: &DemoArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The view, while it is open. It ends with this process by itself, and gives the terminal back then.
+/// The view, while it is open. It ends with this process by itself, and gives the terminal back
+/// then.
 pub struct View(Child);
 
 impl View {

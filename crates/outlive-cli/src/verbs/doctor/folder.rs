@@ -99,7 +99,7 @@ fn things(domain: &Domain, repair: bool) -> Vec<Finding> {
     if stats.rescues > 0 {
         findings.push(Finding::note(
             "lost wake-ups",
-            format!("{} had to be rescued by the coarse re-check", counted(stats.rescues, "sleeper")),
+            format!("{} had to be rescued by the coarse recheck", counted(stats.rescues, "sleeper")),
             "the kernel's marks were lost (the OOM reaper does that), or a process was stopped; nothing was harmed",
         ));
     }

@@ -1,7 +1,8 @@
-//! systemd's RemoveIPC: when a user's last session ends, logind removes that user's files in /dev/shm.
+//! systemd's RemoveIPC: when a user's last session ends, logind removes that user's files in
+//! /dev/shm.
 //!
-//! So a service that a person started and left running loses its domain's names at logout. Root and system users are
-//! spared, and so are users who linger.
+//! So a service that a person started and left running loses its domain's names at logout. Root and
+//! system users are spared, and so are users who linger.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! `outlive doctor`: what this machine can do, what stands in the way, what the dead left.
 //!
-//! It looks, and changes something only with `--repair`. Each finding says what it means; each fault, what to do.
+//! It looks, and changes something only with `--repair`. Each finding says what it means; each
+//! fault, what to do.
 
 mod folder;
 mod kernel;

@@ -31,7 +31,8 @@ pub struct SetArgs {
     state: String,
     /// The value; without it, all of standard input is
     value: Option<OsString>,
-    /// If the state is made: the most bytes a value may have, 128M at most [default: 4K, or as much as this value has]
+    /// If the state is made: the most bytes a value may have, 128M at most [default: 4K, or as much
+    /// as this value has]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     size: Option<u64>,
     /// Wait this long for another writer to leave or to end

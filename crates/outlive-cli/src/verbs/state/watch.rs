@@ -34,8 +34,8 @@ pub struct WatchArgs {
     count: Option<u64>,
 }
 
-/// The library's waits are not interrupted by a signal: so they are cut into slices of this length, and an end that was
-/// asked for is noticed between two.
+/// The library's waits are not interrupted by a signal: so they are cut into slices of this length,
+/// and an end that was asked for is noticed between two.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// Runs it.

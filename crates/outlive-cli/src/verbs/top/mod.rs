@@ -1,6 +1,7 @@
 //! `outlive top`: the whole domain, live, on a full screen.
 //!
-//! `scene` is what there is at a moment, `view` draws it, `state` is what the person has chosen, `screen` the terminal.
+//! `scene` is what there is at a moment, `view` draws it, `state` is what the person has chosen,
+//! `screen` the terminal.
 
 mod scene;
 mod screen;
@@ -96,7 +97,8 @@ fn watch(interval: Duration, with: Option<u32>, common: &Common) -> Result<(), F
         if signals.next().map_err(failed)?.is_some() || ready.get(2) == Some(&true) {
             return Ok(());
         }
-        // A terminal that is gone can always be read, and has nothing to say: it would be asked for events for ever.
+        // A terminal that is gone can always be read, and has nothing to say: it would be asked for
+        // events for ever.
         if ready[0] && tcgetwinsize(&input).is_err() {
             return Ok(());
         }

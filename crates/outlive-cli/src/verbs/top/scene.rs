@@ -29,7 +29,8 @@ pub enum Section {
 }
 
 impl Section {
-    /// Headings of its columns. The first column takes the room that is left; the second of two texts at the end is cut off first.
+    /// Headings of its columns. The first column takes the room that is left; the second of two
+    /// texts at the end is cut off first.
     pub fn headings(self) -> &'static [&'static str] {
         match self {
             Section::Topics => &["TOPIC", "MSG/S", "PUBS", "SUBS", "LAG", "LOST/S", "HELD", "SIZE"],

@@ -8,7 +8,8 @@ use ratatui::{DefaultTerminal, Frame};
 pub struct Screen(DefaultTerminal);
 
 impl Screen {
-    /// Takes it: a screen of our own, keys as they are pressed, no cursor. A panic gives it back before it speaks.
+    /// Takes it: a screen of our own, keys as they are pressed, no cursor. A panic gives it back
+    /// before it speaks.
     pub fn take() -> io::Result<Screen> {
         ratatui::try_init().map(Screen).inspect_err(|_| {
             let _ = ratatui::try_restore();

@@ -107,7 +107,8 @@ fn lines<'s>(scene: &'s Scene, things: &[&'s Thing], chosen: Option<usize>, widt
     (lines, chosen_line)
 }
 
-/// How wide the columns of a section are: as wide as they need to be, but all together no wider than the screen.
+/// How wide the columns of a section are: as wide as they need to be, but all together no wider
+/// than the screen.
 fn widths(section: Section, things: &[&Thing], width: usize) -> Vec<usize> {
     let headings = section.headings();
     let of = |column: usize| {

@@ -2,9 +2,9 @@
 //! the code of heap/span.rs; each test repeats the steps of the function that it names.
 //! proof/models/weak-memory.md has the table.
 //!
-//! The main thread makes the changes and starts the thread that looks. The other way round, loom would
-//! not try all orders: it remembers only the last access to each word, and a thread that changes a
-//! span's word has just loaded the word.
+//! The main thread makes the changes and starts the thread that looks. The other way round, loom
+//! would not try all orders: it remembers only the last access to each word, and a thread that
+//! changes a span's word has just loaded the word.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -24,8 +24,8 @@ struct World {
     used: AtomicU32,
     /// The first span's tag.
     tag: AtomicU32,
-    /// The first object's page: written by the thread that makes the page, read by a thread that finds the
-    /// object.
+    /// The first object's page: written by the thread that makes the page, read by a thread that
+    /// finds the object.
     page: UnsafeCell<u32>,
 }
 
@@ -89,9 +89,9 @@ fn loom_span_what_is_counted_has_been_taken() {
     });
 }
 
-/// A thread in `Heap::extend` or `Heap::reclaim` is stopped between its look and its exchange, while
-/// another thread takes the span apart and prepares it for another class: the first thread changes
-/// nothing of the span's later generation.
+/// A thread in `Heap::extend` or `Heap::reclaim` is stopped between its look and its exchange,
+/// while another thread takes the span apart and prepares it for another class: the first thread
+/// changes nothing of the span's later generation.
 #[test]
 fn loom_span_a_look_at_an_earlier_generation_changes_nothing() {
     loom::model(|| {
@@ -119,8 +119,8 @@ fn loom_span_a_look_at_an_earlier_generation_changes_nothing() {
     });
 }
 
-/// `Heap::found_run`: a thread that sees the word of one of the run's spans sees the run's length and
-/// its object's owner.
+/// `Heap::found_run`: a thread that sees the word of one of the run's spans sees the run's length
+/// and its object's owner.
 #[test]
 fn loom_span_who_sees_a_run_sees_its_length_and_its_owner() {
     loom::model(|| {

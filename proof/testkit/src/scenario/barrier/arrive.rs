@@ -1,4 +1,5 @@
-//! Arriving: as the last of three, with two asleep, and as the first, asleep until the last lets it on.
+//! Arriving: as the last of three, with two asleep, and as the first, asleep until the last lets it
+//! on.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

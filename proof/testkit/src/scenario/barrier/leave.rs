@@ -1,4 +1,5 @@
-//! Giving a seat up while the two others have arrived, one of them asleep: they pass, or it is broken for both.
+//! Giving a seat up while the two others have arrived, one of them asleep: they pass, or it is
+//! broken for both.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -36,7 +36,8 @@ fn victims(place: &Place<'_>) -> Result<Barrier, String> {
     Ok(barrier)
 }
 
-/// Whether the others have to wait for the stopped victim: it has a seat, and they have arrived and it has not.
+/// Whether the others have to wait for the stopped victim: it has a seat, and they have arrived and
+/// it has not.
 fn is_awaited(world: &mut World, name: &str) -> Result<bool, Failure> {
     let participants = world.passes("witness", &format!("barrier participants {name}"))?;
     let (victim, mine) = (world.victim_pid().to_string(), format!("arrived:{}", world.victim_pid()));
@@ -87,7 +88,8 @@ fn saw(world: &mut World, passed: bool) {
     world.saw(if passed { "passed" } else { "told that it is broken" });
 }
 
-/// All of these give their seats up; then three others repair what is broken, go through two phases, and nothing is left.
+/// All of these give their seats up; then three others repair what is broken, go through two
+/// phases, and nothing is left.
 fn still_works(world: &mut World, name: &str, seated: &[&'static str]) -> Result<(), Failure> {
     for survivor in seated {
         world.ask(survivor, &format!("barrier leave {name}"))?;

@@ -1,4 +1,5 @@
-//! Repairing a barrier that a participant's death has broken: it is broken still, or whole; the living keep their seats.
+//! Repairing a barrier that a participant's death has broken: it is broken still, or whole; the
+//! living keep their seats.
 
 use outlive::Deadline;
 

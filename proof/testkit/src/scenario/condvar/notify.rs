@@ -1,5 +1,5 @@
-//! Bringing an item and notifying, with two sleepers: once the call has returned somebody comes for it; died before, the
-//! next to lock and notify finds everybody well.
+//! Bringing an item and notifying, with two sleepers: once the call has returned somebody comes for
+//! it; died before, the next to lock and notify finds everybody well.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

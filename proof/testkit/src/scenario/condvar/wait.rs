@@ -1,5 +1,5 @@
-//! Waiting for an item, being notified, taking it: whoever was notified and died, those who sleep beside it get what is
-//! there, and nobody but they come to lock.
+//! Waiting for an item, being notified, taking it: whoever was notified and died, those who sleep
+//! beside it get what is there, and nobody but they come to lock.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -23,8 +23,9 @@ impl Wait {
         if self == Wait::Between { 2 } else { 1 }
     }
 
-    /// Items that nobody is notified of. Where the victim can find the mutex held, it passes its notification on before it queues for
-    /// it, and the sleeper after it may take the item first: the victim is to find one all the same, or it would sleep again, rightly.
+    /// Items that nobody is notified of. Where the victim can find the mutex held, it passes its
+    /// notification on before it queues for it, and the sleeper after it may take the item first:
+    /// the victim is to find one all the same, or it would sleep again, rightly.
     fn unnotified(self) -> u64 {
         if self == Wait::First { 0 } else { 1 }
     }
@@ -94,7 +95,8 @@ impl Scenario for Wait {
         if !world.first_time("bring") {
             return self.all_are_through(world, death);
         }
-        // What was notified is taken, by those who live or by the victim; nobody else locks until it is.
+        // What was notified is taken, by those who live or by the victim; nobody else locks until
+        // it is.
         world.ask("next", &format!("condvar settle {name} {}", self.unnotified()))?;
         // Whoever of them still sleeps, sleeps rightly.
         world.ask("next", &format!("condvar bring {name} {}", self.notifications()))?;

@@ -1,4 +1,5 @@
-//! Making a domain: its folder and its registry of tokens. A death leaves nothing, or what the next one completes.
+//! Making a domain: its folder and its registry of tokens. A death leaves nothing, or what the next
+//! one completes.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,4 +1,5 @@
-//! Removing a mutex that one process holds and another sleeps on: they go on with it, whether or not its name is gone.
+//! Removing a mutex that one process holds and another sleeps on: they go on with it, whether or
+//! not its name is gone.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,5 +1,6 @@
-//! Sweeping a domain in which a lock's holder, a receiver with a message in hand and senders in the middle of their work
-//! were killed: cut short anywhere, the next sweep goes on, and nothing that was sent is lost.
+//! Sweeping a domain in which a lock's holder, a receiver with a message in hand and senders in the
+//! middle of their work were killed: cut short anywhere, the next sweep goes on, and nothing that
+//! was sent is lost.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ const FRENZIED: [&str; 3] = ["frenzied-a", "frenzied-b", "frenzied-c"];
 /// The mark of a round in which all that was sent has been received.
 const RECEIVED: &str = "all has been received";
 
-/// Another comes as the receiver, and receives what was sent, once in a round; remembered is how much that was.
+/// Another comes as the receiver, and receives what was sent, once in a round; remembered is how
+/// much that was.
 fn receive_all(world: &mut World, name: &str) -> Result<(), Failure> {
     if !world.first_time(RECEIVED) {
         return Ok(());
@@ -84,7 +86,8 @@ impl Scenario for Sweep {
     }
 
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
-        // Others sweep beside it, and use what is there; of the two locks, the check wants one as the dead left it.
+        // Others sweep beside it, and use what is there; of the two locks, the check wants one as
+        // the dead left it.
         world.passes("passer", "domain sweep")?;
         let beside = world.fresh("beside");
         world.passes("passer", &format!("mutex use {beside}"))?;

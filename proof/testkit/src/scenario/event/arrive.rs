@@ -1,4 +1,5 @@
-//! The last to arrive at a latch: has it been counted, both who wait get through without anybody's help.
+//! The last to arrive at a latch: has it been counted, both who wait get through without anybody's
+//! help.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

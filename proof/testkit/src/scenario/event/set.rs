@@ -1,5 +1,6 @@
-//! Setting a bit that two wait for: is it set, both get through without anybody's help, whenever the setter died. One of them may
-//! wait in a wait set, before the other or after it: the kernel wakes the one who came first.
+//! Setting a bit that two wait for: is it set, both get through without anybody's help, whenever
+//! the setter died. One of them may wait in a wait set, before the other or after it: the kernel
+//! wakes the one who came first.
 
 use outlive::sync::Reset;
 

@@ -56,7 +56,8 @@ impl Scenario for Wait {
                 world.ask("setter", &format!("event set {name} 1")).map(drop)
             }
             Wait::Automatic => {
-                // Each has a bit that is wanted by nobody else, but the first to be set is wanted by the victim, too.
+                // Each has a bit that is wanted by nobody else, but the first to be set is wanted
+                // by the victim, too.
                 world.survivor("late")?.tell_and_see_asleep(&format!("event wait {name} 1"))?;
                 for bit in [1, 2, 4] {
                     world.ask("setter", &format!("event set {name} {bit}"))?;

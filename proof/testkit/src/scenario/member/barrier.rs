@@ -1,6 +1,7 @@
 //! Orders about named barriers of three.
 //!
-//! A handle is kept for as long as the survivor lives, leaked, so that a seat can be kept over several orders.
+//! A handle is kept for as long as the survivor lives, leaked, so that a seat can be kept over
+//! several orders.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Orders about shelves: a mutex, a condition variable, and a number of items that is changed under the mutex and may be
-//! looked at without it.
+//! Orders about shelves: a mutex, a condition variable, and a number of items that is changed under
+//! the mutex and may be looked at without it.
 //!
 //! Whoever is told that an owner died makes the shelf whole and notifies all.
 
@@ -196,7 +196,8 @@ impl Shelves {
                 shelf.delivered.notify_all();
                 Ok(String::new())
             }
-            // Looks, without a lock that might tell and mend, until no more than so many items are there.
+            // Looks, without a lock that might tell and mend, until no more than so many items are
+            // there.
             ("settle", [items]) => {
                 let items: u64 = super::number(items)?;
                 let begun = Instant::now();

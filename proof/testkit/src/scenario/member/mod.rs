@@ -1,7 +1,9 @@
-//! The survivor of all outlive scenarios: a process that uses a domain as any program would, on orders.
+//! The survivor of all outlive scenarios: a process that uses a domain as any program would, on
+//! orders.
 //!
-//! Orders are grouped by what they concern: `mutex …`, `condvar …`, `queue …`, `domain …` and so on; each group is a file.
-//! The domain is opened by the first order, so that a survivor can be there before it.
+//! Orders are grouped by what they concern: `mutex …`, `condvar …`, `queue …`, `domain …` and so
+//! on; each group is a file. The domain is opened by the first order, so that a survivor can be
+//! there before it.
 
 pub(super) mod barrier;
 pub(super) mod condvar;

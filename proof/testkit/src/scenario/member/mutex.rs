@@ -1,6 +1,8 @@
-//! Orders about named mutexes. What they guard is a pair of numbers that are equal whenever nobody is inside.
+//! Orders about named mutexes. What they guard is a pair of numbers that are equal whenever nobody
+//! is inside.
 //!
-//! A handle is kept for as long as the survivor lives, leaked, so that a guard can be kept over several orders.
+//! A handle is kept for as long as the survivor lives, leaked, so that a guard can be kept over
+//! several orders.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

@@ -1,6 +1,7 @@
 //! Orders about pools.
 //!
-//! A handle is kept for as long as the survivor lives, leaked, so that objects can be kept over several orders.
+//! A handle is kept for as long as the survivor lives, leaked, so that objects can be kept over
+//! several orders.
 
 use std::collections::BTreeMap;
 
@@ -164,7 +165,8 @@ impl Pools {
                 pool.flush();
                 Ok(String::new())
             }
-            // Most of what the pool may have at all, at once: what is free as several must come to be one.
+            // Most of what the pool may have at all, at once: what is free as several must come to
+            // be one.
             ("use-all", []) => {
                 drop(pool.alloc(10 << 20).map_err(text)?);
                 pool.flush();

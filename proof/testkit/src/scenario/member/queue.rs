@@ -1,4 +1,5 @@
-//! Orders about queues. Every message bears a stamp (`crate::message`), so that whoever receives it can tell.
+//! Orders about queues. Every message bears a stamp (`crate::message`), so that whoever receives it
+//! can tell.
 
 use std::collections::BTreeMap;
 
@@ -98,8 +99,8 @@ impl Queues {
                 self.open.remove(*name);
                 Ok(String::new())
             }
-            // Sends COUNT messages of LENGTH bytes, numbered from FIRST, waiting where it must. Answers `sent`, or how the
-            // first failed that did.
+            // Sends COUNT messages of LENGTH bytes, numbered from FIRST, waiting where it must.
+            // Answers `sent`, or how the first failed that did.
             ["send", name, sender, first, count, length] => {
                 let (sender, first, count): (u64, u64, u64) = (number(sender)?, number(first)?, number(count)?);
                 let length = number(length)?;

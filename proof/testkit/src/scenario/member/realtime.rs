@@ -1,4 +1,5 @@
-//! Orders about the mutexes for real-time threads: `pi …` and `ceiling …`. What they guard is as in `mutex`.
+//! Orders about the mutexes for real-time threads: `pi …` and `ceiling …`. What they guard is as in
+//! `mutex`.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -120,13 +121,15 @@ const PI_WORD_AT: u64 = 4096 + 16;
 /// How long the kernel may take to hand a dead owner's lock to the first sleeper.
 const HAND_OVER: Duration = Duration::from_secs(10);
 
-/// The holder of a mutex with priority inheritance, as libc's word names it. The word counts also before the holder has
-/// written its name beside it, and when the kernel has handed the lock to a sleeper. The holders in these scenarios are
-/// main threads, so their numbers are their processes' numbers.
+/// The holder of a mutex with priority inheritance, as libc's word names it. The word counts also
+/// before the holder has written its name beside it, and when the kernel has handed the lock to a
+/// sleeper. The holders in these scenarios are main threads, so their numbers are their processes'
+/// numbers.
 ///
-/// When an owner dies, the kernel clears its number, marks the word, and wakes the first sleeper. That sleeper writes its
-/// own number as soon as it runs, still in the kernel, also when its process is stopped. A word with the bit for sleepers
-/// and without a number is between the two steps, for as long as the machine takes.
+/// When an owner dies, the kernel clears its number, marks the word, and wakes the first sleeper.
+/// That sleeper writes its own number as soon as it runs, still in the kernel, also when its
+/// process is stopped. A word with the bit for sleepers and without a number is between the two
+/// steps, for as long as the machine takes.
 fn libcs_holder(domain: &Domain, name: &str) -> Result<String, String> {
     let file = std::fs::File::open(domain.path().join(name)).map_err(|error| error.to_string())?;
     let begun = Instant::now();

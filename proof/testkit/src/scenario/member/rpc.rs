@@ -1,4 +1,5 @@
-//! Orders about services. Every request bears a stamp (`crate::message`), and its answer is the same, as long as asked for.
+//! Orders about services. Every request bears a stamp (`crate::message`), and its answer is the
+//! same, as long as asked for.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use crate::message::Stamp;
 /// The most that a service of the scenarios may take.
 pub const MAX_BYTES: u64 = 1 << 20;
 
-/// One service with the ends that this survivor has. Pending calls before the client that they are of.
+/// One service with the ends that this survivor has. Pending calls before the client that they are
+/// of.
 #[derive(Default)]
 struct Open {
     calls: Vec<Pending<'static>>,
@@ -99,7 +101,8 @@ impl Open {
             self.client = Some(Box::new(client(domain, name)?));
         }
         let client: &Client = self.client.as_ref().ok_or("no client")?;
-        // SAFETY: boxed, and dropped after the calls that are of it: by `close`, and by the order of the fields.
+        // SAFETY: boxed, and dropped after the calls that are of it: by `close`, and by the order
+        // of the fields.
         Ok(unsafe { &*core::ptr::from_ref(client) })
     }
 }
@@ -108,7 +111,8 @@ impl Services {
     /// Carries out an order; see the match for which there are.
     pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
         let (Some(what), Some(name)) = (order.first(), order.get(1)) else { return Err("unknown order".to_owned()) };
-        // Without opening it: the server, and the clients with a call that has been answered to the end.
+        // Without opening it: the server, and the clients with a call that has been answered to the
+        // end.
         if matches!(*what, "server" | "answered") {
             let Detail::Service(seen) = domain.entry(name).map_err(|error| error.to_string())?.detail else {
                 return Err("no service".to_owned());

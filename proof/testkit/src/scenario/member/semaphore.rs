@@ -1,6 +1,7 @@
 //! Orders about named semaphores: two permits at first, room for three.
 //!
-//! A handle is kept for as long as the survivor lives, leaked, so that permits can be kept over several orders.
+//! A handle is kept for as long as the survivor lives, leaked, so that permits can be kept over
+//! several orders.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Orders about states: eight equal numbers, with room for more, so that four buffers are all there are at first.
+//! Orders about states: eight equal numbers, with room for more, so that four buffers are all there
+//! are at first.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -100,7 +101,8 @@ pub fn get_pinned(domain: &Domain, name: &str) -> Result<u64, String> {
     whole(&value)
 }
 
-/// Follows from the first version on, until the writer is dead or nines are set. Answers what was seen last, and why it ended.
+/// Follows from the first version on, until the writer is dead or nines are set. Answers what was
+/// seen last, and why it ended.
 ///
 /// # Errors
 /// What waiting reports, and values that are not whole.
@@ -162,7 +164,8 @@ impl States {
                 let (number, version) = get(&state)?;
                 Ok(format!("{number} {version}"))
             }
-            // Waits for a version beyond that which is there. Answers the value, or that the writer died.
+            // Waits for a version beyond that which is there. Answers the value, or that the writer
+            // died.
             ("beyond", []) => {
                 let (_, seen) = get(&state)?;
                 Ok(match state.wait_changed(seen).map_err(|error| error.to_string())? {

@@ -1,4 +1,5 @@
-//! Orders about tokens: claim them in threads, ask who lives, wait for an end, look whether slots were lost.
+//! Orders about tokens: claim them in threads, ask who lives, wait for an end, look whether slots
+//! were lost.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -119,7 +120,8 @@ impl Threads {
                 let alive = of(&tokens, kind(what)?, super::number(number)?).filter(|info| info.alive).count();
                 Ok(alive.to_string())
             }
-            // How many tokens of its main thread, or of the process as a whole, are said to be dead.
+            // How many tokens of its main thread, or of the process as a whole, are said to be
+            // dead.
             ["called-dead", pid] => {
                 let pid: u32 = super::number(pid)?;
                 let lasting =
@@ -148,8 +150,8 @@ impl Threads {
                 }
                 Ok(String::new())
             }
-            // Claims every slot that is not alive. Answers the numbers of slots before and after: more means that some
-            // could not be had.
+            // Claims every slot that is not alive. Answers the numbers of slots before and after:
+            // more means that some could not be had.
             ["exhaust"] => {
                 domain.token().map_err(|error| error.to_string())?;
                 let before = domain.stats().slots;

@@ -1,4 +1,5 @@
-//! Orders about topics. Every message bears a stamp (`crate::message`), so that whoever receives it can tell.
+//! Orders about topics. Every message bears a stamp (`crate::message`), so that whoever receives it
+//! can tell.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,8 @@ pub fn small_topic(domain: &Domain, name: &str) -> Result<Topic, String> {
     options.open(domain, name).map_err(|error| error.to_string())
 }
 
-/// Publishes messages of [`LARGE`] bytes, from number 1 on, until one of them has had to be given up: how many.
+/// Publishes messages of [`LARGE`] bytes, from number 1 on, until one of them has had to be given
+/// up: how many.
 ///
 /// # Errors
 /// What publishing says.

@@ -1,4 +1,5 @@
-//! Making a named mutex: a death leaves nothing, or the whole thing; the next to open it makes it or finds it.
+//! Making a named mutex: a death leaves nothing, or the whole thing; the next to open it makes it
+//! or finds it.
 
 use outlive::sync::Mutex;
 

@@ -1,7 +1,8 @@
-//! Told that the owner died: the victim unlocks without a repair, is told again, gives the lock up, and resets it.
+//! Told that the owner died: the victim unlocks without a repair, is told again, gives the lock up,
+//! and resets it.
 //!
-//! Killed before the lock is given up, the next one is told that an owner died, as ever; afterwards the next one is refused,
-//! until the lock has been reset.
+//! Killed before the lock is given up, the next one is told that an owner died, as ever; afterwards
+//! the next one is refused, until the lock has been reset.
 
 use outlive::sync::LockError;
 

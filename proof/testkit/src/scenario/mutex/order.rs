@@ -1,5 +1,5 @@
-//! Two locks, one inside the other, by a process that writes down in which order: whatever it leaves of the record, others
-//! go on with it, and the opposite order is told.
+//! Two locks, one inside the other, by a process that writes down in which order: whatever it
+//! leaves of the record, others go on with it, and the opposite order is told.
 
 use outlive::sync::LockError;
 

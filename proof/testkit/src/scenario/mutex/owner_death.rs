@@ -1,7 +1,8 @@
-//! A waiter is woken by its owner's death, takes over, and dies in turn: the others who sleep, on the same lock or on
-//! another one of the same owner, are told and go on.
+//! A waiter is woken by its owner's death, takes over, and dies in turn: the others who sleep, on
+//! the same lock or on another one of the same owner, are told and go on.
 //!
-//! The kernel wakes one sleeper when an owner ends: here it is the victim, or another that was queued before it.
+//! The kernel wakes one sleeper when an owner ends: here it is the victim, or another that was
+//! queued before it.
 
 use outlive::sync::LockError;
 

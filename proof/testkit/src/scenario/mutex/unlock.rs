@@ -1,5 +1,5 @@
-//! Unlock while two processes sleep on the lock: both get it, one after the other, whoever dies when; at most the first
-//! is told that the owner died.
+//! Unlock while two processes sleep on the lock: both get it, one after the other, whoever dies
+//! when; at most the first is told that the owner died.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -32,7 +32,8 @@ impl Scenario for Unlock {
     }
 
     fn check_alive(&self, world: &mut World) -> Result<(), Failure> {
-        // The two run now or have run: unlocked is unlocked, whether or not the unlocker goes on living.
+        // The two run now or have run: unlocked is unlocked, whether or not the unlocker goes on
+        // living.
         let name = world.fresh(self.stem());
         world.ask("next", &format!("mutex use {name}")).map(drop)
     }

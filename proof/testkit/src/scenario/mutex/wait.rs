@@ -1,5 +1,5 @@
-//! Waiting for the lock, being handed it, unlocking, with sleepers queued before and after, or after only: all of them
-//! get it, whoever was woken and died.
+//! Waiting for the lock, being handed it, unlocking, with sleepers queued before and after, or
+//! after only: all of them get it, whoever was woken and died.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,6 +1,7 @@
 //! Taking, freeing and handing over in each of a pool's debug modes, cut short anywhere.
 //!
-//! The survivors go on in the victim's modes: one that takes what the dead left for a fault ends, by SIGABRT.
+//! The survivors go on in the victim's modes: one that takes what the dead left for a fault ends,
+//! by SIGABRT.
 
 use outlive::pool::{Modes, Pool};
 
@@ -105,7 +106,8 @@ impl Scenario for InModes {
         if held != (3 + counted.offered).to_string() {
             return Err(Failure::wrong(format!("{counted:?}, yet {held} are listed as held")));
         }
-        // Those who turn modes off find all of it in order as well, and so do those who turn them on.
+        // Those who turn modes off find all of it in order as well, and so do those who turn them
+        // on.
         for modes in ["none", "integrity,tag"] {
             world.ask("next", &format!("pool modes {name} {modes}"))?;
             world.ask("other", &format!("pool use {name} 20"))?;
@@ -142,7 +144,8 @@ impl Scenario for InModes {
         };
         match self.act {
             Act::Alloc => {
-                // So that one is there that was freed in the mode; refused, it is what is to be seen.
+                // So that one is there that was freed in the mode; refused, it is what is to be
+                // seen.
                 drop(in_modes());
                 stage.begin();
                 let taken = pool.alloc(LEN);

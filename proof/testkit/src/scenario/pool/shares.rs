@@ -1,7 +1,8 @@
 //! Objects that several processes hold: shared, joined, left and collected, cut short anywhere.
 //!
-//! A survivor holds one that the victim joins or leaves, or has left it before; another joins it afterwards, by its offset. What
-//! anybody alive holds is whole, and at last nobody holds anything and all memory is free.
+//! A survivor holds one that the victim joins or leaves, or has left it before; another joins it
+//! afterwards, by its offset. What anybody alive holds is whole, and at last nobody holds anything
+//! and all memory is free.
 
 use outlive::pool::{Offset, Pool};
 
@@ -116,9 +117,9 @@ impl Scenario for Share {
         super::use_beside_the_dead(world, &name)?;
         let joined = world.ask("next", &format!("pool join {name} {offset}"))?;
         let gone = joined == "stale";
-        // A victim whose `kill(2)` fails cannot tell that the dead holder has ended. It must not free the
-        // object then, since a process that has not ended may still use it. The object stays until another
-        // process leaves it, or sweeps, as below.
+        // A victim whose `kill(2)` fails cannot tell that the dead holder has ended. It must not
+        // free the object then, since a process that has not ended may still use it. The object
+        // stays until another process leaves it, or sweeps, as below.
         let may_be_left = *self == Share::BesideDead && world.has_fault();
         let right = match (self.is_held(), death.ended && !may_be_left) {
             (true, _) => joined == "whole",

@@ -69,7 +69,8 @@ impl Step {
                     pool.flush();
                 }
                 if self == Step::Scan {
-                    // Lists are empty from now on; the span stays, since one of its objects is in use.
+                    // Lists are empty from now on; the span stays, since one of its objects is in
+                    // use.
                     pool.gc().map_err(|error| error.to_string())?;
                 }
                 Ok(kept)

@@ -1,4 +1,5 @@
-//! Making a queue: a death leaves nothing, or the whole thing; the next to open it makes it or finds it.
+//! Making a queue: a death leaves nothing, or the whole thing; the next to open it makes it or
+//! finds it.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,6 +1,8 @@
-//! The growing queue: made, sent to (small, large, growing, waiting, in batches), received from, taken over, left.
+//! The growing queue: made, sent to (small, large, growing, waiting, in batches), received from,
+//! taken over, left.
 //!
-//! In all of them sender 1 is the victim, 2 the second sender, 3 the filler. Numbers count from 1 for each.
+//! In all of them sender 1 is the victim, 2 the second sender, 3 the filler. Numbers count from 1
+//! for each.
 
 mod create;
 mod receiver_comes;
@@ -77,8 +79,8 @@ pub(super) fn numbers(seen: &[Seen], sender: u64) -> Vec<u64> {
     seen.iter().filter(|seen| seen.stamp.sender == sender).map(|seen| seen.stamp.number).collect()
 }
 
-/// That a sender's messages arrived in order, each once, from `first` on, and not fewer than to `least` nor more than to
-/// `most`. Answers the last.
+/// That a sender's messages arrived in order, each once, from `first` on, and not fewer than to
+/// `least` nor more than to `most`. Answers the last.
 pub(super) fn in_order(seen: &[Seen], sender: u64, first: u64, least: u64, most: u64) -> Result<u64, Failure> {
     let numbers = numbers(seen, sender);
     let last = first + numbers.len() as u64 - 1;
@@ -98,7 +100,8 @@ pub(super) fn pending(world: &mut World, name: &str) -> Result<u64, Failure> {
     pending.parse().map_err(|_| Failure::broken(format!("`{pending}` is no number")))
 }
 
-/// Beside the stopped victim, which receives: the sender that waits goes on as soon as one of those messages is gone.
+/// Beside the stopped victim, which receives: the sender that waits goes on as soon as one of those
+/// messages is gone.
 fn room_is_used(world: &mut World, name: &str) -> Result<&'static str, Failure> {
     if pending(world, name)? < world.remembered() {
         world.gets_past("second")?;
@@ -111,7 +114,8 @@ fn room_is_used(world: &mut World, name: &str) -> Result<&'static str, Failure> 
 const TAKEN_BESIDE: &str = "another has received";
 const SOME: u64 = 4;
 
-/// Beside the stopped victim, which is not the receiver: another becomes it, and makes room for the sender that waits.
+/// Beside the stopped victim, which is not the receiver: another becomes it, and makes room for the
+/// sender that waits.
 fn another_receives(world: &mut World, name: &str) -> Result<(), Failure> {
     super::passes_with(world, "heir", &format!("queue become-receiver {name}"), "mine")?;
     if world.first_time(TAKEN_BESIDE) {
@@ -149,7 +153,8 @@ pub(super) fn adds_up(counted: &Counted, received: u64, most_abandoned: u64) -> 
     if right { Ok(()) } else { Err(Failure::wrong(format!("{received} messages were received, yet {counted:?}"))) }
 }
 
-/// The second sender sends one more of this number and the receiver gets it; then everything is closed and swept.
+/// The second sender sends one more of this number and the receiver gets it; then everything is
+/// closed and swept.
 pub(super) fn still_works(world: &mut World, receiver: &'static str, name: &str, number: u64) -> Result<(), Failure> {
     let answer = world.ask("second", &format!("queue send {name} 2 {number} 1 48"))?;
     let more = drain(world, receiver, name)?;

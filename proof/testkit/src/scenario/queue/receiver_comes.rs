@@ -1,5 +1,6 @@
-//! A receiver comes to a full queue that has none, while a sender waits: once it makes room, or dies, the sender is told;
-//! if it dies before it has come, the next receiver that comes frees the sender.
+//! A receiver comes to a full queue that has none, while a sender waits: once it makes room, or
+//! dies, the sender is told; if it dies before it has come, the next receiver that comes frees the
+//! sender.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

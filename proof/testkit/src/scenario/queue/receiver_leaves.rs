@@ -1,5 +1,5 @@
-//! A receiver leaves a full queue in good order while a sender waits: the queue goes on without one, the sender waits for
-//! the next; cut short, it is told that the reader died.
+//! A receiver leaves a full queue in good order while a sender waits: the queue goes on without
+//! one, the sender waits for the next; cut short, it is told that the reader died.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,6 +1,7 @@
-//! Receiving from a full queue while a sender waits for room, and dying in it: the sender is told at once, the next
-//! receiver goes on where this one stopped. By `peek` and `commit` nothing is lost, and what may have been acted on is
-//! marked; by `recv` at most the message that was committed and not yet returned.
+//! Receiving from a full queue while a sender waits for room, and dying in it: the sender is told
+//! at once, the next receiver goes on where this one stopped. By `peek` and `commit` nothing is
+//! lost, and what may have been acted on is marked; by `recv` at most the message that was
+//! committed and not yet returned.
 
 use outlive::Deadline;
 

@@ -1,5 +1,5 @@
-//! Waiting for a message, being woken by one, and dying in it: later sends are told at once that the reader died, and the
-//! message that woke it is not lost (by `recv`: unless it was committed).
+//! Waiting for a message, being woken by one, and dying in it: later sends are told at once that
+//! the reader died, and the message that woke it is not lost (by `recv`: unless it was committed).
 
 use outlive::Deadline;
 use outlive::queue::Receiver;

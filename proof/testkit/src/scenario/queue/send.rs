@@ -1,11 +1,12 @@
-//! Sending while the receiver sleeps and another sender stands by: what was acknowledged arrives, whole and in order,
-//! without anybody's further help; what was not arrives whole or not at all.
+//! Sending while the receiver sleeps and another sender stands by: what was acknowledged arrives,
+//! whole and in order, without anybody's further help; what was not arrives whole or not at all.
 //!
-//! Small messages lie in their slot; large ones (5,000 bytes) in objects; growing ones find the first region full; a batch
-//! arrives whole or not at all.
+//! Small messages lie in their slot; large ones (5,000 bytes) in objects; growing ones find the
+//! first region full; a batch arrives whole or not at all.
 //!
-//! The *last* message takes all the memory there is: its sender, killed before it has woken the receiver, leaves the next
-//! sender without room and the receiver asleep; the next sender has to see to both.
+//! The *last* message takes all the memory there is: its sender, killed before it has woken the
+//! receiver, leaves the next sender without room and the receiver asleep; the next sender has to
+//! see to both.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -189,8 +190,8 @@ impl Scenario for Send {
     }
 }
 
-/// After a sweep all objects are free: twelve messages find room in the memory that the first four made the queue take
-/// (memory for objects of this size comes in steps of twelve).
+/// After a sweep all objects are free: twelve messages find room in the memory that the first four
+/// made the queue take (memory for objects of this size comes in steps of twelve).
 fn no_object_leaked(world: &mut World, name: &str, first: u64) -> Result<(), Failure> {
     world.ask("sweeper", "domain sweep")?;
     world.ask("second", &format!("queue send {name} 2 {first} 1 5000"))?;

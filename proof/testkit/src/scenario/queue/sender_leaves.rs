@@ -1,4 +1,5 @@
-//! The last sender leaves, or is killed leaving, while the receiver sleeps until all senders are gone: it is told.
+//! The last sender leaves, or is killed leaving, while the receiver sleeps until all senders are
+//! gone: it is told.
 
 use std::time::Duration;
 

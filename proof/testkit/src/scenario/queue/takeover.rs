@@ -1,5 +1,6 @@
-//! Taking over from a dead receiver that had a message in hand: cut short anywhere, the next one takes over; the message
-//! comes again, marked. While a successor lives, nobody else becomes the receiver.
+//! Taking over from a dead receiver that had a message in hand: cut short anywhere, the next one
+//! takes over; the message comes again, marked. While a successor lives, nobody else becomes the
+//! receiver.
 
 use outlive::Deadline;
 
@@ -54,8 +55,8 @@ impl Scenario for Takeover {
         let first = super::numbers(&all, 3).first().copied().unwrap_or(0);
         super::in_order(&all, 3, first, 4, 4)?;
         let handed = death.acknowledged;
-        // Until it is committed, the message comes again and is marked each time. Just after the commit nothing is
-        // marked: the next message was in nobody's hand.
+        // Until it is committed, the message comes again and is marked each time. Just after the
+        // commit nothing is marked: the next message was in nobody's hand.
         let marked: Vec<u64> = all.iter().filter(|seen| seen.redelivered).map(|seen| seen.stamp.number).collect();
         let right = match first {
             1 => marked == [1] && !death.ended,

@@ -1,5 +1,5 @@
-//! The client dies in a call, or in cancelling one: its request is carried out once at most, others' answers are their own, and
-//! what was for it is freed.
+//! The client dies in a call, or in cancelling one: its request is carried out once at most,
+//! others' answers are their own, and what was for it is freed.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -28,7 +28,8 @@ impl Call {
 }
 
 impl Call {
-    /// The server answers what is there; how often it has served the victim's call, and the other's, is remembered.
+    /// The server answers what is there; how often it has served the victim's call, and the
+    /// other's, is remembered.
     fn serve(self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh("service");
         let served = world.ask("server", &format!("rpc answer {name} {}", self.len()))?;

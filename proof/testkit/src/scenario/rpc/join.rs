@@ -1,5 +1,6 @@
-//! Coming as a client into the place of a dead one that had unread answers, a call that was not begun, and one in a server's
-//! hands; and leaving it: cut short anywhere, the next one settles what is left.
+//! Coming as a client into the place of a dead one that had unread answers, a call that was not
+//! begun, and one in a server's hands; and leaving it: cut short anywhere, the next one settles
+//! what is left.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

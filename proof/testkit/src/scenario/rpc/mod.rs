@@ -1,4 +1,5 @@
-//! Calls: made, answered (short, long, streamed), cancelled, taken over, and places of dead clients taken.
+//! Calls: made, answered (short, long, streamed), cancelled, taken over, and places of dead clients
+//! taken.
 //!
 //! Senders are 1 the victim, 2 and 3 the surviving clients.
 
@@ -35,8 +36,8 @@ fn times(answers: &str, stamp: &str) -> usize {
     answers.split(' ').filter(|word| *word == stamp).count()
 }
 
-/// Beside the stopped server: those of these clients whose calls have been answered, by what their slots say, have the
-/// answer. Returns whether all of these clients have one.
+/// Beside the stopped server: those of these clients whose calls have been answered, by what their
+/// slots say, have the answer. Returns whether all of these clients have one.
 fn answered_have_it(world: &mut World, name: &str, clients: &[&'static str]) -> Result<bool, Failure> {
     let mut all = true;
     for &client in clients {
@@ -49,7 +50,8 @@ fn answered_have_it(world: &mut World, name: &str, clients: &[&'static str]) -> 
     Ok(all)
 }
 
-/// A server answers one more call of a client; then everything is closed, swept, and all memory is there again.
+/// A server answers one more call of a client; then everything is closed, swept, and all memory is
+/// there again.
 fn still_works(world: &mut World, server: &'static str, client: &'static str, name: &str) -> Result<(), Failure> {
     // As many long answers as fit only if nothing is left of earlier ones.
     for number in 0..8 {

@@ -1,5 +1,5 @@
-//! The server dies between taking a call and having answered it: who waits is told at once, who wants another server has one,
-//! and nothing is begun twice.
+//! The server dies between taking a call and having answered it: who waits is told at once, who
+//! wants another server has one, and nothing is begun twice.
 
 use outlive::rpc::Server;
 

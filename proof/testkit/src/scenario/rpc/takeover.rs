@@ -1,5 +1,6 @@
-//! Taking over from a dead server that had begun one of two calls: cut short anywhere, the next one takes over; the call that
-//! was not begun is carried out once at most, and the client that waits for any server is never left waiting.
+//! Taking over from a dead server that had begun one of two calls: cut short anywhere, the next one
+//! takes over; the call that was not begun is carried out once at most, and the client that waits
+//! for any server is never left waiting.
 
 use outlive::rpc::ServeError;
 
@@ -57,14 +58,16 @@ impl Scenario for Takeover {
 
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
-        // Whether it is the server by now or not: who asks is not kept waiting for the answer to that.
+        // Whether it is the server by now or not: who asks is not kept waiting for the answer to
+        // that.
         world.passes("fourth", &format!("rpc join {name}"))?;
         if names_victim(world, &format!("rpc server {name}"))? {
             passes_with(world, "heir", &format!("rpc serve {name}"), "taken")?;
             let answered = super::answered_have_it(world, &name, &["third"])?;
             return Ok(if answered { "is the server, and has answered" } else { "is the server" });
         }
-        // Another comes in the dead one's place, serves, and dies, so that it is as it was but for the call.
+        // Another comes in the dead one's place, serves, and dies, so that it is as it was but for
+        // the call.
         passes_with(world, "passer", &format!("rpc serve {name}"), "mine")?;
         passes_with(world, "passer", &format!("rpc answer {name} 48"), "3:1")?;
         world.gets_past("third")?;

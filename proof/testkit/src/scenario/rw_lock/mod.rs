@@ -1,4 +1,5 @@
-//! The named reader-writer lock: read, written, waited for on both sides, taken from the dead, turned up and down.
+//! The named reader-writer lock: read, written, waited for on both sides, taken from the dead,
+//! turned up and down.
 
 mod owner_death;
 mod recover;
@@ -60,7 +61,8 @@ fn count_answer(world: &mut World, survivor: &'static str) -> Result<bool, Failu
     Ok(answer == "died")
 }
 
-/// Beside the stopped victim: whoever wants these locks gets in, save where the victim writes or reads.
+/// Beside the stopped victim: whoever wants these locks gets in, save where the victim writes or
+/// reads.
 fn pass(world: &mut World, names: &[&str]) -> Result<&'static str, Failure> {
     let held = super::held(world, "rwlock holders", names)?;
     world.others_get_past(&held)?;

@@ -1,7 +1,8 @@
-//! A waiter is woken by a holder's death, gets in, and dies in turn: the others who sleep, on the same lock or on another
-//! one of the same holder, go on.
+//! A waiter is woken by a holder's death, gets in, and dies in turn: the others who sleep, on the
+//! same lock or on another one of the same holder, go on.
 //!
-//! The kernel wakes one sleeper when a thread ends: here it is the victim, or another that was queued before it.
+//! The kernel wakes one sleeper when a thread ends: here it is the victim, or another that was
+//! queued before it.
 
 use outlive::sync::LockError;
 

@@ -1,5 +1,5 @@
-//! Coming to read, being told that the writer died, leaving without a repair, being told again, repairing: cut short anywhere,
-//! the next takes it up.
+//! Coming to read, being told that the writer died, leaving without a repair, being told again,
+//! repairing: cut short anywhere, the next takes it up.
 
 use outlive::sync::LockError;
 

@@ -1,5 +1,5 @@
-//! A writer whose deadline passes while readers are inside, beside others that wait behind it: it keeps nobody out any
-//! more, and takes nobody's wake-up along.
+//! A writer whose deadline passes while readers are inside, beside others that wait behind it: it
+//! keeps nobody out any more, and takes nobody's wake-up along.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Taking the lock and giving it back with nobody in the way: a dead reader is no matter to anybody, a dead writer is told
-//! to the next.
+//! Taking the lock and giving it back with nobody in the way: a dead reader is no matter to
+//! anybody, a dead writer is told to the next.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,4 +1,5 @@
-//! Giving the lock back while two writers and a reader sleep: all of them get in, whoever dies when.
+//! Giving the lock back while two writers and a reader sleep: all of them get in, whoever dies
+//! when.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -47,7 +48,8 @@ impl Scenario for Unlock {
     }
 
     fn check_alive(&self, world: &mut World) -> Result<(), Failure> {
-        // The three run now or have run: given back is given back, whether or not the victim goes on living.
+        // The three run now or have run: given back is given back, whether or not the victim goes
+        // on living.
         let name = world.fresh(self.stem());
         world.ask("next", &format!("rwlock write {name}")).map(drop)
     }

@@ -1,5 +1,5 @@
-//! Waiting for the lock, being let in, giving it back, with two sleepers of each kind queued before and after: all of them
-//! get in, whoever was woken and died.
+//! Waiting for the lock, being let in, giving it back, with two sleepers of each kind queued before
+//! and after: all of them get in, whoever was woken and died.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

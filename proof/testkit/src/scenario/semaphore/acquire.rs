@@ -1,4 +1,5 @@
-//! Acquiring a permit without waiting and giving it back, twice: one that is free, or a dead holder's.
+//! Acquiring a permit without waiting and giving it back, twice: one that is free, or a dead
+//! holder's.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

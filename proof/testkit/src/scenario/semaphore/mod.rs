@@ -1,4 +1,5 @@
-//! The named semaphore: made, acquired, waited for, taken from the dead, given back, handed over, made larger.
+//! The named semaphore: made, acquired, waited for, taken from the dead, given back, handed over,
+//! made larger.
 //!
 //! Two permits at first, room for three: one record is absent, which every look passes by.
 
@@ -49,7 +50,8 @@ fn pass(world: &mut World, name: &str) -> Result<&'static str, Failure> {
     Ok(HOLDS_NOTHING)
 }
 
-/// Insists that orders given before end with permits, one after the other; the victim lives, or not.
+/// Insists that orders given before end with permits, one after the other; the victim lives, or
+/// not.
 fn expect_got(world: &mut World, survivors: &[&'static str], alive: bool) -> Result<(), Failure> {
     for survivor in survivors {
         let answer = if alive { world.answer_by_now(survivor)? } else { world.answer(survivor)? };
@@ -61,7 +63,8 @@ fn expect_got(world: &mut World, survivors: &[&'static str], alive: bool) -> Res
     Ok(())
 }
 
-/// Nobody holds one: so many permits are to be had, no more at once, by different processes; nothing else is left.
+/// Nobody holds one: so many permits are to be had, no more at once, by different processes;
+/// nothing else is left.
 fn still_works(world: &mut World, name: &str, permits: usize, names: &[&str]) -> Result<(), Failure> {
     for survivor in ["next", "another"] {
         let counted = world.ask(survivor, &format!("semaphore count {name}"))?;

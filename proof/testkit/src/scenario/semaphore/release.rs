@@ -1,4 +1,5 @@
-//! Giving a permit back while two sleep for one: both get it, one after the other, whoever dies when.
+//! Giving a permit back while two sleep for one: both get it, one after the other, whoever dies
+//! when.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -31,7 +32,8 @@ impl Scenario for Release {
     }
 
     fn check_alive(&self, world: &mut World) -> Result<(), Failure> {
-        // The two run now or have run: given back is given back, whether or not the victim goes on living.
+        // The two run now or have run: given back is given back, whether or not the victim goes on
+        // living.
         super::expect_got(world, &["first", "second"], true)
     }
 

@@ -1,7 +1,8 @@
-//! Claiming the thread's token: a death in it leaves no token that reads alive and no slot that nobody can claim.
+//! Claiming the thread's token: a death in it leaves no token that reads alive and no slot that
+//! nobody can claim.
 //!
-//! In slots that were never used, in slots whose former owners are dead, and where all slots are taken, so that the
-//! registry grows.
+//! In slots that were never used, in slots whose former owners are dead, and where all slots are
+//! taken, so that the registry grows.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,4 +1,5 @@
-//! Claiming the process's token, by main itself or, first asked for by another thread, by a keeper thread.
+//! Claiming the process's token, by main itself or, first asked for by another thread, by a keeper
+//! thread.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,4 +1,5 @@
-//! The end of a process by returning from main: destructors, the hand-over of the process's token, `exit_group`.
+//! The end of a process by returning from main: destructors, the hand-over of the process's token,
+//! `exit_group`.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

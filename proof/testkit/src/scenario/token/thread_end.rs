@@ -1,5 +1,5 @@
-//! The end of a thread whose process lives on: whoever waits for the thread is told, whoever waits for the process is not,
-//! until that ends too.
+//! The end of a thread whose process lives on: whoever waits for the thread is told, whoever waits
+//! for the process is not, until that ends too.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

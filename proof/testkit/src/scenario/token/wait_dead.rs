@@ -1,9 +1,10 @@
-//! Waiting for another thread's end, with sleepers queued after it, or before it, too: whoever of the waiters dies when,
-//! the others are told. The kernel wakes one sleeper when a thread ends: here it is the victim, or one queued before it. Or the
-//! victim waits in a wait set, for the ends of all there are.
+//! Waiting for another thread's end, with sleepers queued after it, or before it, too: whoever of
+//! the waiters dies when, the others are told. The kernel wakes one sleeper when a thread ends:
+//! here it is the victim, or one queued before it. Or the victim waits in a wait set, for the ends
+//! of all there are.
 //!
-//! In the large set there are more words than one `futex_waitv` takes: the victim sleeps on them by helper threads as well.
-//! One of the sleepers behind it has a set of as many words.
+//! In the large set there are more words than one `futex_waitv` takes: the victim sleeps on them by
+//! helper threads as well. One of the sleepers behind it has a set of as many words.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -26,7 +27,8 @@ pub enum WaitDead {
 /// How many threads live beside the mortal one, with three words each: more than one call watches.
 const CROWD: u32 = 44;
 
-/// About as much as a helper has (`start_thread` in `sys/wait_threads.rs`): the C library uses it for one again.
+/// About as much as a helper has (`start_thread` in `sys/wait_threads.rs`): the C library uses it
+/// for one again.
 const HELPERS_STACK: usize = 256 << 10;
 
 impl Scenario for WaitDead {

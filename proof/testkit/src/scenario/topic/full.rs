@@ -1,5 +1,5 @@
-//! All places of a topic are taken, and one of those who have them is killed: whoever comes next gets its place, also if somebody came into it
-//! and was killed, too.
+//! All places of a topic are taken, and one of those who have them is killed: whoever comes next
+//! gets its place, also if somebody came into it and was killed, too.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

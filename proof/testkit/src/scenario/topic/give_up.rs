@@ -1,4 +1,5 @@
-//! Publishing when memory has run out: the publisher's oldest messages are given up, one of which somebody holds.
+//! Publishing when memory has run out: the publisher's oldest messages are given up, one of which
+//! somebody holds.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -10,7 +11,8 @@ use crate::world::World;
 /// See the file's head.
 pub struct GiveUp;
 
-/// The mark of a round in which there was memory for another's large message beside the stopped victim.
+/// The mark of a round in which there was memory for another's large message beside the stopped
+/// victim.
 const LARGE_BESIDE: &str = "another has published a large one";
 
 /// The numbers of the victim's messages among these.
@@ -72,8 +74,8 @@ impl Scenario for GiveUp {
         let left = of_the_victim(super::drain(world, "after", &name)?);
         let last = if there { all + 1 } else { all };
         let first = left.first().copied().unwrap_or(0);
-        // A large message that was published beside the stopped victim has the memory that the victim gave up: it then gives up
-        // more.
+        // A large message that was published beside the stopped victim has the memory that the
+        // victim gave up: it then gives up more.
         let beside = u64::from(world.has_done(LARGE_BESIDE));
         if !left.iter().copied().eq(first..=last) || !(oldest..=oldest + 2 + beside).contains(&first) {
             return Err(Failure::wrong(format!("a late joiner finds {left:?}, and {oldest} was the oldest")));
@@ -84,7 +86,8 @@ impl Scenario for GiveUp {
             )));
         }
         super::is_whole(world, "holder", &name)?;
-        // Somebody else needs that memory: the dead one's oldest are given up, too, and its last one stays.
+        // Somebody else needs that memory: the dead one's oldest are given up, too, and its last
+        // one stays.
         super::publish(world, "second", &name, Stamp { sender: 2, number: 1 }, 2, LARGE)?;
         let answer = world.answer("sleeper")?;
         let is_right = match (answer.as_str(), there) {
@@ -114,7 +117,8 @@ impl Scenario for GiveUp {
         world.first_time(super::SMALL_BESIDE);
         super::others_go_on(world, &name, super::IN_SLOT, Some(next))?;
         world.everybody_gets_past()?;
-        // Memory is the victim's: for a large one there is none, or what the victim has just given up. That is told at once.
+        // Memory is the victim's: for a large one there is none, or what the victim has just given
+        // up. That is told at once.
         if world.passes("second", &format!("topic publish-one {name} 6 1 {LARGE}"))? == "published" {
             world.first_time(LARGE_BESIDE);
         }

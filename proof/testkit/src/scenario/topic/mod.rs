@@ -1,8 +1,10 @@
-//! Topics: published to (in the slot, by objects, waiting, without memory), received from, joined and left, rings taken over and swept; with all places
-//! taken; followed by those who want to know who is there.
+//! Topics: published to (in the slot, by objects, waiting, without memory), received from, joined
+//! and left, rings taken over and swept; with all places taken; followed by those who want to know
+//! who is there.
 //!
-//! In all of them sender 1 is the victim, 2 "second", who has ring 0, 3 "heir", who takes the victim's, 4 "dying". Beside them
-//! "keeper" subscribes reliably: nothing may be lost for it. "holder" holds samples: nothing may change in them.
+//! In all of them sender 1 is the victim, 2 "second", who has ring 0, 3 "heir", who takes the
+//! victim's, 4 "dying". Beside them "keeper" subscribes reliably: nothing may be lost for it.
+//! "holder" holds samples: nothing may change in them.
 
 mod full;
 mod give_up;
@@ -44,8 +46,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
 const IN_SLOT: usize = 48;
 const OBJECT: usize = 5000;
 
-/// Everybody has opened the domain and has a token: one who claims it later may get the slot of somebody who has died, of whom
-/// nothing can be asked then for a second.
+/// Everybody has opened the domain and has a token: one who claims it later may get the slot of
+/// somebody who has died, of whom nothing can be asked then for a second.
 fn everybody_is_there(world: &mut World) -> Result<(), Failure> {
     for survivor in ["keeper", "second", "holder", "late", "heir", "sweeper"] {
         world.ask(survivor, "topic token -")?;
@@ -75,16 +77,16 @@ fn drain(world: &mut World, who: &'static str, name: &str) -> Result<Vec<Stamp>,
     stamps(&world.ask(who, &format!("topic drain {name}"))?)
 }
 
-/// The same for one who joined with history: a message that was about to be overwritten may be gone, without another in its
-/// place.
+/// The same for one who joined with history: a message that was about to be overwritten may be
+/// gone, without another in its place.
 fn drain_of_what_is_left(world: &mut World, who: &'static str, name: &str) -> Result<Vec<Stamp>, Failure> {
     let mut found = drain(world, who, name)?;
     found.retain(|stamp| *stamp != Stamp { sender: 0, number: 1 });
     Ok(found)
 }
 
-/// That somebody who loses nothing finds exactly those messages, in any order of the senders; and how many of the doubtful
-/// one there are, which may have been published.
+/// That somebody who loses nothing finds exactly those messages, in any order of the senders; and
+/// how many of the doubtful one there are, which may have been published.
 fn finds(
     world: &mut World,
     who: &'static str,
@@ -123,13 +125,16 @@ fn publish(
     world.ask(who, &format!("topic publish {name} {sender} {number} {count} {len}")).map(drop)
 }
 
-/// The mark of a round in which another has published a message that lies in its slot, beside the stopped victim.
+/// The mark of a round in which another has published a message that lies in its slot, beside the
+/// stopped victim.
 const SMALL_BESIDE: &str = "another has published a small one";
 
-/// The mark of a round in which the doubtful message had arrived before the victim went on or was killed.
+/// The mark of a round in which the doubtful message had arrived before the victim went on or was
+/// killed.
 const ARRIVED: &str = "the message has arrived";
 
-/// Beside the stopped victim: the keeper takes what is there. Whether the doubtful message is, which is noted.
+/// Beside the stopped victim: the keeper takes what is there. Whether the doubtful message is,
+/// which is noted.
 fn keeper_takes(world: &mut World, name: &str, doubtful: Option<Stamp>) -> Result<Vec<Stamp>, Failure> {
     let found = stamps(&world.passes("keeper", &format!("topic drain {name}"))?)?;
     if doubtful.is_some_and(|doubtful| found.contains(&doubtful)) {
@@ -202,8 +207,9 @@ impl Usage {
     }
 }
 
-/// After the death, all that has happened so far taken by the keeper: a late joiner finds whole messages; an heir takes a dead
-/// publisher's ring, if there is one, and all goes on; at the end there is nothing but what is in place.
+/// After the death, all that has happened so far taken by the keeper: a late joiner finds whole
+/// messages; an heir takes a dead publisher's ring, if there is one, and all goes on; at the end
+/// there is nothing but what is in place.
 fn still_works(world: &mut World, name: &str, second: u64, rings: u32, len: usize) -> Result<(), Failure> {
     world.ask("late", &format!("topic subscriber {name} plain 4"))?;
     let found = drain_of_what_is_left(world, "late", name)?;

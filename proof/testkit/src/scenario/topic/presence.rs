@@ -1,4 +1,5 @@
-//! Who comes, goes and dies is told to those who follow it, plainly and in a wait set: of the victim as of everybody else.
+//! Who comes, goes and dies is told to those who follow it, plainly and in a wait set: of the
+//! victim as of everybody else.
 
 use std::time::{Duration, Instant};
 

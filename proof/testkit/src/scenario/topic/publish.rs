@@ -1,4 +1,5 @@
-//! Publishing over the oldest message, which somebody holds, beside two who sleep until something comes.
+//! Publishing over the oldest message, which somebody holds, beside two who sleep until something
+//! comes.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,5 +1,6 @@
-//! Publishing when a reliable subscriber is in the way, beside another publisher who waits for it, too: both go on when it has
-//! taken what lies in the way, and when it is killed; whoever else dies when.
+//! Publishing when a reliable subscriber is in the way, beside another publisher who waits for it,
+//! too: both go on when it has taken what lies in the way, and when it is killed; whoever else dies
+//! when.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,4 +1,5 @@
-//! Taking a message that a waiting publisher wants to be taken; and waiting for one, beside others who do.
+//! Taking a message that a waiting publisher wants to be taken; and waiting for one, beside others
+//! who do.
 
 use outlive::topic::Subscriber;
 use outlive::wait::WaitSet;

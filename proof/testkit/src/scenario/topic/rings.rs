@@ -1,4 +1,5 @@
-//! Coming and going as a publisher, taking over from a dead one, and looking after what the dead left.
+//! Coming and going as a publisher, taking over from a dead one, and looking after what the dead
+//! left.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -33,8 +34,9 @@ const CAME_BESIDE: &str = "another publisher has come";
 /// All of them.
 pub const ALL: [Ring; 6] = [Ring::Create, Ring::Take, Ring::Takeover, Ring::Loan, Ring::Leave, Ring::Sweep];
 
-/// Checks that no ring is lost for good: the topic has at most `most` rings, and new publishers take
-/// over all of them but the living publisher's before they make another one. Returns how many there are.
+/// Checks that no ring is lost for good: the topic has at most `most` rings, and new publishers
+/// take over all of them but the living publisher's before they make another one. Returns how many
+/// there are.
 fn all_are_taken_over(world: &mut World, name: &str, most: u32) -> Result<u32, Failure> {
     let before = super::Usage::of(world, name)?.rings;
     world.ask("sweeper", &format!("topic crowd {name} publishers {}", before.saturating_sub(1)))?;
@@ -152,9 +154,9 @@ impl Scenario for Ring {
             return Err(Failure::wrong("published and acknowledged, yet it is not there"));
         }
         super::is_whole(world, "holder", &name)?;
-        // A victim whose `kill(2)` fails cannot tell that the dead publisher has ended. It must not take that
-        // publisher's ring then, since a process that has not ended may still write there: the victim makes a
-        // ring of its own.
+        // A victim whose `kill(2)` fails cannot tell that the dead publisher has ended. It must not
+        // take that publisher's ring then, since a process that has not ended may still write
+        // there: the victim makes a ring of its own.
         let may_have_made_one = *self == Ring::Takeover && world.has_fault() && death.acknowledged == 1;
         let rings = if may_have_made_one { all_are_taken_over(world, &name, 3)? } else { 2 };
         let rings = if world.has_done(CAME_BESIDE) { rings.max(3) } else { rings };
@@ -172,7 +174,8 @@ impl Scenario for Ring {
         if *self == Ring::Sweep {
             world.passes("passer", "domain sweep")?;
         }
-        // Another comes, and goes; it has a ring of its own where the victim has, or is about to take, the one that is free.
+        // Another comes, and goes; it has a ring of its own where the victim has, or is about to
+        // take, the one that is free.
         for order in ["publisher", "leave-publisher"] {
             world.passes("late", &format!("topic {order} {name}"))?;
         }

@@ -1,4 +1,5 @@
-//! Coming and going as a subscriber, and dropping a sample: nobody waits for the dead, and nothing of theirs is held.
+//! Coming and going as a subscriber, and dropping a sample: nobody waits for the dead, and nothing
+//! of theirs is held.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

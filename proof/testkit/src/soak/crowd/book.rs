@@ -13,7 +13,8 @@ pub const OVER: u32 = u32::MAX;
 /// More lives than any run has. The file is sparse.
 const MOST_LIVES: usize = 1 << 22;
 
-/// What one life of a publisher has done with one topic. Its number is also the sender in its messages' stamps.
+/// What one life of a publisher has done with one topic. Its number is also the sender in its
+/// messages' stamps.
 #[repr(C)]
 #[derive(Default)]
 pub struct Messages {

@@ -1,4 +1,5 @@
-//! Topics, a state and a service, used by many processes that are killed and stopped at random, round after round.
+//! Topics, a state and a service, used by many processes that are killed and stopped at random,
+//! round after round.
 //!
 //! | role | does | must hold |
 //! | --- | --- | --- |
@@ -9,9 +10,9 @@
 //! | server, client | take turns at serving; ask | an answer is the answer to that question |
 //! | sweeper | sweeps | |
 //!
-//! The others start when all keepers have subscribed. After each round all but the keepers are killed; these take what is there,
-//! and let go of it. Then the books must agree, nothing of the dead may be left, and what memory is in use is noted: it must not
-//! grow from round to round.
+//! The others start when all keepers have subscribed. After each round all but the keepers are
+//! killed; these take what is there, and let go of it. Then the books must agree, nothing of the
+//! dead may be left, and what memory is in use is noted: it must not grow from round to round.
 
 pub mod book;
 pub mod supervisor;

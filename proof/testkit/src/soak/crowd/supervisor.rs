@@ -1,4 +1,5 @@
-//! The supervisor: starts the crowd, kills and stops at random, sees that nobody hangs; after each round settles the account and measures memory.
+//! The supervisor: starts the crowd, kills and stops at random, sees that nobody hangs; after each
+//! round settles the account and measures memory.
 
 use std::fs;
 use std::io;
@@ -38,7 +39,7 @@ pub struct Orders {
     pub processes: usize,
     /// Repeats the same choices (not the same course: processes run as they like).
     pub seed: u64,
-    /// Whether the coarse re-check is on.
+    /// Whether the coarse recheck is on.
     pub recheck: Recheck,
     /// The program that plays the workers.
     pub program: PathBuf,
@@ -83,8 +84,9 @@ pub struct Account {
 }
 
 impl Account {
-    /// Whether the memory of the last rounds is more than that of the first ones: half as much again, and a MiB. In short rounds that is asked of what
-    /// processes have of their own alone: topics come to be as large as they are needed only after some time.
+    /// Whether the memory of the last rounds is more than that of the first ones: half as much
+    /// again, and a MiB. In short rounds that is asked of what processes have of their own alone:
+    /// topics come to be as large as they are needed only after some time.
     #[must_use]
     pub fn memory_grows(&self, round: Duration) -> bool {
         let third = self.memory.len() / 3;
@@ -104,7 +106,8 @@ impl Account {
 struct Post {
     child: Child,
     stopped_until: Option<Instant>,
-    /// The progress last seen, and for how long there has been none, not counting time when anybody was stopped.
+    /// The progress last seen, and for how long there has been none, not counting time when anybody
+    /// was stopped.
     progress: u64,
     idle: Duration,
 }
@@ -162,8 +165,8 @@ impl Crowd<'_> {
         Ok(())
     }
 
-    /// Waits until each keeper has subscribed. A message that a publisher publishes before that is not the keeper's to take, and
-    /// would count as lost.
+    /// Waits until each keeper has subscribed. A message that a publisher publishes before that is
+    /// not the keeper's to take, and would count as lost.
     fn wait_for_keepers(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + START;
         for keeper in 0..self.posts.len() {
@@ -318,7 +321,8 @@ impl Crowd<'_> {
             }
         }
         (self.account.acknowledged, self.account.kept) = (acknowledged, all_kept);
-        // Of one whose token's slot has a new owner already, nothing can be asked: its things are free a second later.
+        // Of one whose token's slot has a new owner already, nothing can be asked: its things are
+        // free a second later.
         let deadline = Instant::now() + PATIENCE;
         loop {
             let swept = self.domain.sweep(false).map_err(text)?;
@@ -338,7 +342,7 @@ impl Crowd<'_> {
         }
         let rescues = self.domain.stats().rescues;
         if rescues != 0 {
-            return Err(format!("the coarse re-check rescued {rescues} sleepers"));
+            return Err(format!("the coarse recheck rescued {rescues} sleepers"));
         }
         let keepers = (0..TOPICS).map(|worker| own_kib(self.posts[worker].child.id())).max().unwrap_or(0);
         self.account.memory.push(Memory { most, at_rest: kib_in(&self.folder), keepers });
@@ -379,7 +383,8 @@ impl Crowd<'_> {
     }
 }
 
-/// Only its keeper subscribes, nobody publishes, nothing is held, and there are no objects but those of messages in place.
+/// Only its keeper subscribes, nobody publishes, nothing is held, and there are no objects but
+/// those of messages in place.
 fn is_at_rest(usage: &TopicUsage) -> Result<(), &'static str> {
     if usage.subscribers.len() != 1 || usage.subscribers[0].held != 0 || usage.subscribers[0].lag != 0 {
         return Err("more than a keeper that has everything and holds nothing");
@@ -393,7 +398,8 @@ fn is_at_rest(usage: &TopicUsage) -> Result<(), &'static str> {
     if usage.bytes > usage.max_bytes { Err("more memory than may be") } else { Ok(()) }
 }
 
-/// Carries out a soak of the crowd. The folder is kept when something went wrong; its path is the second result.
+/// Carries out a soak of the crowd. The folder is kept when something went wrong; its path is the
+/// second result.
 ///
 /// # Errors
 /// When processes or folders cannot be made.

@@ -46,7 +46,8 @@ pub(super) fn text(error: impl std::fmt::Display) -> String {
 /// A worker's whole life.
 ///
 /// # Errors
-/// What must not happen: a message that is damaged, missing, out of order or there twice, an unexpected error.
+/// What must not happen: a message that is damaged, missing, out of order or there twice, an
+/// unexpected error.
 pub fn work(part: &Part<'_>) -> Result<(), String> {
     let book = Book::open(part.book).map_err(text)?;
     let name = book.be_born();
@@ -143,7 +144,8 @@ impl Worker {
             match self.book.phase() {
                 OVER => return false,
                 rest if rest % 2 == 1 => self.post.rests_in.store(rest, Ordering::SeqCst),
-                // Of a round: either the supervisor has not said that it is over, or the next one has begun.
+                // Of a round: either the supervisor has not said that it is over, or the next one
+                // has begun.
                 _ if self.post.rests_in.swap(0, Ordering::SeqCst) != 0 => return true,
                 _ => {}
             }

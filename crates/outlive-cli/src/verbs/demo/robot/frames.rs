@@ -1,4 +1,5 @@
-//! What sensors see: files of a folder, or pictures and scans that are made; and how a frame is written and checked.
+//! What sensors see: files of a folder, or pictures and scans that are made; and how a frame is
+//! written and checked.
 
 use std::fs;
 use std::io;

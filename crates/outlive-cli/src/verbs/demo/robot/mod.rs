@@ -1,4 +1,5 @@
-//! The demo's robot: sensors publish frames, watchers of several kinds look at them, a logger writes down what they say.
+//! The demo's robot: sensors publish frames, watchers of several kinds look at them, a logger
+//! writes down what they say.
 //!
 //! ```text
 //!   camera.front, 30 Hz ─┬▶ every frame ──────┐
@@ -7,8 +8,9 @@
 //!   lidar, 10 Hz ─────────▶ the latest only ──┘
 //! ```
 //!
-//! Any of them is killed at any moment. What must hold: a frame does not change while somebody holds it; the reliable watcher, as
-//! long as it lives, gets every frame; whoever was killed is counted no more, at once; no line of the log is lost.
+//! Any of them is killed at any moment. What must hold: a frame does not change while somebody
+//! holds it; the reliable watcher, as long as it lives, gets every frame; whoever was killed is
+//! counted no more, at once; no line of the log is lost.
 
 mod board;
 mod frames;

@@ -1,5 +1,6 @@
-//! A sensor: publishes a frame when it is due, written in place. Killed anywhere, its replacement goes on behind the last frame whose
-//! publishing had returned; so one that had been published without that comes again, under the replacement's life.
+//! A sensor: publishes a frame when it is due, written in place. Killed anywhere, its replacement
+//! goes on behind the last frame whose publishing had returned; so one that had been published
+//! without that comes again, under the replacement's life.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -17,8 +18,8 @@ use crate::verbs::demo::{Fault, MemberArgs, Role, place};
 
 /// How long it waits for the reliable watcher, at most, before it looks whether the demo is over.
 const A_WHILE: Duration = Duration::from_millis(200);
-/// With every tenth frame the fault is played that was asked for (once is not enough: sensor and watcher are killed in between, too), by the
-/// sensor with the reliable watcher.
+/// With every tenth frame the fault is played that was asked for (once is not enough: sensor and
+/// watcher are killed in between, too), by the sensor with the reliable watcher.
 const FAULTY: u64 = 10;
 const FAULTY_SENSOR: u32 = 1;
 

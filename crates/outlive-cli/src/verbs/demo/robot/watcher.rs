@@ -1,5 +1,5 @@
-//! A watcher: takes frames in its own manner, checks each on arrival and once more before it lets go of it, and has a line written to
-//! the log for each.
+//! A watcher: takes frames in its own manner, checks each on arrival and once more before it lets
+//! go of it, and has a line written to the log for each.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -106,7 +106,8 @@ fn follow(board: &Board, watches: Watches, last: Option<Which>, which: Which) {
     }
 }
 
-/// Sends a line to the log: who it is from, and its number. Killed before it is noted, the same comes again.
+/// Sends a line to the log: who it is from, and its number. Killed before it is noted, the same
+/// comes again.
 fn write_line(log: &Sender, board: &Board, index: u32, ledger: &Ledger) -> Result<(), Failure> {
     let logged = &board.logged[index as usize];
     let number = logged.load(Ordering::Acquire);
