@@ -1,4 +1,4 @@
-//! Ends of a queue for values of one plain type.
+//! Senders and receivers for values of one plain type.
 
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use crate::sync::Plain;
 use crate::wake::{Source, Watched};
 use crate::{Deadline, Error};
 
-/// A [`Sender`] of values of a plain type.
+/// Sends values of one plain type, each as the bytes of one message.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-typed-{}", std::process::id()));
@@ -26,7 +26,7 @@ pub struct TypedSender<T> {
     _type: PhantomData<fn(T)>,
 }
 
-/// A [`Receiver`] of values of a plain type.
+/// Receives values of one plain type.
 pub struct TypedReceiver<T> {
     receiver: Receiver,
     buffer: Vec<u8>,
@@ -35,7 +35,8 @@ pub struct TypedReceiver<T> {
 }
 
 impl Queue {
-    /// A sender of values instead of bytes. All users of the queue must agree on the type: the queue itself holds bytes.
+    /// Makes a sender of values instead of bytes. All users of the queue must agree on the type:
+    /// the queue itself holds bytes.
     ///
     /// # Errors
     /// As [`Queue::sender`].
@@ -43,7 +44,7 @@ impl Queue {
         Ok(TypedSender { sender: self.sender()?, _type: PhantomData })
     }
 
-    /// The receiver, of values instead of bytes.
+    /// Makes this process the receiver, of values instead of bytes.
     ///
     /// # Errors
     /// As [`Queue::receiver`].
@@ -58,7 +59,7 @@ impl Queue {
 }
 
 impl<T: Plain> TypedSender<T> {
-    /// Sends a value, waiting while the queue is at its largest and full.
+    /// Sends a value, waiting while the queue is full and at its largest size.
     ///
     /// # Errors
     /// As [`Sender::send`].
@@ -66,7 +67,7 @@ impl<T: Plain> TypedSender<T> {
         self.sender.send(value.as_bytes())
     }
 
-    /// Sends a value if there is room.
+    /// Sends a value if there is room, else returns `Full` at once.
     ///
     /// # Errors
     /// As [`Sender::try_send`].
@@ -74,7 +75,7 @@ impl<T: Plain> TypedSender<T> {
         self.sender.try_send(value.as_bytes())
     }
 
-    /// Sends a value, waiting until the deadline.
+    /// Sends a value, waiting until the deadline while the queue is full.
     ///
     /// # Errors
     /// As [`Sender::send_until`].
@@ -84,7 +85,7 @@ impl<T: Plain> TypedSender<T> {
 }
 
 impl<T: Plain> TypedReceiver<T> {
-    /// Receives a value, waiting for one.
+    /// Receives a value, waiting for one to arrive.
     ///
     /// # Errors
     /// As [`Receiver::recv`]; [`RecvError::Damaged`] also for a message of another length, which is dropped.
@@ -92,7 +93,7 @@ impl<T: Plain> TypedReceiver<T> {
         self.recv_until(Deadline::NEVER)
     }
 
-    /// Receives a value if there is one.
+    /// Receives a value, or returns `Empty` at once.
     ///
     /// # Errors
     /// As [`TypedReceiver::recv`], and [`RecvError::Empty`].
