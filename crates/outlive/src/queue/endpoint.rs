@@ -7,7 +7,7 @@
 //! before its first shared store, by compare-exchange from the thread that the same handle put
 //! there before, and stays there until another thread has the handle.
 //!
-//! | receiver | inside | meaning | who changes it, and how |
+//! | receiver | inside | meaning | changes |
 //! | --- | --- | --- | --- |
 //! | 0 | 0 | no receiver (yet) | a new receiver: receiver 0 → its process, inside → its thread |
 //! | P alive | any | P receives | P leaves: inside → 0, then receiver → 0, wake |

@@ -18,7 +18,7 @@
 //! | 7, before + 1 | the receiver is awake; its own number + 1 fails or the next sleep takes a new number |
 //!
 //! Two compare-exchanges a send: the second could be a hint only if the close mark stood in the slot. A large message is
-//! written to its object before any slot is claimed, so a sender stopped in a long copy holds up nobody.
+//! written to its object before any slot is claimed, so a sender stopped in a long copy delays no other sender.
 //! proof/models/queue.pml, proof/models/pool.pml; doc/protocols/queue.md has the argument.
 
 use std::cell::Cell;

@@ -1,6 +1,6 @@
 //! Which thread wakes which in a queue: two eventcounts (wake/event_count.rs).
 //!
-//! | eventcount | who waits | who notifies all |
+//! | eventcount | waiters | notifiers |
 //! | --- | --- | --- |
 //! | `messages` | the receiver, and wait sets for it | a sender, after READY or when it finds the queue full |
 //! | `room` | senders that find the queue full | the receiver, after it gave something back; other threads that made memory free |

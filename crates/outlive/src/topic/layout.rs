@@ -39,7 +39,7 @@ pub(super) const SUBSCRIBER_SLOT_BYTES: u64 = 2048;
 /// The topic's own words.
 #[repr(C)]
 pub(super) struct TopicHead {
-    // Written by whoever makes the topic.
+    // Written by the process that makes the topic.
     depth: AtomicU32,
     pub(super) options: AtomicU32,
     tags_at: AtomicU64,
