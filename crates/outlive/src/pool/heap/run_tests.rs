@@ -11,8 +11,8 @@ use crate::shim::{AtomicU64, Ordering};
 /// The spans' entries begin so far behind the control table's beginning.
 const HEADER: u64 = 1024;
 
-/// A thread saw a free run and took its tag, but only after the run had been taken apart; before it looks again, another
-/// thread gathers the same spans into a run of the same length, and has it.
+/// A thread saw a free run and took its tag, but only after the run had been taken apart; before it
+/// looks again, another thread gathers the same spans into a run of the same length, and has it.
 #[test]
 fn a_run_is_not_also_a_slow_threads() {
     let world = World::new("slow", 2);
@@ -35,7 +35,7 @@ fn a_run_is_not_also_a_slow_threads() {
         another.join().expect("no panic");
     });
     assert!(!world.pool.is_still(&world.segment, &seen, mine).expect("readable"), "two have it");
-    // Letting go of it frees nothing of the other's.
+    // Letting go of it frees nothing of the other thread's.
     world.free(&seen, &host);
     let tag = world.pool.tag_of(&world.segment, &seen).expect("readable");
     assert_eq!(tag, Tag::Queued { region: 0, position: 7 });
@@ -97,7 +97,7 @@ fn what_the_dead_left_of_a_longer_run_is_found() {
     assert_eq!(first.reference, whole.reference);
     let rest = world.allocate(3 * SPAN, &host).expect("the other three are free");
     [first, rest].iter().for_each(|object| world.free(object, &host));
-    // Not met by anybody before.
+    // Not met by any thread before.
     let again = world.allocate(4 * SPAN, &host).expect("both are taken apart");
     assert_eq!(again.reference, whole.reference);
     world.free(&again, &host);
