@@ -1,4 +1,4 @@
-//! Waiting for many things at once.
+//! Wait sets: waiting for many things at once.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -20,7 +20,7 @@ use crate::rpc::{outlive_call_t, outlive_server_t};
 use crate::state::outlive_state_t;
 use crate::topic::{outlive_publisher_t, outlive_subscriber_t, outlive_topic_t};
 
-/// A set of things to wait for, of one domain. Used by one thread at a time.
+/// A set of sources to wait for, all of one domain. One thread at a time may use it.
 pub struct outlive_wait_set_t {
     set: WaitSet,
     next: u64,
@@ -29,7 +29,7 @@ pub struct outlive_wait_set_t {
     told: HashMap<u64, Told>,
 }
 
-/// Sources that are ready until they have been told, by this process's half of them.
+/// Sources that are ready until their news has been taken, by this process's part of them.
 enum Told {
     Timer(Timer),
     State(BytesWatch),
@@ -45,29 +45,30 @@ pub const OUTLIVE_SET: u32 = 3;
 /// The timer's moment has passed.
 pub const OUTLIVE_ELAPSED: u32 = 4;
 
-/// There is another value; others publish or subscribe.
+/// There is another value; or the publishers or subscribers have changed.
 pub const OUTLIVE_CHANGED: u32 = 5;
 /// A publish is worth a try.
 pub const OUTLIVE_WRITABLE: u32 = 6;
 
-/// Something that is ready.
+/// A source that is ready.
 #[repr(C)]
 pub struct outlive_ready_t {
-    /// Which: as adding it said.
+    /// Its key, as the call that added it returned it.
     pub key: u64,
-    /// What about it: one of the numbers above.
+    /// What it is ready for: one of the numbers above.
     pub what: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
 }
 
-/// An empty set, for things of that domain.
+/// Makes an empty set, for sources of that domain.
 ///
 /// Owner: `*set` is the caller's, until `outlive_wait_set_close`.
 ///
 /// Errors: EINVAL.
 ///
-/// If a process dies: whose end is waited for is told, to all sets; a sender, what it had sent is told.
+/// If a process dies whose end a set waits for, all such sets report it; what a dead sender had
+/// sent is still reported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_open(
     domain: *const outlive_domain_t,
@@ -87,19 +88,19 @@ pub unsafe extern "C" fn outlive_wait_set_open(
     })
 }
 
-/// Drops a set, and its descriptor. NULL is nothing.
+/// Closes a set, and its descriptor. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_close(set: *mut outlive_wait_set_t) {
     // SAFETY: as the header asks of the caller.
     unsafe { crate::domain::close(set) }
 }
 
-/// Adds a source; its number.
+/// Adds a source; returns its key.
 ///
 /// # Safety
-/// As the header asks of the caller.
+/// The C caller passes a live set that no other thread uses, and a place for `key`.
 unsafe fn add(set: *mut outlive_wait_set_t, source: &impl Source, key: *mut u64) -> Result<u64, Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
     let (this, out) = unsafe { (borrow_mut(set, "a set")?, out(key)?) };
     let number = this.next;
     let added = this.set.add(source)?;
@@ -110,10 +111,10 @@ unsafe fn add(set: *mut outlive_wait_set_t, source: &impl Source, key: *mut u64)
     Ok(number)
 }
 
-/// Adds a queue's receiver: OUTLIVE_READABLE when a receive is worth a try, OUTLIVE_ENDED when it would be told that the senders
-/// are gone. Use OUTLIVE_TRY on what is ready.
+/// Adds a queue's receiver: OUTLIVE_READABLE when a receive is worth a try, OUTLIVE_ENDED when a
+/// receive would return EPIPE because the senders are gone. Call what is ready with OUTLIVE_TRY.
 ///
-/// Errors: EXDEV: of another domain. EINVAL.
+/// Errors: EXDEV: the source is of another domain. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_add_receiver(
     set: *mut outlive_wait_set_t,
@@ -145,7 +146,8 @@ pub unsafe extern "C" fn outlive_wait_set_add_subscriber(
     })
 }
 
-/// Adds bits of an event: OUTLIVE_SET as long as any of them is set, or all of them with `all` not 0. The set takes none.
+/// Adds bits of an event: OUTLIVE_SET as long as any of them is set, or all of them with `all` not
+/// 0. The set clears none.
 ///
 /// Errors: EXDEV, EINVAL.
 #[unsafe(no_mangle)]
@@ -194,7 +196,7 @@ pub unsafe extern "C" fn outlive_wait_set_add_peer(
     entry(|| unsafe { add(set, &peer(domain, token)?, key) }.map(drop))
 }
 
-/// Adds a timer: OUTLIVE_ELAPSED from that moment on, until `outlive_wait_set_take_timer`.
+/// Adds a timer: OUTLIVE_ELAPSED from that point in time on, until `outlive_wait_set_take_timer`.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -207,7 +209,7 @@ pub unsafe extern "C" fn outlive_wait_set_add_timer(
     entry(|| unsafe { add_timer(set, Timer::at(moment_or_past(at)), key) })
 }
 
-/// Adds a timer that elapses every so many nanoseconds, from one span from now on.
+/// Adds a timer that elapses every so many nanoseconds, for the first time that long from now.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -221,19 +223,19 @@ pub unsafe extern "C" fn outlive_wait_set_add_timer_every(
 }
 
 /// # Safety
-/// As the header asks of the caller.
+/// The C caller passes a live set that no other thread uses, and a place for `key`.
 unsafe fn add_timer(set: *mut outlive_wait_set_t, timer: Timer, key: *mut u64) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
     let number = unsafe { add(set, &timer, key) }?;
-    // SAFETY: as above.
+    // SAFETY: the C caller passes a live set that no other thread uses.
     unsafe { borrow_mut(set, "a set") }?.told.insert(number, Told::Timer(timer));
     Ok(())
 }
 
-/// How many of a timer's moments have passed since this was asked last: `*elapsed`. From then on it is not ready before the
-/// next.
+/// Returns in `*elapsed` how often a timer has elapsed since the last call. From then on it is not
+/// ready until it elapses again.
 ///
-/// Errors: EINVAL: no timer of this set.
+/// Errors: EINVAL: the key is no timer of this set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_take_timer(
     set: *mut outlive_wait_set_t,
@@ -268,7 +270,8 @@ pub unsafe extern "C" fn outlive_wait_set_add_server(
     })
 }
 
-/// Adds a call: OUTLIVE_READABLE when a reply, or its end, is there; OUTLIVE_ENDED when there is no server any more.
+/// Adds a call: OUTLIVE_READABLE when a reply, or its end, is there; OUTLIVE_ENDED when there is no
+/// server any more.
 ///
 /// Errors: EXDEV, EINVAL.
 #[unsafe(no_mangle)]
@@ -285,7 +288,7 @@ pub unsafe extern "C" fn outlive_wait_set_add_call(
     })
 }
 
-/// Adds a publisher: OUTLIVE_WRITABLE when no reliable subscriber that lives is in the way.
+/// Adds a publisher: OUTLIVE_WRITABLE when no living reliable subscriber is in the way.
 ///
 /// Errors: EXDEV, EINVAL.
 #[unsafe(no_mangle)]
@@ -302,8 +305,8 @@ pub unsafe extern "C" fn outlive_wait_set_add_publisher(
     })
 }
 
-/// Adds a state: OUTLIVE_CHANGED of a value, what is there now being the first; OUTLIVE_ENDED of a writer's death; until
-/// `outlive_wait_set_take_state`.
+/// Adds a state: OUTLIVE_CHANGED for a value, the present one first; OUTLIVE_ENDED for a writer's
+/// death; each until `outlive_wait_set_take_state`.
 ///
 /// Errors: EXDEV, EINVAL.
 #[unsafe(no_mangle)]
@@ -323,9 +326,11 @@ pub unsafe extern "C" fn outlive_wait_set_add_state(
     })
 }
 
-/// What is new about a state: `*version`, of the value that is there. From then on it is not ready before the next.
+/// Takes a state's news: `*version` is that of the present value. From then on it is not ready
+/// until the next change.
 ///
-/// Errors: EPIPE: its writer died. EAGAIN: nothing is new. EINVAL: no state of this set.
+/// Errors: EPIPE: its writer died. EAGAIN: there is no news. EINVAL: the key is no state of this
+/// set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_take_state(
     set: *mut outlive_wait_set_t,
@@ -352,7 +357,8 @@ pub unsafe extern "C" fn outlive_wait_set_take_state(
     })
 }
 
-/// Adds a topic: OUTLIVE_CHANGED when others publish or subscribe than were told last, until `outlive_wait_set_take_topic`.
+/// Adds a topic: OUTLIVE_CHANGED when its publishers or subscribers differ from the last report,
+/// until `outlive_wait_set_take_topic`.
 ///
 /// Errors: EXDEV, EINVAL.
 #[unsafe(no_mangle)]
@@ -372,9 +378,10 @@ pub unsafe extern "C" fn outlive_wait_set_add_topic(
     })
 }
 
-/// How many publish and subscribe now: `*publishers`, `*subscribers`. From then on it is not ready before the next change.
+/// Takes a topic's news: `*publishers` and `*subscribers` are how many there are now. From then on
+/// it is not ready until the next change.
 ///
-/// Errors: EAGAIN: nobody has come or gone. EINVAL: no topic of this set.
+/// Errors: EAGAIN: there is no change. EINVAL: the key is no topic of this set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_take_topic(
     set: *mut outlive_wait_set_t,
@@ -397,9 +404,9 @@ pub unsafe extern "C" fn outlive_wait_set_take_topic(
     })
 }
 
-/// Takes a source out. What it was made from may be closed before or after.
+/// Removes a source from the set. The handle that it was made from may be closed before or after.
 ///
-/// Errors: EINVAL: it is not in.
+/// Errors: EINVAL: the set does not have it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_remove(set: *mut outlive_wait_set_t, key: u64) -> c_int {
     entry(|| {
@@ -414,12 +421,14 @@ pub unsafe extern "C" fn outlive_wait_set_remove(set: *mut outlive_wait_set_t, k
     })
 }
 
-/// Waits until something is ready, or the deadline: all that is ready then, as much as fits into `ready`; `*count` says how much
-/// was written. What did not fit is told the next time: what is ready is told as long as it is.
+/// Waits until a source is ready, or until the deadline, and writes all that are ready then to
+/// `ready`, as many as fit; `*count` is how many were written. A source is reported as long as it
+/// is ready, so those that did not fit are reported the next time.
 ///
-/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: nothing. EINVAL, EUSERS, and what the system says.
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no source is ready. EINVAL, EUSERS, and errors of
+/// the system.
 ///
-/// If a process dies: one who waits in a set, nobody notices.
+/// If a process dies that waits in a set, that has no effect on others.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_wait(
     set: *mut outlive_wait_set_t,
@@ -450,7 +459,7 @@ pub unsafe extern "C" fn outlive_wait_set_wait(
                 _ => 0,
             };
             let key = this.numbers.get(&key).copied().unwrap_or(0);
-            // SAFETY: as above; below `capacity`.
+            // SAFETY: `written` is below `capacity`, for which the C caller passes room at `ready`.
             unsafe { ready.add(written).write(outlive_ready_t { key, what, reserved: 0 }) };
             written += 1;
         }
@@ -462,12 +471,12 @@ pub unsafe extern "C" fn outlive_wait_set_wait(
     })
 }
 
-/// A descriptor that is readable when something is ready, for `epoll` and `poll`: until `outlive_wait_set_wait` with OUTLIVE_TRY
-/// has found nothing.
+/// Returns a descriptor that is readable when a source is ready, for `epoll` and `poll`; it stays
+/// readable until `outlive_wait_set_wait` with OUTLIVE_TRY has found nothing.
 ///
-/// Owner: the set; do not read from it, do not close it.
+/// Owner: the set; do not read from it, and do not close it.
 ///
-/// Errors: EINVAL, EUSERS, EMFILE, and what the system says.
+/// Errors: EINVAL, EUSERS, EMFILE, and errors of the system.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_fd(set: *mut outlive_wait_set_t, fd: *mut c_int) -> c_int {
     entry(|| {
