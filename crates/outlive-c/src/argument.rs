@@ -1,4 +1,6 @@
 //! Arguments from C: pointers that may be NULL, text that may be missing, memory with its length.
+//!
+//! Each function says what it does with NULL, so the SAFETY comments of its callers leave NULL out.
 
 use std::ffi::{CStr, c_char};
 

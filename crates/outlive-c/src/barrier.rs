@@ -80,7 +80,8 @@ pub unsafe extern "C" fn outlive_barrier_open(
     barrier: *mut *mut outlive_barrier_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `barrier`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(barrier)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Barrier::open(&domain.0, name, parties, policy(count_out))?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Barrier)?).cast());
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn outlive_barrier_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_barrier_init(barrier: *mut outlive_barrier_t, count_out: u32) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live barrier that no other thread uses.
         let at = unsafe { borrow_mut(barrier, "a barrier") }?;
         // SAFETY: the C caller passes a barrier of a new record, which no other process sees yet.
         unsafe { Untyped::set_policy(core::ptr::from_mut(at).cast(), policy(count_out)) };
@@ -159,7 +160,7 @@ pub unsafe extern "C" fn outlive_barrier_wait(
     serial: *mut u32,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes NULL or a place for `serial`.
         let serial = unsafe { out_or_none(serial) };
         // Not borrowed from the list during the wait.
         let mut seat = last_seat(barrier)?;

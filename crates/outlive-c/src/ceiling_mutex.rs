@@ -76,7 +76,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_open(
     ceiling: u32,
     mutex: *mut *mut outlive_ceiling_mutex_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes what `outlive_ceiling_mutex_open_with_value` asks for.
     unsafe { outlive_ceiling_mutex_open_with_value(domain, name, ceiling, 0, core::ptr::null(), mutex) }
 }
 
@@ -92,7 +92,8 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_open_with_value(
     initial: *const c_void,
     mutex: *mut *mut outlive_ceiling_mutex_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live domain, a name, `size` bytes at `initial`, and a place for
+    // the handle.
     entry(|| unsafe {
         open_with_value(domain, name, size, initial, mutex, |domain, name, value, init| {
             Untyped::ceiling_lock(domain, name, ceiling, value, init)
@@ -210,7 +211,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_holder(
     info: *mut outlive_peer_info_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `info`.
         let out = unsafe { out(info) }?;
         let holder =
             find::<Handle>(mutex)?.mutex.holder().ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;

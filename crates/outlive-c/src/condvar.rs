@@ -46,7 +46,8 @@ pub unsafe extern "C" fn outlive_condvar_open(
     condvar: *mut *mut outlive_condvar_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `condvar`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(condvar)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Condvar::open(&domain.0, name)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Condvar)?).cast());
@@ -98,7 +99,7 @@ fn ended<'a>(mutex: &'a MutexHandle, end: Result<Again<'a>, LockError<Again<'a>>
 /// the middle, perhaps no waiter was notified; `outlive_condvar_wait_or_end` watches it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_condvar_wait(condvar: *mut outlive_condvar_t, mutex: *mut outlive_mutex_t) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes what `outlive_condvar_wait_until` asks for.
     unsafe { outlive_condvar_wait_until(condvar, mutex, crate::deadline::OUTLIVE_NEVER) }
 }
 
@@ -132,7 +133,7 @@ pub unsafe extern "C" fn outlive_condvar_wait_or_end(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain.
         let peer = unsafe { peer(domain, token) }?;
         let (condvar, mutex) = (find::<Handle>(condvar)?, find::<MutexHandle>(mutex)?);
         ended(mutex, condvar.0.wait_or_end(mutex.guard()?, &peer, moment_or_past(deadline)))

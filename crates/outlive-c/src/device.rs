@@ -52,12 +52,13 @@ pub unsafe extern "C" fn outlive_device_topic_open(
     topic: *mut *mut outlive_device_topic_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `topic` and a NUL-terminated name.
         let (out, name) = unsafe { (handle_out(topic)?, text(name, "a name")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live GPU and a live domain.
         let (gpu, domain) = unsafe { (borrow(gpu, "a GPU")?, borrow(domain, "a domain")?) };
         let default = outlive_topic_options_t { size: 0, max_bytes: 0, depth: 0, no_stamps: 0, wait: 0, must_exist: 0 };
-        // SAFETY: as above; integers.
+        // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
+        // integers.
         let given = unsafe { self::options(options, default) }?;
         if given.must_exist != 0 {
             return Err(Failure::new(libc::EINVAL, "a device topic is made where it is not there: leave must_exist 0"));
@@ -79,7 +80,7 @@ pub unsafe extern "C" fn outlive_device_topic_open(
 /// effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_topic_close(topic: *mut outlive_device_topic_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(topic) }
 }
 
@@ -93,7 +94,7 @@ pub unsafe extern "C" fn outlive_device_topic_wait_over(
     topic: *const outlive_device_topic_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live topic.
     entry(|| Ok(unsafe { borrow(topic, "a topic") }?.0.wait_over(moment_or_past(deadline))?))
 }
 
@@ -108,7 +109,7 @@ pub unsafe extern "C" fn outlive_device_topic_publisher(
     publisher: *mut *mut outlive_device_publisher_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `publisher` and a live topic.
         let (out, topic) = unsafe { (handle_out(publisher)?, borrow(topic, "a topic")?) };
         out.put(Box::into_raw(Box::new(outlive_device_publisher_t(topic.0.publisher()?))));
         Ok(())
@@ -128,9 +129,9 @@ pub unsafe extern "C" fn outlive_device_topic_subscriber(
     subscriber: *mut *mut outlive_device_subscriber_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `subscriber` and a live topic.
         let (out, topic) = unsafe { (handle_out(subscriber)?, borrow(topic, "a topic")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or options of the size that they say.
         let how = unsafe { subscriber_options(options) }?;
         out.put(Box::into_raw(Box::new(outlive_device_subscriber_t(topic.0.subscriber_with(how)?))));
         Ok(())
@@ -141,7 +142,7 @@ pub unsafe extern "C" fn outlive_device_topic_subscriber(
 /// Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_publisher_close(publisher: *mut outlive_device_publisher_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(publisher) }
 }
 
@@ -161,9 +162,9 @@ pub unsafe extern "C" fn outlive_device_publisher_loan(
     address: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `loan` and a place for `address`.
         let (out, place) = unsafe { (handle_out(loan)?, crate::argument::out(address)?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live publisher.
         let lent = unsafe { borrow(publisher, "a publisher") }?.0.loan(size)?;
         place.put(lent.address());
         out.put(Box::into_raw(Box::new(outlive_device_loan_t(lent))));
@@ -180,7 +181,7 @@ pub unsafe extern "C" fn outlive_device_loan_set_header(
     header: *const outlive_header_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses and a readable header.
         let (loan, header) = unsafe { (borrow_mut(loan, "a loan")?, borrow(header, "a header")?) };
         loan.0.set_header(header.to_rust());
         Ok(())
@@ -197,7 +198,7 @@ pub unsafe extern "C" fn outlive_device_loan_written_on(
     stream: *const outlive_gpu_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses and a live stream.
         let (loan, stream) = unsafe { (borrow_mut(loan, "a loan")?, borrow(stream, "a stream")?) };
         loan.0.written_on(&stream.0);
         Ok(())
@@ -208,7 +209,7 @@ pub unsafe extern "C" fn outlive_device_loan_written_on(
 /// have completed their work on it. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_loan_drop(loan: *mut outlive_device_loan_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(loan) }
 }
 
@@ -229,11 +230,11 @@ pub unsafe extern "C" fn outlive_device_publisher_publish_on(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses.
         let loan = core::ptr::from_mut(unsafe { borrow_mut(loan, "a loan") }?);
         // SAFETY: the library made every handle as a box; the C caller gives this one up.
         let outlive_device_loan_t(loan) = *unsafe { Box::from_raw(loan) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live publisher and a live stream.
         let (publisher, stream) = unsafe { (borrow(publisher, "a publisher")?, borrow(stream, "a stream")?) };
         let due = publisher.0.publish_on_until(loan, &stream.0, moment_or_past(deadline));
         due.map_err(|error| tried(error, deadline))
@@ -248,14 +249,14 @@ pub unsafe extern "C" fn outlive_device_publisher_wait_published(
     publisher: *const outlive_device_publisher_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live publisher.
     entry(|| Ok(unsafe { borrow(publisher, "a publisher") }?.0.wait_published(moment_or_past(deadline))?))
 }
 
 /// Closes a subscriber. Samples that it took stay valid. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_subscriber_close(subscriber: *mut outlive_device_subscriber_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(subscriber) }
 }
 
@@ -279,7 +280,8 @@ pub unsafe extern "C" fn outlive_device_subscriber_recv(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `sample` and a live subscriber that no other
+        // thread uses.
         let (out, subscriber) = unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
         let sample = match moment(deadline) {
             Some(moment) => subscriber.0.recv_until(moment)?,
@@ -293,21 +295,21 @@ pub unsafe extern "C" fn outlive_device_subscriber_recv(
 /// Returns how many messages were overwritten before this subscriber took them, so far. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_subscriber_lost(subscriber: *const outlive_device_subscriber_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.lost()))
 }
 
 /// Returns where the message lies on this process's GPU, a `CUdeviceptr`, for reading. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_sample_address(sample: *const outlive_device_sample_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live sample.
     entry_or(0, || Ok(unsafe { borrow(sample, "a sample") }?.0.address()))
 }
 
 /// Returns how many bytes the message has. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_sample_size(sample: *const outlive_device_sample_t) -> usize {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live sample.
     entry_or(0, || Ok(unsafe { borrow(sample, "a sample") }?.0.len()))
 }
 
@@ -320,7 +322,7 @@ pub unsafe extern "C" fn outlive_device_sample_header(
     header: *mut outlive_header_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live sample and a place for `header`.
         let (sample, out) = unsafe { (borrow(sample, "a sample")?, out(header)?) };
         let Header { stamp, frame, key, own } = sample.0.header();
         out.put(outlive_header_t { stamp, frame, key, own });
@@ -341,7 +343,7 @@ pub unsafe extern "C" fn outlive_device_sample_hold_on(
     stream: *const outlive_gpu_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live sample and a live stream.
         let (sample, stream) = unsafe { (borrow(sample, "a sample")?, borrow(stream, "a stream")?) };
         Ok(sample.0.hold_on(&stream.0)?)
     })
@@ -351,6 +353,6 @@ pub unsafe extern "C" fn outlive_device_sample_hold_on(
 /// have completed their work. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_sample_release(sample: *mut outlive_device_sample_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(sample) }
 }

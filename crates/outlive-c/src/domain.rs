@@ -121,7 +121,7 @@ impl outlive_peer_info_t {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_open(name: *const c_char, domain: *mut *mut outlive_domain_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `domain` and NULL or a NUL-terminated `name`.
         let (out, name) = unsafe { (handle_out(domain)?, text_or_none(name)?) };
         let domain = name.map_or_else(Domain::open_default, Domain::open)?;
         out.put(Box::into_raw(Box::new(outlive_domain_t(domain))));
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn outlive_domain_open(name: *const c_char, domain: *mut *
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_open_at(path: *const c_char, domain: *mut *mut outlive_domain_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `domain` and a NUL-terminated path.
         let (out, path) = unsafe { (handle_out(domain)?, text(path, "a path")?) };
         out.put(Box::into_raw(Box::new(outlive_domain_t(Domain::open_at(path)?))));
         Ok(())
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn outlive_domain_open_with(
     domain: *mut *mut outlive_domain_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `domain`.
         let out = unsafe { handle_out(domain) }?;
         let default = outlive_domain_options_t {
             size: 0,
@@ -163,7 +163,8 @@ pub unsafe extern "C" fn outlive_domain_open_with(
             lock_order: 0,
             reserved: 0,
         };
-        // SAFETY: as above; integers and pointers.
+        // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
+        // integers and pointers.
         let given = unsafe { self::options(options, default) }?;
         let mut how = Domain::options().create(given.must_exist == 0);
         how = how.group((given.has_group != 0).then_some(given.group));
@@ -176,7 +177,8 @@ pub unsafe extern "C" fn outlive_domain_open_with(
             0 => how,
             choice => how.lock_order(choice == 1),
         };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a NUL-terminated `path` and NULL or a NUL-terminated
+        // `name`.
         let (path, name) = unsafe { (text_or_none(given.path)?, text_or_none(given.name)?) };
         let environment = std::env::var("OUTLIVE_DOMAIN").ok().filter(|name| !name.is_empty());
         let opened = match (path, name.or(environment.as_deref())) {
@@ -192,7 +194,7 @@ pub unsafe extern "C" fn outlive_domain_open_with(
 /// Closes a domain. What was opened in it stays open. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_close(domain: *mut outlive_domain_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(domain) }
 }
 
@@ -221,11 +223,11 @@ pub unsafe extern "C" fn outlive_domain_path(
 ) -> c_int {
     entry(|| {
         use std::os::unix::ffi::OsStrExt;
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain.
         let domain = unsafe { borrow(domain, "a domain") }?;
         let mut path = domain.0.path().as_os_str().as_bytes().to_vec();
         path.push(0);
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `capacity` writable bytes at `buffer`.
         unsafe { fill(&path, buffer.cast(), capacity) }
     })
 }
@@ -237,7 +239,7 @@ pub unsafe extern "C" fn outlive_domain_path(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_remove(domain: *const outlive_domain_t, name: *const c_char) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain and a NUL-terminated name.
         let (domain, name) = unsafe { (borrow(domain, "a domain")?, text(name, "a name")?) };
         Ok(domain.0.remove(name)?)
     })
@@ -251,7 +253,7 @@ pub unsafe extern "C" fn outlive_domain_remove(domain: *const outlive_domain_t, 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_sweep(domain: *const outlive_domain_t, claims: *mut u64) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain and NULL or a place for `claims`.
         let (domain, claims) = unsafe { (borrow(domain, "a domain")?, crate::argument::out_or_none(claims)) };
         let report = domain.0.sweep(false)?;
         if let Some(claims) = claims {
@@ -270,7 +272,7 @@ pub unsafe extern "C" fn outlive_domain_sweep(domain: *const outlive_domain_t, c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_token(domain: *const outlive_domain_t, token: *mut u32) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain and a place for `token`.
         let (domain, out) = unsafe { (borrow(domain, "a domain")?, out(token)?) };
         out.put(domain.0.token()?.as_u32());
         Ok(())
@@ -283,7 +285,7 @@ pub unsafe extern "C" fn outlive_domain_token(domain: *const outlive_domain_t, t
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_process_token(domain: *const outlive_domain_t, token: *mut u32) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain and a place for `token`.
         let (domain, out) = unsafe { (borrow(domain, "a domain")?, out(token)?) };
         out.put(domain.0.process_token()?.as_u32());
         Ok(())
@@ -295,7 +297,7 @@ pub(crate) fn id(token: u32) -> Result<TokenId, Failure> {
 }
 
 pub(crate) unsafe fn peer(domain: *const outlive_domain_t, token: u32) -> Result<Peer, Failure> {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live domain.
     Ok(unsafe { borrow(domain, "a domain") }?.0.peer(id(token)?))
 }
 
@@ -303,7 +305,7 @@ pub(crate) unsafe fn peer(domain: *const outlive_domain_t, token: u32) -> Result
 /// of no domain, reads dead.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_peer_is_alive(domain: *const outlive_domain_t, token: u32) -> bool {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live domain.
     entry_or(false, || Ok(unsafe { peer(domain, token) }?.is_alive()))
 }
 
@@ -318,7 +320,7 @@ pub unsafe extern "C" fn outlive_peer_wait_dead(
     token: u32,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live domain.
     entry(|| Ok(unsafe { peer(domain, token) }?.wait_dead(moment_or_past(deadline))?))
 }
 
@@ -337,11 +339,11 @@ pub unsafe extern "C" fn outlive_peer_wait_any_dead(
     dead: *mut u32,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain and `count` readable items at `tokens`.
         let (domain, tokens) = unsafe { (borrow(domain, "a domain")?, items(tokens, count, "tokens")?) };
         let ids: Vec<TokenId> = tokens.iter().map(|&token| id(token)).collect::<Result<_, _>>()?;
         let ended = domain.0.wait_any_dead(&ids, moment_or_past(deadline))?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `dead`.
         if let Some(out) = unsafe { crate::argument::out_or_none(dead) } {
             out.put(ended.as_u32());
         }
@@ -359,7 +361,7 @@ pub unsafe extern "C" fn outlive_peer_info(
     info: *mut outlive_peer_info_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain and a place for `info`.
         let (peer, out) = unsafe { (peer(domain, token)?, out(info)?) };
         let found = peer.info().ok_or_else(|| Failure::new(libc::ESRCH, "nothing is known of that token any more"))?;
         out.put(outlive_peer_info_t::of_info(&found));

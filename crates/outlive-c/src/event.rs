@@ -78,7 +78,8 @@ pub unsafe extern "C" fn outlive_event_open(
     event: *mut *mut outlive_event_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `event`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(event)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Event::open(&domain.0, name, reset_of(reset)?)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Event)?).cast());
@@ -106,8 +107,8 @@ pub unsafe extern "C" fn outlive_event_close(event: *mut outlive_event_t) {
     entry(|| place::close(event.cast(), Kind::Event));
 }
 
-/// Sets bits, 0 to 30, and wakes all waiters. `*before` (may be NULL): the bits as they were,
-/// before waiters cleared any.
+/// Sets bits, 0 to 30, and wakes all waiters. `*before` (may be NULL): the bits as they were; while
+/// threads wait, as they were a moment before.
 ///
 /// Errors: EINVAL, also for bit 31.
 ///
@@ -121,7 +122,7 @@ pub unsafe extern "C" fn outlive_event_set(event: *mut outlive_event_t, bits: u3
             return Err(Failure::new(libc::EINVAL, "an event has 31 bits, 0 to 30"));
         }
         let old = event.set(bits);
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes NULL or a place for `before`.
         if let Some(out) = unsafe { out_or_none(before) } {
             out.put(old);
         }
@@ -136,7 +137,7 @@ pub unsafe extern "C" fn outlive_event_set(event: *mut outlive_event_t, bits: u3
 pub unsafe extern "C" fn outlive_event_clear(event: *mut outlive_event_t, bits: u32, before: *mut u32) -> c_int {
     entry(|| {
         let old = find::<EventHandle>(event)?.0.clear(bits);
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes NULL or a place for `before`.
         if let Some(out) = unsafe { out_or_none(before) } {
             out.put(old);
         }
@@ -189,7 +190,7 @@ pub unsafe extern "C" fn outlive_event_wait_any(
     deadline: outlive_deadline_t,
     seen: *mut u32,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a place for `seen`.
     entry(|| unsafe { wait_for(event, bits, false, deadline, seen) })
 }
 
@@ -202,7 +203,7 @@ pub unsafe extern "C" fn outlive_event_wait_all(
     deadline: outlive_deadline_t,
     seen: *mut u32,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a place for `seen`.
     entry(|| unsafe { wait_for(event, bits, true, deadline, seen) })
 }
 
@@ -221,7 +222,8 @@ pub unsafe extern "C" fn outlive_latch_open(
     latch: *mut *mut outlive_latch_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `latch`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(latch)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Latch::open(&domain.0, name, arrivals)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Latch)?).cast());
@@ -259,7 +261,7 @@ pub unsafe extern "C" fn outlive_latch_close(latch: *mut outlive_latch_t) {
 pub unsafe extern "C" fn outlive_latch_arrive(latch: *mut outlive_latch_t, arrivals: u32, missing: *mut u32) -> c_int {
     entry(|| {
         let left = find::<LatchHandle>(latch)?.0.arrive(arrivals);
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes NULL or a place for `missing`.
         if let Some(out) = unsafe { out_or_none(missing) } {
             out.put(left);
         }

@@ -42,7 +42,7 @@ fn handle(gpu: Gpu) -> *mut outlive_gpu_t {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_open(library: *const c_char, number: u32, gpu: *mut *mut outlive_gpu_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `gpu` and NULL or a NUL-terminated `library`.
         let (out, library) = unsafe { (handle_out(gpu)?, text_or_none(library)?) };
         out.put(handle(driver(library)?.gpu(number)?));
         Ok(())
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn outlive_gpu_open_context(
     gpu: *mut *mut outlive_gpu_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `gpu` and NULL or a NUL-terminated `library`.
         let (out, library) = unsafe { (handle_out(gpu)?, text_or_none(library)?) };
         if context.is_null() {
             return Err(Failure::new(libc::EINVAL, "NULL in place of a context"));
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn outlive_gpu_open_context(
 /// Closes a GPU. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_close(gpu: *mut outlive_gpu_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(gpu) }
 }
 
@@ -85,14 +85,14 @@ pub unsafe extern "C" fn outlive_gpu_close(gpu: *mut outlive_gpu_t) {
 /// Owner: the GPU.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_name(gpu: *const outlive_gpu_t) -> *const c_char {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live GPU.
     entry_or(c"".as_ptr(), || Ok(unsafe { borrow(gpu, "a GPU") }?.name.as_ptr()))
 }
 
 /// Returns its context, a `CUcontext`, for other libraries. NULL for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_context(gpu: *const outlive_gpu_t) -> *mut c_void {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live GPU.
     entry_or(core::ptr::null_mut(), || Ok(unsafe { borrow(gpu, "a GPU") }?.gpu.context()))
 }
 
@@ -103,13 +103,13 @@ pub unsafe extern "C" fn outlive_gpu_context(gpu: *const outlive_gpu_t) -> *mut 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_pins(gpu: *const outlive_gpu_t, reads: *mut u32, writes: *mut u32) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live GPU.
         let gpu = unsafe { &borrow(gpu, "a GPU")?.gpu };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `reads`.
         if let Some(out) = unsafe { out_or_none(reads) } {
             out.put(gpu.reads_pinned().into());
         }
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `writes`.
         if let Some(out) = unsafe { out_or_none(writes) } {
             out.put(gpu.writes_pinned().into());
         }
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn outlive_gpu_pins(gpu: *const outlive_gpu_t, reads: *mut
 /// Errors: OUTLIVE_DRIVER, with that error in the message. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_check(gpu: *const outlive_gpu_t) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live GPU.
     entry(|| Ok(unsafe { borrow(gpu, "a GPU") }?.gpu.check()?))
 }
 
@@ -144,9 +144,9 @@ pub unsafe extern "C" fn outlive_gpu_stream_open(
     made: *mut *mut outlive_gpu_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `made` and a live GPU.
         let (out, gpu) = unsafe { (handle_out(made)?, borrow(gpu, "a GPU")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a stream of that GPU's context, and keeps it.
         out.put(Box::into_raw(Box::new(outlive_gpu_stream_t(unsafe { Stream::from_raw(&gpu.gpu, stream) }?))));
         Ok(())
     })
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn outlive_gpu_stream_new(
     made: *mut *mut outlive_gpu_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `made` and a live GPU.
         let (out, gpu) = unsafe { (handle_out(made)?, borrow(gpu, "a GPU")?) };
         out.put(Box::into_raw(Box::new(outlive_gpu_stream_t(Stream::new(&gpu.gpu)?))));
         Ok(())
@@ -172,14 +172,14 @@ pub unsafe extern "C" fn outlive_gpu_stream_new(
 /// NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_stream_close(stream: *mut outlive_gpu_stream_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(stream) }
 }
 
 /// Returns the stream itself, a `CUstream`. NULL for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_stream_raw(stream: *const outlive_gpu_stream_t) -> *mut c_void {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live stream.
     entry_or(core::ptr::null_mut(), || Ok(unsafe { borrow(stream, "a stream") }?.0.raw()))
 }
 
@@ -189,6 +189,6 @@ pub unsafe extern "C" fn outlive_gpu_stream_raw(stream: *const outlive_gpu_strea
 /// Errors: OUTLIVE_DRIVER, also for failures of work that was enqueued before. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_stream_synchronize(stream: *const outlive_gpu_stream_t) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live stream.
     entry(|| Ok(unsafe { borrow(stream, "a stream") }?.0.synchronize()?))
 }

@@ -38,7 +38,7 @@ impl<G> Drop for HeldByThread<G> {
     }
 }
 
-/// Records the guard of a lock that the thread has got; EOWNERDEAD leaves it with the lock.
+/// Keeps the guard of a lock that the thread has got, also when it got EOWNERDEAD with it.
 pub(crate) fn settle<G>(
     held: &'static LocalKey<RefCell<HeldByThread<G>>>,
     number: u64,

@@ -63,7 +63,7 @@ impl Handle {
         }
     }
 
-    /// Keeps the guard of a lock that the thread has got; EOWNERDEAD leaves it with the lock.
+    /// Keeps the guard of a lock that the thread has got, also when it got EOWNERDEAD with it.
     #[inline]
     pub(crate) fn settle<'a>(
         &'a self,
@@ -114,7 +114,8 @@ pub unsafe extern "C" fn outlive_mutex_open(
     initial: *const c_void,
     mutex: *mut *mut outlive_mutex_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes what `outlive_mutex_open` asks for: a live domain, a name, `size`
+    // bytes, and a place.
     entry(|| unsafe { open_lock(domain, name, Kind::Mutex, size, initial, mutex) })
 }
 
@@ -349,7 +350,7 @@ pub unsafe extern "C" fn outlive_mutex_lock_to_reset(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_holder(mutex: *const outlive_mutex_t, info: *mut outlive_peer_info_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `info`.
         let out = unsafe { out(info) }?;
         let holder = find::<Handle>(mutex)?.mutex.holder();
         let holder = holder.ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;

@@ -49,7 +49,7 @@ pub unsafe extern "C" fn outlive_once_open(
     once: *mut *mut outlive_once_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `once`, a live domain, and a NUL-terminated name.
         let (out, domain, name) = unsafe { (handle_out(once)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         OnceLock::<()>::open(&domain.0, name)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Once)?).cast());
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn outlive_once_do(
     entry(|| {
         let make = make.ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of a function"))?;
         let once = &find::<Handle>(once)?.0;
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a `make` that takes `argument`.
         let act = |state: OnceState| unsafe { make(argument, c_int::from(state.previous_died())) };
         let done: Result<&(), LockError<()>> = match moment(deadline) {
             Some(moment) => once.get_or_init_until(moment, act),

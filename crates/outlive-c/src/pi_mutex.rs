@@ -75,7 +75,8 @@ pub unsafe extern "C" fn outlive_pi_mutex_open(
     initial: *const c_void,
     mutex: *mut *mut outlive_pi_mutex_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes what `outlive_mutex_open` asks for: a live domain, a name, `size`
+    // bytes, and a place.
     entry(|| unsafe { open_lock(domain, name, Kind::PiMutex, size, initial, mutex) })
 }
 
@@ -182,7 +183,7 @@ pub unsafe extern "C" fn outlive_pi_mutex_holder(
     info: *mut outlive_peer_info_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `info`.
         let out = unsafe { out(info) }?;
         let holder = find::<Handle>(mutex)?.mutex.holder();
         let holder = holder.ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;

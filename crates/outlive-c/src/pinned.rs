@@ -51,7 +51,7 @@ pub unsafe extern "C" fn outlive_pinned_topic_open(
     pinned: *mut *mut outlive_pinned_topic_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `pinned`, a live GPU, and a live topic.
         let (out, gpu, topic) = unsafe { (handle_out(pinned)?, borrow(gpu, "a GPU")?, borrow(topic, "a topic")?) };
         out.put(Box::into_raw(Box::new(outlive_pinned_topic_t(PinnedTopic::new(&gpu.gpu, topic.0.clone())))));
         Ok(())
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn outlive_pinned_topic_open(
 /// and copies is gone. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_topic_close(topic: *mut outlive_pinned_topic_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(topic) }
 }
 
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn outlive_pinned_topic_wait_over(
     topic: *const outlive_pinned_topic_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live topic.
     entry(|| Ok(unsafe { borrow(topic, "a topic") }?.0.wait_over(moment_or_past(deadline))?))
 }
 
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn outlive_pinned_topic_publisher(
     publisher: *mut *mut outlive_pinned_publisher_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `publisher` and a live topic.
         let (out, topic) = unsafe { (handle_out(publisher)?, borrow(topic, "a topic")?) };
         out.put(Box::into_raw(Box::new(outlive_pinned_publisher_t(topic.0.publisher()?))));
         Ok(())
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn outlive_pinned_topic_publisher(
 /// place in the topic is given up with the last of them. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_publisher_close(publisher: *mut outlive_pinned_publisher_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(publisher) }
 }
 
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn outlive_pinned_publisher_loan(
     loan: *mut *mut outlive_pinned_loan_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `loan` and a live publisher.
         let (out, publisher) = unsafe { (handle_out(loan)?, borrow(publisher, "a publisher")?) };
         out.put(Box::into_raw(Box::new(outlive_pinned_loan_t(publisher.0.loan(size)?))));
         Ok(())
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn outlive_pinned_loan_set_header(
     header: *const outlive_header_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses and a readable header.
         let (loan, header) = unsafe { (borrow_mut(loan, "a loan")?, borrow(header, "a header")?) };
         loan.0.set_header(header.to_rust());
         Ok(())
@@ -166,9 +166,10 @@ pub unsafe extern "C" fn outlive_pinned_loan_copy_from_device(
     stream: *const outlive_gpu_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses and a live stream.
         let (loan, stream) = unsafe { (borrow_mut(loan, "a loan")?, borrow(stream, "a stream")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes device memory of `size` bytes that stays until the copy is
+        // over.
         Ok(unsafe { loan.0.copy_part_from_device(part(offset, size)?, from, &stream.0) }?)
     })
 }
@@ -177,7 +178,7 @@ pub unsafe extern "C" fn outlive_pinned_loan_copy_from_device(
 /// has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_loan_drop(loan: *mut outlive_pinned_loan_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(loan) }
 }
 
@@ -202,11 +203,11 @@ pub unsafe extern "C" fn outlive_pinned_publisher_publish_on(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses.
         let loan = core::ptr::from_mut(unsafe { borrow_mut(loan, "a loan") }?);
         // SAFETY: the library made every handle as a box; the C caller gives this one up.
         let outlive_pinned_loan_t(loan) = *unsafe { Box::from_raw(loan) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live publisher and a live stream.
         let (publisher, stream) = unsafe { (borrow(publisher, "a publisher")?, borrow(stream, "a stream")?) };
         let due = publisher.0.publish_on_until(loan, &stream.0, moment_or_past(deadline));
         due.map_err(|error| tried(error, deadline))
@@ -232,14 +233,14 @@ pub unsafe extern "C" fn outlive_pinned_publisher_wait_published(
     publisher: *const outlive_pinned_publisher_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live publisher.
     entry(|| Ok(unsafe { borrow(publisher, "a publisher") }?.0.wait_published(moment_or_past(deadline))?))
 }
 
 /// Returns how many messages are due. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_publisher_due(publisher: *const outlive_pinned_publisher_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live publisher.
     entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.due()))
 }
 
@@ -262,7 +263,7 @@ pub unsafe extern "C" fn outlive_pinned_topic_sample(
         // SAFETY: the C caller passes NULL or a sample of `outlive_subscriber_recv` or the like,
         // and gives it up.
         let taken = handle.map(|handle| unsafe { Sample::<[u8]>::from_raw(handle.cast()) });
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a place for `pinned` and a live topic.
         let (out, topic) = unsafe { (handle_out(pinned)?, borrow(topic, "a topic")?) };
         let taken = taken.ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of a sample"))?;
         out.put(Box::into_raw(Box::new(outlive_pinned_sample_t { pinned: topic.0.pinned(taken), sample })));
@@ -276,7 +277,7 @@ pub unsafe extern "C" fn outlive_pinned_topic_sample(
 /// Owner: the pinned sample.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_sample_get(sample: *const outlive_pinned_sample_t) -> *const outlive_sample_t {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live sample.
     entry_or(core::ptr::null(), || Ok(unsafe { borrow(sample, "a sample") }?.sample))
 }
 
@@ -296,9 +297,10 @@ pub unsafe extern "C" fn outlive_pinned_sample_copy_to_device(
     stream: *const outlive_gpu_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live sample and a live stream.
         let (sample, stream) = unsafe { (borrow(sample, "a sample")?, borrow(stream, "a stream")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes device memory of `size` bytes that stays until the copy is
+        // over.
         Ok(unsafe { sample.pinned.copy_part_to_device(part(offset, size)?, to, &stream.0) }?)
     })
 }
@@ -307,6 +309,6 @@ pub unsafe extern "C" fn outlive_pinned_sample_copy_to_device(
 /// has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_sample_release(sample: *mut outlive_pinned_sample_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(sample) }
 }

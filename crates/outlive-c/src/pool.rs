@@ -54,7 +54,7 @@ pub unsafe extern "C" fn outlive_pool_open(
     pool: *mut *mut outlive_pool_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `pool`, a live domain, and a NUL-terminated name.
         let (out, domain, name) = unsafe { (handle_out(pool)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         let default = outlive_pool_options_t {
             size: 0,
@@ -64,7 +64,8 @@ pub unsafe extern "C" fn outlive_pool_open(
             huge_pages: 0,
             reserved: 0,
         };
-        // SAFETY: as above; integers and a pointer.
+        // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
+        // integers and pointers.
         let given = unsafe { self::options(options, default) }?;
         let mut how = PoolOptions { huge_pages: given.huge_pages != 0, ..PoolOptions::DEFAULT };
         if given.max_bytes > 0 {
@@ -73,7 +74,7 @@ pub unsafe extern "C" fn outlive_pool_open(
         if given.cache_bytes > 0 {
             how.cache_bytes = given.cache_bytes;
         }
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a NUL-terminated `modes`.
         if let Some(modes) = unsafe { text_or_none(given.modes) }? {
             how.modes = modes.parse::<Modes>().map_err(|error| Failure::new(libc::EINVAL, &error.to_string()))?;
         }
@@ -86,7 +87,7 @@ pub unsafe extern "C" fn outlive_pool_open(
 /// process. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_close(pool: *mut outlive_pool_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(pool) }
 }
 
@@ -133,7 +134,7 @@ pub struct outlive_pool_usage_t {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_usage(pool: *const outlive_pool_t, usage: *mut outlive_pool_usage_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live pool and a place for `usage`.
         let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(usage)?) };
         let found = pool.0.usage()?;
         out.put(outlive_pool_usage_t {
@@ -166,7 +167,8 @@ pub unsafe extern "C" fn outlive_pool_usage(pool: *const outlive_pool_t, usage: 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_gc(pool: *const outlive_pool_t, objects: *mut u64, bytes: *mut u64) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live pool, NULL or a place for `objects`, and NULL or a
+        // place for `bytes`.
         let (pool, objects, bytes) = unsafe { (borrow(pool, "a pool")?, out_or_none(objects), out_or_none(bytes)) };
         let trimmed = pool.0.gc()?;
         if let Some(out) = objects {
@@ -197,7 +199,7 @@ pub unsafe extern "C" fn outlive_pool_alloc(
     data: *mut *mut c_void,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live pool and a place for `data`.
         let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(data)?) };
         let object = if align == 0 { pool.0.alloc(size)? } else { pool.0.alloc_aligned(size, align)? };
         out.put(object.into_raw().as_ptr().cast());
@@ -224,12 +226,12 @@ unsafe fn object(pool: &outlive_pool_t, data: *mut c_void) -> Result<Object<'_>,
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_free(pool: *const outlive_pool_t, data: *mut c_void) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live pool.
         let pool = unsafe { borrow(pool, "a pool") }?;
         if data.is_null() {
             return Ok(());
         }
-        // SAFETY: as above.
+        // SAFETY: the C caller passes an address of this pool's, which it gives up.
         Ok(unsafe { object(pool, data) }?.free()?)
     })
 }
@@ -253,11 +255,11 @@ pub unsafe extern "C" fn outlive_pool_offer(
     offset: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live pool and a place for `offset`.
         let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(offset)?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live domain.
         let to = if token == 0 { None } else { Some(unsafe { peer(domain, token) }?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes an address of this pool's, which it gives up.
         let object = unsafe { object(pool, data) }?;
         let offset = match to {
             None => object.into_offset()?,
@@ -285,10 +287,10 @@ pub unsafe extern "C" fn outlive_pool_claim(
     size: *mut usize,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live pool and a place for `data`.
         let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(data)?) };
         let object = pool.0.claim(Offset::from(offset))?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `size`.
         if let Some(out) = unsafe { out_or_none(size) } {
             out.put(object.len());
         }
@@ -313,12 +315,12 @@ pub unsafe extern "C" fn outlive_pool_share(
     shared: *mut *mut outlive_shared_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `shared` and a live pool.
         let (out, pool) = unsafe { (handle_out(shared)?, borrow(pool, "a pool")?) };
         let data =
             NonNull::new(data.cast::<u8>()).ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of memory"))?;
         let shared = Owned::new(Arc::clone(&pool.0), |pool| {
-            // SAFETY: as above.
+            // SAFETY: the C caller passes an address of this pool's, which it gives up.
             unsafe { pool.from_raw(data) }?.share()
         })?;
         out.put(Box::into_raw(Box::new(outlive_shared_t(shared))));
@@ -338,7 +340,7 @@ pub unsafe extern "C" fn outlive_pool_join(
     shared: *mut *mut outlive_shared_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `shared` and a live pool.
         let (out, pool) = unsafe { (handle_out(shared)?, borrow(pool, "a pool")?) };
         let shared = Owned::new(Arc::clone(&pool.0), |pool| pool.join(Offset::from(offset)))?;
         out.put(Box::into_raw(Box::new(outlive_shared_t(shared))));
@@ -349,14 +351,14 @@ pub unsafe extern "C" fn outlive_pool_join(
 /// Returns a shared object's bytes, for reading. NULL for NULL. Owner: `shared`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_shared_data(shared: *const outlive_shared_t) -> *const c_void {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live shared object.
     entry_or(core::ptr::null(), || Ok(unsafe { borrow(shared, "a shared object") }?.0.part().as_ptr().cast()))
 }
 
 /// Returns how many bytes a shared object has. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_shared_size(shared: *const outlive_shared_t) -> usize {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live shared object.
     entry_or(0, || Ok(unsafe { borrow(shared, "a shared object") }?.0.part().len()))
 }
 
@@ -364,13 +366,13 @@ pub unsafe extern "C" fn outlive_shared_size(shared: *const outlive_shared_t) ->
 /// 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_shared_offset(shared: *const outlive_shared_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live shared object.
     entry_or(0, || Ok(unsafe { borrow(shared, "a shared object") }?.0.part().offset().as_u64()))
 }
 
 /// Releases a shared object; the last holder frees it. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_shared_release(shared: *mut outlive_shared_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(shared) }
 }

@@ -113,7 +113,8 @@ pub unsafe extern "C" fn outlive_queue_open(
     queue: *mut *mut outlive_queue_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `queue`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(queue)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         let default = outlive_queue_options_t {
             size: 0,
@@ -125,7 +126,8 @@ pub unsafe extern "C" fn outlive_queue_open(
             must_exist: 0,
             reserved: 0,
         };
-        // SAFETY: as above; integers.
+        // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
+        // integers.
         let given = unsafe { self::options(options, default) }?;
         let mut how = Queue::options().need_receiver(given.need_receiver != 0).wait(wait(given.wait)?);
         if given.max_bytes > 0 {
@@ -146,7 +148,7 @@ pub unsafe extern "C" fn outlive_queue_open(
 /// Closes a queue. Its senders and receivers stay. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_queue_close(queue: *mut outlive_queue_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(queue) }
 }
 
@@ -159,7 +161,7 @@ pub unsafe extern "C" fn outlive_queue_counters(
     counters: *mut outlive_queue_counters_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live queue and a place for `counters`.
         let (queue, out) = unsafe { (borrow(queue, "a queue")?, out(counters)?) };
         let found = queue.0.counters()?;
         out.put(outlive_queue_counters_t {
@@ -189,7 +191,7 @@ pub unsafe extern "C" fn outlive_queue_sender(
     sender: *mut *mut outlive_sender_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `sender` and a live queue.
         let (out, queue) = unsafe { (handle_out(sender)?, borrow(queue, "a queue")?) };
         out.put(Box::into_raw(Box::new(outlive_sender_t(queue.0.sender()?))));
         Ok(())
@@ -211,7 +213,7 @@ pub unsafe extern "C" fn outlive_queue_receiver(
     receiver: *mut *mut outlive_receiver_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `receiver` and a live queue.
         let (out, queue) = unsafe { (handle_out(receiver)?, borrow(queue, "a queue")?) };
         let receiver = outlive_receiver_t { peeked: None, receiver: queue.0.receiver()? };
         out.put(Box::into_raw(Box::new(receiver)));
@@ -222,7 +224,7 @@ pub unsafe extern "C" fn outlive_queue_receiver(
 /// Closes a sender. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sender_close(sender: *mut outlive_sender_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(sender) }
 }
 
@@ -230,7 +232,7 @@ pub unsafe extern "C" fn outlive_sender_close(sender: *mut outlive_sender_t) {
 /// Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_receiver_close(receiver: *mut outlive_receiver_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(receiver) }
 }
 
@@ -253,7 +255,7 @@ pub unsafe extern "C" fn outlive_sender_send(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live sender and `size` readable bytes at `data`.
         let (sender, message) = unsafe { (borrow(sender, "a sender")?, bytes(data, size)?) };
         Ok(sender.0.send_or_try(message, moment(deadline))?)
     })
@@ -274,9 +276,9 @@ pub unsafe extern "C" fn outlive_sender_send_batch(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live sender and `count` readable items at `messages`.
         let (sender, messages) = unsafe { (borrow(sender, "a sender")?, items(messages, count, "messages")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `size` readable bytes at `data`.
         let items = messages.iter().map(|message| Ok(Item(unsafe { bytes(message.data, message.size) }?)));
         let items: Vec<Item<'_>> = items.collect::<Result<_, Failure>>()?;
         sender.0.send_batch_until(&items, crate::deadline::moment_or_past(deadline))?;
@@ -305,11 +307,12 @@ pub unsafe extern "C" fn outlive_receiver_recv(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live receiver that no other thread uses and a place for
+        // `size`.
         let (receiver, out) = unsafe { (borrow_mut(receiver, "a receiver")?, out(size)?) };
         receiver.peeked = None;
         let room = if buffer.is_null() { 0 } else { capacity };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `capacity` writable bytes at `buffer`.
         let len = unsafe { receiver.receiver.recv_to(buffer.cast(), room, moment(deadline)) }?;
         out.put(len);
         if len > room { Err(no_room(buffer, capacity, len)) } else { Ok(()) }
@@ -345,7 +348,8 @@ pub unsafe extern "C" fn outlive_receiver_peek(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live receiver that no other thread uses, a place for
+        // `data`, and a place for `size`.
         let (this, data, size) = unsafe { (borrow_mut(receiver, "a receiver")?, out(data)?, out(size)?) };
         this.peeked = None;
         // SAFETY: the receiver lies in the same box as what borrows from it, is dropped after that,
@@ -358,7 +362,7 @@ pub unsafe extern "C" fn outlive_receiver_peek(
         };
         data.put(peeked.as_ptr().cast());
         size.put(peeked.len());
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `redelivered`.
         if let Some(out) = unsafe { out_or_none(redelivered) } {
             out.put(u32::from(peeked.redelivered()));
         }
@@ -375,7 +379,7 @@ pub unsafe extern "C" fn outlive_receiver_peek(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_receiver_commit(receiver: *mut outlive_receiver_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live receiver that no other thread uses.
         let peeked = unsafe { borrow_mut(receiver, "a receiver") }?.peeked.take();
         peeked.ok_or_else(|| Failure::new(libc::EINVAL, "no message was peeked at"))?.commit();
         Ok(())
@@ -389,7 +393,7 @@ pub unsafe extern "C" fn outlive_receiver_commit(receiver: *mut outlive_receiver
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_receiver_end_when_senders_gone(receiver: *mut outlive_receiver_t, end: u32) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live receiver that no other thread uses.
         let receiver = unsafe { borrow_mut(receiver, "a receiver") }?;
         receiver.peeked = None;
         receiver.receiver.end_when_senders_gone(end != 0);

@@ -94,9 +94,9 @@ pub unsafe extern "C" fn outlive_record_open(
     data: *mut *mut c_void,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `data`, a live domain, and a NUL-terminated name.
         let (out, domain, name) = unsafe { (handle_out(data)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `count` readable items at `places`.
         let places = unsafe { items(places, count, "the places of primitives") }?;
         let place = |place: &outlive_place_t| {
             let kind = kind(place.kind)?;

@@ -78,9 +78,10 @@ pub unsafe extern "C" fn outlive_client_open(
     client: *mut *mut outlive_client_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `client`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(client)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or options of the size that they say.
         let (how, is_patient) = unsafe { service(options) }?;
         let client = how.client(&domain.0, name)?;
         client.wait_for_server(is_patient);
@@ -94,7 +95,7 @@ pub unsafe extern "C" fn outlive_client_open(
 /// Closes a client. Its calls go on until they are dropped. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_client_close(client: *mut outlive_client_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(client) }
 }
 
@@ -118,9 +119,9 @@ pub unsafe extern "C" fn outlive_client_call(
     reply: *mut *mut outlive_reply_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `reply` and a live client.
         let (out, client) = unsafe { (handle_out(reply)?, borrow(client, "a client")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `size` readable bytes at `data`.
         let reply = client.0.call_until(unsafe { bytes(data, size) }?, moment_or_past(deadline))?;
         out.put(Box::into_raw(Box::new(outlive_reply_t(reply))));
         Ok(())
@@ -142,9 +143,9 @@ pub unsafe extern "C" fn outlive_client_begin(
     call: *mut *mut outlive_call_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `call` and a live client.
         let (out, client) = unsafe { (handle_out(call)?, borrow(client, "a client")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `size` readable bytes at `data`.
         let request = unsafe { bytes(data, size) }?;
         let begin = |client: &'static Client| client.begin_until(request, moment_or_past(deadline));
         out.put(Box::into_raw(Box::new(outlive_call_t(Owned::new(Arc::clone(&client.0), begin)?))));
@@ -166,7 +167,8 @@ pub unsafe extern "C" fn outlive_call_next(
     reply: *mut *mut outlive_reply_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `reply` and a live call that no other thread
+        // uses.
         let (out, call) = unsafe { (handle_out(reply)?, borrow_mut(call, "a call")?) };
         let pending = call.0.part_mut();
         let next = match moment(deadline) {
@@ -183,28 +185,28 @@ pub unsafe extern "C" fn outlive_call_next(
 /// Drops a call; one that is not over is cancelled. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_call_drop(call: *mut outlive_call_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(call) }
 }
 
 /// Returns a reply's bytes. NULL for NULL. Owner: the reply.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_reply_data(reply: *const outlive_reply_t) -> *const c_void {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live reply.
     entry_or(core::ptr::null(), || Ok(unsafe { borrow(reply, "a reply") }?.0.as_ptr().cast()))
 }
 
 /// Returns how many bytes a reply has. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_reply_size(reply: *const outlive_reply_t) -> usize {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live reply.
     entry_or(0, || Ok(unsafe { borrow(reply, "a reply") }?.0.len()))
 }
 
 /// Frees a reply. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_reply_free(reply: *mut outlive_reply_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(reply) }
 }
 
@@ -224,9 +226,10 @@ pub unsafe extern "C" fn outlive_server_open(
     server: *mut *mut outlive_server_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `server`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(server)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or options of the size that they say.
         let (how, _) = unsafe { service(options) }?;
         out.put(Box::into_raw(Box::new(outlive_server_t(how.serve(&domain.0, name)?))));
         Ok(())
@@ -236,7 +239,7 @@ pub unsafe extern "C" fn outlive_server_open(
 /// Stops serving. Requests that it has taken can still be replied to. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_server_close(server: *mut outlive_server_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(server) }
 }
 
@@ -255,7 +258,8 @@ pub unsafe extern "C" fn outlive_server_next(
     request: *mut *mut outlive_request_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `request` and a live server that no other thread
+        // uses.
         let (out, server) = unsafe { (handle_out(request)?, borrow_mut(server, "a server")?) };
         let request = match moment(deadline) {
             Some(moment) => server.0.next_until(moment)?,
@@ -269,21 +273,21 @@ pub unsafe extern "C" fn outlive_server_next(
 /// Returns a request's bytes. NULL for NULL. Owner: the request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_request_data(request: *const outlive_request_t) -> *const c_void {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live request.
     entry_or(core::ptr::null(), || Ok(unsafe { borrow(request, "a request") }?.0.as_ptr().cast()))
 }
 
 /// Returns how many bytes a request has. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_request_size(request: *const outlive_request_t) -> usize {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live request.
     entry_or(0, || Ok(unsafe { borrow(request, "a request") }?.0.len()))
 }
 
 /// Returns whether the client wants no reply any more, or is dead. False for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_request_is_cancelled(request: *const outlive_request_t) -> bool {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live request.
     entry_or(false, || Ok(unsafe { borrow(request, "a request") }?.0.is_cancelled()))
 }
 
@@ -296,7 +300,7 @@ pub unsafe extern "C" fn outlive_request_client(
     info: *mut outlive_peer_info_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live request and a place for `info`.
         let (request, out) = unsafe { (borrow(request, "a request")?, out(info)?) };
         let client = request.0.client().ok_or_else(|| Failure::new(libc::ESRCH, "the client is not known any more"))?;
         out.put(outlive_peer_info_t::of_holder(&client));
@@ -329,9 +333,9 @@ pub unsafe extern "C" fn outlive_request_reply(
     size: usize,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live request, which it gives up.
         let request = unsafe { used_up(request, "a request") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `size` readable bytes at `data`.
         Ok(request.0.reply(unsafe { bytes(data, size) }?)?)
     })
 }
@@ -339,7 +343,7 @@ pub unsafe extern "C" fn outlive_request_reply(
 /// Drops a request: the client gets ECONNABORTED. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_request_drop(request: *mut outlive_request_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(request) }
 }
 
@@ -355,9 +359,9 @@ pub unsafe extern "C" fn outlive_request_stream(
     stream: *mut *mut outlive_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `stream`.
         let out = unsafe { handle_out(stream) }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live request, which it gives up.
         let request = unsafe { used_up(request, "a request") }?;
         out.put(Box::into_raw(Box::new(outlive_stream_t(request.0.stream()))));
         Ok(())
@@ -378,7 +382,8 @@ pub unsafe extern "C" fn outlive_stream_send(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live stream that no other thread uses and `size` readable
+        // bytes at `data`.
         let (stream, reply) = unsafe { (borrow_mut(stream, "a stream")?, bytes(data, size)?) };
         Ok(stream.0.send_until(reply, moment_or_past(deadline))?)
     })
@@ -391,7 +396,7 @@ pub unsafe extern "C" fn outlive_stream_send(
 /// Errors: as `outlive_request_reply`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_stream_finish(stream: *mut outlive_stream_t) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live stream, which it gives up.
     entry(|| Ok(unsafe { used_up(stream, "a stream") }?.0.finish()?))
 }
 
@@ -399,6 +404,6 @@ pub unsafe extern "C" fn outlive_stream_finish(stream: *mut outlive_stream_t) ->
 /// effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_stream_drop(stream: *mut outlive_stream_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(stream) }
 }

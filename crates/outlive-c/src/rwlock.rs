@@ -86,7 +86,8 @@ pub unsafe extern "C" fn outlive_rwlock_open(
     initial: *const c_void,
     lock: *mut *mut outlive_rwlock_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes what `outlive_mutex_open` asks for: a live domain, a name, `size`
+    // bytes, and a place.
     entry(|| unsafe { open_lock(domain, name, Kind::RwLock, size, initial, lock) })
 }
 
@@ -303,6 +304,6 @@ pub unsafe extern "C" fn outlive_rwlock_holders(
     capacity: usize,
     count: *mut usize,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes room for `capacity` entries at `infos`, and a place for `count`.
     entry(|| unsafe { give_holders(&find::<Handle>(lock)?.lock.holders(), infos, capacity, count) })
 }

@@ -75,7 +75,8 @@ pub unsafe extern "C" fn outlive_semaphore_open(
     semaphore: *mut *mut outlive_semaphore_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `semaphore`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) =
             unsafe { (handle_out(semaphore)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Semaphore::options(permits).most(most.max(permits)).open(&domain.0, name)?;
@@ -91,7 +92,7 @@ pub unsafe extern "C" fn outlive_semaphore_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_init(semaphore: *mut outlive_semaphore_t, permits: u32, most: u32) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live semaphore that no other thread uses.
         let at = unsafe { borrow_mut(semaphore, "a semaphore") }?;
         if most == 0 || most > 1 << 16 || permits > most {
             return Err(Failure::new(
@@ -127,7 +128,7 @@ pub unsafe extern "C" fn outlive_semaphore_acquire(
     deadline: outlive_deadline_t,
     index: *mut u32,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a place for `index`.
     entry(|| unsafe {
         keep_permit(semaphore, index, |semaphore| match moment(deadline) {
             Some(moment) => semaphore.acquire_until(moment),
@@ -218,7 +219,7 @@ pub unsafe extern "C" fn outlive_semaphore_take_up(
     deadline: outlive_deadline_t,
     index: *mut u32,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a place for `index`.
     entry(|| unsafe {
         keep_permit(semaphore, index, |semaphore| match moment(deadline) {
             Some(moment) => semaphore.take_up_until(moment),
@@ -254,6 +255,6 @@ pub unsafe extern "C" fn outlive_semaphore_holders(
     capacity: usize,
     count: *mut usize,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes room for `capacity` entries at `infos`, and a place for `count`.
     entry(|| unsafe { give_holders(&find::<Handle>(semaphore)?.0.holders(), infos, capacity, count) })
 }

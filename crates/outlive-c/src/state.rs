@@ -37,9 +37,10 @@ pub unsafe extern "C" fn outlive_state_open(
     state: *mut *mut outlive_state_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `state`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(state)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `size` readable bytes at `initial`.
         let initial = unsafe { bytes(initial, size) }?;
         let opened = match most {
             0 => StateBytes::open(&domain.0, name)?,
@@ -73,12 +74,13 @@ pub unsafe extern "C" fn outlive_state_open_fixed(
     state: *mut *mut outlive_state_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `state`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(state)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         if size == 0 {
             return Err(Failure::new(libc::EINVAL, "values of a fixed size have some bytes"));
         }
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `size` readable bytes at `initial`.
         let initial = if initial.is_null() { &[] } else { unsafe { bytes(initial, size) }? };
         let opened = StateBytes::create_fixed(&domain.0, name, size, initial)?;
         out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
@@ -89,7 +91,7 @@ pub unsafe extern "C" fn outlive_state_open_fixed(
 /// Closes a state. Its writer stays. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_close(state: *mut outlive_state_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(state) }
 }
 
@@ -110,7 +112,7 @@ pub unsafe extern "C" fn outlive_state_get(
     version: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live state and a place for `size`.
         let (state, size) = unsafe { (borrow(state, "a state")?, out(size)?) };
         let (found, len) = if capacity >= state.0.capacity() && !buffer.is_null() {
             // SAFETY: `buffer` has room for the state's capacity, as just compared.
@@ -119,12 +121,12 @@ pub unsafe extern "C" fn outlive_state_get(
             let mut value = Vec::new();
             let found = state.0.get_into(&mut value)?;
             size.put_early(value.len());
-            // SAFETY: as above.
+            // SAFETY: the C caller passes `capacity` writable bytes at `buffer`.
             unsafe { fill(&value, buffer, capacity) }?;
             (found, value.len())
         };
         size.put(len);
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `version`.
         if let Some(out) = unsafe { out_or_none(version) } {
             out.put(found);
         }
@@ -135,7 +137,7 @@ pub unsafe extern "C" fn outlive_state_get(
 /// Returns the most bytes that its values can have. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_capacity(state: *const outlive_state_t) -> usize {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live state.
     entry_or(0, || Ok(unsafe { borrow(state, "a state") }?.0.capacity()))
 }
 
@@ -143,7 +145,7 @@ pub unsafe extern "C" fn outlive_state_capacity(state: *const outlive_state_t) -
 /// NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_version(state: *const outlive_state_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live state.
     entry_or(0, || Ok(unsafe { borrow(state, "a state") }?.0.version()))
 }
 
@@ -162,7 +164,7 @@ pub unsafe extern "C" fn outlive_state_wait_changed(
     version: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live state and NULL or a place for `version`.
         let (state, out) = unsafe { (borrow(state, "a state")?, out_or_none(version)) };
         let change = state.0.wait_changed_until(seen, moment_or_past(deadline))?;
         let (now, died) = match change {
@@ -200,7 +202,7 @@ pub unsafe extern "C" fn outlive_state_writer(
     writer: *mut *mut outlive_state_writer_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `writer` and a live state.
         let (out, state) = unsafe { (handle_out(writer)?, borrow(state, "a state")?) };
         let writer = match moment(deadline) {
             Some(moment) => state.0.writer_until(moment)?,
@@ -214,7 +216,7 @@ pub unsafe extern "C" fn outlive_state_writer(
 /// Closes the writer: another may be made. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_writer_close(writer: *mut outlive_state_writer_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(writer) }
 }
 
@@ -227,7 +229,7 @@ pub unsafe extern "C" fn outlive_state_writer_now(
     info: *mut outlive_peer_info_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live state and a place for `info`.
         let (state, out) = unsafe { (borrow(state, "a state")?, out(info)?) };
         let holder = state.0.writer_now().ok_or_else(|| Failure::new(libc::ESRCH, "nobody has the writer"))?;
         out.put(outlive_peer_info_t::of_holder(&holder));
@@ -249,10 +251,11 @@ pub unsafe extern "C" fn outlive_state_writer_set(
     version: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live writer that no other thread uses and `size` readable
+        // bytes at `data`.
         let (writer, value) = unsafe { (borrow_mut(writer, "a writer")?, bytes(data, size)?) };
         let set = writer.0.set(value)?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `version`.
         if let Some(out) = unsafe { out_or_none(version) } {
             out.put(set);
         }

@@ -180,10 +180,12 @@ pub unsafe extern "C" fn outlive_topic_open(
     topic: *mut *mut outlive_topic_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `topic`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(topic)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         let default = outlive_topic_options_t { size: 0, max_bytes: 0, depth: 0, no_stamps: 0, wait: 0, must_exist: 0 };
-        // SAFETY: as above; integers.
+        // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
+        // integers.
         let given = unsafe { self::options(options, default) }?;
         let wait = wait(given.wait)?;
         let opened = if given.must_exist != 0 {
@@ -208,7 +210,7 @@ pub unsafe extern "C" fn outlive_topic_open(
 /// Closes a topic. Its publishers and subscribers stay. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_topic_close(topic: *mut outlive_topic_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(topic) }
 }
 
@@ -222,13 +224,13 @@ pub unsafe extern "C" fn outlive_topic_counts(
     subscribers: *mut u32,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live topic.
         let topic = unsafe { borrow(topic, "a topic") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `publishers`.
         if let Some(out) = unsafe { out_or_none(publishers) } {
             out.put(topic.0.publishers().len() as u32);
         }
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `subscribers`.
         if let Some(out) = unsafe { out_or_none(subscribers) } {
             out.put(topic.0.subscribers().len() as u32);
         }
@@ -247,7 +249,7 @@ pub unsafe extern "C" fn outlive_topic_publisher(
     publisher: *mut *mut outlive_publisher_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `publisher` and a live topic.
         let (out, topic) = unsafe { (handle_out(publisher)?, borrow(topic, "a topic")?) };
         let lender = Lender { publisher: topic.0.publisher()?, spare: Cell::new(None) };
         out.put(Box::into_raw(Box::new(outlive_publisher_t(Rc::new(lender)))));
@@ -300,9 +302,9 @@ pub unsafe extern "C" fn outlive_topic_subscriber(
     subscriber: *mut *mut outlive_subscriber_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `subscriber` and a live topic.
         let (out, topic) = unsafe { (handle_out(subscriber)?, borrow(topic, "a topic")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or options of the size that they say.
         let how = unsafe { subscriber_options(options) }?;
         out.put(Box::into_raw(Box::new(outlive_subscriber_t(topic.0.subscriber_with(how)?))));
         Ok(())
@@ -313,14 +315,14 @@ pub unsafe extern "C" fn outlive_topic_subscriber(
 /// Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_publisher_close(publisher: *mut outlive_publisher_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(publisher) }
 }
 
 /// Closes a subscriber. Samples that it took stay valid. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_subscriber_close(subscriber: *mut outlive_subscriber_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(subscriber) }
 }
 
@@ -341,9 +343,9 @@ pub unsafe extern "C" fn outlive_publisher_loan(
     data: *mut *mut c_void,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `loan` and a place for `data`.
         let (out, place) = unsafe { (handle_out(loan)?, crate::argument::out(data)?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live publisher.
         let publisher = unsafe { borrow(publisher, "a publisher") }?;
         let loan = outlive_loan_t::new(&publisher.0, size)?;
         // SAFETY: `new` has just made it, and no other code has it.
@@ -361,7 +363,7 @@ pub unsafe extern "C" fn outlive_publisher_loan(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_loan_set_header(loan: *mut outlive_loan_t, header: *const outlive_header_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses and a readable header.
         let (loan, header) = unsafe { (borrow_mut(loan, "a loan")?, borrow(header, "a header")?) };
         loan.loan.set_header(header.to_rust());
         Ok(())
@@ -372,7 +374,7 @@ pub unsafe extern "C" fn outlive_loan_set_header(loan: *mut outlive_loan_t, head
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_loan_drop(loan: *mut outlive_loan_t) {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a loan of this library's, which it gives up.
         drop(NonNull::new(loan).map(|loan| unsafe { outlive_loan_t::take(loan) }));
         Ok(())
     });
@@ -415,15 +417,15 @@ pub unsafe extern "C" fn outlive_publisher_publish(
     sequence: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses.
         let loan = NonNull::from(unsafe { borrow_mut(loan, "a loan") }?);
-        // SAFETY: as above; it is used up.
+        // SAFETY: the C caller passes a loan of this library's, which it gives up.
         let outlive_loan_t { loan, lender: _lender } = unsafe { outlive_loan_t::take(loan) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live publisher.
         let publisher = &unsafe { borrow(publisher, "a publisher") }?.0.publisher;
         let published = publisher.publish_until(loan, moment_or_past(deadline));
         let published = published.map_err(|error| tried(error, deadline))?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `sequence`.
         unsafe { tell(&published, sequence) };
         Ok(())
     })
@@ -444,10 +446,10 @@ pub unsafe extern "C" fn outlive_publisher_publish_copy(
     sequence: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live publisher and `size` readable bytes at `data`.
         let (publisher, message) = unsafe { (borrow(publisher, "a publisher")?, bytes(data, size)?) };
         let publisher = &publisher.0.publisher;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a readable header.
         let header = unsafe { header.as_ref() };
         let until = moment_or_past(deadline);
         let published = match header {
@@ -455,7 +457,7 @@ pub unsafe extern "C" fn outlive_publisher_publish_copy(
             Some(header) => publish_with(publisher, message, header.to_rust(), until),
         };
         let published = published.map_err(|error| tried(error, deadline))?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `sequence`.
         unsafe { tell(&published, sequence) };
         Ok(())
     })
@@ -477,7 +479,7 @@ fn publish_with<'p>(
 /// Returns how many living subscribers there are. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_publisher_subscriber_count(publisher: *const outlive_publisher_t) -> u32 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live publisher.
     entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.publisher.subscriber_count()))
 }
 
@@ -497,7 +499,8 @@ pub unsafe extern "C" fn outlive_subscriber_recv(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `sample` and a live subscriber that no other
+        // thread uses.
         let (out, subscriber) = unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
         let sample = match moment(deadline) {
             Some(moment) => subscriber.0.recv_until(moment)?,
@@ -524,7 +527,8 @@ pub unsafe extern "C" fn outlive_subscriber_latest(
     sample: *mut *mut outlive_sample_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `sample` and a live subscriber that no other
+        // thread uses.
         let (out, subscriber) = unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
         let sample = subscriber.0.latest()?.ok_or_else(nothing)?;
         out.put(outlive_sample_t::of(sample));
@@ -535,21 +539,21 @@ pub unsafe extern "C" fn outlive_subscriber_latest(
 /// Returns how many messages were overwritten before this subscriber took them, so far. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_subscriber_lost(subscriber: *const outlive_subscriber_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.lost()))
 }
 
 /// Returns how many messages are waiting for it. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_subscriber_lag(subscriber: *const outlive_subscriber_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.lag()))
 }
 
 /// Returns how many living publishers there are. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_subscriber_publisher_count(subscriber: *const outlive_subscriber_t) -> u32 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.publisher_count()))
 }
 
@@ -559,14 +563,14 @@ pub unsafe extern "C" fn outlive_subscriber_publisher_count(subscriber: *const o
 /// Owner: the sample.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_data(sample: *const outlive_sample_t) -> *const c_void {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live sample.
     entry_or(core::ptr::null(), || Ok(unsafe { self::sample(sample) }?.bytes().as_ptr().cast()))
 }
 
 /// Returns how many bytes a sample has. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_size(sample: *const outlive_sample_t) -> usize {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live sample.
     entry_or(0, || Ok(unsafe { self::sample(sample) }?.bytes().len()))
 }
 
@@ -579,7 +583,7 @@ pub unsafe extern "C" fn outlive_sample_header(
     header: *mut outlive_header_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes NULL or a live sample and a place for `header`.
         let (sample, out) = unsafe { (self::sample(sample)?, out(header)?) };
         let Header { stamp, frame, key, own } = sample.header();
         out.put(outlive_header_t { stamp, frame, key, own });
@@ -591,7 +595,7 @@ pub unsafe extern "C" fn outlive_sample_header(
 /// messages. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_sequence(sample: *const outlive_sample_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live sample.
     entry_or(0, || Ok(unsafe { self::sample(sample) }?.sequence()))
 }
 
@@ -599,14 +603,14 @@ pub unsafe extern "C" fn outlive_sample_sequence(sample: *const outlive_sample_t
 /// publishing began has the lower order. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_order(sample: *const outlive_sample_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live sample.
     entry_or(0, || Ok(unsafe { self::sample(sample) }?.order()))
 }
 
 /// Returns the token of the process that published it. 0: not known.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_publisher(sample: *const outlive_sample_t) -> u32 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live sample.
     entry_or(0, || Ok(unsafe { self::sample(sample) }?.publisher().map_or(0, |token| token.as_u32())))
 }
 
@@ -614,7 +618,7 @@ pub unsafe extern "C" fn outlive_sample_publisher(sample: *const outlive_sample_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_release(sample: *mut outlive_sample_t) {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live sample, which it gives up.
         drop(NonNull::new(sample).map(|handle| unsafe { Sample::<[u8]>::from_raw(handle.cast()) }));
         Ok(())
     });

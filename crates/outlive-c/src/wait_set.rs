@@ -75,7 +75,7 @@ pub unsafe extern "C" fn outlive_wait_set_open(
     set: *mut *mut outlive_wait_set_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `set` and a live domain.
         let (out, domain) = unsafe { (handle_out(set)?, borrow(domain, "a domain")?) };
         out.put(Box::into_raw(Box::new(outlive_wait_set_t {
             set: WaitSet::new(&domain.0),
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn outlive_wait_set_open(
 /// Closes a set, and its descriptor. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_close(set: *mut outlive_wait_set_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { crate::domain::close(set) }
 }
 
@@ -122,9 +122,9 @@ pub unsafe extern "C" fn outlive_wait_set_add_receiver(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live receiver.
         let receiver = unsafe { borrow(receiver, "a receiver") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, &receiver.receiver, key) }.map(drop)
     })
 }
@@ -139,9 +139,9 @@ pub unsafe extern "C" fn outlive_wait_set_add_subscriber(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live subscriber.
         let subscriber = unsafe { borrow(subscriber, "a subscriber") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, &subscriber.0, key) }.map(drop)
     })
 }
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn outlive_wait_set_add_event(
     entry(|| {
         let event = &find::<EventHandle>(event)?.0;
         let bits = if all == 0 { event.any_of(bits) } else { event.all_of(bits) };
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, &bits, key) }.map(drop)
     })
 }
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn outlive_wait_set_add_latch(
 ) -> c_int {
     entry(|| {
         let latch = &find::<LatchHandle>(latch)?.0;
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, latch, key) }.map(drop)
     })
 }
@@ -192,7 +192,8 @@ pub unsafe extern "C" fn outlive_wait_set_add_peer(
     token: u32,
     key: *mut u64,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key` and a
+    // live domain.
     entry(|| unsafe { add(set, &peer(domain, token)?, key) }.map(drop))
 }
 
@@ -205,7 +206,7 @@ pub unsafe extern "C" fn outlive_wait_set_add_timer(
     at: outlive_deadline_t,
     key: *mut u64,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
     entry(|| unsafe { add_timer(set, Timer::at(moment_or_past(at)), key) })
 }
 
@@ -218,7 +219,7 @@ pub unsafe extern "C" fn outlive_wait_set_add_timer_every(
     nanoseconds: u64,
     key: *mut u64,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
     entry(|| unsafe { add_timer(set, Timer::every(Duration::from_nanos(nanoseconds)), key) })
 }
 
@@ -243,7 +244,7 @@ pub unsafe extern "C" fn outlive_wait_set_take_timer(
     elapsed: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set and a place for `elapsed`.
         let (set, out) = unsafe { (borrow(set, "a set")?, out(elapsed)?) };
         let Some(Told::Timer(timer)) = set.told.get(&key) else {
             return Err(Failure::new(libc::EINVAL, "no timer of this set has that key"));
@@ -263,9 +264,9 @@ pub unsafe extern "C" fn outlive_wait_set_add_server(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live server.
         let server = unsafe { borrow(server, "a server") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, &server.0, key) }.map(drop)
     })
 }
@@ -281,9 +282,9 @@ pub unsafe extern "C" fn outlive_wait_set_add_call(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live call.
         let call = unsafe { borrow(call, "a call") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, call.0.part(), key) }.map(drop)
     })
 }
@@ -298,9 +299,9 @@ pub unsafe extern "C" fn outlive_wait_set_add_publisher(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live publisher.
         let publisher = unsafe { borrow(publisher, "a publisher") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, &publisher.0.publisher.writable(), key) }.map(drop)
     })
 }
@@ -316,11 +317,11 @@ pub unsafe extern "C" fn outlive_wait_set_add_state(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live state.
         let watch = unsafe { borrow(state, "a state") }?.0.watch();
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         let number = unsafe { add(set, &watch, key) }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses.
         unsafe { borrow_mut(set, "a set") }?.told.insert(number, Told::State(watch));
         Ok(())
     })
@@ -338,7 +339,8 @@ pub unsafe extern "C" fn outlive_wait_set_take_state(
     version: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses and a place for
+        // `version`.
         let (set, out) = unsafe { (borrow_mut(set, "a set")?, out(version)?) };
         let Some(Told::State(watch)) = set.told.get_mut(&key) else {
             return Err(Failure::new(libc::EINVAL, "no state of this set has that key"));
@@ -368,11 +370,11 @@ pub unsafe extern "C" fn outlive_wait_set_add_topic(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live topic.
         let presence = unsafe { borrow(topic, "a topic") }?.0.watch();
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         let number = unsafe { add(set, &presence, key) }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses.
         unsafe { borrow_mut(set, "a set") }?.told.insert(number, Told::Topic(presence));
         Ok(())
     })
@@ -390,7 +392,8 @@ pub unsafe extern "C" fn outlive_wait_set_take_topic(
     subscribers: *mut u32,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses, a place for
+        // `publishers`, and a place for `subscribers`.
         let (set, publishers, subscribers) =
             unsafe { (borrow_mut(set, "a set")?, out(publishers)?, out(subscribers)?) };
         let Some(Told::Topic(presence)) = set.told.get_mut(&key) else {
@@ -410,7 +413,7 @@ pub unsafe extern "C" fn outlive_wait_set_take_topic(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_remove(set: *mut outlive_wait_set_t, key: u64) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses.
         let set = unsafe { borrow_mut(set, "a set") }?;
         let known =
             set.keys.remove(&key).ok_or_else(|| Failure::new(libc::EINVAL, "nothing in this set has that key"))?;
@@ -438,7 +441,7 @@ pub unsafe extern "C" fn outlive_wait_set_wait(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses and a place for `count`.
         let (this, out) = unsafe { (borrow_mut(set, "a set")?, out(count)?) };
         if ready.is_null() || capacity == 0 {
             return Err(Failure::new(libc::EINVAL, "no room for what is ready"));
@@ -480,7 +483,7 @@ pub unsafe extern "C" fn outlive_wait_set_wait(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_fd(set: *mut outlive_wait_set_t, fd: *mut c_int) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses and a place for `fd`.
         let (set, out) = unsafe { (borrow_mut(set, "a set")?, out(fd)?) };
         out.put(set.set.as_fd()?.as_raw_fd());
         Ok(())
