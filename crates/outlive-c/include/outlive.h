@@ -160,12 +160,14 @@
 #define OUTLIVE_PI_MUTEX 12
 
 /**
- * In an `outlive_place_t`: an `outlive_semaphore_t` with permits behind it: `OUTLIVE_SEMAPHORE_PLACE`. Since ABI 2.
+ * In an `outlive_place_t`: an `outlive_semaphore_t` with permits behind it:
+ * `OUTLIVE_SEMAPHORE_PLACE`. Since ABI 2.
  */
 #define OUTLIVE_SEMAPHORE 10
 
 /**
- * In an `outlive_place_t`: an `outlive_barrier_t` with seats behind it: `OUTLIVE_BARRIER_PLACE`. Since ABI 2.
+ * In an `outlive_place_t`: an `outlive_barrier_t` with seats behind it: `OUTLIVE_BARRIER_PLACE`.
+ * Since ABI 2.
  */
 #define OUTLIVE_BARRIER 11
 
@@ -327,8 +329,9 @@ typedef struct outlive_wait_set_t outlive_wait_set_t;
 /**
  * Until when a call may wait: a point in time, so that waiting again does not make it longer.
  *
- * A number of nanoseconds of `CLOCK_MONOTONIC`, as `outlive_after_ms` makes it; or of the time of day, with the highest bit
- * set, as `outlive_at_time_of_day` makes it; or `OUTLIVE_NEVER`, or `OUTLIVE_TRY`.
+ * A number of nanoseconds of `CLOCK_MONOTONIC`, as `outlive_after_ms` makes it; or of the time of
+ * day, with the highest bit set, as `outlive_at_time_of_day` makes it; or `OUTLIVE_NEVER`, or
+ * `OUTLIVE_TRY`.
  */
 typedef uint64_t outlive_deadline_t;
 
@@ -763,9 +766,9 @@ typedef struct outlive_pool_options_t {
    */
   size_t size;
   /**
-   * The most bytes of the file system that a new pool may take. The whole file counts: objects, the pool's
-   * own words, and a record of 16 bytes for each object, which stays when memory of small objects is used
-   * for larger ones. 0: a quarter of the file system, at most 8 GiB.
+   * The most bytes of the file system that a new pool may take. The whole file counts: objects,
+   * the pool's own words, and a record of 16 bytes for each object, which stays when memory of
+   * small objects is used for larger ones. 0: a quarter of the file system, at most 8 GiB.
    */
   uint64_t max_bytes;
   /**
@@ -914,7 +917,8 @@ const char *outlive_last_error(void);
  * Returns what a return code means, in a few words: for the library's own codes and for errno
  * numbers.
  *
- * Owner: the library; constant for its own codes. For errno numbers as `strerror(3)`: valid until the thread's next call.
+ * Owner: the library; constant for its own codes. For errno numbers as `strerror(3)`: valid until
+ * the thread's next call.
  */
 const char *outlive_strerror(int code);
 
@@ -1423,7 +1427,8 @@ int outlive_rwlock_holders(const struct outlive_rwlock_t *lock,
                            size_t *count);
 
 /**
- * Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL or OUTLIVE_RESET_AUTOMATIC.
+ * Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL or
+ * OUTLIVE_RESET_AUTOMATIC.
  *
  * Owner: `*event` is in shared memory, mapped until `outlive_event_close`.
  *
@@ -1959,7 +1964,8 @@ void outlive_subscriber_close(struct outlive_subscriber_t *subscriber);
  * Lends memory for a message of `size` bytes, from 0 to 1 GiB, to be written in place: `*data`,
  * aligned to 8, or to 64 if it has more than 168 bytes. Its contents are arbitrary.
  *
- * Owner: `*loan` and `*data` are the caller's, until `outlive_publisher_publish` or `outlive_loan_drop`.
+ * Owner: `*loan` and `*data` are the caller's, until `outlive_publisher_publish` or
+ * `outlive_loan_drop`.
  *
  * Errors: ENOSPC: the topic is at its largest, and subscribers hold its messages. EMSGSIZE,
  * EINVAL, EPERM (a forked child needs a publisher of its own), EUSERS, OUTLIVE_DAMAGED.
@@ -2024,7 +2030,8 @@ uint32_t outlive_publisher_subscriber_count(const struct outlive_publisher_t *pu
 /**
  * Receives the next message, waiting for it until the deadline.
  *
- * Owner: `*sample` is the caller's, until `outlive_sample_release`; up to 256 may be held at a time.
+ * Owner: `*sample` is the caller's, until `outlive_sample_release`; up to 256 may be held at a
+ * time.
  *
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
  * longer than the period. ENOBUFS: 256 samples are held. EPERM: a forked child needs a subscriber
@@ -2393,15 +2400,12 @@ int outlive_request_stream(struct outlive_request_t *request, struct outlive_str
 /**
  * Sends a reply of a stream, waiting until the deadline while eight are under way.
  *
- * Errors: ETIMEDOUT, also with OUTLIVE_TRY; otherwise as `outlive_request_reply`. The stream goes on after ETIMEDOUT, EMSGSIZE
- * and ENOSPC.
+ * Errors: ETIMEDOUT, also with OUTLIVE_TRY; otherwise as `outlive_request_reply`. The stream goes
+ * on after ETIMEDOUT, EMSGSIZE and ENOSPC.
  *
  * If the client dies, the call returns EPIPE at once.
  */
-int outlive_stream_send(struct outlive_stream_t *stream,
-                        const void *data,
-                        size_t size,
-                        outlive_deadline_t deadline);
+int outlive_stream_send(struct outlive_stream_t *stream, const void *data, size_t size, outlive_deadline_t deadline);
 
 /**
  * Ends a stream: no more replies come.
@@ -2737,7 +2741,8 @@ int outlive_wait_set_wait(struct outlive_wait_set_t *set,
 int outlive_wait_set_fd(struct outlive_wait_set_t *set, int *fd);
 
 /**
- * Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as `outlive_mutex_open`.
+ * Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as
+ * `outlive_mutex_open`.
  *
  * Owner: `*mutex` is in shared memory, mapped until `outlive_pi_mutex_close`.
  *
@@ -2768,7 +2773,8 @@ void outlive_pi_mutex_close(struct outlive_pi_mutex_t *mutex);
  * Takes the lock, waiting until the deadline while a living owner holds it; the owner inherits the
  * caller's priority meanwhile.
  *
- * Errors: as `outlive_mutex_lock_until`, and OUTLIVE_OTHER_PLACE: it belongs to another pid namespace or C library.
+ * Errors: as `outlive_mutex_lock_until`, and OUTLIVE_OTHER_PLACE: it belongs to another pid
+ * namespace or C library.
  *
  * If a process dies: as with `outlive_mutex_lock`; a lent priority is taken back.
  */

@@ -235,7 +235,8 @@ void outlive_pinned_publisher_close(struct outlive_pinned_publisher_t *publisher
 /**
  * Lends memory for a message of `size` bytes, from 0 to 1 GiB. Its contents are arbitrary.
  *
- * Owner: `*loan` is the caller's, until `outlive_pinned_publisher_publish_on` or `outlive_pinned_loan_drop`.
+ * Owner: `*loan` is the caller's, until `outlive_pinned_publisher_publish_on` or
+ * `outlive_pinned_loan_drop`.
  *
  * Errors: as `outlive_publisher_loan`.
  *
@@ -257,7 +258,8 @@ int outlive_pinned_loan_set_header(struct outlive_pinned_loan_t *loan, const out
  * one asynchronous copy, after the work on the stream. The caller leaves what is at `from`
  * unchanged until the copy has completed.
  *
- * Errors: EINVAL: also a part that is not inside the loan. EBUSY: the stream is captured into a graph. OUTLIVE_DRIVER.
+ * Errors: EINVAL: also a part that is not inside the loan. EBUSY: the stream is captured into a
+ * graph. OUTLIVE_DRIVER.
  *
  * If the process dies, the memory is reused once no device can be writing there.
  */
@@ -334,7 +336,8 @@ const outlive_sample_t *outlive_pinned_sample_get(const struct outlive_pinned_sa
  * one asynchronous copy, after the work on the stream. The message is held until the copy has
  * completed, also if it is released before.
  *
- * Errors: EINVAL: also a part that is not inside the message. EBUSY: the stream is captured into a graph. OUTLIVE_DRIVER.
+ * Errors: EINVAL: also a part that is not inside the message. EBUSY: the stream is captured into a
+ * graph. OUTLIVE_DRIVER.
  *
  * If the process dies, what it held is released once it has ended.
  */
@@ -357,7 +360,8 @@ void outlive_pinned_sample_release(struct outlive_pinned_sample_t *sample);
  *
  * Owner: `*topic` is the caller's, until `outlive_device_topic_close`.
  *
- * Errors: as `outlive_topic_open`; EOPNOTSUPP: this GPU's memory cannot be shared with other processes. OUTLIVE_DRIVER.
+ * Errors: as `outlive_topic_open`; EOPNOTSUPP: this GPU's memory cannot be shared with other
+ * processes. OUTLIVE_DRIVER.
  *
  * If a publisher's process dies, what it published stays for the processes that have its memory
  * mapped; others get EPIPE from `outlive_device_subscriber_recv`. If a subscriber's process dies,
@@ -416,7 +420,8 @@ void outlive_device_publisher_close(struct outlive_device_publisher_t *publisher
  * Lends GPU memory for a message of `size` bytes, from 0 to 1 GiB: `*address`, a `CUdeviceptr`,
  * for kernels and copies to write to. Its contents are arbitrary.
  *
- * Owner: `*loan` and `*address` are the caller's, until `outlive_device_publisher_publish_on` or `outlive_device_loan_drop`.
+ * Owner: `*loan` and `*address` are the caller's, until `outlive_device_publisher_publish_on` or
+ * `outlive_device_loan_drop`.
  *
  * Errors: as `outlive_publisher_loan`. OUTLIVE_DRIVER: usually the GPU has no memory left.
  *

@@ -340,7 +340,8 @@ pub extern "C" fn outlive_last_error() -> *const c_char {
 /// Returns what a return code means, in a few words: for the library's own codes and for errno
 /// numbers.
 ///
-/// Owner: the library; constant for its own codes. For errno numbers as `strerror(3)`: valid until the thread's next call.
+/// Owner: the library; constant for its own codes. For errno numbers as `strerror(3)`: valid until
+/// the thread's next call.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_strerror(code: c_int) -> *const c_char {
     let text = match code {

@@ -6,8 +6,9 @@ use outlive::Deadline;
 
 /// Until when a call may wait: a point in time, so that waiting again does not make it longer.
 ///
-/// A number of nanoseconds of `CLOCK_MONOTONIC`, as `outlive_after_ms` makes it; or of the time of day, with the highest bit
-/// set, as `outlive_at_time_of_day` makes it; or `OUTLIVE_NEVER`, or `OUTLIVE_TRY`.
+/// A number of nanoseconds of `CLOCK_MONOTONIC`, as `outlive_after_ms` makes it; or of the time of
+/// day, with the highest bit set, as `outlive_at_time_of_day` makes it; or `OUTLIVE_NEVER`, or
+/// `OUTLIVE_TRY`.
 pub type outlive_deadline_t = u64;
 
 /// Wait without a deadline. A call still ends when what it waits for can never come because its

@@ -1,4 +1,5 @@
-//! Topics whose payloads stay in GPU memory: the end of `outlive_gpu.h`. doc/protocols/gpu.md, "Device topics", has the argument.
+//! Topics whose payloads stay in GPU memory: the end of `outlive_gpu.h`. doc/protocols/gpu.md,
+//! "Device topics", has the argument.
 
 use std::ffi::{c_char, c_int};
 
@@ -38,7 +39,8 @@ pub struct outlive_device_sample_t(DeviceSample);
 ///
 /// Owner: `*topic` is the caller's, until `outlive_device_topic_close`.
 ///
-/// Errors: as `outlive_topic_open`; EOPNOTSUPP: this GPU's memory cannot be shared with other processes. OUTLIVE_DRIVER.
+/// Errors: as `outlive_topic_open`; EOPNOTSUPP: this GPU's memory cannot be shared with other
+/// processes. OUTLIVE_DRIVER.
 ///
 /// If a publisher's process dies, what it published stays for the processes that have its memory
 /// mapped; others get EPIPE from `outlive_device_subscriber_recv`. If a subscriber's process dies,
@@ -149,7 +151,8 @@ pub unsafe extern "C" fn outlive_device_publisher_close(publisher: *mut outlive_
 /// Lends GPU memory for a message of `size` bytes, from 0 to 1 GiB: `*address`, a `CUdeviceptr`,
 /// for kernels and copies to write to. Its contents are arbitrary.
 ///
-/// Owner: `*loan` and `*address` are the caller's, until `outlive_device_publisher_publish_on` or `outlive_device_loan_drop`.
+/// Owner: `*loan` and `*address` are the caller's, until `outlive_device_publisher_publish_on` or
+/// `outlive_device_loan_drop`.
 ///
 /// Errors: as `outlive_publisher_loan`. OUTLIVE_DRIVER: usually the GPU has no memory left.
 ///

@@ -63,7 +63,8 @@ fn reset_of(number: u32) -> Result<Reset, Failure> {
     }
 }
 
-/// Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL or OUTLIVE_RESET_AUTOMATIC.
+/// Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL or
+/// OUTLIVE_RESET_AUTOMATIC.
 ///
 /// Owner: `*event` is in shared memory, mapped until `outlive_event_close`.
 ///

@@ -1,4 +1,5 @@
-//! The C ABI of Outlive: what `include/outlive.h` declares. doc/c-abi.md has the rules that all functions keep.
+//! The C ABI of Outlive: what `include/outlive.h` declares. doc/c-abi.md has the rules that all
+//! functions keep.
 //!
 //! | file | for |
 //! | --- | --- |

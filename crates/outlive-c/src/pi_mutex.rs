@@ -60,7 +60,8 @@ impl Handle {
     }
 }
 
-/// Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as `outlive_mutex_open`.
+/// Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as
+/// `outlive_mutex_open`.
 ///
 /// Owner: `*mutex` is in shared memory, mapped until `outlive_pi_mutex_close`.
 ///
@@ -100,7 +101,8 @@ pub unsafe extern "C" fn outlive_pi_mutex_close(mutex: *mut outlive_pi_mutex_t) 
 /// Takes the lock, waiting until the deadline while a living owner holds it; the owner inherits the
 /// caller's priority meanwhile.
 ///
-/// Errors: as `outlive_mutex_lock_until`, and OUTLIVE_OTHER_PLACE: it belongs to another pid namespace or C library.
+/// Errors: as `outlive_mutex_lock_until`, and OUTLIVE_OTHER_PLACE: it belongs to another pid
+/// namespace or C library.
 ///
 /// If a process dies: as with `outlive_mutex_lock`; a lent priority is taken back.
 #[unsafe(no_mangle)]

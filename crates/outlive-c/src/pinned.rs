@@ -109,7 +109,8 @@ pub unsafe extern "C" fn outlive_pinned_publisher_close(publisher: *mut outlive_
 
 /// Lends memory for a message of `size` bytes, from 0 to 1 GiB. Its contents are arbitrary.
 ///
-/// Owner: `*loan` is the caller's, until `outlive_pinned_publisher_publish_on` or `outlive_pinned_loan_drop`.
+/// Owner: `*loan` is the caller's, until `outlive_pinned_publisher_publish_on` or
+/// `outlive_pinned_loan_drop`.
 ///
 /// Errors: as `outlive_publisher_loan`.
 ///
@@ -154,7 +155,8 @@ fn part(offset: usize, size: usize) -> Result<Range<usize>, Failure> {
 /// one asynchronous copy, after the work on the stream. The caller leaves what is at `from`
 /// unchanged until the copy has completed.
 ///
-/// Errors: EINVAL: also a part that is not inside the loan. EBUSY: the stream is captured into a graph. OUTLIVE_DRIVER.
+/// Errors: EINVAL: also a part that is not inside the loan. EBUSY: the stream is captured into a
+/// graph. OUTLIVE_DRIVER.
 ///
 /// If the process dies, the memory is reused once no device can be writing there.
 #[unsafe(no_mangle)]
@@ -285,7 +287,8 @@ pub unsafe extern "C" fn outlive_pinned_sample_get(sample: *const outlive_pinned
 /// one asynchronous copy, after the work on the stream. The message is held until the copy has
 /// completed, also if it is released before.
 ///
-/// Errors: EINVAL: also a part that is not inside the message. EBUSY: the stream is captured into a graph. OUTLIVE_DRIVER.
+/// Errors: EINVAL: also a part that is not inside the message. EBUSY: the stream is captured into a
+/// graph. OUTLIVE_DRIVER.
 ///
 /// If the process dies, what it held is released once it has ended.
 #[unsafe(no_mangle)]

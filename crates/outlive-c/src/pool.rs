@@ -25,9 +25,9 @@ pub struct outlive_shared_t(Owned<SharedObject<'static>, Pool>);
 pub struct outlive_pool_options_t {
     /// `sizeof(outlive_pool_options_t)`.
     pub size: usize,
-    /// The most bytes of the file system that a new pool may take. The whole file counts: objects, the pool's
-    /// own words, and a record of 16 bytes for each object, which stays when memory of small objects is used
-    /// for larger ones. 0: a quarter of the file system, at most 8 GiB.
+    /// The most bytes of the file system that a new pool may take. The whole file counts: objects,
+    /// the pool's own words, and a record of 16 bytes for each object, which stays when memory of
+    /// small objects is used for larger ones. 0: a quarter of the file system, at most 8 GiB.
     pub max_bytes: u64,
     /// The most bytes that each thread keeps in its cache. 0: 16 MiB.
     pub cache_bytes: u64,

@@ -370,8 +370,8 @@ pub unsafe extern "C" fn outlive_request_stream(
 
 /// Sends a reply of a stream, waiting until the deadline while eight are under way.
 ///
-/// Errors: ETIMEDOUT, also with OUTLIVE_TRY; otherwise as `outlive_request_reply`. The stream goes on after ETIMEDOUT, EMSGSIZE
-/// and ENOSPC.
+/// Errors: ETIMEDOUT, also with OUTLIVE_TRY; otherwise as `outlive_request_reply`. The stream goes
+/// on after ETIMEDOUT, EMSGSIZE and ENOSPC.
 ///
 /// If the client dies, the call returns EPIPE at once.
 #[unsafe(no_mangle)]

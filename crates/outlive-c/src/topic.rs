@@ -329,7 +329,8 @@ pub unsafe extern "C" fn outlive_subscriber_close(subscriber: *mut outlive_subsc
 /// Lends memory for a message of `size` bytes, from 0 to 1 GiB, to be written in place: `*data`,
 /// aligned to 8, or to 64 if it has more than 168 bytes. Its contents are arbitrary.
 ///
-/// Owner: `*loan` and `*data` are the caller's, until `outlive_publisher_publish` or `outlive_loan_drop`.
+/// Owner: `*loan` and `*data` are the caller's, until `outlive_publisher_publish` or
+/// `outlive_loan_drop`.
 ///
 /// Errors: ENOSPC: the topic is at its largest, and subscribers hold its messages. EMSGSIZE,
 /// EINVAL, EPERM (a forked child needs a publisher of its own), EUSERS, OUTLIVE_DAMAGED.
@@ -485,7 +486,8 @@ pub unsafe extern "C" fn outlive_publisher_subscriber_count(publisher: *const ou
 
 /// Receives the next message, waiting for it until the deadline.
 ///
-/// Owner: `*sample` is the caller's, until `outlive_sample_release`; up to 256 may be held at a time.
+/// Owner: `*sample` is the caller's, until `outlive_sample_release`; up to 256 may be held at a
+/// time.
 ///
 /// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
 /// longer than the period. ENOBUFS: 256 samples are held. EPERM: a forked child needs a subscriber

@@ -1,8 +1,9 @@
 //! The entry points of the CUDA driver that this crate uses, by the names under which libcuda.so.1
 //! exports them.
 //!
-//! Types and numbers are those of cuda.h: `CUdevice` and `CUresult` are ints, `CUdeviceptr` 64 bits, contexts, streams and events
-//! pointers. Where the header's macros lead to a second version (`_v2`), so do the names here.
+//! Types and numbers are those of cuda.h: `CUdevice` and `CUresult` are ints, `CUdeviceptr` 64
+//! bits, contexts, streams and events pointers. Where the header's macros lead to a second version
+//! (`_v2`), so do the names here.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 

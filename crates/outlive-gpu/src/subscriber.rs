@@ -113,7 +113,8 @@ impl<T: Plain> PinnedSample<T> {
     /// message stays held until the copy has completed.
     ///
     /// # Errors
-    /// [`Error::Capturing`], [`Error::Driver`]. Where the driver fails in the middle, the message is held as long as this process lives.
+    /// [`Error::Capturing`], [`Error::Driver`]. Where the driver fails in the middle, the message
+    /// is held as long as this process lives.
     ///
     /// # Safety
     /// The caller guarantees that `to` is device memory for the whole message, which stays until

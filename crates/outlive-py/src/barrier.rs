@@ -10,7 +10,8 @@ use crate::errors::{Raise, Raised};
 use crate::held::{lender, this_thread};
 use crate::waiting::{Until, wait};
 
-/// A barrier between processes: each phase begins when all participants have arrived in the one before.
+/// A barrier between processes: each phase begins when all participants have arrived in the one
+/// before.
 ///
 /// A thread takes its seat with its first ``wait``, and keeps it until ``leave``. If a participant
 /// that has not arrived dies, all waits end at once: with ``BarrierBroken``, until a process calls

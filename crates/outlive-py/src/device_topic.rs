@@ -159,9 +159,9 @@ impl DeviceTopic {
         self.end.on.number
     }
 
-    /// Lends a message's memory, to be written by work on the ``stream``: as ``Topic.loan_gpu``, but
-    /// the array is the message. After the block it belongs to the subscribers: arrays made of it must
-    /// not be used any more.
+    /// Lends a message's memory, to be written by work on the ``stream``: as ``Topic.loan_gpu``,
+    /// but the array is the message. After the block it belongs to the subscribers: arrays made of
+    /// it must not be used any more.
     #[pyo3(signature = (shape, dtype=None, *, stream=None, key=0, frame=0, stamp=0, timeout=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn loan_gpu(

@@ -47,10 +47,10 @@ pub(crate) struct Lock {
     /// Before `mutex`, which it borrows.
     held: Held<Given>,
     owner_died: AtomicBool,
-    /// The threads that gave the lock up inside a ``with`` block: the end of that block must not raise.
-    /// There can be several, since another thread may reset the lock, acquire it and give it up before the
-    /// first thread's block ends. A thread takes its number out when its block ends or when it acquires
-    /// the lock again; one that ends before leaves its number.
+    /// The threads that gave the lock up inside a ``with`` block: the end of that block must not
+    /// raise. There can be several, since another thread may reset the lock, acquire it and give it
+    /// up before the first thread's block ends. A thread takes its number out when its block ends
+    /// or when it acquires the lock again; one that ends before leaves its number.
     gave_up: std::sync::Mutex<Vec<u32>>,
     mutex: Arc<Mutex<u64>>,
     domain: outlive::Domain,

@@ -1,4 +1,5 @@
-//! Python's values as msgpack, straight into and out of shared memory: None, bool, int, float, str, bytes, list, tuple, dict.
+//! Python's values as msgpack, straight into and out of shared memory: None, bool, int, float, str,
+//! bytes, list, tuple, dict.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -26,8 +26,9 @@ use crate::turn::process;
 /// returns by any means to the process that claims it (``claim``). ``Block.share`` turns it into
 /// one that several processes hold and none may write any more.
 ///
-/// ``max_bytes``: the most bytes of the file system that a new pool may take. The whole file counts: blocks, the pool's own
-/// words, and a record of 16 bytes for each block, which stays when memory of small blocks is used for larger ones.
+/// ``max_bytes``: the most bytes of the file system that a new pool may take. The whole file
+/// counts: blocks, the pool's own words, and a record of 16 bytes for each block, which stays when
+/// memory of small blocks is used for larger ones.
 ///
 /// >>> pool = Pool("frames", folder)
 /// >>> block = pool.alloc((2, 3), np.float32)

@@ -71,7 +71,8 @@ impl Sample {
     /// Returns the message in a GPU's memory: a copy, made after the work on the ``stream``. No
     /// thread waits for it, and the message stays held until it has completed.
     ///
-    /// ``stream``: a number as CUDA has them, or an object of PyTorch's, CuPy's or another library's; None: the legacy default stream.
+    /// ``stream``: a number as CUDA has them, or an object of PyTorch's, CuPy's or another
+    /// library's; None: the legacy default stream.
     #[pyo3(signature = (*, stream=None, device=0))]
     fn gpu(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>, device: u32) -> PyResult<GpuArray> {
         self.gpus.copy_of(py, &self.sample, &self.layout, stream, device)

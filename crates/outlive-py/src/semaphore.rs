@@ -13,7 +13,8 @@ use crate::held::{lender, this_thread};
 use crate::lock::patience;
 use crate::waiting::{Until, wait};
 
-/// A semaphore between processes whose permits come back when their holder dies, with ``threading.BoundedSemaphore``'s methods.
+/// A semaphore between processes whose permits come back when their holder dies, with
+/// ``threading.BoundedSemaphore``'s methods.
 ///
 /// A permit belongs to the thread that acquired it, which releases it. An existing semaphore keeps
 /// its number of permits.

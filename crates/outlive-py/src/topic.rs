@@ -22,7 +22,8 @@ use crate::sample::DTYPE;
 use crate::subscriber::Subscriber;
 use crate::waiting::{Until, passed, wait};
 
-/// Messages from many publishers to many subscribers, in shared memory: bytes, numpy arrays, msgpack.
+/// Messages from many publishers to many subscribers, in shared memory: bytes, numpy arrays,
+/// msgpack.
 ///
 /// A topic is opened by name, and made when missing; an existing topic keeps the options that it
 /// was made with. ``depth``: how many messages of each publisher are kept. ``max_bytes``: the most

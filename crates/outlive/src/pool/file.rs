@@ -256,8 +256,8 @@ impl File {
         self.segment.at(row.tag_at)
     }
 
-    /// Returns the bytes of the file that are in use, in whole pages. The control table counts at its
-    /// largest size.
+    /// Returns the bytes of the file that are in use, in whole pages. The control table counts at
+    /// its largest size.
     pub(super) fn bytes(&self) -> Result<u64, Error> {
         let rows = (u64::from(self.used_rows()) * ROW).next_multiple_of(PAGE);
         let tables = CONTROL_AT + Heap::control_bytes(self.all_spans);

@@ -70,12 +70,14 @@ pub struct Pool {
 /// Options for opening a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// The most bytes of the file system that a new pool may take. An existing pool keeps its limit.
+    /// The most bytes of the file system that a new pool may take. An existing pool keeps its
+    /// limit.
     ///
-    /// The whole file counts: objects, the pool's own words, and a record of 16 bytes for each object.
-    /// The records stay in the file when memory of small objects is used for larger ones: if a pool was
-    /// full of objects of 64 bytes, a fifth of it serves only such objects afterwards. Threads that grow
-    /// the pool at the same moment may each exceed the limit by what they asked for.
+    /// The whole file counts: objects, the pool's own words, and a record of 16 bytes for each
+    /// object. The records stay in the file when memory of small objects is used for larger ones:
+    /// if a pool was full of objects of 64 bytes, a fifth of it serves only such objects
+    /// afterwards. Threads that grow the pool at the same moment may each exceed the limit by what
+    /// they asked for.
     ///
     /// Default: a quarter of the file system, at most 8 GiB.
     pub max_bytes: u64,

@@ -82,7 +82,8 @@ pub(super) struct ReceiverWords {
     pub(super) redelivered: AtomicU64,
     /// The largest backlog seen, in slots.
     pub(super) high_water: AtomicU64,
-    // The journal: what `received` and `abandoned` will be once the slot at `journal` has been given back.
+    // The journal: what `received` and `abandoned` will be once the slot at `journal` has been
+    // given back.
     pub(super) journal: AtomicU64,
     pub(super) next_received: AtomicU64,
     pub(super) next_abandoned: AtomicU64,

@@ -171,7 +171,8 @@ impl QueueOptions {
 /// one file.
 const MOST_BYTES: u64 = 6 << 30;
 
-/// Another layer's words, between slots and tags: address space, and bytes that exist from the beginning.
+/// Another layer's words, between slots and tags: address space, and bytes that exist from the
+/// beginning.
 #[derive(Clone, Copy)]
 pub(crate) struct Annex {
     pub(crate) len: u64,

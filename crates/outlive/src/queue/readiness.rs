@@ -28,8 +28,8 @@ const SOMETHING: SourceState = SourceState::Ready(Readiness::Readable);
 /// How often the head may move during the check before the answer is "ready".
 const MOST_MOVES: usize = 8;
 
-/// Ready when a receive is worth a try, or would be told that the senders have gone (`end_when_senders_gone`, as it is set
-/// when the receiver is added).
+/// Ready when a receive is worth a try, or would be told that the senders have gone
+/// (`end_when_senders_gone`, as it is set when the receiver is added).
 impl Source for Receiver {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();

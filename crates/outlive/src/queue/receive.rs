@@ -43,8 +43,8 @@ impl Receiver {
     /// The message is committed before it is returned, so it is received at most once.
     ///
     /// # Errors
-    /// [`RecvError::SendersGone`], [`RecvError::NotReceiver`], [`RecvError::Damaged`] (that message is skipped),
-    /// [`RecvError::System`].
+    /// [`RecvError::SendersGone`], [`RecvError::NotReceiver`], [`RecvError::Damaged`] (that message
+    /// is skipped), [`RecvError::System`].
     ///
     /// # If a process dies
     /// If this process dies after the commit, the message is lost with it. [`Receiver::peek`] does

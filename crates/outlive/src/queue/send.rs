@@ -7,8 +7,8 @@
 //! 4. EMPTY → WRITING(me). *From here the slot names its owner.*
 //! 5. tail t → t + 1; failed because the region was closed at or before t: the claim is **void**,
 //!    no receiver will ever read that slot: next region.
-//! 6. Write the payload; READY. If the object cannot be made the message's (its tag is damaged): WRITING → ABANDONED, by
-//!    the sender itself.
+//! 6. Write the payload; READY. If the object cannot be made the message's (its tag is damaged):
+//!    WRITING → ABANDONED, by the sender itself.
 //! 7. Notify `messages` (wake.rs).
 //!
 //! | died after | seen by others |
@@ -17,9 +17,10 @@
 //! | 6 | the message is there; the receiver, if asleep, is woken by the next send, by a sender that finds the queue full, or by this sender's end, since it watches the owner of this slot |
 //! | 7, before + 1 | the receiver is awake; its own number + 1 fails or the next sleep takes a new number |
 //!
-//! Two compare-exchanges a send: the second could be a hint only if the close mark stood in the slot. A large message is
-//! written to its object before any slot is claimed, so a sender stopped in a long copy delays no other sender.
-//! proof/models/queue.pml, proof/models/pool.pml; doc/protocols/queue.md has the argument.
+//! Two compare-exchanges a send: the second could be a hint only if the close mark stood in the
+//! slot. A large message is written to its object before any slot is claimed, so a sender stopped
+//! in a long copy delays no other sender. proof/models/queue.pml, proof/models/pool.pml;
+//! doc/protocols/queue.md has the argument.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -105,8 +106,8 @@ impl Sender {
     /// Sends a message, waiting while the queue is full and at its largest size.
     ///
     /// # Errors
-    /// [`SendError::ReceiverDied`], [`SendError::NoReceiver`], [`SendError::TooLarge`], [`SendError::Damaged`],
-    /// [`SendError::System`].
+    /// [`SendError::ReceiverDied`], [`SendError::NoReceiver`], [`SendError::TooLarge`],
+    /// [`SendError::Damaged`], [`SendError::System`].
     ///
     /// # If a process dies
     /// Once this returns `Ok`, the message is in the queue and outlives this process.
@@ -313,7 +314,8 @@ impl Sender {
         Ok(())
     }
 
-    /// The limit as last read does not reach t: read it again, and let the region grow if it ends there.
+    /// The limit as last read does not reach t: read it again, and let the region grow if it ends
+    /// there.
     #[cold]
     fn reload_limit(&self, region: u32, t: u64) -> Result<(), Refused> {
         let ring = &self.inner.ring;
@@ -328,8 +330,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Region r is full at t: first make sure that r + 1 has slots, only then close r. The other order would shut the
-    /// queue for ever on a full file system.
+    /// Region r is full at t: first make sure that r + 1 has slots, only then close r. The other
+    /// order would shut the queue for ever on a full file system.
     #[cold]
     fn full(&self, region: u32, t: u64, place: Position) -> Result<(), Refused> {
         let ring = &self.inner.ring;

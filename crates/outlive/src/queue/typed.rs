@@ -88,7 +88,8 @@ impl<T: Plain> TypedReceiver<T> {
     /// Receives a value, waiting for one to arrive.
     ///
     /// # Errors
-    /// As [`Receiver::recv`]; [`RecvError::Damaged`] also for a message of another length, which is dropped.
+    /// As [`Receiver::recv`]; [`RecvError::Damaged`] also for a message of another length, which is
+    /// dropped.
     pub fn recv(&mut self) -> Result<T, RecvError> {
         self.recv_until(Deadline::NEVER)
     }

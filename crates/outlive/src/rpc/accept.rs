@@ -62,8 +62,9 @@ impl Requests {
                     Ok(None) => {}
                     Ok(request) => return Ok(request),
                     Err(error) => {
-                        // The next look finds it again, before the same client's later calls. The others' calls
-                        // come first: a call that fails again and again holds up none of them.
+                        // The next look finds it again, before the same client's later calls. The
+                        // others' calls come first: a call that fails again and again holds up none
+                        // of them.
                         self.found.retain(|other| other.asker != found.asker);
                         return Err(error);
                     }
@@ -165,9 +166,9 @@ impl Service {
         let mut seen = seen;
         let mut tries = 1;
         while !call.words.begin_copying(&relay, seen, number, me.id) {
-            // A sweep may have taken a dead server's id out of the claim of the call before. Then this call is
-            // still asked, and must be taken before its client's later calls. There is a limit because a hostile
-            // process could change the claim for ever.
+            // A sweep may have taken a dead server's id out of the claim of the call before. Then
+            // this call is still asked, and must be taken before its client's later calls. There is
+            // a limit because a hostile process could change the claim for ever.
             match pending(call.words, call.question) {
                 Some((again, other)) if again == asked && tries < TRIES => seen = other,
                 _ => return Ok(None),

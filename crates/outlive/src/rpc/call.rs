@@ -10,7 +10,8 @@
 //! | CANCELLED(n) | no server begins n, or writes for it, any more | |
 //! | OVER(n) | over, and a sweep removed a dead thread's id | |
 //!
-//! Every change is an exchange from the exact word that was seen. doc/protocols/rpc.md, proof/models/rpc.pml.
+//! Every change is an exchange from the exact word that was seen. doc/protocols/rpc.md,
+//! proof/models/rpc.pml.
 
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, Pad32};

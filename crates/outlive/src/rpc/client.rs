@@ -118,8 +118,9 @@ impl Client {
     /// Sends a request and waits for the reply; of several replies, it returns the first.
     ///
     /// # Errors
-    /// [`CallError::NoServer`], [`CallError::ServerDied`], [`CallError::Dropped`], [`CallError::TooLarge`],
-    /// [`CallError::TooMany`], [`CallError::NotClient`], [`CallError::Damaged`], [`CallError::System`].
+    /// [`CallError::NoServer`], [`CallError::ServerDied`], [`CallError::Dropped`],
+    /// [`CallError::TooLarge`], [`CallError::TooMany`], [`CallError::NotClient`],
+    /// [`CallError::Damaged`], [`CallError::System`].
     ///
     /// # If a process dies
     /// If the server dies, the call ends at once with [`CallError::ServerDied`].
@@ -349,7 +350,8 @@ impl Client {
         self.free.borrow_mut().pop().ok_or(CallError::TooMany)
     }
 
-    /// Settles all parked slots that can be settled now. Returns the first error, after trying all of them.
+    /// Settles all parked slots that can be settled now. Returns the first error, after trying all
+    /// of them.
     fn settle_parked(&self, me: Me) -> Result<(), Error> {
         let mut result = Ok(());
         for slot in self.parked.take() {

@@ -91,7 +91,8 @@ impl Server {
     /// Takes the next request and returns it, waiting for one.
     ///
     /// # Errors
-    /// [`ServeError::NotServer`], [`ServeError::Damaged`] (that request is skipped), [`ServeError::System`].
+    /// [`ServeError::NotServer`], [`ServeError::Damaged`] (that request is skipped),
+    /// [`ServeError::System`].
     ///
     /// # If a process dies
     /// If this process dies with the request taken, the client is told that it was begun, and no

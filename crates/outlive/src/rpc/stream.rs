@@ -42,7 +42,8 @@ impl Stream {
     /// Sends a reply, waiting while eight are under way.
     ///
     /// # Errors
-    /// As [`Request::reply`]; the stream goes on after [`ReplyError::TooLarge`] and [`ReplyError::NoSpace`].
+    /// As [`Request::reply`]; the stream goes on after [`ReplyError::TooLarge`] and
+    /// [`ReplyError::NoSpace`].
     ///
     /// # If a process dies
     /// If the client dies, this fails at once with [`ReplyError::ClientDied`].

@@ -28,7 +28,8 @@ pub struct ClientUse {
     pub who: Holder,
     /// Calls that a server has begun and not answered to the end.
     pub begun: u32,
-    /// Call slots whose last call has been answered to the end, whether its client has taken that or not.
+    /// Call slots whose last call has been answered to the end, whether its client has taken that
+    /// or not.
     #[doc(hidden)]
     pub answered: u32,
 }
@@ -92,7 +93,8 @@ impl Service {
         Ok(ready.number() == seen.number() && ready.is_end())
     }
 
-    /// If one part fails, the others are swept all the same, and the first error is returned at the end.
+    /// If one part fails, the others are swept all the same, and the first error is returned at the
+    /// end.
     fn sweep(&self, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<Swept, Error> {
         let process = me.registry.process_token()?;
         let settled = self.settle_dead(me, process, dry_run);

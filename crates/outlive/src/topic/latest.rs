@@ -53,7 +53,8 @@ impl<M: Message + ?Sized> Subscriber<M> {
                 Took::Unknown(error) => return Err((*error).into()),
                 Took::Damaged(what) => return Err(SubscribeError::Damaged(self.inner.segment.damaged(what))),
             };
-            // A ring that was made before this message was published: what is older there is passed over, too.
+            // A ring that was made before this message was published: what is older there is passed
+            // over, too.
             if self.inner.rings() as usize != self.cursors.len() {
                 self.meet_rings()?;
             }

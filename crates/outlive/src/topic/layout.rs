@@ -254,8 +254,8 @@ impl Plan {
     pub(super) const INITIAL: u64 = CONTROL_AT + Heap::FIRST_CONTROL;
 
     pub(super) fn new(depth: u32, max_bytes: u64) -> Plan {
-        // As much as payloads may take, half as much again for runs that do not fit into gaps, and a few spans, since each
-        // class begins one.
+        // As much as payloads may take, half as much again for runs that do not fit into gaps, and
+        // a few spans, since each class begins one.
         let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
         let rings = MOST_RINGS as u64 * ring_bytes(depth);
         let room = (MOST_RESERVED - (64 << 20) - rings) / (SPAN + Shape::QUEUE.tags());

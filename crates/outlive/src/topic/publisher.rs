@@ -302,7 +302,8 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// ```
     ///
     /// # Errors
-    /// [`PublishError::TimedOut`], [`PublishError::NotPublisher`], [`PublishError::Damaged`], [`PublishError::System`].
+    /// [`PublishError::TimedOut`], [`PublishError::NotPublisher`], [`PublishError::Damaged`],
+    /// [`PublishError::System`].
     ///
     /// # If a process dies
     /// If the subscriber that it waits for dies, the call goes on at once.
@@ -571,8 +572,9 @@ impl<T: crate::sync::Plain> Publisher<[T]> {
     /// arbitrary: zeroes, or an earlier message.
     ///
     /// # Errors
-    /// [`PublishError::NoSpace`] when the topic's memory is at its largest, [`PublishError::TooLarge`],
-    /// [`PublishError::NotPublisher`], [`PublishError::Damaged`], [`PublishError::System`].
+    /// [`PublishError::NoSpace`] when the topic's memory is at its largest,
+    /// [`PublishError::TooLarge`], [`PublishError::NotPublisher`], [`PublishError::Damaged`],
+    /// [`PublishError::System`].
     ///
     /// # If a process dies
     /// If this process dies, its loans' memory goes to the next publisher.

@@ -5,7 +5,8 @@
 //! | p + 1 | message p is there | it stays |
 //! | 0 | being written, or given up, or never used | the message before is gone, as if overwritten; the ring's next owner writes it again |
 //!
-//! One thread at a time writes, any number read. A reader copies, or holds the object (`hazard.rs`), and then looks at `ready` again.
+//! One thread at a time writes, any number read. A reader copies, or holds the object
+//! (`hazard.rs`), and then looks at `ready` again.
 
 use core::mem::MaybeUninit;
 

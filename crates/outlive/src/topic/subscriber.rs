@@ -221,7 +221,8 @@ impl<M: Message + ?Sized> Subscriber<M> {
     /// Returns the next message, or `None` at once if there is none.
     ///
     /// # Errors
-    /// [`SubscribeError::TooManyHeld`], [`SubscribeError::NotSubscriber`], [`SubscribeError::Damaged`], [`SubscribeError::System`].
+    /// [`SubscribeError::TooManyHeld`], [`SubscribeError::NotSubscriber`],
+    /// [`SubscribeError::Damaged`], [`SubscribeError::System`].
     ///
     /// # If a process dies
     /// If this process dies during the call, the message counts as taken, or not; other subscribers

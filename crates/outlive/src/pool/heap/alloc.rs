@@ -140,7 +140,8 @@ impl Heap {
         let is_there = self
             .object(segment, object.reference)
             .is_some_and(|now| now.offset == object.offset && now.capacity == object.capacity);
-        // Relaxed: `object` has read the span's word by Acquire, which pairs with `found_run`'s change of it.
+        // Relaxed: `object` has read the span's word by Acquire, which pairs with `found_run`'s
+        // change of it.
         Ok(is_there && self.tag(segment, object)?.load(Ordering::Relaxed) == mine)
     }
 
@@ -215,7 +216,8 @@ impl Heap {
                         }
                         continue;
                     }
-                    // Another free span may have more tags already. A span that was never used has none.
+                    // Another free span may have more tags already. A span that was never used has
+                    // none.
                     refused = refused.min(tags);
                     if index >= self.used_spans(segment)? {
                         break;

@@ -15,12 +15,12 @@
 //! | of the pool's epoch | in a list, or on its way in or out; names the next object |
 //! | of another epoch | in no list |
 //!
-//! Which thread may write a link? That of an object in no list: the holder of its tag. That of an object
-//! marked as listed: the pushing thread until its compare-exchange of the word, then the thread
-//! that has that list locked, then the one that popped it. A thread that was stopped in a push or a
-//! pop while the epoch changed breaks that rule, and a list may lose its end or have a piece of
-//! another: a list is a hint. An object's *tag* says whether it is free, and a scan of the tags
-//! finds what is in no list.
+//! Which thread may write a link? That of an object in no list: the holder of its tag. That of an
+//! object marked as listed: the pushing thread until its compare-exchange of the word, then the
+//! thread that has that list locked, then the one that popped it. A thread that was stopped in a
+//! push or a pop while the epoch changed breaks that rule, and a list may lose its end or have a
+//! piece of another: a list is a hint. An object's *tag* says whether it is free, and a scan of the
+//! tags finds what is in no list.
 //!
 //! doc/protocols/pool.md, proof/models/head.pml.
 

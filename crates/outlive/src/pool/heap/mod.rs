@@ -62,7 +62,8 @@ pub(in crate::pool) struct HeapHeader {
     // Written by a thread that takes a new span.
     pub(in crate::pool) used_spans: AtomicU32,
     reserved: [AtomicU32; 15],
-    // Written by allocators and freers: by class, the object freed last (plus one), and where to look next.
+    // Written by allocators and freers: by class, the object freed last (plus one), and where to
+    // look next.
     pub(in crate::pool) freed: [AtomicU32; CLASSES as usize],
     pub(in crate::pool) cursors: [AtomicU32; CLASSES as usize],
 }
@@ -192,8 +193,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Returns the bytes of the file that the heap has taken so far, in whole pages, without the control
-    /// table.
+    /// Returns the bytes of the file that the heap has taken so far, in whole pages, without the
+    /// control table.
     pub(crate) fn bytes(&self, segment: &Segment) -> Result<u64, Error> {
         let mut bytes: u64 = 0;
         for index in 0..self.used_spans(segment)? {
@@ -212,15 +213,15 @@ impl Heap {
         Ok(bytes)
     }
 
-    /// Returns the bytes of a span's tags that count whatever the span is used for. In a queue, a topic or
-    /// a service none do: otherwise a message that fitted once might not fit later.
+    /// Returns the bytes of a span's tags that count whatever the span is used for. In a queue, a
+    /// topic or a service none do: otherwise a message that fitted once might not fit later.
     fn kept_tags(&self, span: &Span) -> u64 {
         // A damaged number counts as no more than a span can have.
         if self.shape == Shape::POOL { span.tag_bytes().min(self.shape.tags()) } else { 0 }
     }
 
-    /// Returns by how much the counted bytes grow when a free span is taken for a use that needs `wanted`
-    /// bytes of tags.
+    /// Returns by how much the counted bytes grow when a free span is taken for a use that needs
+    /// `wanted` bytes of tags.
     pub(in crate::pool) fn missing_tags(&self, span: &Span, wanted: u64) -> u64 {
         wanted.saturating_sub(self.kept_tags(span))
     }
@@ -236,8 +237,9 @@ impl Heap {
     ) -> Result<(), Error> {
         let span = self.span(segment, index)?;
         let before = span.tag_bytes();
-        // The tags are counted, and the span is noted as used, before the pages exist. If this thread dies
-        // in between, more is counted than exists, until a use of the span needs as many tags.
+        // The tags are counted, and the span is noted as used, before the pages exist. If this
+        // thread dies in between, more is counted than exists, until a use of the span needs as
+        // many tags.
         span.set_tag_bytes(before.max(bytes));
         self.header(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
         grow(segment, self.tags_offset(index), bytes, host).inspect_err(|_| span.set_tag_bytes(before))
@@ -266,9 +268,10 @@ impl Heap {
     fn try_object(&self, segment: &Segment, reference: u32) -> Result<Option<ObjectRef>, Error> {
         let index = reference >> INDEX_BITS;
         let at = reference & ((1 << INDEX_BITS) - 1);
-        // Beyond the spans that were ever used there is no object, and the table may have no page. A look-up must not make
-        // one, because the bytes may be no reference at all. A process that was given a reference sees the use of its span:
-        // the allocation noted the use before it took the object.
+        // Beyond the spans that were ever used there is no object, and the table may have no page.
+        // A look-up must not make one, because the bytes may be no reference at all. A process that
+        // was given a reference sees the use of its span: the allocation noted the use before it
+        // took the object.
         if index >= self.used_spans(segment)? {
             return Ok(None);
         }
@@ -290,8 +293,9 @@ impl Heap {
             _ => return Ok(None),
         };
         let offset = self.span_offset(index) + start;
-        // A damaged count must not lead behind the end of the file. There also lies a run that did not come to have any
-        // pages (no room, or its owner died): it can be taken and taken apart like any other.
+        // A damaged count must not lead behind the end of the file. There also lies a run that did
+        // not come to have any pages (no room, or its owner died): it can be taken and taken apart
+        // like any other.
         if capacity > 0 {
             segment.exists(offset + capacity)?;
         }

@@ -182,9 +182,9 @@ impl Heap {
     /// Frees a span of a dead thread, as it was seen: its pages go back before. `None`: another
     /// thread was first.
     ///
-    /// Where the system does not take the pages back (a filter, a file system without holes), the span is free with its
-    /// pages, which the next object that lies there uses: the caller looks for memory of its own, and does not fail
-    /// for what a dead thread left.
+    /// Where the system does not take the pages back (a filter, a file system without holes), the
+    /// span is free with its pages, which the next object that lies there uses: the caller looks
+    /// for memory of its own, and does not fail for what a dead thread left.
     pub(super) fn free_lost(&self, segment: &Segment, me: Me, index: u32, seen: Word) -> Result<Option<Word>, Error> {
         let span = self.span(segment, index)?;
         // A death from here on: the next thread finds it taken by a dead one.
@@ -249,14 +249,14 @@ impl Heap {
         // be stopped before it looks again. It must not block the run; it finds this thread's name.
         self.tag(segment, &object)?.store(Tag::Held(me.id).encode(), Ordering::Release);
         self.header(segment)?.used_spans.fetch_max(first + spans, Ordering::Release);
-        // The others before the first: died in between, the first is still `Taking` and all of them are freed, the
-        // others because the run they name does not exist.
+        // The others before the first: died in between, the first is still `Taking` and all of them
+        // are freed, the others because the run they name does not exist.
         self.change_all(segment, mine, Use::Run(first), first, spans)?;
         self.fit_run(segment, me, object, first, bytes, host)
     }
 
-    /// Makes sure that so many bytes of a run's object, which this thread holds, have pages. Without room for them the
-    /// object is free.
+    /// Makes sure that so many bytes of a run's object, which this thread holds, have pages.
+    /// Without room for them the object is free.
     pub(in crate::pool) fn grow_run(
         &self,
         segment: &Segment,

@@ -184,11 +184,11 @@ impl Span {
         u64::from(self.tag_pages.load(Ordering::Relaxed)) * PAGE
     }
 
-    /// Sets [`Span::tag_bytes`]. Called by the thread that is taking the span, before it asks for the
-    /// pages: if it dies in between, fewer pages exist than the number says.
+    /// Sets [`Span::tag_bytes`]. Called by the thread that is taking the span, before it asks for
+    /// the pages: if it dies in between, fewer pages exist than the number says.
     pub(super) fn set_tag_bytes(&self, bytes: u64) {
-        // Relaxed: no other thread writes the number while the span's word names this one, and readers only
-        // add it up.
+        // Relaxed: no other thread writes the number while the span's word names this one, and
+        // readers only add it up.
         self.tag_pages.store((bytes / PAGE) as u32, Ordering::Relaxed);
     }
 
@@ -258,11 +258,12 @@ impl Layout {
         (u64::from(objects) * self.size).next_multiple_of(PAGE)
     }
 
-    /// Returns the bytes of records, in whole pages, that have to be there before a span has so many objects.
+    /// Returns the bytes of records, in whole pages, that have to be there before a span has so
+    /// many objects.
     ///
-    /// In the public pool, all of them: only the thread that takes the span may count them. Elsewhere
-    /// those of the objects, and one page at least: otherwise a short message would need more
-    /// memory than a long one, and might fit nowhere.
+    /// In the public pool, all of them: only the thread that takes the span may count them.
+    /// Elsewhere those of the objects, and one page at least: otherwise a short message would need
+    /// more memory than a long one, and might fit nowhere.
     pub(super) fn tag_bytes(self, objects: u32) -> u64 {
         let records = match self.record == Shape::POOL.record {
             true => self.count,

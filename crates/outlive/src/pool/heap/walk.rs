@@ -1,5 +1,5 @@
-//! Walks over the objects of a heap: all of them, those that are in use, and those that belong to one
-//! region of a queue, or to one ring of a topic, which lends them out again by itself.
+//! Walks over the objects of a heap: all of them, those that are in use, and those that belong to
+//! one region of a queue, or to one ring of a topic, which lends them out again by itself.
 
 use super::span::Use;
 use super::tag::Tag;
