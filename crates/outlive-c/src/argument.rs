@@ -25,7 +25,7 @@ pub(crate) unsafe fn borrow<'a, T>(pointer: *const T, what: &str) -> Result<&'a 
 /// Returns what a pointer points to, for writing, or EINVAL for NULL.
 ///
 /// # Safety
-/// The same as of [`borrow`], and no other thread uses it meanwhile.
+/// The caller guarantees what [`borrow`] asks for, and that no other thread uses it meanwhile.
 #[inline]
 pub(crate) unsafe fn borrow_mut<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T, Failure> {
     // SAFETY: the caller guarantees NULL or a valid pointer that no other thread uses for `'a`.
@@ -94,7 +94,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str
 /// Returns a text that the C caller may leave out.
 ///
 /// # Safety
-/// The same as of [`text`].
+/// The caller guarantees what [`text`] asks for.
 pub(crate) unsafe fn text_or_none<'a>(text: *const c_char) -> Result<Option<&'a str>, Failure> {
     if text.is_null() {
         return Ok(None);

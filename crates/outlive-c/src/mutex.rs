@@ -142,7 +142,7 @@ pub(crate) unsafe fn open_lock<T>(
 /// Opens a named lock with a value, by `open`.
 ///
 /// # Safety
-/// The same as of [`open_lock`].
+/// The caller guarantees what [`open_lock`] asks for.
 pub(crate) unsafe fn open_with_value<T>(
     domain: *const outlive_domain_t,
     name: *const c_char,

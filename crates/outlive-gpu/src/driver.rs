@@ -39,7 +39,7 @@ impl Driver {
     /// Loads a driver by the path of its shared library.
     ///
     /// # Errors
-    /// The same as of [`Driver::open`].
+    /// The errors of [`Driver::open`].
     pub fn load(library: &Path) -> Result<Driver, Error> {
         let no_gpu = |why: String| Error::NoGpu { why };
         let name =

@@ -89,7 +89,7 @@ impl Gpu {
     }
 
     /// # Safety
-    /// The same as of [`Driver::gpu_of_context`].
+    /// The caller guarantees what [`Driver::gpu_of_context`] asks for.
     pub(crate) unsafe fn of_context(driver: &Driver, context: Handle) -> Result<Gpu, Error> {
         let mut device = 0;
         // SAFETY: the caller guarantees the context; `device` is a place for a device.

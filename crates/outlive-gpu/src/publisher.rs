@@ -97,7 +97,7 @@ impl<T: Plain> PinnedPublisher<T> {
     /// most.
     ///
     /// # Errors
-    /// The same as of [`PinnedPublisher::publish_on`], and [`Error::TimedOut`].
+    /// The errors of [`PinnedPublisher::publish_on`], and [`Error::TimedOut`].
     ///
     /// # If a process dies
     /// The same as with [`PinnedPublisher::publish_on`].
@@ -191,7 +191,7 @@ impl<T: Plain> PinnedLoan<T> {
     /// Copies some of its values from the device, as [`PinnedLoan::copy_from_device`].
     ///
     /// # Errors
-    /// The same as of [`PinnedLoan::copy_from_device`], and [`Error::OutOfBounds`].
+    /// The errors of [`PinnedLoan::copy_from_device`], and [`Error::OutOfBounds`].
     ///
     /// # Safety
     /// The caller guarantees that `from` is device memory with as many values as the part has,

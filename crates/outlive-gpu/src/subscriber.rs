@@ -130,7 +130,7 @@ impl<T: Plain> PinnedSample<T> {
     /// Copies some of its values to the device, as [`PinnedSample::copy_to_device`].
     ///
     /// # Errors
-    /// The same as of [`PinnedSample::copy_to_device`], and [`Error::OutOfBounds`].
+    /// The errors of [`PinnedSample::copy_to_device`], and [`Error::OutOfBounds`].
     ///
     /// # Safety
     /// The caller guarantees that `to` is device memory for that part, which stays until the copy

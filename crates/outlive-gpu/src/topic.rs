@@ -127,7 +127,7 @@ impl<T: Plain> PinnedTopic<T> {
     /// with the last of its clones and ends.
     ///
     /// # Errors
-    /// The same as of [`PinnedTopic::wait_over`].
+    /// The errors of [`PinnedTopic::wait_over`].
     pub fn close(self, deadline: impl Into<Deadline>) -> Result<(), Error> {
         self.wait_over(deadline)?;
         drop(self);

@@ -191,7 +191,7 @@ impl<T: Plain> DevicePublisher<T> {
     /// most.
     ///
     /// # Errors
-    /// The same as of [`DevicePublisher::publish_on`], and [`Error::TimedOut`].
+    /// The errors of [`DevicePublisher::publish_on`], and [`Error::TimedOut`].
     ///
     /// # If a process dies
     /// The same as with [`DevicePublisher::publish_on`].

@@ -58,7 +58,7 @@ impl<T: Plain> DeviceSubscriber<T> {
     /// of a second at most for the answer of a publisher whose block is not mapped yet.
     ///
     /// # Errors
-    /// The same as of [`DeviceSubscriber::recv_until`].
+    /// The errors of [`DeviceSubscriber::recv_until`].
     ///
     /// # If a process dies
     /// The same as with [`DeviceSubscriber::recv_until`].
@@ -76,7 +76,7 @@ impl<T: Plain> DeviceSubscriber<T> {
     /// Returns the next message, waiting for one.
     ///
     /// # Errors
-    /// The same as of [`DeviceSubscriber::recv_until`].
+    /// The errors of [`DeviceSubscriber::recv_until`].
     ///
     /// # If a process dies
     /// The same as with [`DeviceSubscriber::recv_until`].
@@ -108,7 +108,7 @@ impl<T: Plain> DeviceSubscriber<T> {
     /// Returns the newest message that is there, taken before or not.
     ///
     /// # Errors
-    /// The same as of [`DeviceSubscriber::recv_until`]; it waits no longer than
+    /// The errors of [`DeviceSubscriber::recv_until`]; it waits no longer than
     /// [`DeviceSubscriber::try_recv`].
     ///
     /// # If a process dies
@@ -226,7 +226,7 @@ impl<T: Plain> DeviceSample<T> {
     /// enqueuing the work that reads it. Returns at once.
     ///
     /// # Errors
-    /// The same as of [`DeviceSample::hold_on`].
+    /// The errors of [`DeviceSample::hold_on`].
     ///
     /// # If a process dies
     /// The same as with [`DeviceSample::hold_on`].
@@ -238,7 +238,7 @@ impl<T: Plain> DeviceSample<T> {
     /// until the copy has completed.
     ///
     /// # Errors
-    /// The same as of [`DeviceSample::hold_on`].
+    /// The errors of [`DeviceSample::hold_on`].
     ///
     /// # Safety
     /// The caller guarantees that `to` is device memory for the whole message, which stays until

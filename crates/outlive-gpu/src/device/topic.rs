@@ -135,7 +135,7 @@ impl<T: Plain> DeviceTopic<T> {
     /// its own blocks go with the last of its clones, ends and samples.
     ///
     /// # Errors
-    /// The same as of [`DeviceTopic::wait_over`].
+    /// The errors of [`DeviceTopic::wait_over`].
     pub fn close(self, deadline: impl Into<Deadline>) -> Result<(), Error> {
         self.wait_over(deadline)?;
         drop(self);

@@ -376,11 +376,12 @@ impl Pool {
     /// Frees the object at an address that [`Object::into_raw`] returned.
     ///
     /// # Errors
-    /// As [`Pool::from_raw`] and [`Object::free`]. With [`Modes::TAG`](super::Modes::TAG),
-    /// [`PoolError::Fault`] when bytes behind the object were overwritten.
+    /// The errors of [`Pool::from_raw`] and [`Object::free`]. With
+    /// [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when bytes behind the object were
+    /// overwritten.
     ///
     /// # Safety
-    /// The same as of [`Pool::from_raw`].
+    /// The caller guarantees what [`Pool::from_raw`] asks for.
     ///
     /// # If a process dies
     /// The same as with [`Object::free`].

@@ -256,7 +256,7 @@ impl Pool {
     /// With 64 or more, objects have cache lines of their own.
     ///
     /// # Errors
-    /// The same as of [`Pool::alloc`], and [`PoolError::Alignment`].
+    /// The errors of [`Pool::alloc`], and [`PoolError::Alignment`].
     ///
     /// # If a process dies
     /// The same as with [`Pool::alloc`].

@@ -66,7 +66,7 @@ impl Pool {
     /// Allocates memory for a value, and moves the value there.
     ///
     /// # Errors
-    /// As [`Pool::alloc_aligned`].
+    /// The errors of [`Pool::alloc_aligned`].
     ///
     /// # If a process dies
     /// The same as with [`Pool::alloc`].
@@ -86,7 +86,7 @@ impl Pool {
     /// Takes over a value that another process has handed over.
     ///
     /// # Errors
-    /// The same as of [`Pool::claim`]; [`PoolError::OtherType`] when it was offered as another
+    /// The errors of [`Pool::claim`]; [`PoolError::OtherType`] when it was offered as another
     /// type, or as plain bytes: then it stays offered.
     ///
     /// # If a process dies
@@ -110,7 +110,7 @@ impl<'p, T: Plain> Pooled<'p, T> {
     /// Frees the value's memory, as a drop does, and returns whether that succeeded.
     ///
     /// # Errors
-    /// As [`Object::free`].
+    /// The errors of [`Object::free`].
     ///
     /// # If a process dies
     /// The same as with [`Object::free`].
@@ -122,7 +122,7 @@ impl<'p, T: Plain> Pooled<'p, T> {
     /// [`Pool::claim_value`].
     ///
     /// # Errors
-    /// As [`Object::into_offset`].
+    /// The errors of [`Object::into_offset`].
     ///
     /// # If a process dies
     /// The same as with [`Object::into_offset`].
@@ -133,7 +133,7 @@ impl<'p, T: Plain> Pooled<'p, T> {
     /// Hands the value over to that process, or thread.
     ///
     /// # Errors
-    /// As [`Object::into_offset_for`].
+    /// The errors of [`Object::into_offset_for`].
     ///
     /// # If a process dies
     /// The same as with [`Object::into_offset_for`].

@@ -37,7 +37,7 @@ impl Receiver {
     /// next message again. So each message is processed at least once.
     ///
     /// # Errors
-    /// As [`Receiver::recv_until`].
+    /// The errors of [`Receiver::recv_until`].
     ///
     /// # If a process dies
     /// If this process dies before the commit, the next receiver gets the same message, marked
@@ -49,7 +49,7 @@ impl Receiver {
     /// Returns the next message without taking it out of the queue, or `Empty` at once.
     ///
     /// # Errors
-    /// As [`Receiver::try_recv`].
+    /// The errors of [`Receiver::try_recv`].
     pub fn try_peek(&mut self) -> Result<Peeked<'_>, RecvError> {
         self.peeked(None)
     }

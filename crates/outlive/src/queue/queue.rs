@@ -227,7 +227,7 @@ impl Queue {
     /// Opens the queue of that name, or makes it with default options if there is none.
     ///
     /// # Errors
-    /// As [`QueueOptions::create`].
+    /// The errors of [`QueueOptions::create`].
     pub fn create(domain: &Domain, name: &str) -> Result<Queue, Error> {
         Queue::options().create(domain, name)
     }

@@ -56,7 +56,7 @@ impl Receiver {
     /// Takes the next message out of the queue and returns it, or `Empty` at once.
     ///
     /// # Errors
-    /// As [`Receiver::recv`], and [`RecvError::Empty`].
+    /// The errors of [`Receiver::recv`], and [`RecvError::Empty`].
     pub fn try_recv(&mut self) -> Result<Vec<u8>, RecvError> {
         let mut message = Vec::new();
         self.take(&mut message, None)?;
@@ -66,7 +66,7 @@ impl Receiver {
     /// Takes the next message out of the queue and returns it, waiting until the deadline.
     ///
     /// # Errors
-    /// As [`Receiver::recv`], and [`RecvError::TimedOut`].
+    /// The errors of [`Receiver::recv`], and [`RecvError::TimedOut`].
     pub fn recv_until(&mut self, deadline: impl Into<Deadline>) -> Result<Vec<u8>, RecvError> {
         let mut message = Vec::new();
         self.take(&mut message, Some(deadline.into()))?;
@@ -77,7 +77,7 @@ impl Receiver {
     /// buffer is large enough.
     ///
     /// # Errors
-    /// As [`Receiver::recv`].
+    /// The errors of [`Receiver::recv`].
     #[inline]
     pub fn recv_into(&mut self, message: &mut Vec<u8>) -> Result<(), RecvError> {
         self.take(message, Some(Deadline::NEVER))
@@ -86,7 +86,7 @@ impl Receiver {
     /// Receives a message into a buffer, or returns `Empty` at once.
     ///
     /// # Errors
-    /// As [`Receiver::try_recv`].
+    /// The errors of [`Receiver::try_recv`].
     #[inline]
     pub fn try_recv_into(&mut self, message: &mut Vec<u8>) -> Result<(), RecvError> {
         self.take(message, None)
@@ -95,7 +95,7 @@ impl Receiver {
     /// Receives a message into a buffer, waiting until the deadline.
     ///
     /// # Errors
-    /// As [`Receiver::recv_until`].
+    /// The errors of [`Receiver::recv_until`].
     #[inline]
     pub fn recv_into_until(&mut self, message: &mut Vec<u8>, deadline: impl Into<Deadline>) -> Result<(), RecvError> {
         self.take(message, Some(deadline.into()))
@@ -165,13 +165,13 @@ impl Receiver {
     /// ```
     ///
     /// # Errors
-    /// As [`Receiver::recv_until`], or [`Receiver::try_recv`].
+    /// The errors of [`Receiver::recv_until`], or of [`Receiver::try_recv`].
     ///
     /// # Safety
     /// The caller guarantees that `room` bytes can be written at `to`.
     ///
     /// # If a process dies
-    /// As with [`Receiver::recv`].
+    /// The same as with [`Receiver::recv`].
     #[inline]
     pub unsafe fn recv_to(&mut self, to: *mut u8, room: usize, deadline: Option<Deadline>) -> Result<usize, RecvError> {
         let me = self.enter()?;
@@ -190,7 +190,7 @@ impl Receiver {
     }
 
     /// # Safety
-    /// The same as of [`Receiver::recv_to`].
+    /// The caller guarantees what [`Receiver::recv_to`] asks for.
     #[inline(never)]
     unsafe fn recv_to_slow(
         &self,

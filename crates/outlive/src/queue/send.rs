@@ -119,7 +119,7 @@ impl Sender {
     /// Sends a message if there is room, growing the queue where it may.
     ///
     /// # Errors
-    /// As [`Sender::send`], and [`SendError::Full`].
+    /// The errors of [`Sender::send`], and [`SendError::Full`].
     #[inline]
     pub fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
         self.send_message(message, 0, None)
@@ -128,7 +128,7 @@ impl Sender {
     /// Sends a message, waiting until the deadline while the queue is full and at its largest size.
     ///
     /// # Errors
-    /// As [`Sender::send`], and [`SendError::TimedOut`].
+    /// The errors of [`Sender::send`], and [`SendError::TimedOut`].
     #[inline]
     pub fn send_until(&self, message: &[u8], deadline: impl Into<Deadline>) -> Result<(), SendError> {
         self.send_message(message, 0, Some(deadline.into()))
@@ -138,7 +138,7 @@ impl Sender {
     /// deadline as a number.
     ///
     /// # Errors
-    /// As [`Sender::try_send`], or [`Sender::send_until`].
+    /// The errors of [`Sender::try_send`], or of [`Sender::send_until`].
     #[doc(hidden)]
     // Always inline: a binding's function is this and nothing else.
     #[inline(always)]
@@ -150,7 +150,7 @@ impl Sender {
     /// queue, one after the other, or none is. All together cost one claim and one wake-up.
     ///
     /// # Errors
-    /// The same as of [`Sender::send`]. [`SendError::TooLarge`] when the messages together, with 4
+    /// The errors of [`Sender::send`]. [`SendError::TooLarge`] when the messages together, with 4
     /// bytes each, are longer than the largest message.
     ///
     /// # If a process dies
@@ -162,7 +162,7 @@ impl Sender {
     /// Sends many messages in one step, as [`Sender::send_batch`], waiting until the deadline.
     ///
     /// # Errors
-    /// As [`Sender::send_batch`], and [`SendError::TimedOut`].
+    /// The errors of [`Sender::send_batch`], and [`SendError::TimedOut`].
     pub fn send_batch_until<M: AsRef<[u8]>>(
         &self,
         messages: &[M],

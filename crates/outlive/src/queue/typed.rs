@@ -39,7 +39,7 @@ impl Queue {
     /// the queue itself holds bytes.
     ///
     /// # Errors
-    /// As [`Queue::sender`].
+    /// The errors of [`Queue::sender`].
     pub fn typed_sender<T: Plain>(&self) -> Result<TypedSender<T>, Error> {
         Ok(TypedSender { sender: self.sender()?, _type: PhantomData })
     }
@@ -47,7 +47,7 @@ impl Queue {
     /// Makes this process the receiver, of values instead of bytes.
     ///
     /// # Errors
-    /// As [`Queue::receiver`].
+    /// The errors of [`Queue::receiver`].
     pub fn typed_receiver<T: Plain>(&self) -> Result<TypedReceiver<T>, Error> {
         Ok(TypedReceiver {
             receiver: self.receiver()?,
@@ -62,7 +62,7 @@ impl<T: Plain> TypedSender<T> {
     /// Sends a value, waiting while the queue is full and at its largest size.
     ///
     /// # Errors
-    /// As [`Sender::send`].
+    /// The errors of [`Sender::send`].
     pub fn send(&self, value: &T) -> Result<(), SendError> {
         self.sender.send(value.as_bytes())
     }
@@ -70,7 +70,7 @@ impl<T: Plain> TypedSender<T> {
     /// Sends a value if there is room, else returns `Full` at once.
     ///
     /// # Errors
-    /// As [`Sender::try_send`].
+    /// The errors of [`Sender::try_send`].
     pub fn try_send(&self, value: &T) -> Result<(), SendError> {
         self.sender.try_send(value.as_bytes())
     }
@@ -78,7 +78,7 @@ impl<T: Plain> TypedSender<T> {
     /// Sends a value, waiting until the deadline while the queue is full.
     ///
     /// # Errors
-    /// As [`Sender::send_until`].
+    /// The errors of [`Sender::send_until`].
     pub fn send_until(&self, value: &T, deadline: impl Into<Deadline>) -> Result<(), SendError> {
         self.sender.send_until(value.as_bytes(), deadline)
     }
@@ -88,8 +88,8 @@ impl<T: Plain> TypedReceiver<T> {
     /// Receives a value, waiting for one to arrive.
     ///
     /// # Errors
-    /// As [`Receiver::recv`]; [`RecvError::Damaged`] also for a message of another length, which is
-    /// dropped.
+    /// The errors of [`Receiver::recv`]; [`RecvError::Damaged`] also for a message of another
+    /// length, which is dropped.
     pub fn recv(&mut self) -> Result<T, RecvError> {
         self.recv_until(Deadline::NEVER)
     }
@@ -97,7 +97,7 @@ impl<T: Plain> TypedReceiver<T> {
     /// Receives a value, or returns `Empty` at once.
     ///
     /// # Errors
-    /// As [`TypedReceiver::recv`], and [`RecvError::Empty`].
+    /// The errors of [`TypedReceiver::recv`], and [`RecvError::Empty`].
     pub fn try_recv(&mut self) -> Result<T, RecvError> {
         self.receiver.try_recv_into(&mut self.buffer)?;
         self.value()
@@ -106,7 +106,7 @@ impl<T: Plain> TypedReceiver<T> {
     /// Receives a value, waiting until the deadline.
     ///
     /// # Errors
-    /// As [`TypedReceiver::recv`], and [`RecvError::TimedOut`].
+    /// The errors of [`TypedReceiver::recv`], and [`RecvError::TimedOut`].
     pub fn recv_until(&mut self, deadline: impl Into<Deadline>) -> Result<T, RecvError> {
         self.receiver.recv_into_until(&mut self.buffer, deadline)?;
         self.value()

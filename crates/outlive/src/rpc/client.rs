@@ -132,7 +132,7 @@ impl Client {
     /// Sends a request and waits for the reply until the deadline; then it cancels the call.
     ///
     /// # Errors
-    /// As [`Client::call`], and [`CallError::TimedOut`].
+    /// The errors of [`Client::call`], and [`CallError::TimedOut`].
     ///
     /// # If a process dies
     /// The same as with [`Client::call`].
@@ -153,7 +153,7 @@ impl Client {
     /// may be in flight.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// The errors of [`Client::call`].
     ///
     /// # If a process dies
     /// The same as with [`Client::call`]; the `Pending` returns the error.
@@ -166,7 +166,7 @@ impl Client {
     /// request (and, with [`Client::wait_for_server`], for a server).
     ///
     /// # Errors
-    /// As [`Client::begin`], and [`CallError::TimedOut`].
+    /// The errors of [`Client::begin`], and [`CallError::TimedOut`].
     #[inline]
     pub fn begin_until(&self, request: &[u8], deadline: impl Into<Deadline>) -> Result<Pending<'_>, CallError> {
         let me = self.enter()?;

@@ -99,7 +99,7 @@ impl ServiceOptions {
     /// [`Server::open`](super::Server::open).
     ///
     /// # Errors
-    /// As [`Server::open`](super::Server::open).
+    /// The errors of [`Server::open`](super::Server::open).
     pub fn serve(self, domain: &Domain, name: &str) -> Result<super::Server, Error> {
         super::Server::new(self.open(domain, name)?)
     }
@@ -108,7 +108,7 @@ impl ServiceOptions {
     /// [`Client::open`](super::Client::open).
     ///
     /// # Errors
-    /// As [`Client::open`](super::Client::open).
+    /// The errors of [`Client::open`](super::Client::open).
     pub fn client(self, domain: &Domain, name: &str) -> Result<super::Client, Error> {
         super::Client::new(self.open(domain, name)?)
     }
@@ -369,7 +369,7 @@ impl<'s> CallSlot<'s> {
     /// Writes the reference of an object that holds the request.
     ///
     /// # Safety
-    /// The same as of [`CallSlot::write_request`].
+    /// The caller guarantees what [`CallSlot::write_request`] asks for.
     pub(super) unsafe fn write_request_object(self, object: &ObjectRef) {
         // SAFETY: the request's first word lies inside the slot, 8-aligned; an atomic.
         let word = unsafe { &*self.request.cast::<AtomicU64>() };
@@ -392,7 +392,7 @@ impl<'s> CallSlot<'s> {
     /// Writes a reference of an object that holds the reply.
     ///
     /// # Safety
-    /// The same as of [`CallSlot::write`].
+    /// The caller guarantees what [`CallSlot::write`] asks for.
     pub(super) unsafe fn write_object(self, number: u32, object: &ObjectRef, len: usize) {
         // SAFETY: the reply's first word lies inside the slot, 8-aligned; an atomic.
         let word = unsafe { &*self.bytes(number).cast::<AtomicU64>() };

@@ -35,7 +35,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::Encoding`] when the value cannot be serialized; the others as of
+    /// [`CallError::Encoding`] when the value cannot be serialized; else the errors of
     /// [`Client::call`].
     ///
     /// # If a process dies
@@ -48,7 +48,7 @@ impl Client {
     /// call.
     ///
     /// # Errors
-    /// As [`Client::call_msgpack`], and [`CallError::TimedOut`].
+    /// The errors of [`Client::call_msgpack`], and [`CallError::TimedOut`].
     ///
     /// # If a process dies
     /// The same as with [`Client::call`].
@@ -63,7 +63,7 @@ impl Client {
     /// Sends a value as msgpack and returns at once, as [`Client::begin`] does.
     ///
     /// # Errors
-    /// [`CallError::Encoding`] when the value cannot be serialized; the others as of
+    /// [`CallError::Encoding`] when the value cannot be serialized; else the errors of
     /// [`Client::begin`].
     ///
     /// # If a process dies
@@ -96,7 +96,7 @@ impl Request {
     ///
     /// # Errors
     /// [`ReplyError::Encoding`] when the value cannot be serialized (the client gets
-    /// [`CallError::Dropped`]); the others as of [`Request::reply`].
+    /// [`CallError::Dropped`]); else the errors of [`Request::reply`].
     ///
     /// # If a process dies
     /// The same as with [`Request::reply`].

@@ -91,7 +91,7 @@ impl<'c> Pending<'c> {
     /// Waits for the reply and returns it; of several, the first.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// The errors of [`Client::call`].
     ///
     /// # If a process dies
     /// The same as with [`Client::call`].
@@ -103,7 +103,7 @@ impl<'c> Pending<'c> {
     /// has one.
     ///
     /// # Errors
-    /// The same as of [`Client::call`]. [`CallError::Dropped`] when the server dropped the request,
+    /// The errors of [`Client::call`]. [`CallError::Dropped`] when the server dropped the request,
     /// or the stream, without its last reply.
     ///
     /// # If a process dies
@@ -118,7 +118,7 @@ impl<'c> Pending<'c> {
     /// timeout, and may be waited for again.
     ///
     /// # Errors
-    /// As [`Pending::next`], and [`CallError::TimedOut`].
+    /// The errors of [`Pending::next`], and [`CallError::TimedOut`].
     #[inline]
     pub fn next_until(&mut self, deadline: impl Into<Deadline>) -> Result<Option<Reply>, CallError> {
         match self.look()? {
@@ -130,7 +130,7 @@ impl<'c> Pending<'c> {
     /// Returns the next reply, if it is there; the outer `None` means that none is there yet.
     ///
     /// # Errors
-    /// As [`Pending::next`].
+    /// The errors of [`Pending::next`].
     pub fn try_next(&mut self) -> Result<Option<Option<Reply>>, CallError> {
         match self.look()? {
             Some(found) => Ok(Some(found)),

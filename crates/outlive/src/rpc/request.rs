@@ -113,7 +113,7 @@ impl Request {
     /// Sends a reply of `len` bytes that `fill` writes: a long one straight into shared memory.
     ///
     /// # Errors
-    /// As [`Request::reply`].
+    /// The errors of [`Request::reply`].
     pub fn reply_with(mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), ReplyError> {
         if len <= INLINE {
             let mut answer = [0; INLINE];

@@ -106,7 +106,7 @@ impl Server {
     /// Takes the next request and returns it, waiting for one until the deadline.
     ///
     /// # Errors
-    /// As [`Server::next`], and [`ServeError::TimedOut`].
+    /// The errors of [`Server::next`], and [`ServeError::TimedOut`].
     #[inline]
     pub fn next_until(&mut self, deadline: impl Into<Deadline>) -> Result<Request, ServeError> {
         self.take(Some(deadline.into()))
@@ -115,7 +115,7 @@ impl Server {
     /// Takes the next request and returns it, or `Empty` at once.
     ///
     /// # Errors
-    /// As [`Server::next`], and [`ServeError::Empty`].
+    /// The errors of [`Server::next`], and [`ServeError::Empty`].
     pub fn try_next(&mut self) -> Result<Request, ServeError> {
         self.take(None)
     }

@@ -42,7 +42,7 @@ impl Stream {
     /// Sends a reply, waiting while eight are under way.
     ///
     /// # Errors
-    /// As [`Request::reply`]; the stream goes on after [`ReplyError::TooLarge`] and
+    /// The errors of [`Request::reply`]; the stream goes on after [`ReplyError::TooLarge`] and
     /// [`ReplyError::NoSpace`].
     ///
     /// # If a process dies
@@ -54,7 +54,7 @@ impl Stream {
     /// Sends a reply, waiting until the deadline while eight are under way.
     ///
     /// # Errors
-    /// As [`Stream::send`], and [`ReplyError::TimedOut`].
+    /// The errors of [`Stream::send`], and [`ReplyError::TimedOut`].
     pub fn send_until(&mut self, reply: &[u8], deadline: impl Into<Deadline>) -> Result<(), ReplyError> {
         if !self.has_space()? {
             self.wait_for_space(deadline.into())?;
@@ -67,7 +67,7 @@ impl Stream {
     /// Ends the stream: no more replies come.
     ///
     /// # Errors
-    /// As [`Request::reply`].
+    /// The errors of [`Request::reply`].
     pub fn finish(mut self) -> Result<(), ReplyError> {
         self.request.end(self.written, After::End)?;
         self.request.is_over = true;

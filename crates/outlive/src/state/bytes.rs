@@ -91,7 +91,7 @@ impl StateBytes {
     /// ```
     ///
     /// # Errors
-    /// The same as of [`StateBytes::create`]; [`Error::OtherType`] also for a state whose values
+    /// The errors of [`StateBytes::create`]; [`Error::OtherType`] also for a state whose values
     /// have another size, or several.
     ///
     /// # If a process dies
@@ -174,7 +174,7 @@ impl StateBytes {
     /// version.
     ///
     /// # Errors
-    /// The same as of [`StateBytes::get`]; then there is no value in the buffer.
+    /// The errors of [`StateBytes::get`]; then there is no value in the buffer.
     pub fn get_into(&self, value: &mut Vec<u8>) -> Result<u64, Error> {
         value.clear();
         value.reserve(self.capacity());
@@ -189,7 +189,7 @@ impl StateBytes {
     /// length.
     ///
     /// # Errors
-    /// The same as of [`StateBytes::get`]; then `to` may hold parts of several values.
+    /// The errors of [`StateBytes::get`]; then `to` may hold parts of several values.
     ///
     /// # Safety
     /// The caller guarantees that [`StateBytes::capacity`] bytes can be written at `to`.
@@ -268,7 +268,7 @@ impl StateBytes {
     /// end.
     ///
     /// # Errors
-    /// The same as of [`StateBytes::writer`]; [`Error::WriterTaken`] when the deadline passed
+    /// The errors of [`StateBytes::writer`]; [`Error::WriterTaken`] when the deadline passed
     /// first.
     ///
     /// # If a process dies
@@ -305,7 +305,7 @@ impl StateBytes {
     /// Waits for a change as [`StateBytes::wait_changed`] does, until the deadline.
     ///
     /// # Errors
-    /// As [`StateBytes::wait_changed`], and [`AwaitError::TimedOut`].
+    /// The errors of [`StateBytes::wait_changed`], and [`AwaitError::TimedOut`].
     pub fn wait_changed_until(&self, version: u64, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
         let change = self.inner.wait_changed(&Told::of(version), deadline.into()).map_err(AwaitError::System)?;
         change.ok_or(AwaitError::TimedOut)
@@ -393,7 +393,7 @@ impl BytesWatch {
     /// Waits for the next change, until the deadline.
     ///
     /// # Errors
-    /// As [`BytesWatch::changed`], and [`AwaitError::TimedOut`].
+    /// The errors of [`BytesWatch::changed`], and [`AwaitError::TimedOut`].
     pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
         let change = self.inner.wait_changed(&self.told, deadline.into()).map_err(AwaitError::System)?;
         change.ok_or(AwaitError::TimedOut)

@@ -57,7 +57,7 @@ impl Inner {
     }
 
     /// # Safety
-    /// The same as of [`Inner::read`].
+    /// The caller guarantees what [`Inner::read`] asks for.
     #[cold]
     #[inline(never)]
     unsafe fn read_slow(
@@ -105,7 +105,7 @@ impl Inner {
 /// Copies a buffer if it holds that version.
 ///
 /// # Safety
-/// The same as of [`Inner::read`].
+/// The caller guarantees what [`Inner::read`] asks for.
 #[inline]
 unsafe fn copy(buffer: Buffer<'_>, version: u64, to: *mut u8, len_of: &impl Fn(Buffer<'_>) -> Option<usize>) -> Copied {
     let len = len_of(buffer);
@@ -169,7 +169,7 @@ impl Inner {
     /// bring that about at will.
     ///
     /// # Safety
-    /// The same as of [`Inner::read`].
+    /// The caller guarantees what [`Inner::read`] asks for.
     #[cold]
     pub(super) unsafe fn read_overtaken(
         &self,

@@ -88,7 +88,7 @@ impl<T: Plain> State<T> {
     /// Returns the latest value and its version. Never waits.
     ///
     /// # Errors
-    /// As [`State::get`].
+    /// The errors of [`State::get`].
     #[inline]
     pub fn get_with_version(&self) -> Result<(T, u64), Error> {
         let mut value = MaybeUninit::<T>::uninit();
@@ -101,7 +101,7 @@ impl<T: Plain> State<T> {
     /// Copies the latest value into `value`, and returns its version: for large values.
     ///
     /// # Errors
-    /// The same as of [`State::get`]; then `value` may hold parts of several values.
+    /// The errors of [`State::get`]; then `value` may hold parts of several values.
     #[inline]
     pub fn get_into(&self, value: &mut T) -> Result<u64, Error> {
         // SAFETY: `value` has room for a T, of which every byte pattern is a value.
@@ -118,7 +118,7 @@ impl<T: Plain> State<T> {
     /// Makes this process the state's writer, if there is none or it is dead.
     ///
     /// # Errors
-    /// As [`StateBytes::writer`].
+    /// The errors of [`StateBytes::writer`].
     ///
     /// # If a process dies
     /// If this process dies while it takes over, the next process to call this function takes over.
@@ -130,7 +130,7 @@ impl<T: Plain> State<T> {
     /// end.
     ///
     /// # Errors
-    /// As [`StateBytes::writer_until`].
+    /// The errors of [`StateBytes::writer_until`].
     ///
     /// # If a process dies
     /// If the writer dies, the wait is over at once.
@@ -152,7 +152,7 @@ impl<T: Plain> State<T> {
     /// Waits for a change as [`State::wait_changed`] does, until the deadline.
     ///
     /// # Errors
-    /// As [`State::wait_changed`], and [`AwaitError::TimedOut`].
+    /// The errors of [`State::wait_changed`], and [`AwaitError::TimedOut`].
     pub fn wait_changed_until(&self, version: u64, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
         self.bytes.wait_changed_until(version, deadline)
     }
@@ -205,7 +205,7 @@ impl<T: Plain> StateWriter<T> {
     /// Sets the value and returns its version.
     ///
     /// # Errors
-    /// As [`BytesWriter::set`].
+    /// The errors of [`BytesWriter::set`].
     #[inline]
     pub fn set(&mut self, value: &T) -> Result<u64, SetError> {
         self.bytes.set(value.as_bytes())
@@ -245,7 +245,7 @@ impl StateWatch {
     /// Waits for the next change, until the deadline.
     ///
     /// # Errors
-    /// As [`StateWatch::changed`], and [`AwaitError::TimedOut`].
+    /// The errors of [`StateWatch::changed`], and [`AwaitError::TimedOut`].
     pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
         self.bytes.changed_until(deadline)
     }

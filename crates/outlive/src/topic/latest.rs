@@ -29,10 +29,10 @@ impl<M: Message + ?Sized> Subscriber<M> {
     /// one has none of the subscriber's keys.
     ///
     /// # Errors
-    /// As [`Subscriber::try_recv`].
+    /// The errors of [`Subscriber::try_recv`].
     ///
     /// # If a process dies
-    /// As with [`Subscriber::try_recv`].
+    /// The same as with [`Subscriber::try_recv`].
     pub fn latest(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
         self.enter()?;
         self.meet_rings()?;

@@ -26,7 +26,7 @@ pub trait Message: sealed::Sealed {
     /// Returns the message at `at` for writing.
     ///
     /// # Safety
-    /// The same as of `at`; and no other reference to those bytes exists.
+    /// The caller guarantees what `at` asks for, and that no other reference to those bytes exists.
     #[doc(hidden)]
     unsafe fn at_mut<'a>(at: *mut u8, len: usize) -> Option<&'a mut Self>;
 

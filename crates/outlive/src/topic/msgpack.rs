@@ -54,7 +54,7 @@ impl Publisher<[u8]> {
     /// ```
     ///
     /// # Errors
-    /// [`PublishError::Encoding`] when the value cannot be serialized; the others as of
+    /// [`PublishError::Encoding`] when the value cannot be serialized; else the errors of
     /// [`Publisher::publish_copy`].
     ///
     /// # If a process dies

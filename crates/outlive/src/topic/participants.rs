@@ -137,7 +137,7 @@ impl Presence {
     /// Waits until the participants differ from the last report, or the deadline passes.
     ///
     /// # Errors
-    /// As [`Presence::changed`], and [`SubscribeError::TimedOut`].
+    /// The errors of [`Presence::changed`], and [`SubscribeError::TimedOut`].
     pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Participants, SubscribeError> {
         let mut seen = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
         wait_change(&self.inner, self.side, &mut seen, deadline.into())?;

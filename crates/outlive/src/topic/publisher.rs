@@ -182,7 +182,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// Publishes a loan, waiting until the deadline. A deadline that has passed does not wait.
     ///
     /// # Errors
-    /// As [`Publisher::publish`], and [`PublishError::TimedOut`].
+    /// The errors of [`Publisher::publish`], and [`PublishError::TimedOut`].
     ///
     /// # If a process dies
     /// The same as with [`Publisher::publish`].
@@ -209,7 +209,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// Publishes a copy. Waits as [`Publisher::publish`] does.
     ///
     /// # Errors
-    /// As [`Publisher::publish`], and those of [`Publisher::loan`].
+    /// The errors of [`Publisher::publish`], and those of [`Publisher::loan`].
     ///
     /// # If a process dies
     /// The same as with [`Publisher::publish`].
@@ -221,7 +221,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// Publishes a copy, with a header.
     ///
     /// # Errors
-    /// As [`Publisher::publish_copy`].
+    /// The errors of [`Publisher::publish_copy`].
     ///
     /// # If a process dies
     /// The same as with [`Publisher::publish`].
@@ -232,7 +232,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// Publishes a copy, waiting until the deadline.
     ///
     /// # Errors
-    /// As [`Publisher::publish_copy`], and [`PublishError::TimedOut`].
+    /// The errors of [`Publisher::publish_copy`], and [`PublishError::TimedOut`].
     ///
     /// # If a process dies
     /// The same as with [`Publisher::publish`].
@@ -247,7 +247,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// Publishes a copy with a header, waiting until the deadline.
     ///
     /// # Errors
-    /// As [`Publisher::publish_copy`], and [`PublishError::TimedOut`].
+    /// The errors of [`Publisher::publish_copy`], and [`PublishError::TimedOut`].
     ///
     /// # If a process dies
     /// The same as with [`Publisher::publish`].
@@ -263,7 +263,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// Publishes a copy if no reliable subscriber is in the way, else returns `Full` at once.
     ///
     /// # Errors
-    /// As [`Publisher::publish_copy`], and [`PublishError::Full`].
+    /// The errors of [`Publisher::publish_copy`], and [`PublishError::Full`].
     ///
     /// # If a process dies
     /// The same as with [`Publisher::publish`].
@@ -589,7 +589,7 @@ impl<T: crate::sync::Plain> Publisher<T> {
     /// earlier message.
     ///
     /// # Errors
-    /// The same as of `loan` for slices.
+    /// The errors of `loan` for slices.
     ///
     /// # If a process dies
     /// If this process dies, its loans' memory goes to the next publisher.
@@ -605,7 +605,7 @@ impl<T: crate::sync::Plain> Publisher<T> {
     /// of what is held. `fits` must not call this publisher.
     ///
     /// # Errors
-    /// The same as of [`Publisher::loan_value`].
+    /// The errors of [`Publisher::loan_value`].
     #[doc(hidden)]
     pub fn loan_again(&self, mut fits: impl FnMut(*const T) -> bool) -> Result<Option<Loan<'_, T>>, PublishError> {
         let me = self.enter()?;
@@ -628,7 +628,7 @@ impl<T: crate::sync::Plain> Publisher<T> {
     /// Lends memory that this publisher has not lent before, as long as there is any.
     ///
     /// # Errors
-    /// The same as of [`Publisher::loan_value`].
+    /// The errors of [`Publisher::loan_value`].
     #[doc(hidden)]
     pub fn loan_new(&self) -> Result<Loan<'_, T>, PublishError> {
         let me = self.enter()?;

@@ -236,7 +236,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
     /// Returns the next message, waiting for one.
     ///
     /// # Errors
-    /// As [`Subscriber::try_recv`], and [`SubscribeError::Missed`].
+    /// The errors of [`Subscriber::try_recv`], and [`SubscribeError::Missed`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::try_recv`].
@@ -248,7 +248,8 @@ impl<M: Message + ?Sized> Subscriber<M> {
     /// Returns the next message, waiting for one until the deadline.
     ///
     /// # Errors
-    /// As [`Subscriber::try_recv`], [`SubscribeError::TimedOut`], and [`SubscribeError::Missed`].
+    /// The errors of [`Subscriber::try_recv`], [`SubscribeError::TimedOut`], and
+    /// [`SubscribeError::Missed`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::try_recv`].

@@ -140,7 +140,7 @@ impl<M: Message + ?Sized> Topic<M> {
     /// Opens the topic of that name, or makes it with default options if there is none.
     ///
     /// # Errors
-    /// As [`TopicOptions::open`].
+    /// The errors of [`TopicOptions::open`].
     pub fn open(domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
         Topic::options().open(domain, name)
     }
@@ -179,7 +179,7 @@ impl<M: Message + ?Sized> Topic<M> {
     /// Makes a new subscriber with options.
     ///
     /// # Errors
-    /// As [`Topic::subscriber`].
+    /// The errors of [`Topic::subscriber`].
     ///
     /// # If a process dies
     /// The same as with [`Topic::subscriber`].

@@ -144,7 +144,7 @@ impl Cache {
     /// thread's end cannot be watched.
     ///
     /// # Safety
-    /// The same as of [`Cache::find`].
+    /// The caller guarantees what [`Cache::find`] asks for.
     #[expect(clippy::mut_from_ref, reason = "the cache is the thread's, not the pool's")]
     #[cold]
     pub(in crate::pool) unsafe fn own(inner: &Inner, process: TokenId) -> Option<&mut Cache> {

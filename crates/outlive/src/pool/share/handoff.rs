@@ -115,7 +115,7 @@ impl Object<'_> {
     /// drops it. If the offset is lost, [`Pool::offers`] returns it.
     ///
     /// # Errors
-    /// As [`Object::free`].
+    /// The errors of [`Object::free`].
     ///
     /// # If a process dies
     /// If this process dies during the call, the object is offered, or it is free once the process
@@ -128,7 +128,7 @@ impl Object<'_> {
     /// claim it.
     ///
     /// # Errors
-    /// As [`Object::free`].
+    /// The errors of [`Object::free`].
     ///
     /// # If a process dies
     /// If the receiver dies before it has claimed it, the object is free. If this process dies

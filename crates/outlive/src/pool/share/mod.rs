@@ -94,7 +94,7 @@ impl<'p> Object<'p> {
     /// first holder.
     ///
     /// # Errors
-    /// The same as of [`Object::free`], and [`PoolError::NoSpace`] when there is no room for the
+    /// The errors of [`Object::free`], and [`PoolError::NoSpace`] when there is no room for the
     /// holders' names (half a KiB, for at most one object in each 2 KiB of `max_bytes`); the object
     /// is free then. With [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when bytes behind
     /// it were overwritten: no later call checks that.
