@@ -70,7 +70,7 @@ pub enum RecvError {
     /// The queue is empty and all senders are gone: see
     /// [`Receiver::end_when_senders_gone`](super::Receiver::end_when_senders_gone).
     SendersGone,
-    /// This handle is not the queue's receiver, or is it no longer: it is a forked child's copy, or
+    /// This handle is not the queue's receiver, or not any more: it is a forked child's copy, or
     /// its process was taken for dead.
     NotReceiver,
     /// The message lies in memory that this process could not map (`RLIMIT_AS`), or its shared

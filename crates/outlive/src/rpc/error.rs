@@ -106,7 +106,7 @@ pub enum ServeError {
     Empty,
     /// The deadline passed before a request came.
     TimedOut,
-    /// This handle is not the service's server, or is it no longer: it is a forked child's copy, or
+    /// This handle is not the service's server, or not any more: it is a forked child's copy, or
     /// its process was taken for dead.
     NotServer,
     /// A request's shared words are damaged; it is skipped.

@@ -22,7 +22,7 @@ pub enum SetError {
         /// The length that it must have.
         wanted: u64,
     },
-    /// This handle is not the state's writer, or is it no longer: it is a forked child's copy, or
+    /// This handle is not the state's writer, or not any more: it is a forked child's copy, or
     /// its process was taken for dead.
     NotWriter,
     /// The state's shared memory is damaged, by a stray write or by a hostile process.
