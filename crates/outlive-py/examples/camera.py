@@ -54,7 +54,7 @@ def view(domain: outlive.Domain, name: str, pause: float, results: outlive.Queue
 
 def main() -> None:
     domain = outlive.Domain(sys.argv[1] if len(sys.argv) > 1 else f"camera-{os.getpid()}")
-    # Before anybody else opens it, since who makes it says how deep it is.
+    # Before another process opens it: the one that makes the topic sets its depth.
     topic = outlive.Topic("camera", domain, depth=8)
     results = outlive.Queue("results", domain)
     context = multiprocessing.get_context("spawn")

@@ -71,7 +71,8 @@ def demo(domain: outlive.Domain) -> None:
         for process in chatterers:
             process.join()
         second.join()
-        # Between two programs there was nobody who sends, perhaps, and the second collector took that for the end.
+        # Perhaps no sender was alive between two programs, and the second collector took that for
+        # the end.
         collect(domain, path)
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()

@@ -23,7 +23,7 @@ def count(domain: outlive.Domain, number: int) -> None:
     while True:
         with lock as held:
             if held.owner_died:
-                # Somebody was killed in here. A number of 64 bits is whole whatever happened.
+                # A holder was killed in here. A number of 64 bits is always whole.
                 held.mark_consistent()
             held.value += 1
         # Killed just here: counted, and not yet in the tally.
