@@ -64,7 +64,7 @@ impl Buffers {
 
     #[inline]
     pub(super) fn head(&self) -> &StateHead {
-        // SAFETY: `open` has checked the head's range; it is mapped as long as `segment` is.
+        // SAFETY: `new` has checked the head's range; it is mapped as long as `segment` is.
         unsafe { self.head.as_ref() }
     }
 

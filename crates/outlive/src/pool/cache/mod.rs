@@ -97,7 +97,7 @@ fn drop_cache(cell: &Cell<*const FastPath>) {
     // SAFETY: the pointer is `NOTHING` or a mapped page.
     let cache = unsafe { (*fast).cache };
     if !cache.is_null() {
-        // SAFETY: `Cache::own` made it in this thread with `Box::leak`, and `cell` does not reach
+        // SAFETY: `Cache::own` made it in this thread by `Box::into_raw`, and `cell` does not reach
         // it any more.
         drop(unsafe { Box::from_raw(cache) });
     }
