@@ -1,9 +1,9 @@
-"""A counter that survives whoever counts: processes are killed at any moment, and no count is lost or made twice.
+"""A counter that survives its processes: they are killed at random, and no count is lost or doubled.
 
     python examples/robust_counter.py [DOMAIN]
 
-Each process adds 1 to the number that the lock guards, and says so in a tally of its own. One after the other is killed; at
-the end the number is compared with all tallies.
+Each process adds 1 to the number that the lock guards, and to a tally of its own. One after the
+other is killed; at the end the number is compared with all tallies.
 """
 
 from __future__ import annotations

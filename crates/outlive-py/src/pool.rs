@@ -325,8 +325,8 @@ impl Drop for Block {
 /// >>> try:
 /// ...     pool.join(offset)
 /// ... except Gone:
-/// ...     print("nobody holds it any more")
-/// nobody holds it any more
+/// ...     print("no process holds it any more")
+/// no process holds it any more
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct SharedObject {
     // They are dropped in this order.

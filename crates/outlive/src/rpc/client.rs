@@ -44,7 +44,7 @@ const LOOK_FOR_MEMORY: std::time::Duration = std::time::Duration::from_secs(1);
 /// let mut server = Server::open(&domain, "clock")?;
 /// let late = client.call_until(b"now", Duration::from_millis(1));
 /// assert_eq!(late.unwrap_err(), CallError::TimedOut { begun: false });
-/// assert!(server.try_next().is_err(), "and nobody will carry it out");
+/// assert!(server.try_next().is_err(), "and no server will begin it");
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
