@@ -1,5 +1,5 @@
-/* A camera to three viewers: frames are written in place and read in place, by all three at once. One viewer is killed with a
- * frame in hand; nobody else notices, and its frame is memory again. */
+/* A camera to three viewers: frames are written in place and read in place, by all three at once.
+ * One viewer is killed while it holds a frame; the others go on, and its frame's memory is reused. */
 #include <errno.h>
 #include <outlive.h>
 #include <signal.h>

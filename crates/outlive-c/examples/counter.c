@@ -1,5 +1,5 @@
-/* A counter that survives whoever counts: processes add to it under one lock, one of them is killed inside, and the next one
- * is told, repairs what it left, and goes on. */
+/* A counter that survives its processes: they add to it under one lock, one of them is killed inside,
+ * and the next one is told, repairs what it left, and goes on. */
 #include <errno.h>
 #include <outlive.h>
 #include <signal.h>

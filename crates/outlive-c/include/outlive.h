@@ -1,20 +1,24 @@
-/* Outlive: shared-memory communication for processes that may die at any instruction. The C interface, ABI version 2.
+/* Outlive: daemonless shared-memory IPC for Linux whose locks, queues and topics recover when any
+ * participant is killed. This is the C interface, ABI version 2.
  *
- * Written by cbindgen from the sources, which have the same comments: edit those. doc/c-abi.md has the rules in full:
+ * cbindgen writes this file from the sources, which have the same comments: edit those.
+ * doc/c-abi.md has the rules in full:
  *
- * - Functions return 0, or a positive number: errno's where there is one (EOWNERDEAD, ETIMEDOUT, EPIPE, ...), else one of the
- *   OUTLIVE_ codes. outlive_last_error() has the thread's last message. Nothing is ever thrown.
- * - `X_open` gives a handle, `X_close` takes it; NULL to a close is nothing. A result's place is NULL (handles) or as it was
- *   (everything else) when a call fails. NULL where something is needed is EINVAL.
- * - What waits takes a moment: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also ends when what it waits for can never come
- *   because a peer died.
- * - Mutexes, condition variables, rwlocks, events, latches, onces, semaphores and barriers are bytes in shared memory, used by
- *   their address, as with pthreads: named ones, or inside a record, a struct of your own. A lock belongs to the thread that took
- *   it.
- * - A forked child has nothing of its parent's but what is in shared memory: it opens its own ends, and holds none of its
- *   parent's locks.
- * - From version to version things are only added: options structs begin with their size (use the INIT macros), others never
- *   change.
+ * - Functions return 0, or a positive number: an errno number where there is one (EOWNERDEAD,
+ *   ETIMEDOUT, EPIPE, ...), else one of the OUTLIVE_ codes. outlive_last_error() returns the
+ *   thread's last message. No function throws.
+ * - `X_open` returns a handle, and `X_close` ends it; passing NULL to a close function has no
+ *   effect. When a call fails, a place for a handle holds NULL, and any other place is unchanged.
+ *   NULL where something is needed gives EINVAL.
+ * - A call that waits takes a deadline: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also
+ *   ends when what it waits for can never come because a peer died.
+ * - Mutexes, condition variables, rwlocks, events, latches, onces, semaphores and barriers are
+ *   bytes in shared memory, used by their address, as with pthreads: named ones, or inside a
+ *   record, a struct of your own. A lock belongs to the thread that took it.
+ * - A forked child shares only shared memory with its parent: it opens its own handles, and holds
+ *   none of its parent's locks.
+ * - New versions only add: options structs begin with their size (use the INIT macros), and other
+ *   structs never change.
  */
 
 #ifndef OUTLIVE_H
@@ -29,12 +33,13 @@
 /** A primitive's place in a record: OUTLIVE_PLACE(struct line, lock, OUTLIVE_MUTEX). */
 #define OUTLIVE_PLACE(type, member, kind) { offsetof(type, member), (kind), 0 }
 
-/** In a struct: a semaphore with room for so many permits, a barrier for so many participants: OUTLIVE_SEMAPHORE_OF(3) slots; is
- * used as &line->slots.semaphore. */
+/** In a struct: a semaphore with room for so many permits, or a barrier for so many participants:
+ * OUTLIVE_SEMAPHORE_OF(3) slots; is used as &line->slots.semaphore. */
 #define OUTLIVE_SEMAPHORE_OF(permit_count) struct { outlive_semaphore_t semaphore; uint32_t permits[permit_count]; }
 #define OUTLIVE_BARRIER_OF(seat_count) struct { outlive_barrier_t barrier; uint32_t seats[seat_count]; }
 
-/** Their places: OUTLIVE_SEMAPHORE_PLACE(struct line, slots). A mutex's, with its ceiling. */
+/** The places of these: OUTLIVE_SEMAPHORE_PLACE(struct line, slots). That of a ceiling mutex has its
+ * ceiling. */
 #define OUTLIVE_SEMAPHORE_PLACE(type, member) \
     { offsetof(type, member), OUTLIVE_SEMAPHORE, (uint32_t)(sizeof(((type *)0)->member.permits) / sizeof(uint32_t)) }
 #define OUTLIVE_BARRIER_PLACE(type, member) \
@@ -49,7 +54,7 @@
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }
 
 /**
- * Shared bytes make no sense: a stray write, or somebody hostile.
+ * The shared memory is damaged, by a stray write or by a hostile process.
  */
 #define OUTLIVE_DAMAGED 10001
 
@@ -74,7 +79,7 @@
 #define OUTLIVE_NOT_OURS 10005
 
 /**
- * A participant's death broke the barrier.
+ * A participant's death has broken the barrier.
  */
 #define OUTLIVE_BROKEN 10006
 
@@ -89,12 +94,13 @@
 #define OUTLIVE_FAULT 10008
 
 /**
- * The CUDA driver refused: the message has its function, its words and its number.
+ * The CUDA driver refused a call: the message has the function, its message and its number.
  */
 #define OUTLIVE_DRIVER 10010
 
 /**
- * A defect of Outlive itself: report it. The program may go on; what it had in hand may be lost.
+ * A defect of Outlive itself: report it. The program may go on; what the call was working on may
+ * be lost.
  */
 #define OUTLIVE_PANIC 10009
 
@@ -104,17 +110,17 @@
 #define OUTLIVE_ABI_VERSION 2
 
 /**
- * Spin as long as that has lately been paying, then sleep. The default.
+ * Spin as long as that has paid recently, then sleep. The default.
  */
 #define OUTLIVE_WAIT_ADAPTIVE 0
 
 /**
- * Sleep at once: no processor time is spent on waiting.
+ * Sleep at once: waiting takes no processor time.
  */
 #define OUTLIVE_WAIT_BLOCK 1
 
 /**
- * Spin long before sleeping: lowest latency, at the price of a busy processor.
+ * Spin for long before sleeping: the lowest latency, at the price of a busy processor.
  */
 #define OUTLIVE_WAIT_SPIN 2
 
@@ -154,12 +160,14 @@
 #define OUTLIVE_PI_MUTEX 12
 
 /**
- * In an `outlive_place_t`: an `outlive_semaphore_t` with permits behind it: `OUTLIVE_SEMAPHORE_PLACE`. Since ABI 2.
+ * In an `outlive_place_t`: an `outlive_semaphore_t` with permits behind it:
+ * `OUTLIVE_SEMAPHORE_PLACE`. Since ABI 2.
  */
 #define OUTLIVE_SEMAPHORE 10
 
 /**
- * In an `outlive_place_t`: an `outlive_barrier_t` with seats behind it: `OUTLIVE_BARRIER_PLACE`. Since ABI 2.
+ * In an `outlive_place_t`: an `outlive_barrier_t` with seats behind it: `OUTLIVE_BARRIER_PLACE`.
+ * Since ABI 2.
  */
 #define OUTLIVE_BARRIER 11
 
@@ -174,7 +182,7 @@
 #define OUTLIVE_RESET_MANUAL 0
 
 /**
- * A waiter takes the bits that it waited for.
+ * A waiter clears the bits that it waited for.
  */
 #define OUTLIVE_RESET_AUTOMATIC 1
 
@@ -199,7 +207,7 @@
 #define OUTLIVE_ELAPSED 4
 
 /**
- * There is another value; others publish or subscribe.
+ * There is another value; or the publishers or subscribers have changed.
  */
 #define OUTLIVE_CHANGED 5
 
@@ -209,18 +217,19 @@
 #define OUTLIVE_WRITABLE 6
 
 /**
- * A call that is under way.
+ * A call that is in flight.
  */
 typedef struct outlive_call_t outlive_call_t;
 
 /**
- * The end that asks. It and its calls are used by one thread at a time.
+ * Calls a service. One thread at a time may use it and its calls.
  */
 typedef struct outlive_client_t outlive_client_t;
 
 /**
- * A domain: a folder on a memory file system, in which processes meet; every named thing is a file in it. Nothing has to be
- * started or set up. May be used by all threads at once.
+ * A domain: a folder on a memory file system in which processes find each other; every named
+ * object is a file in it. There is no daemon to start, and nothing to set up. All threads may use
+ * it at once.
  */
 typedef struct outlive_domain_t outlive_domain_t;
 
@@ -230,64 +239,68 @@ typedef struct outlive_domain_t outlive_domain_t;
 typedef struct outlive_loan_t outlive_loan_t;
 
 /**
- * A pool, open in this process: memory from 0 bytes to 1 GiB. May be used by all threads at once.
+ * A pool, open in this process: memory objects of 0 bytes to 1 GiB. All threads may use it at
+ * once.
  */
 typedef struct outlive_pool_t outlive_pool_t;
 
 /**
- * The end that messages go into. It and its loans are used by one thread at a time.
+ * Publishes messages to a topic. One thread at a time may use it and its loans.
  */
 typedef struct outlive_publisher_t outlive_publisher_t;
 
 /**
- * A queue, open in this process: where its ends are made. May be used by all threads at once.
+ * A queue, open in this process; its senders and its receiver are made from it. All threads may
+ * use it at once.
  */
 typedef struct outlive_queue_t outlive_queue_t;
 
 /**
- * The end that messages come out of: one at a time, of all processes. Used by one thread at a time.
+ * Takes messages out of a queue, which has one receiver at a time, of all processes. One thread at
+ * a time may use it.
  */
 typedef struct outlive_receiver_t outlive_receiver_t;
 
 /**
- * A reply. May be used by all threads at once.
+ * A reply. All threads may use it at once.
  */
 typedef struct outlive_reply_t outlive_reply_t;
 
 /**
- * A request that waits for its reply. May move to another thread, which replies.
+ * A request that waits for its reply. It may move to another thread, which replies.
  */
 typedef struct outlive_request_t outlive_request_t;
 
 /**
- * A message that was taken: it stays as it is until it is released, whatever its publisher does. May be used by all threads
- * at once, and longer than its subscriber.
+ * A received message: it stays as it is until it is released, whatever its publisher does. All
+ * threads may use it at once, also longer than its subscriber exists.
  */
 typedef struct outlive_sample_t outlive_sample_t;
 
 /**
- * The end that messages go into. Used by one thread at a time.
+ * Puts messages into a queue. One thread at a time may use it.
  */
 typedef struct outlive_sender_t outlive_sender_t;
 
 /**
- * The end that answers: one at a time, of all processes. Used by one thread at a time.
+ * Receives a service's requests. A service has one server at a time, of all processes. One thread
+ * at a time may use it.
  */
 typedef struct outlive_server_t outlive_server_t;
 
 /**
- * An object that several processes hold, each by name. May be used by all threads at once.
+ * An object that several processes hold, each by name. All threads may use it at once.
  */
 typedef struct outlive_shared_t outlive_shared_t;
 
 /**
- * The latest value under a name: one writer, any number of readers, nobody waits for anybody. May be used by all threads at
- * once.
+ * The latest value under a name: one writer, any number of readers; no reader and no writer waits
+ * for another. All threads may use it at once.
  */
 typedef struct outlive_state_t outlive_state_t;
 
 /**
- * The one who sets the values. Used by one thread at a time.
+ * Sets the values of a state. One thread at a time may use it.
  */
 typedef struct outlive_state_writer_t outlive_state_writer_t;
 
@@ -297,30 +310,34 @@ typedef struct outlive_state_writer_t outlive_state_writer_t;
 typedef struct outlive_stream_t outlive_stream_t;
 
 /**
- * The end that messages come out of: each subscriber gets all of them. Used by one thread at a time.
+ * Receives the messages of a topic: each subscriber gets all of them. One thread at a time may use
+ * it.
  */
 typedef struct outlive_subscriber_t outlive_subscriber_t;
 
 /**
- * A topic, open in this process: where publishers and subscribers are made. May be used by all threads at once.
+ * A topic, open in this process; its publishers and subscribers are made from it. All threads may
+ * use it at once.
  */
 typedef struct outlive_topic_t outlive_topic_t;
 
 /**
- * A set of things to wait for, of one domain. Used by one thread at a time.
+ * A set of sources to wait for, all of one domain. One thread at a time may use it.
  */
 typedef struct outlive_wait_set_t outlive_wait_set_t;
 
 /**
- * Until when a call may wait: a moment, so that waiting again does not make it longer.
+ * Until when a call may wait: a point in time, so that waiting again does not make it longer.
  *
- * A number of nanoseconds of `CLOCK_MONOTONIC`, as `outlive_after_ms` makes it; or of the time of day, with the highest bit
- * set, as `outlive_at_time_of_day` makes it; or `OUTLIVE_NEVER`, or `OUTLIVE_TRY`.
+ * A number of nanoseconds of `CLOCK_MONOTONIC`, as `outlive_after_ms` makes it; or of the time of
+ * day, with the highest bit set, as `outlive_at_time_of_day` makes it; or `OUTLIVE_NEVER`, or
+ * `OUTLIVE_TRY`.
  */
 typedef uint64_t outlive_deadline_t;
 
 /**
- * How to open a domain: `outlive_domain_open_with`. Begin with `OUTLIVE_DOMAIN_OPTIONS_INIT`.
+ * Options for opening a domain by `outlive_domain_open_with`. Begin with
+ * `OUTLIVE_DOMAIN_OPTIONS_INIT`.
  */
 typedef struct outlive_domain_options_t {
   /**
@@ -328,15 +345,16 @@ typedef struct outlive_domain_options_t {
    */
   size_t size;
   /**
-   * A folder, made when missing; its parent must exist. NULL: by `name`.
+   * A folder, made when missing; its parent must exist. NULL: `name` says which.
    */
   const char *path;
   /**
-   * A domain of the user's own, `/dev/shm/outlive-UID/NAME`. NULL: what `OUTLIVE_DOMAIN` names, else `default`.
+   * A domain of the user's own, `/dev/shm/outlive-UID/NAME`. NULL: what `OUTLIVE_DOMAIN` names,
+   * else `default`.
    */
   const char *name;
   /**
-   * Not 0: the folder must be there already.
+   * Not 0: the folder must exist.
    */
   uint32_t must_exist;
   /**
@@ -348,22 +366,23 @@ typedef struct outlive_domain_options_t {
    */
   uint32_t group;
   /**
-   * How many milliseconds a sleeper sleeps at most before it looks by itself. 0: as by default (1 s); UINT32_MAX: never.
+   * After how many milliseconds at most a sleeping waiter polls. 0: the default (1 s);
+   * UINT32_MAX: never.
    */
   uint32_t recheck_ms;
   /**
-   * 1: record in which order locks are taken, and tell when that can deadlock one day; 2: do not, whatever
-   * `OUTLIVE_LOCK_ORDER` says.
+   * 1: record the order in which locks are taken, and report when that order can deadlock; 2: do
+   * not, whatever `OUTLIVE_LOCK_ORDER` says.
    */
   uint32_t lock_order;
   /**
-   * 0.
+   * Must be 0.
    */
   uint32_t reserved;
 } outlive_domain_options_t;
 
 /**
- * What is known about a token's owner. Of a fixed size for ever.
+ * What is known about a token's owner. Its size never changes.
  */
 typedef struct outlive_peer_info_t {
   /**
@@ -379,11 +398,11 @@ typedef struct outlive_peer_info_t {
    */
   uint32_t tid;
   /**
-   * 1: it lives.
+   * 1: the owner is alive.
    */
   uint8_t alive;
   /**
-   * 1: the token stands for the whole process.
+   * 1: the token belongs to the whole process.
    */
   uint8_t is_process;
   /**
@@ -405,7 +424,8 @@ typedef struct outlive_peer_info_t {
 } outlive_peer_info_t;
 
 /**
- * Where in a record a primitive lies, and which: `OUTLIVE_PLACE(type, member, OUTLIVE_MUTEX)`.
+ * Where in a record a primitive lies, and of which kind: `OUTLIVE_PLACE(type, member,
+ * OUTLIVE_MUTEX)`.
  */
 typedef struct outlive_place_t {
   /**
@@ -417,89 +437,101 @@ typedef struct outlive_place_t {
    */
   uint32_t kind;
   /**
-   * How many permits a semaphore has room for, how many seats a barrier, how high a mutex's ceiling is; 0 of the others.
+   * How many permits a semaphore has room for, how many seats a barrier, how high a mutex's
+   * ceiling is; 0 for the others.
    */
   uint32_t number;
 } outlive_place_t;
 
 /**
- * Fills a new record in, zeroed before, which nobody else sees yet. Must return; may be called twice, for two files of which
- * one is thrown away. `argument` is the caller's.
+ * Initialises a new record, zeroed before, which no other process sees yet. It must return; it may
+ * be called twice, for two files of which one is thrown away. `argument` is the caller's.
  */
 typedef void (*outlive_init_t)(void *data, void *argument);
 
 /**
- * A mutex in shared memory: 8 bytes of a record, or a named one of its own. All zeroes are an unlocked one. It is used by its
- * address, like a `pthread_mutex_t`, and never copied.
+ * A mutex in shared memory: 8 bytes of a record, or a named one. All zeroes are an unlocked mutex.
+ * It is used by its address, like a `pthread_mutex_t`, and never copied.
  */
 typedef struct outlive_mutex_t {
   uint64_t words[1];
 } outlive_mutex_t;
 
 /**
- * A condition variable in shared memory: 32 bytes of a record, or a named one. All zeroes are a fresh one.
+ * A condition variable in shared memory: 32 bytes of a record, or a named one. All zeroes are a
+ * new one.
  */
 typedef struct outlive_condvar_t {
   uint64_t words[4];
 } outlive_condvar_t;
 
 /**
- * A reader-writer lock in shared memory: 4,160 bytes of a record (readers have cache lines of their own), or a named one. All
- * zeroes are an unlocked one. It is used by its address, like a `pthread_rwlock_t`, and never copied.
+ * A reader-writer lock in shared memory: 4,160 bytes of a record (readers have cache lines of
+ * their own), or a named one. All zeroes are an unlocked lock. It is used by its address, like a
+ * `pthread_rwlock_t`, and never copied.
  */
 typedef struct OUTLIVE_ALIGNED(64) outlive_rwlock_t {
   uint64_t words[520];
 } outlive_rwlock_t;
 
 /**
- * Thirty-two bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes are a fresh one, with bits
- * that stay until they are cleared.
+ * Thirty-two bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes
+ * are a new event whose bits stay set until they are cleared.
  */
 typedef struct outlive_event_t {
   uint64_t words[4];
 } outlive_event_t;
 
 /**
- * A number of arrivals to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes are an open one.
+ * A number of arrivals to wait for, in shared memory: 32 bytes of a record, or a named one. All
+ * zeroes are an open latch.
  */
 typedef struct outlive_latch_t {
   uint64_t words[4];
 } outlive_latch_t;
 
 /**
- * What has been done once, or not yet, in shared memory: 8 bytes of a record, or a named one. All zeroes: not yet.
+ * Whether an action has been done once, in shared memory: 8 bytes of a record, or a named one. All
+ * zeroes: not yet.
  */
 typedef struct outlive_once_t {
   uint64_t words[1];
 } outlive_once_t;
 
 /**
- * Does it. `previous_died`: 1 when somebody began before and died: half of it may be there. Must return.
+ * Does the action. `previous_died`: 1 when a thread began before and died: half of it may be done.
+ * It must return.
  */
 typedef void (*outlive_make_t)(void *argument, int previous_died);
 
 /**
- * A semaphore in shared memory: so many permits, and whoever dies gives its own back. A named one, or the beginning of one in
- * a record, whose permits follow it: `OUTLIVE_SEMAPHORE_OF(3) slots;`, noted as a place by `OUTLIVE_SEMAPHORE_PLACE`, used as
- * `&line->slots.semaphore`. All zeroes are one whose permits are all free (`outlive_semaphore_init`). It is used by its
- * address, and never copied; permits belong to the thread that took them.
+ * A semaphore in shared memory: a number of permits; a thread that dies gives its own back.
+ *
+ * It is a named one, or the beginning of a struct in a record in which the permits follow:
+ * `OUTLIVE_SEMAPHORE_OF(3) slots;`, listed as a place by `OUTLIVE_SEMAPHORE_PLACE`, used as
+ * `&line->slots.semaphore`. All zeroes are a semaphore whose permits are all free
+ * (`outlive_semaphore_init`). It is used by its address, and never copied; a permit belongs to the
+ * thread that took it.
  */
 typedef struct OUTLIVE_ALIGNED(64) outlive_semaphore_t {
   uint32_t words[16];
 } outlive_semaphore_t;
 
 /**
- * A barrier in shared memory, which knows its participants. A named one, or the beginning of one in a record, whose seats
- * follow it: `OUTLIVE_BARRIER_OF(4) step;`, noted as a place by `OUTLIVE_BARRIER_PLACE`, used as `&line->step.barrier`. All
- * zeroes are one without participants, which a death breaks (`outlive_barrier_init`). It is used by its address, and never
- * copied; seats belong to the thread that took them.
+ * A barrier in shared memory, which knows its participants: a named one, or one in a record.
+ *
+ * In a record it is the beginning of a struct in which the seats follow: `OUTLIVE_BARRIER_OF(4)
+ * step;`, listed as a place by `OUTLIVE_BARRIER_PLACE`, used as `&line->step.barrier`. All zeroes
+ * are a barrier without participants, which a death breaks (`outlive_barrier_init`). It is used by
+ * its address, and never copied; a seat belongs to the thread that took it.
  */
 typedef struct OUTLIVE_ALIGNED(64) outlive_barrier_t {
   uint32_t words[16];
 } outlive_barrier_t;
 
 /**
- * How to make a queue; one that is there keeps what it was made with. Begin with `OUTLIVE_QUEUE_OPTIONS_INIT`.
+ * Options for making a queue; an existing queue keeps its own. Begin with
+ * `OUTLIVE_QUEUE_OPTIONS_INIT`.
  */
 typedef struct outlive_queue_options_t {
   /**
@@ -507,9 +539,9 @@ typedef struct outlive_queue_options_t {
    */
   size_t size;
   /**
-   * The most bytes that the queue may take, messages and all. Where memory of short messages is used for
-   * long ones, the file may take up to 64 KiB more for each 2 MiB of it. 0: a quarter of the file system,
-   * at most 6 GiB.
+   * The most bytes that the queue may take, messages included. 0: a quarter of the file system,
+   * at most 6 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
+   * short messages is reused for long ones.
    */
   uint64_t max_bytes;
   /**
@@ -521,7 +553,8 @@ typedef struct outlive_queue_options_t {
    */
   uint32_t slot_bytes;
   /**
-   * Not 0: a send fails with ENOTCONN while there is no receiver, instead of keeping the message for one.
+   * Not 0: a send fails with ENOTCONN while there is no receiver, instead of keeping the message
+   * for one.
    */
   uint32_t need_receiver;
   /**
@@ -529,17 +562,17 @@ typedef struct outlive_queue_options_t {
    */
   uint32_t wait;
   /**
-   * Not 0: the queue must be there already.
+   * Not 0: the queue must exist.
    */
   uint32_t must_exist;
   /**
-   * 0.
+   * Must be 0.
    */
   uint32_t reserved;
 } outlive_queue_options_t;
 
 /**
- * What has happened to a queue. Exact when it is quiet. Of a fixed size for ever.
+ * Counts what has happened to a queue. Exact when it is quiet. Its size never changes.
  */
 typedef struct outlive_queue_counters_t {
   /**
@@ -551,11 +584,11 @@ typedef struct outlive_queue_counters_t {
    */
   uint64_t received;
   /**
-   * Messages that lie there.
+   * Messages in the queue.
    */
   uint64_t pending;
   /**
-   * Messages whose sender died in the middle; they were never acknowledged.
+   * Messages whose sender died during the send; they were never acknowledged.
    */
   uint64_t abandoned;
   /**
@@ -571,11 +604,11 @@ typedef struct outlive_queue_counters_t {
    */
   uint64_t high_water;
   /**
-   * Bytes of memory that the queue has taken.
+   * Bytes of memory that the queue takes now.
    */
   uint64_t bytes;
   /**
-   * The most it may take.
+   * The most bytes that it may take.
    */
   uint64_t max_bytes;
   /**
@@ -585,21 +618,22 @@ typedef struct outlive_queue_counters_t {
 } outlive_queue_counters_t;
 
 /**
- * Bytes of the caller's.
+ * Bytes of the C caller's.
  */
 typedef struct outlive_bytes_t {
   /**
-   * Where. May be NULL when there are none.
+   * Their address. It may be NULL when there are none.
    */
   const void *data;
   /**
-   * How many.
+   * How many bytes there are.
    */
   size_t size;
 } outlive_bytes_t;
 
 /**
- * How to make a topic; one that is there keeps what it was made with. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
+ * Options for making a topic; an existing topic keeps its own. Begin with
+ * `OUTLIVE_TOPIC_OPTIONS_INIT`.
  */
 typedef struct outlive_topic_options_t {
   /**
@@ -607,17 +641,18 @@ typedef struct outlive_topic_options_t {
    */
   size_t size;
   /**
-   * The most bytes that the topic may take, messages and all. Where memory of short messages is used for
-   * long ones, the file may take up to 64 KiB more for each 2 MiB of it. 0: a quarter of the file system,
-   * at most 4 GiB.
+   * The most bytes that the topic may take, messages included. 0: a quarter of the file system,
+   * at most 4 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
+   * short messages is reused for long ones.
    */
   uint64_t max_bytes;
   /**
-   * How many messages of each publisher are kept: as many may a subscriber be behind, and get as history. 0: 16.
+   * How many messages of each publisher are kept: the maximum lag of a subscriber, and its
+   * longest history. 0: 16.
    */
   uint32_t depth;
   /**
-   * Not 0: publishers leave headers without a stamp as they are.
+   * Not 0: publishers do not stamp headers that have no stamp.
    */
   uint32_t no_stamps;
   /**
@@ -625,13 +660,13 @@ typedef struct outlive_topic_options_t {
    */
   uint32_t wait;
   /**
-   * Not 0: the topic must be there already; its messages may be of any type, and are bytes here.
+   * Not 0: the topic must exist; its messages may be of any type, and are bytes here.
    */
   uint32_t must_exist;
 } outlive_topic_options_t;
 
 /**
- * How to subscribe. Begin with `OUTLIVE_SUBSCRIBER_OPTIONS_INIT`.
+ * Options of a subscriber. Begin with `OUTLIVE_SUBSCRIBER_OPTIONS_INIT`.
  */
 typedef struct outlive_subscriber_options_t {
   /**
@@ -639,24 +674,26 @@ typedef struct outlive_subscriber_options_t {
    */
   size_t size;
   /**
-   * Not 0: publishers wait until this subscriber has taken a message before they overwrite it. Its death releases them.
+   * Not 0: publishers wait until this subscriber has taken a message before they overwrite it.
+   * Its death releases them.
    */
   uint32_t reliable;
   /**
-   * How many messages of each publisher from before the joining to take, as far as they are there.
+   * How many messages of each publisher from before the subscription to receive, as far as they
+   * are still there.
    */
   uint32_t history;
   /**
-   * The most messages of each publisher to be behind; older ones are passed over, and counted as lost. 0: as many as the
-   * topic keeps.
+   * The maximum lag behind each publisher, in messages; older ones are skipped, and counted as
+   * lost. 0: the topic's depth.
    */
   uint32_t keep_last;
   /**
-   * 0.
+   * Must be 0.
    */
   uint32_t reserved;
   /**
-   * Messages with these keys only; none: all messages. Copied.
+   * Receive only messages with these keys; none: all messages. The array is copied.
    */
   const uint64_t *keys;
   /**
@@ -664,37 +701,38 @@ typedef struct outlive_subscriber_options_t {
    */
   size_t key_count;
   /**
-   * How often there ought to be a message, in nanoseconds: receiving fails with ETIME when none comes for so long. 0: not
-   * said.
+   * How often to expect a message, in nanoseconds: receiving fails with ETIME when none comes
+   * for so long. 0: no such limit.
    */
   uint64_t period;
 } outlive_subscriber_options_t;
 
 /**
- * What goes with a message, as its publisher fills it in. Of a fixed size for ever.
+ * Data that a publisher sends along with a message. Its size never changes.
  */
 typedef struct outlive_header_t {
   /**
-   * When: nanoseconds since 1970, or whatever the users of a topic agree on. 0: publishers fill in the time of day, unless the
-   * topic has no stamps.
+   * The time: nanoseconds since 1970, or what the users of a topic agree on. 0: publishers fill
+   * in the time of day, unless the topic has no stamps.
    */
   uint64_t stamp;
   /**
-   * Which frame of reference, sensor or stream: the users' business.
+   * A frame of reference, sensor or stream; its meaning is up to the application.
    */
   uint64_t frame;
   /**
-   * By which subscribers may choose.
+   * The key by which subscribers may select messages.
    */
   uint64_t key;
   /**
-   * The users' own.
+   * Bytes for the application's own use.
    */
   uint8_t own[32];
 } outlive_header_t;
 
 /**
- * How to make a service; one that is there keeps what it was made with. Begin with `OUTLIVE_SERVICE_OPTIONS_INIT`.
+ * Options for making a service; an existing service keeps its own. Begin with
+ * `OUTLIVE_SERVICE_OPTIONS_INIT`.
  */
 typedef struct outlive_service_options_t {
   /**
@@ -702,9 +740,9 @@ typedef struct outlive_service_options_t {
    */
   size_t size;
   /**
-   * The most bytes that requests and replies may take together, records and all, besides 24 KiB for each
-   * client. Where memory of short ones is used for long ones, the file may take up to 64 KiB more for each
-   * 2 MiB of it. 0: 1 GiB.
+   * The most bytes that requests and replies may take together, records included, besides 24 KiB
+   * for each client. 0: 1 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where
+   * memory of short messages is reused for long ones.
    */
   uint64_t max_bytes;
   /**
@@ -712,13 +750,15 @@ typedef struct outlive_service_options_t {
    */
   uint32_t wait;
   /**
-   * For clients, not 0: calls that are not begun wait for a server, instead of failing with ENOTCONN or EPIPE.
+   * For clients, not 0: calls that are not begun wait for a server, instead of failing with
+   * ENOTCONN or EPIPE.
    */
   uint32_t wait_for_server;
 } outlive_service_options_t;
 
 /**
- * How to open a pool; one that is there keeps the size it was made with. Begin with `OUTLIVE_POOL_OPTIONS_INIT`.
+ * Options for opening a pool; an existing pool keeps its size. Begin with
+ * `OUTLIVE_POOL_OPTIONS_INIT`.
  */
 typedef struct outlive_pool_options_t {
   /**
@@ -726,13 +766,13 @@ typedef struct outlive_pool_options_t {
    */
   size_t size;
   /**
-   * The most bytes of the file system that a new pool may take. The whole file counts: objects, the pool's
-   * own words, and a record of 16 bytes for each object, which stays when memory of small objects is used
-   * for larger ones. 0: a quarter of the file system, at most 8 GiB.
+   * The most bytes of the file system that a new pool may take. The whole file counts: objects,
+   * the pool's own words, and a record of 16 bytes for each object, which stays when memory of
+   * small objects is used for larger ones. 0: a quarter of the file system, at most 8 GiB.
    */
   uint64_t max_bytes;
   /**
-   * The most bytes that threads keep for themselves. 0: 16 MiB.
+   * The most bytes that each thread keeps in its cache. 0: 16 MiB.
    */
   uint64_t cache_bytes;
   /**
@@ -740,21 +780,21 @@ typedef struct outlive_pool_options_t {
    */
   const char *modes;
   /**
-   * Not 0: as huge pages.
+   * Not 0: ask for huge pages.
    */
   uint32_t huge_pages;
   /**
-   * 0.
+   * Must be 0.
    */
   uint32_t reserved;
 } outlive_pool_options_t;
 
 /**
- * How much of a pool is whose. Of a fixed size for ever. Since ABI 2.
+ * How much of a pool is in which state. Its size never changes. Since ABI 2.
  */
 typedef struct outlive_pool_usage_t {
   /**
-   * Objects that there are; the next six sum up to it.
+   * All objects; the next six add up to this.
    */
   uint64_t objects;
   /**
@@ -766,7 +806,7 @@ typedef struct outlive_pool_usage_t {
    */
   uint64_t cached;
   /**
-   * Nobody's.
+   * Free for any process.
    */
   uint64_t free;
   /**
@@ -774,11 +814,11 @@ typedef struct outlive_pool_usage_t {
    */
   uint64_t offered;
   /**
-   * Held by several processes, or one that lets others join.
+   * Held by several processes, or by one that lets others join.
    */
   uint64_t shared;
   /**
-   * In the hands of a thread that takes or frees just now, or died doing so.
+   * Held by a thread that is taking or freeing it, or died doing so.
    */
   uint64_t moving;
   /**
@@ -790,19 +830,19 @@ typedef struct outlive_pool_usage_t {
    */
   uint64_t object_bytes;
   /**
-   * Bytes of those that are handed over and not claimed yet.
+   * Bytes of objects that are handed over and not claimed yet.
    */
   uint64_t unclaimed_bytes;
   /**
-   * Bytes of memory that the pool has taken.
+   * Bytes of memory that the pool takes now.
    */
   uint64_t bytes;
   /**
-   * The most that it may take.
+   * The most bytes that it may take.
    */
   uint64_t max_bytes;
   /**
-   * Processes that have objects, the dead too.
+   * Processes that have objects, dead ones included.
    */
   uint64_t holders;
   /**
@@ -812,47 +852,51 @@ typedef struct outlive_pool_usage_t {
 } outlive_pool_usage_t;
 
 /**
- * Something that is ready.
+ * A source that is ready.
  */
 typedef struct outlive_ready_t {
   /**
-   * Which: as adding it said.
+   * Its key, as the call that added it returned it.
    */
   uint64_t key;
   /**
-   * What about it: one of the numbers above.
+   * What it is ready for: one of the numbers above.
    */
   uint32_t what;
   /**
-   * 0.
+   * Must be 0.
    */
   uint32_t reserved;
 } outlive_ready_t;
 
 /**
- * A mutex in shared memory whose holder inherits the priority of who waits for it, for real-time threads: 64 bytes of a
- * record, or a named one. All zeroes are an unlocked one. It belongs to the pid namespace and the C library that first used it.
+ * A mutex in shared memory whose holder inherits the priority of its waiters, for real-time
+ * threads: 64 bytes of a record, or a named one. All zeroes are an unlocked mutex. It belongs to
+ * the pid namespace and the C library that first used it.
  */
 typedef struct OUTLIVE_ALIGNED(64) outlive_pi_mutex_t {
   uint64_t words[8];
 } outlive_pi_mutex_t;
 
 /**
- * A mutex in shared memory whose holders run at its ceiling, a real-time priority of 1 to 99: 16 bytes of a record, with its
- * ceiling in its place (`OUTLIVE_CEILING_PLACE`), or a named one. All zeroes are an unlocked one. The lock belongs to the
- * thread that took it. Since ABI 2.
+ * A mutex in shared memory whose holders run at its ceiling, a real-time priority of 1 to 99. It
+ * takes 16 bytes of a record, with its ceiling in its place (`OUTLIVE_CEILING_PLACE`), or is a
+ * named one. All zeroes are an unlocked mutex. The lock belongs to the thread that took it. Since
+ * ABI 2.
  */
 typedef struct outlive_ceiling_mutex_t {
   uint64_t words[2];
 } outlive_ceiling_mutex_t;
 
 /**
- * Wait as long as it takes. A call still ends when what it waits for can never come because its peer died.
+ * Wait without a deadline. A call still ends when what it waits for can never come because its
+ * peer died.
  */
 #define OUTLIVE_NEVER UINT64_MAX
 
 /**
- * Do not wait: locks that are held give `EBUSY`, everything else that is not there gives `EAGAIN`.
+ * Do not wait: a lock that is held gives `EBUSY`; anything else that is not available gives
+ * `EAGAIN`.
  */
 #define OUTLIVE_TRY 0
 
@@ -861,139 +905,148 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * The message of the calling thread's last call that failed: what happened, and what to do next. In English, UTF-8, at
- * most 1023 bytes. Never NULL; empty if no call has failed yet. Successful calls leave it as it is.
+ * Returns the message of the calling thread's last call that failed: what happened, and what to do
+ * next. It is English, UTF-8, at most 1023 bytes; never NULL; empty if no call has failed yet.
+ * Successful calls leave it as it is.
  *
  * Owner: the library. Valid until the thread's next call that fails, or its end.
  */
 const char *outlive_last_error(void);
 
 /**
- * What a return code says, in a few words: of the library's own codes and of errno numbers.
+ * Returns what a return code means, in a few words: for the library's own codes and for errno
+ * numbers.
  *
- * Owner: the library; constant for its own codes. For errno numbers as `strerror(3)`: valid until the thread's next call.
+ * Owner: the library; constant for its own codes. For errno numbers as `strerror(3)`: valid until
+ * the thread's next call.
  */
 const char *outlive_strerror(int code);
 
 /**
- * The version of the ABI that the library has: what was added to the header says since which. It only grows.
+ * Returns the version of the ABI that the library has. Later additions to the header say since
+ * which version. It only grows.
  */
 uint32_t outlive_abi_version(void);
 
 /**
- * The version of the library, as text: `0.1.0`. Owner: the library; constant.
+ * Returns the version of the library, as text: `0.1.0`. Owner: the library; constant.
  */
 const char *outlive_version(void);
 
 /**
- * That many nanoseconds from now. A span too long for the clock is `OUTLIVE_NEVER`.
+ * Returns the deadline that many nanoseconds from now. A span too long for the clock gives
+ * `OUTLIVE_NEVER`.
  */
 outlive_deadline_t outlive_after(uint64_t nanoseconds);
 
 /**
- * That many milliseconds from now.
+ * Returns the deadline that many milliseconds from now.
  */
 outlive_deadline_t outlive_after_ms(uint64_t milliseconds);
 
 /**
- * At that time of day, in seconds and nanoseconds since 1970. When the clock is set, it comes sooner or later accordingly.
- * A time before 1970 has passed.
+ * Returns the deadline at that time of day, in seconds and nanoseconds since 1970. When the clock
+ * is set, it comes sooner or later accordingly. A time before 1970 has passed.
  */
-outlive_deadline_t outlive_at_time_of_day(int64_t seconds,
-                                          uint32_t nanoseconds);
+outlive_deadline_t outlive_at_time_of_day(int64_t seconds, uint32_t nanoseconds);
 
 /**
- * Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`, made when missing. `name` NULL: the
- * one that the environment's `OUTLIVE_DOMAIN` names (a path if it has a `/`), else `default`.
+ * Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`, and makes it
+ * when missing. `name` NULL: the domain that the environment's `OUTLIVE_DOMAIN` names (a path if
+ * it has a `/`), else `default`.
  *
- * Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may be used longer than it.
+ * Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may outlive
+ * it.
  *
- * Errors: EINVAL, EPERM (a folder of somebody else's, or one that others may enter), ENOTDIR, EACCES, ENOSPC, ENOMEM,
- * EMFILE, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+ * Errors: EINVAL, EPERM (the folder is another user's, or others may enter it), ENOTDIR, EACCES,
+ * ENOSPC, ENOMEM, EMFILE, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of
+ * the system.
  *
- * If a process dies: nothing in a domain depends on who made it.
+ * If a process dies: nothing in a domain depends on the process that made it.
  */
-int outlive_domain_open(const char *name,
-                        struct outlive_domain_t **domain);
+int outlive_domain_open(const char *name, struct outlive_domain_t **domain);
 
 /**
- * The same in any folder, made when missing; its parent must exist.
+ * Opens a domain as `outlive_domain_open` does, in any folder, made when missing; its parent must
+ * exist.
  */
 int outlive_domain_open_at(const char *path, struct outlive_domain_t **domain);
 
 /**
- * The same, otherwise than by default. `options` NULL: as `outlive_domain_open(NULL, domain)`.
+ * Opens a domain with options. `options` NULL: as `outlive_domain_open(NULL, domain)`.
  *
  * Errors: as `outlive_domain_open`, and ENOENT with `must_exist`.
  */
 int outlive_domain_open_with(const struct outlive_domain_options_t *options, struct outlive_domain_t **domain);
 
 /**
- * Lets go of a domain. What was opened in it stays open. NULL is nothing.
+ * Closes a domain. What was opened in it stays open. Passing NULL has no effect.
  */
 void outlive_domain_close(struct outlive_domain_t *domain);
 
 /**
- * The domain's folder, as text, into `buffer`.
+ * Writes the path of the domain's folder into `buffer`.
  *
  * Errors: EINVAL; EMSGSIZE when it does not fit with its NUL.
  */
 int outlive_domain_path(const struct outlive_domain_t *domain, char *buffer, size_t capacity);
 
 /**
- * Takes a name out of the domain. Who has the thing open goes on with it; nobody else finds it any more.
+ * Removes a name from the domain. Processes that have the object open go on with it; no other
+ * process finds it.
  *
  * Errors: ENOENT, EINVAL, EACCES.
  */
 int outlive_domain_remove(const struct outlive_domain_t *domain, const char *name);
 
 /**
- * Frees what the dead have left, in all that the domain has. Everybody who meets it does so by himself; this is for tidying
- * up. `*claims` (may be NULL): how many claims of the dead there were.
+ * Frees what dead processes have left in all objects of the domain. Each process also does so for
+ * what it meets; this is for tidying up. `*claims` (may be NULL): how many claims of dead
+ * processes there were.
  *
- * Errors: EINVAL, and what the system says.
+ * Errors: EINVAL, and errors of the system.
  */
-int outlive_domain_sweep(const struct outlive_domain_t *domain,
-                         uint64_t *claims);
+int outlive_domain_sweep(const struct outlive_domain_t *domain, uint64_t *claims);
 
 /**
- * The calling thread's token: a number by which others ask whether the thread lives, and wait for its end. It lives until
- * the thread ends. Never 0.
+ * Returns the calling thread's token in `*token`: a number by which other threads check whether it
+ * is alive, and wait for its end. The token lives until the thread ends. It is never 0.
  *
  * Errors: EINVAL, EUSERS (65,536 are in use), ENOSPC.
  *
- * If a process dies: its threads' tokens read dead from then on, for ever.
+ * If the process dies, its threads' tokens read dead from then on, for ever.
  */
-int outlive_domain_token(const struct outlive_domain_t *domain,
-                         uint32_t *token);
+int outlive_domain_token(const struct outlive_domain_t *domain, uint32_t *token);
 
 /**
- * The process's token. It lives until the process's last thread has ended.
+ * Returns the process's token in `*token`. It lives until the process's last thread has ended.
  *
  * Errors: as `outlive_domain_token`.
  */
 int outlive_domain_process_token(const struct outlive_domain_t *domain, uint32_t *token);
 
 /**
- * Whether a token's owner lives. No system call. A token that never was, and one of no domain, reads dead.
+ * Returns whether a token's owner is alive, without a system call. A token that never was, and one
+ * of no domain, reads dead.
  */
 bool outlive_peer_is_alive(const struct outlive_domain_t *domain, uint32_t token);
 
 /**
- * Sleeps until a token's owner has ended; returns at once if it is dead.
+ * Sleeps until a token's owner has ended, or until the deadline; returns at once if it is dead.
  *
- * Errors: ETIMEDOUT: it lives; EINVAL, EUSERS, ENOSPC.
+ * Errors: ETIMEDOUT: it is alive; EINVAL, EUSERS, ENOSPC.
  *
- * If a process dies: all who wait for it are woken, about 0.2 ms after a SIGKILL.
+ * If a process dies, all threads that wait for it are woken, about 0.2 ms after a SIGKILL.
  */
 int outlive_peer_wait_dead(const struct outlive_domain_t *domain, uint32_t token, outlive_deadline_t deadline);
 
 /**
- * Sleeps until one of `count` tokens' owners has ended; `*dead` (may be NULL) says which.
+ * Sleeps until one of `count` tokens' owners has ended, or until the deadline; `*dead` (may be
+ * NULL) says which.
  *
  * Errors: as `outlive_peer_wait_dead`.
  *
- * If a process dies: as `outlive_peer_wait_dead`.
+ * If a process dies: as with `outlive_peer_wait_dead`.
  */
 int outlive_peer_wait_any_dead(const struct outlive_domain_t *domain,
                                const uint32_t *tokens,
@@ -1002,24 +1055,28 @@ int outlive_peer_wait_any_dead(const struct outlive_domain_t *domain,
                                uint32_t *dead);
 
 /**
- * What is known about a token's owner, dead or alive.
+ * Writes what is known about a token's owner, dead or alive, to `*info`.
  *
  * Errors: EINVAL; ESRCH when nothing is known any more.
  */
 int outlive_peer_info(const struct outlive_domain_t *domain, uint32_t token, struct outlive_peer_info_t *info);
 
 /**
- * Opens the record of that name, or makes it: `size` bytes, page-aligned, zeroed, filled in by `init` (may be NULL), before
- * anybody else sees them. `places` says where the primitives lie: they stand in the file, so that what the dead hold is found
- * by anybody, and a program with another idea of the struct is refused.
+ * Opens the record of that name, or makes it: `size` bytes, page-aligned, zeroed, then initialised
+ * by `init` (may be NULL) before another process sees them. `places` says where the primitives
+ * lie. The file records them, so that any process finds what dead ones hold, and a program with
+ * another idea of the struct is refused.
  *
- * Owner: `*data` is shared memory, mapped until `outlive_record_close`. What is not under a lock in it has to be atomic.
+ * Owner: `*data` is shared memory, mapped until `outlive_record_close`. Fields that no lock guards
+ * have to be atomic.
  *
- * Errors: EINVAL (also for places that overlap, lie outside or are not aligned, for numbers that cannot be, and for more than
- * 46), OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (there with another size, or with other primitives, places or numbers), ENOSPC,
- * ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+ * Errors: EINVAL (also for places that overlap, lie outside or are not aligned, for invalid
+ * numbers, and for more than 46), OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (it exists with another
+ * size, or with other primitives, places or numbers), ENOSPC, ENOMEM, EACCES,
+ * OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
  *
- * If a process dies: while it makes the record, nothing is left of it. Afterwards, each primitive tells by itself.
+ * If a process dies while it makes the record, nothing is left of it. Afterwards, each primitive
+ * reports deaths by itself.
  */
 int outlive_record_open(const struct outlive_domain_t *domain,
                         const char *name,
@@ -1031,21 +1088,24 @@ int outlive_record_open(const struct outlive_domain_t *domain,
                         void **data);
 
 /**
- * Closes this opening of a record: addresses in it mean nothing any more. Nobody of this process may hold or wait for a
- * primitive in it. NULL is nothing; so is what is not an opened record's start.
+ * Closes this opening of a record: addresses in it are invalid from then on. No thread of this
+ * process may hold or wait for a primitive in it. Passing NULL, or what is not an opened record's
+ * start, has no effect.
  */
 void outlive_record_close(void *data);
 
 /**
- * Opens the mutex of that name, or makes it, with `size` bytes of value behind it, aligned to 64: `outlive_mutex_value`. 0: a
- * lock alone. `initial`: the value if it is made; NULL: zeroes. Rust's `Mutex<T>` with a T of as many bytes is the same.
+ * Opens the mutex of that name, or makes it, with `size` bytes of value behind it, aligned to 64:
+ * `outlive_mutex_value`. 0: a lock alone. `initial`: the value of a new mutex; NULL: zeroes. It is
+ * the same as Rust's `Mutex<T>` with a T of as many bytes.
  *
  * Owner: `*mutex` is in shared memory, mapped until `outlive_mutex_close`.
  *
- * Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (there with another size), ENOSPC, ENOMEM, EACCES,
- * OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+ * Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (it exists with another size), ENOSPC,
+ * ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the
+ * system.
  *
- * If a process dies: while it makes the mutex, nothing is left of it.
+ * If a process dies while it makes the mutex, nothing is left of it.
  */
 int outlive_mutex_open(const struct outlive_domain_t *domain,
                        const char *name,
@@ -1054,32 +1114,36 @@ int outlive_mutex_open(const struct outlive_domain_t *domain,
                        struct outlive_mutex_t **mutex);
 
 /**
- * The value behind a named mutex, to be touched by the lock's holder only. NULL: it has none, or is inside a record.
+ * Returns the value behind a named mutex, which only the lock's holder may touch. NULL: it has
+ * none, or is inside a record.
  *
  * Owner: shared memory, mapped until `outlive_mutex_close`.
  */
 void *outlive_mutex_value(const struct outlive_mutex_t *mutex);
 
 /**
- * Closes this opening of a named mutex: its address and its value's mean nothing any more. Nobody of this process may hold it
- * or wait for it by this address. Others are not concerned. NULL is nothing; so is what is not an opened named mutex.
+ * Closes this opening of a named mutex: its address and its value's are invalid from then on. No
+ * thread of this process may hold it or wait for it by this address; other processes are not
+ * affected. Passing NULL, or what is not an opened named mutex, has no effect.
  */
 void outlive_mutex_close(struct outlive_mutex_t *mutex);
 
 /**
- * Takes the lock, waiting as long as a living owner holds it. It belongs to the calling thread.
+ * Takes the lock, waiting while a living owner holds it. The lock belongs to the calling thread.
  *
- * Errors: EOWNERDEAD: the lock is yours, but an owner died with it: repair what it guards, call
- * `outlive_mutex_consistent`, and unlock; unlocked without, the next to lock is told again. ENOTRECOVERABLE: it was given up
- * (`outlive_mutex_give_up`; `outlive_mutex_lock_to_reset` starts anew). EDEADLK: this thread holds it already. EINVAL: no mutex that this process has open.
- * OUTLIVE_DAMAGED, EUSERS, ENOSPC.
+ * Errors: EOWNERDEAD: the caller has the lock, but an owner died with it: repair what it guards,
+ * call `outlive_mutex_consistent`, and unlock; unlocked without that call, the next locker gets
+ * EOWNERDEAD again. ENOTRECOVERABLE: a holder gave it up (`outlive_mutex_give_up`;
+ * `outlive_mutex_lock_to_reset` makes it usable again). EDEADLK: this thread holds it already.
+ * EINVAL: no mutex that this process has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
  *
- * If a process dies: holding it, the next to lock is told, also if it is asleep already; waiting for it, nobody notices.
+ * If a process dies while it holds the lock, the next locker gets EOWNERDEAD, also one that sleeps
+ * already. A waiter's death has no effect.
  */
 int outlive_mutex_lock(struct outlive_mutex_t *mutex);
 
 /**
- * Takes the lock if it is free, or its owner is dead.
+ * Takes the lock if it is free, or its owner is dead; never waits.
  *
  * Errors: as `outlive_mutex_lock`, and EBUSY.
  *
@@ -1097,58 +1161,62 @@ int outlive_mutex_trylock(struct outlive_mutex_t *mutex);
 int outlive_mutex_lock_until(struct outlive_mutex_t *mutex, outlive_deadline_t deadline);
 
 /**
- * Gives the lock back. After EOWNERDEAD, and without `outlive_mutex_consistent`, the next to lock gets EOWNERDEAD again (with
- * pthread's robust mutexes this gives the lock up).
+ * Unlocks the mutex. After EOWNERDEAD, and without `outlive_mutex_consistent`, the next locker
+ * gets EOWNERDEAD again (pthread's robust mutexes become ENOTRECOVERABLE then).
  *
- * Errors: EPERM: this thread does not hold it (also in a forked child: it is the parent's). EINVAL.
+ * Errors: EPERM: this thread does not hold it (also in a forked child: the parent holds it).
+ * EINVAL.
  *
- * If a process dies: in here, the lock is free, or the next to lock is told.
+ * If a process dies during the call, the lock is free, or the next locker gets EOWNERDEAD.
  */
 int outlive_mutex_unlock(struct outlive_mutex_t *mutex);
 
 /**
- * Declares that what the lock guards is whole again, after EOWNERDEAD. The caller holds the lock.
+ * Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL.
  */
 int outlive_mutex_consistent(struct outlive_mutex_t *mutex);
 
 /**
- * Gives the lock back, and gives it up: what it guards cannot be made whole. Every later locker gets ENOTRECOVERABLE, until
- * somebody calls `outlive_mutex_lock_to_reset`. The caller holds the lock, told of a death or not.
+ * Unlocks the mutex and gives it up: what it guards cannot be made whole. Every later locker gets
+ * ENOTRECOVERABLE, until a thread calls `outlive_mutex_lock_to_reset`. The caller holds the lock,
+ * with EOWNERDEAD or without.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
  *
- * If a process dies: in here, the lock is given up, or the next to lock is told.
+ * If a process dies during the call, the lock is given up, or the next locker gets EOWNERDEAD.
  */
 int outlive_mutex_give_up(struct outlive_mutex_t *mutex);
 
 /**
- * Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
- * EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
+ * Returns whether the calling thread holds it, its last owner died with it, and no holder has
+ * declared it consistent since: the same as EOWNERDEAD, for code that does not see the return
+ * code. False for what is no such lock. Since ABI 2.
  */
 bool outlive_mutex_owner_died(const struct outlive_mutex_t *mutex);
 
 /**
- * Takes a mutex in whatever state it is in, given up (ENOTRECOVERABLE) or not, waiting for a living owner until the deadline:
- * make whole what it guards, call `outlive_mutex_consistent`, and unlock. Unlocked without, one that was given up stays so.
+ * Takes a mutex in any state, given up (ENOTRECOVERABLE) or not, waiting for a living owner until
+ * the deadline. Make whole what it guards, call `outlive_mutex_consistent`, and unlock. Unlocked
+ * without that call, a mutex that was given up stays so.
  *
- * Errors: as `outlive_mutex_lock_until`, but for EOWNERDEAD and ENOTRECOVERABLE.
+ * Errors: as `outlive_mutex_lock_until`, except EOWNERDEAD and ENOTRECOVERABLE.
  *
- * If a process dies: in the middle of the repair, it stays given up, or the next to lock is told.
+ * If a process dies in the middle of the repair, the mutex stays given up, or the next locker gets
+ * EOWNERDEAD.
  */
-int outlive_mutex_lock_to_reset(struct outlive_mutex_t *mutex,
-                                outlive_deadline_t deadline);
+int outlive_mutex_lock_to_reset(struct outlive_mutex_t *mutex, outlive_deadline_t deadline);
 
 /**
- * Who holds it just now, dead or alive.
+ * Writes the thread that holds it now, dead or alive, to `*info`.
  *
- * Errors: ESRCH: nobody. EINVAL.
+ * Errors: ESRCH: no thread holds it. EINVAL.
  */
 int outlive_mutex_holder(const struct outlive_mutex_t *mutex, struct outlive_peer_info_t *info);
 
 /**
- * How this process waits for this mutex: one of the OUTLIVE_WAIT numbers.
+ * Sets how this process waits for this mutex: one of the OUTLIVE_WAIT numbers.
  *
  * Errors: EINVAL.
  */
@@ -1161,43 +1229,49 @@ int outlive_mutex_set_wait(struct outlive_mutex_t *mutex, uint32_t how);
  *
  * Errors: as `outlive_mutex_open`.
  *
- * If a process dies: while it makes it, nothing is left of it.
+ * If a process dies while it makes the condition variable, nothing is left of it.
  */
 int outlive_condvar_open(const struct outlive_domain_t *domain, const char *name, struct outlive_condvar_t **condvar);
 
 /**
- * Closes this opening of a named one. Nobody of this process may wait for it by this address.
+ * Closes this opening of a named condition variable. No thread of this process may wait for it by
+ * this address.
  */
 void outlive_condvar_close(struct outlive_condvar_t *condvar);
 
 /**
- * Gives the mutex back, waits for a notification, and takes the mutex again. May return without one: look at the condition
- * in a loop. Different waiters may use different mutexes.
+ * Unlocks the mutex, waits for a notification, and locks the mutex again.
  *
- * Errors: with the mutex held again: EOWNERDEAD: somebody died holding it meanwhile (or had died before, and nobody has
- * declared it consistent): repair, call `outlive_mutex_consistent`, and notify all. ETIMEDOUT (`outlive_condvar_wait_until`).
- * Without it: ENOTRECOVERABLE: somebody gave it up. EPERM: this thread did not hold it. OUTLIVE_DAMAGED. EINVAL: nothing has
+ * It may return without a notification: check the condition in a loop. Different waiters may use
+ * different mutexes.
+ *
+ * Errors with the mutex held again: EOWNERDEAD: an owner died holding it meanwhile (or had died
+ * before, and no holder has declared it consistent): repair, call `outlive_mutex_consistent`, and
+ * notify all. ETIMEDOUT (`outlive_condvar_wait_until`). Errors without it: ENOTRECOVERABLE: a
+ * holder gave it up. EPERM: this thread did not hold it. OUTLIVE_DAMAGED. EINVAL: nothing has
  * happened.
  *
- * If a process dies: a waiter, its notification goes to another one. A notifier in the middle: perhaps nobody was notified;
- * `outlive_condvar_wait_or_end` watches it.
+ * If a process dies: a dead waiter's notification goes to another waiter. If a notifier dies in
+ * the middle, perhaps no waiter was notified; `outlive_condvar_wait_or_end` watches it.
  */
-int outlive_condvar_wait(struct outlive_condvar_t *condvar,
-                         struct outlive_mutex_t *mutex);
+int outlive_condvar_wait(struct outlive_condvar_t *condvar, struct outlive_mutex_t *mutex);
 
 /**
- * The same, until the deadline. The mutex is taken again without one.
+ * Waits as `outlive_condvar_wait` does, until the deadline. The mutex is locked again without a
+ * deadline.
  */
 int outlive_condvar_wait_until(struct outlive_condvar_t *condvar,
                                struct outlive_mutex_t *mutex,
                                outlive_deadline_t deadline);
 
 /**
- * The same, until the owner of `token` has ended, too: for whoever waits for what only that one can bring.
+ * Waits as `outlive_condvar_wait_until` does, and also until the owner of `token` has ended: for a
+ * thread that waits for what only that owner can do.
  *
- * Errors: as `outlive_condvar_wait_until`, and ESRCH, with the mutex held again: it has ended.
+ * Errors: as `outlive_condvar_wait_until`, and ESRCH, with the mutex held again: the owner has
+ * ended.
  *
- * If a process dies: the peer's end ends the wait at once.
+ * If the owner of `token` dies, its end ends the wait at once.
  */
 int outlive_condvar_wait_or_end(struct outlive_condvar_t *condvar,
                                 struct outlive_mutex_t *mutex,
@@ -1206,32 +1280,33 @@ int outlive_condvar_wait_or_end(struct outlive_condvar_t *condvar,
                                 outlive_deadline_t deadline);
 
 /**
- * Wakes one of those who wait. With the mutex in hand or after it was given back, never before the change.
+ * Wakes one waiter. Call it with the mutex held or after unlocking it, never before the change.
  *
  * Errors: EINVAL.
  *
- * If a process dies: before this has returned, perhaps nobody was woken.
+ * If a process dies before this has returned, perhaps no waiter was woken.
  */
 int outlive_condvar_notify_one(struct outlive_condvar_t *condvar);
 
 /**
- * Wakes all who wait.
+ * Wakes all waiters.
  *
  * Errors: EINVAL.
  *
- * If a process dies: before this has returned, perhaps nobody was woken.
+ * If a process dies before this has returned, perhaps no waiter was woken.
  */
 int outlive_condvar_notify_all(struct outlive_condvar_t *condvar);
 
 /**
- * Opens the lock of that name, or makes it, with `size` bytes of value behind it, aligned to 64: `outlive_rwlock_value`.
- * `initial`: the value if it is made; NULL: zeroes. Rust's `RwLock<T>` with a T of as many bytes is the same.
+ * Opens the lock of that name, or makes it, with `size` bytes of value behind it, aligned to 64:
+ * `outlive_rwlock_value`. `initial`: the value of a new lock; NULL: zeroes. It is the same as
+ * Rust's `RwLock<T>` with a T of as many bytes.
  *
  * Owner: `*lock` is in shared memory, mapped until `outlive_rwlock_close`.
  *
  * Errors: as `outlive_mutex_open`.
  *
- * If a process dies: while it makes the lock, nothing is left of it.
+ * If a process dies while it makes the lock, nothing is left of it.
  */
 int outlive_rwlock_open(const struct outlive_domain_t *domain,
                         const char *name,
@@ -1240,105 +1315,109 @@ int outlive_rwlock_open(const struct outlive_domain_t *domain,
                         struct outlive_rwlock_t **lock);
 
 /**
- * The value behind a named lock, to be read by readers and written by the writer only. NULL: it has none, or is inside a
- * record.
+ * Returns the value behind a named lock, which readers may read and only the writer may write.
+ * NULL: it has none, or is inside a record.
  *
  * Owner: shared memory, mapped until `outlive_rwlock_close`.
  */
 void *outlive_rwlock_value(const struct outlive_rwlock_t *lock);
 
 /**
- * Closes this opening of a named lock. Nobody of this process may hold it or wait for it by this address.
+ * Closes this opening of a named lock. No thread of this process may hold it or wait for it by
+ * this address.
  */
 void outlive_rwlock_close(struct outlive_rwlock_t *lock);
 
 /**
- * Takes the lock to read, waiting until the deadline as long as a living writer holds it or waits for it. It belongs to the
- * calling thread, which may read several times at once unless a writer waits.
+ * Takes the lock for reading, waiting until the deadline while a living writer holds it or waits
+ * for it. The lock belongs to the calling thread, which may read several times at once unless a
+ * writer waits.
  *
- * Errors: EOWNERDEAD: a writer died, and you have the lock alone, *as its writer*, to repair what it left:
- * `outlive_rwlock_consistent`, then unlock or `outlive_rwlock_downgrade`; unlocked without, the next to come is told again.
- * ENOTRECOVERABLE: it was given up (`outlive_rwlock_give_up`). EDEADLK: this
- * thread writes, or reads already while a writer waits for that. ETIMEDOUT; EBUSY with OUTLIVE_TRY. EINVAL: no such lock that
- * this process has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
+ * Errors: EOWNERDEAD: a writer died, and the caller has the lock alone, *as its writer*, to repair
+ * what that one left: call `outlive_rwlock_consistent`, then unlock or `outlive_rwlock_downgrade`;
+ * unlocked without that call, the next locker gets EOWNERDEAD again. ENOTRECOVERABLE: a holder
+ * gave it up (`outlive_rwlock_give_up`). EDEADLK: this thread writes, or reads already while a
+ * writer waits for that. ETIMEDOUT; EBUSY with OUTLIVE_TRY. EINVAL: no such lock that this process
+ * has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
  *
- * If a process dies: reading, nobody is told, writers go on at once. Writing, exactly one is told, the next to come.
+ * If a reader dies, writers go on at once, without a report. If a writer dies, exactly one locker
+ * is told, the next one.
  */
-int outlive_rwlock_read(struct outlive_rwlock_t *lock,
-                        outlive_deadline_t deadline);
+int outlive_rwlock_read(struct outlive_rwlock_t *lock, outlive_deadline_t deadline);
 
 /**
- * Takes the lock to write, waiting until the deadline until no living thread reads or writes. New readers wait meanwhile.
+ * Takes the lock for writing, waiting until the deadline for all living readers and writers to
+ * leave. New readers wait meanwhile.
  *
- * Errors: EOWNERDEAD: the lock is yours, but its last writer died with it. EDEADLK: this thread reads or writes already.
- * Otherwise as `outlive_rwlock_read`.
+ * Errors: EOWNERDEAD: the caller has the lock, but its last writer died with it. EDEADLK: this
+ * thread reads or writes already. Otherwise as `outlive_rwlock_read`.
  *
  * If a process dies: as `outlive_rwlock_read`.
  */
-int outlive_rwlock_write(struct outlive_rwlock_t *lock,
-                         outlive_deadline_t deadline);
+int outlive_rwlock_write(struct outlive_rwlock_t *lock, outlive_deadline_t deadline);
 
 /**
- * Gives the lock back, what the thread took of it last.
+ * Unlocks what the thread took of the lock last.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL.
  */
 int outlive_rwlock_unlock(struct outlive_rwlock_t *lock);
 
 /**
- * Declares that what the lock guards is whole again, after EOWNERDEAD. Unlocked without, the next to come, to read or to write,
- * gets EOWNERDEAD again.
+ * Declares after EOWNERDEAD that what the lock guards is whole again. Without this call, the next
+ * locker, reader or writer, gets EOWNERDEAD again.
  *
  * Errors: EPERM: this thread does not hold it as its writer. EINVAL.
  */
 int outlive_rwlock_consistent(struct outlive_rwlock_t *lock);
 
 /**
- * Gives the lock back, and gives it up: what it guards cannot be made whole. All who come later, to read or to write, get
- * ENOTRECOVERABLE, until somebody calls `outlive_rwlock_reset`. The caller has the lock as its writer.
+ * Unlocks the lock and gives it up: what it guards cannot be made whole. All later lockers,
+ * readers and writers, get ENOTRECOVERABLE, until a thread calls `outlive_rwlock_reset`. The
+ * caller has the lock as its writer.
  *
  * Errors: EPERM: this thread does not hold it as its writer. EINVAL. Since ABI 2.
  *
- * If a process dies: in here, the lock is given up, or the next to come is told.
+ * If a process dies during the call, the lock is given up, or the next locker gets EOWNERDEAD.
  */
 int outlive_rwlock_give_up(struct outlive_rwlock_t *lock);
 
 /**
- * Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
- * EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
+ * Returns whether the calling thread holds it, its last owner died with it, and no holder has
+ * declared it consistent since: the same as EOWNERDEAD, for code that does not see the return
+ * code. False for what is no such lock. Since ABI 2.
  */
 bool outlive_rwlock_owner_died(const struct outlive_rwlock_t *lock);
 
 /**
- * From reader to writer, once the other readers have left, waiting for them until the deadline. Nobody writes in between, so
- * what was read still holds.
+ * Turns the caller from a reader into the writer once the other readers have left, waiting for
+ * them until the deadline. No other thread writes in between, so what it read still holds.
  *
- * Errors: with the lock held to read as before: EBUSY: a writer waits already, or others read with OUTLIVE_TRY: give the lock
- * back and take it as a writer. EDEADLK: this thread reads a second time. ETIMEDOUT, OUTLIVE_DAMAGED. EPERM: this thread does
- * not read. EINVAL.
+ * Errors, with the lock still held for reading: EBUSY: a writer waits already, or other threads
+ * read with OUTLIVE_TRY: unlock and lock for writing. EDEADLK: this thread reads a second time.
+ * ETIMEDOUT, OUTLIVE_DAMAGED. EPERM: this thread does not read. EINVAL.
  */
-int outlive_rwlock_upgrade(struct outlive_rwlock_t *lock,
-                           outlive_deadline_t deadline);
+int outlive_rwlock_upgrade(struct outlive_rwlock_t *lock, outlive_deadline_t deadline);
 
 /**
- * From writer to reader; nobody writes in between.
+ * Turns the caller from the writer into a reader; no other thread writes in between.
  *
- * Errors: EPERM: this thread does not hold it as its writer, or it came with EOWNERDEAD and nothing was declared consistent:
- * held as before. EINVAL.
+ * Errors: EPERM: this thread does not hold it as its writer, or it got EOWNERDEAD and has not
+ * declared it consistent: it holds the lock as before. EINVAL.
  */
 int outlive_rwlock_downgrade(struct outlive_rwlock_t *lock);
 
 /**
- * Makes a lock that was given up (ENOTRECOVERABLE) usable again. What it guards was made whole before, by an agreement of its
- * users.
+ * Makes a lock that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
+ * what it guards whole before.
  *
- * Errors: as `outlive_rwlock_write`, but for EOWNERDEAD and ENOTRECOVERABLE.
+ * Errors: as `outlive_rwlock_write`, except EOWNERDEAD and ENOTRECOVERABLE.
  */
-int outlive_rwlock_reset(struct outlive_rwlock_t *lock,
-                         outlive_deadline_t deadline);
+int outlive_rwlock_reset(struct outlive_rwlock_t *lock, outlive_deadline_t deadline);
 
 /**
- * Who holds it just now: one writer, or any number of readers. As many as fit into `infos`; `*count` says how many there are.
+ * Writes the present holders, one writer or any number of readers, to `infos`, as many as fit;
+ * `*count` is how many there are.
  *
  * Errors: EINVAL.
  */
@@ -1348,13 +1427,14 @@ int outlive_rwlock_holders(const struct outlive_rwlock_t *lock,
                            size_t *count);
 
 /**
- * Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL or OUTLIVE_RESET_AUTOMATIC.
+ * Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL or
+ * OUTLIVE_RESET_AUTOMATIC.
  *
  * Owner: `*event` is in shared memory, mapped until `outlive_event_close`.
  *
- * Errors: as `outlive_mutex_open`; OUTLIVE_OTHER_TYPE when it is there with the other reset.
+ * Errors: as `outlive_mutex_open`; OUTLIVE_OTHER_TYPE when the event exists with the other reset.
  *
- * If a process dies: while it makes it, nothing is left of it.
+ * If a process dies while it makes the event, nothing is left of it.
  */
 int outlive_event_open(const struct outlive_domain_t *domain,
                        const char *name,
@@ -1362,27 +1442,28 @@ int outlive_event_open(const struct outlive_domain_t *domain,
                        struct outlive_event_t **event);
 
 /**
- * In a record's initialiser: how a new event's bits are reset.
+ * Sets, in a record's initialiser, how a new event's bits are reset.
  *
  * Errors: EINVAL.
  */
 int outlive_event_init(struct outlive_event_t *event, uint32_t reset);
 
 /**
- * Closes this opening of a named one. Nobody of this process may wait for it by this address. NULL is nothing.
+ * Closes this opening of a named event. No thread of this process may wait for it by this address.
+ * Passing NULL has no effect.
  */
 void outlive_event_close(struct outlive_event_t *event);
 
 /**
- * Sets bits, 0 to 30, and wakes all who wait. `*before` (may be NULL): the bits as they were, where somebody waits just before.
+ * Sets bits, 0 to 30, and wakes all waiters. `*before` (may be NULL): the bits as they were; while
+ * threads wait, as they were a moment before.
  *
  * Errors: EINVAL, also for bit 31.
  *
- * If a process dies: in here, what is set is set, and who waits is woken all the same.
+ * If a process dies during the call, bits that it has set stay set, and waiters are woken all the
+ * same.
  */
-int outlive_event_set(struct outlive_event_t *event,
-                      uint32_t bits,
-                      uint32_t *before);
+int outlive_event_set(struct outlive_event_t *event, uint32_t bits, uint32_t *before);
 
 /**
  * Clears bits. `*before` (may be NULL): the bits as they were.
@@ -1392,35 +1473,35 @@ int outlive_event_set(struct outlive_event_t *event,
 int outlive_event_clear(struct outlive_event_t *event, uint32_t bits, uint32_t *before);
 
 /**
- * The bits as they are. 0 for what is no event.
+ * Returns the bits as they are. 0 for what is no event.
  */
 uint32_t outlive_event_bits(const struct outlive_event_t *event);
 
 /**
- * Waits until one of the bits is set, or the deadline. `*seen` (may be NULL): which of them were.
+ * Waits until one of the bits is set, or until the deadline. `*seen` (may be NULL): which of them
+ * were.
  *
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
  *
- * If a process dies: another waiter, nobody notices. Who was to set them: the event does not know; see `outlive_wait_set_t`.
+ * If another waiter dies, that has no effect. The event does not know which process ought to set
+ * the bits; see `outlive_wait_set_t` for watching its end.
  */
-int outlive_event_wait_any(struct outlive_event_t *event,
-                           uint32_t bits,
-                           outlive_deadline_t deadline,
-                           uint32_t *seen);
+int outlive_event_wait_any(struct outlive_event_t *event, uint32_t bits, outlive_deadline_t deadline, uint32_t *seen);
 
 /**
- * Waits until all of the bits are set at once, or the deadline. Otherwise as `outlive_event_wait_any`.
+ * Waits until all of the bits are set at once, or until the deadline. Otherwise it is the same as
+ * `outlive_event_wait_any`.
  */
 int outlive_event_wait_all(struct outlive_event_t *event, uint32_t bits, outlive_deadline_t deadline, uint32_t *seen);
 
 /**
- * Opens the latch of that name, or makes it, which so many arrivals open.
+ * Opens the latch of that name, or makes one that so many arrivals open.
  *
  * Owner: `*latch` is in shared memory, mapped until `outlive_latch_close`.
  *
  * Errors: as `outlive_mutex_open`.
  *
- * If a process dies: while it makes it, nothing is left of it.
+ * If a process dies while it makes the latch, nothing is left of it.
  */
 int outlive_latch_open(const struct outlive_domain_t *domain,
                        const char *name,
@@ -1428,31 +1509,30 @@ int outlive_latch_open(const struct outlive_domain_t *domain,
                        struct outlive_latch_t **latch);
 
 /**
- * In a record's initialiser: how many arrivals open a new latch.
+ * Sets, in a record's initialiser, how many arrivals open a new latch.
  *
  * Errors: EINVAL.
  */
 int outlive_latch_init(struct outlive_latch_t *latch, uint32_t arrivals);
 
 /**
- * Closes this opening of a named one. Nobody of this process may wait for it by this address. NULL is nothing.
+ * Closes this opening of a named latch. No thread of this process may wait for it by this address.
+ * Passing NULL has no effect.
  */
 void outlive_latch_close(struct outlive_latch_t *latch);
 
 /**
- * Arrives so many times; the last wakes all who wait. UINT32_MAX opens it at once. `*missing` (may be NULL): how many are
- * missing now.
+ * Arrives so many times; the last arrival wakes all waiters. UINT32_MAX opens the latch at once.
+ * `*missing` (may be NULL): how many arrivals are missing now.
  *
  * Errors: EINVAL.
  *
- * If a process dies: in here, it has arrived or not; who waits is woken all the same.
+ * If a process dies during the call, it has arrived or not; waiters are woken all the same.
  */
-int outlive_latch_arrive(struct outlive_latch_t *latch,
-                         uint32_t arrivals,
-                         uint32_t *missing);
+int outlive_latch_arrive(struct outlive_latch_t *latch, uint32_t arrivals, uint32_t *missing);
 
 /**
- * Waits until it is open, or the deadline.
+ * Waits until the latch is open, or until the deadline.
  *
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
  */
@@ -1465,44 +1545,43 @@ int outlive_latch_wait(struct outlive_latch_t *latch, outlive_deadline_t deadlin
  *
  * Errors: as `outlive_mutex_open`.
  *
- * If a process dies: while it makes it, nothing is left of it.
+ * If a process dies while it makes the once, nothing is left of it.
  */
 int outlive_once_open(const struct outlive_domain_t *domain, const char *name, struct outlive_once_t **once);
 
 /**
- * Closes this opening of a named one. NULL is nothing.
+ * Closes this opening of a named once. Passing NULL has no effect.
  */
 void outlive_once_close(struct outlive_once_t *once);
 
 /**
- * Sees to it that it has been done: by `make(argument, previous_died)`, unless somebody has done it, or is about to, which is
- * waited for until the deadline.
+ * Makes sure that the action has been done: calls `make(argument, previous_died)`, unless it has
+ * been done. If another thread is doing it, this waits for that until the deadline.
  *
- * Errors: ETIMEDOUT; EBUSY with OUTLIVE_TRY: somebody living is about to. EDEADLK: this thread is. EINVAL, OUTLIVE_DAMAGED,
- * EUSERS, ENOSPC.
+ * Errors: ETIMEDOUT; EBUSY with OUTLIVE_TRY: a living thread is doing it. EDEADLK: this thread is
+ * doing it. EINVAL, OUTLIVE_DAMAGED, EUSERS, ENOSPC.
  *
- * If a process dies: in the middle of `make`, the next one who comes, or who waits, does it, and is told.
+ * If a process dies in the middle of `make`, the next caller, or a waiter, does the action, with
+ * `previous_died` 1.
  */
-int outlive_once_do(struct outlive_once_t *once,
-                    outlive_make_t make,
-                    void *argument,
-                    outlive_deadline_t deadline);
+int outlive_once_do(struct outlive_once_t *once, outlive_make_t make, void *argument, outlive_deadline_t deadline);
 
 /**
- * Whether it has been done: 1, 0. 0 for what is no once.
+ * Returns whether it has been done: 1, 0. 0 for what is no once.
  */
 int outlive_once_is_done(const struct outlive_once_t *once);
 
 /**
- * Opens the semaphore of that name, or makes it with so many permits, of 1 to 65,536. `most`: as many may there be at a time,
- * if `outlive_semaphore_add` adds some; 0: no more than `permits`.
+ * Opens the semaphore of that name, or makes it with so many permits, of 1 to 65,536. `most`: the
+ * most permits that there may be at a time, if `outlive_semaphore_add` adds some; 0: no more than
+ * `permits`.
  *
  * Owner: `*semaphore` is in shared memory, mapped until `outlive_semaphore_close`.
  *
  * Errors: as `outlive_mutex_open`.
  *
- * If a process dies: while it makes it, nothing is left of it. Afterwards its permits are free at once; who sleeps for one is
- * woken by the death itself.
+ * If a process dies while it makes the semaphore, nothing is left of it. If it dies later, its
+ * permits are free at once, and the death itself wakes a thread that sleeps for one.
  */
 int outlive_semaphore_open(const struct outlive_domain_t *domain,
                            const char *name,
@@ -1511,26 +1590,28 @@ int outlive_semaphore_open(const struct outlive_domain_t *domain,
                            struct outlive_semaphore_t **semaphore);
 
 /**
- * In a record's initialiser: so many of the permits are free at first, `permits` of `most`, which is the room that the
- * struct and its place have. Without it all are. Since ABI 2.
+ * Sets, in a record's initialiser, how many of the permits are free at first: `permits` of `most`,
+ * for which the struct and its place have room. Without this call all are free. Since ABI 2.
  *
  * Errors: EINVAL.
  */
 int outlive_semaphore_init(struct outlive_semaphore_t *semaphore, uint32_t permits, uint32_t most);
 
 /**
- * Closes this opening of a named semaphore: its address means nothing any more. Permits that threads hold by it stay theirs
- * until they end. NULL is nothing; so is what is not an opened named semaphore.
+ * Closes this opening of a named semaphore: its address is invalid from then on. Permits that
+ * threads hold by it stay theirs until they end. Passing NULL, or what is not an opened named
+ * semaphore, has no effect.
  */
 void outlive_semaphore_close(struct outlive_semaphore_t *semaphore);
 
 /**
- * Takes a permit, waiting for one until the deadline. `*index` (may be NULL): which it is, from 0 on; no two holders have
- * the same.
+ * Takes a permit, waiting for one until the deadline. `*index` (may be NULL): its number, from 0
+ * on; no two holders have the same.
  *
- * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EDEADLK: this thread holds all. EINVAL, EUSERS, ENOSPC.
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EDEADLK: this thread holds all permits. EINVAL,
+ * EUSERS, ENOSPC.
  *
- * If a process dies: a holder, its permit is free at once.
+ * If a holder dies, its permit is free at once.
  */
 int outlive_semaphore_acquire(const struct outlive_semaphore_t *semaphore,
                               outlive_deadline_t deadline,
@@ -1539,35 +1620,36 @@ int outlive_semaphore_acquire(const struct outlive_semaphore_t *semaphore,
 /**
  * Gives back the permit that this thread took last.
  *
- * Errors: EPERM: it has none. EINVAL.
+ * Errors: EPERM: this thread has none. EINVAL.
  */
 int outlive_semaphore_release(const struct outlive_semaphore_t *semaphore);
 
 /**
- * Uses up the permit that this thread took last: there is one less, until somebody adds one. So a semaphore
- * counts things that are made in one place and used up in another.
+ * Consumes the permit that this thread took last: there is one less, until a thread adds one. So a
+ * semaphore counts items that one process produces and another consumes.
  *
- * Errors: EPERM: it has none. EINVAL.
+ * Errors: EPERM: this thread has none. EINVAL.
  */
 int outlive_semaphore_consume(const struct outlive_semaphore_t *semaphore);
 
 /**
- * Hands the permit that this thread took last to another thread, or process: the owner of `token`, who takes it
- * up by `outlive_semaphore_take_up`. In one atomic step: at no moment is it nobody's. Since ABI 2.
+ * Hands the permit that this thread took last to another thread, or process: to the owner of
+ * `token`, which takes it by `outlive_semaphore_take_up`. It does so in one atomic step: the
+ * permit is never free meanwhile. Since ABI 2.
  *
- * Errors: EPERM: it has none. EINVAL, also for a number that is no token.
+ * Errors: EPERM: this thread has none. EINVAL, also for a number that is no token.
  *
- * If a process dies: who it was handed to, before or after taking it up: the permit is free.
+ * If the receiver of the permit dies, before or after taking it, the permit is free.
  */
 int outlive_semaphore_hand_to(const struct outlive_semaphore_t *semaphore, uint32_t token);
 
 /**
- * Takes up a permit that somebody handed to this thread or its process, waiting for one until the deadline. `*index` (may be
- * NULL): which it is. Since ABI 2.
+ * Takes a permit that another thread handed to this thread or its process, waiting for one until
+ * the deadline. `*index` (may be NULL): its number. Since ABI 2.
  *
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
  *
- * If a process dies: who was to hand one over: this does not know of it, use a deadline.
+ * If the thread dies that ought to hand one over, this call does not learn of it: use a deadline.
  */
 int outlive_semaphore_take_up(const struct outlive_semaphore_t *semaphore,
                               outlive_deadline_t deadline,
@@ -1576,19 +1658,20 @@ int outlive_semaphore_take_up(const struct outlive_semaphore_t *semaphore,
 /**
  * Adds a permit.
  *
- * Errors: EOVERFLOW: there are as many as there may be. EINVAL.
+ * Errors: EOVERFLOW: there are as many permits as there may be. EINVAL.
  *
- * If a process dies: in here, it is added or not.
+ * If a process dies during the call, the permit is added or not.
  */
 int outlive_semaphore_add(const struct outlive_semaphore_t *semaphore);
 
 /**
- * How many permits are free just now. 0 for what is no semaphore.
+ * Returns how many permits are free now. 0 for what is no semaphore.
  */
 uint32_t outlive_semaphore_free(const struct outlive_semaphore_t *semaphore);
 
 /**
- * Who holds permits just now. As many as fit into `infos`; `*count` says how many there are.
+ * Writes the present holders of permits to `infos`, as many as fit; `*count` is how many there
+ * are.
  *
  * Errors: EINVAL.
  */
@@ -1598,14 +1681,14 @@ int outlive_semaphore_holders(const struct outlive_semaphore_t *semaphore,
                               size_t *count);
 
 /**
- * Opens the barrier of that name, or makes it, for so many participants. `count_out` not 0: who dies is counted out, and the
- * others go on; else a death breaks the barrier.
+ * Opens the barrier of that name, or makes it, for so many participants. `count_out` not 0: a
+ * participant that dies is counted out, and the others go on; 0: a death breaks the barrier.
  *
  * Owner: `*barrier` is in shared memory, mapped until `outlive_barrier_close`.
  *
  * Errors: as `outlive_mutex_open`.
  *
- * If a process dies: while it makes it, nothing is left of it.
+ * If a process dies while it makes the barrier, nothing is left of it.
  */
 int outlive_barrier_open(const struct outlive_domain_t *domain,
                          const char *name,
@@ -1614,68 +1697,68 @@ int outlive_barrier_open(const struct outlive_domain_t *domain,
                          struct outlive_barrier_t **barrier);
 
 /**
- * In a record's initialiser: what a participant's death does, as in `outlive_barrier_open`. Without it the barrier breaks.
- * Since ABI 2.
+ * Sets, in a record's initialiser, what a participant's death does, as in `outlive_barrier_open`.
+ * Without this call a death breaks the barrier. Since ABI 2.
  *
  * Errors: EINVAL.
  */
-int outlive_barrier_init(struct outlive_barrier_t *barrier,
-                         uint32_t count_out);
+int outlive_barrier_init(struct outlive_barrier_t *barrier, uint32_t count_out);
 
 /**
- * Closes this opening of a named barrier: its address means nothing any more. Seats that threads have by it stay theirs until
- * they end. NULL is nothing; so is what is not an opened named barrier.
+ * Closes this opening of a named barrier: its address is invalid from then on. Seats that threads
+ * took by it stay theirs until they end. Passing NULL, or what is not an opened named barrier, has
+ * no effect.
  */
 void outlive_barrier_close(struct outlive_barrier_t *barrier);
 
 /**
- * Takes a seat for the calling thread, which takes part from now on.
+ * Takes a seat for the calling thread, which participates from now on.
  *
  * Errors: EUSERS: all seats are taken. OUTLIVE_BROKEN, EINVAL, ENOSPC.
  *
- * If a process dies: with a seat, the barrier breaks, or the dead one is counted out.
+ * If a process dies with a seat, the barrier breaks, or the dead thread is counted out.
  */
 int outlive_barrier_join(const struct outlive_barrier_t *barrier);
 
 /**
- * Gives the calling thread's seat up: the others go on without it.
+ * Gives up the calling thread's seat: the others go on without it.
  *
  * Errors: EPERM: it has none. EINVAL.
  */
 int outlive_barrier_leave(const struct outlive_barrier_t *barrier);
 
 /**
- * Arrives, and waits until all have, or until the deadline. `*serial` (may be NULL): 1 for one of them, 0 for the others.
+ * Arrives at the barrier, and waits until all participants have, or until the deadline. `*serial`
+ * (may be NULL): 1 for one of them, 0 for the others.
  *
- * Errors: OUTLIVE_BROKEN: a participant died (`outlive_barrier_repair`). ETIMEDOUT, also with OUTLIVE_TRY: the arrival stands,
- * wait again. EPERM: this thread has not joined. EINVAL.
+ * Errors: OUTLIVE_BROKEN: a participant died (`outlive_barrier_repair`). ETIMEDOUT, also with
+ * OUTLIVE_TRY: the arrival counts; wait again. EPERM: this thread has not joined. EINVAL.
  *
- * If a process dies: one who is absent, its death ends the wait at once.
+ * If a process dies that has not arrived yet, its death ends the wait at once.
  */
-int outlive_barrier_wait(const struct outlive_barrier_t *barrier,
-                         outlive_deadline_t deadline,
-                         uint32_t *serial);
+int outlive_barrier_wait(const struct outlive_barrier_t *barrier, outlive_deadline_t deadline, uint32_t *serial);
 
 /**
- * Makes a broken barrier whole: the dead lose their seats, to be taken by others who join; the living keep theirs and begin a
- * new phase. Nothing is done to one that is not broken. Any number of participants may call it at once.
+ * Makes a broken barrier whole: the dead lose their seats, which others may take; the living keep
+ * theirs and begin a new phase. A barrier that is not broken stays as it is. Any number of
+ * participants may call it at once.
  *
- * Errors: ETIMEDOUT: another who repairs is stopped. EINVAL.
+ * Errors: ETIMEDOUT: another thread that repairs it is stopped. EINVAL.
  *
- * If a process dies: in here, it is broken still, or whole.
+ * If a process dies during the call, the barrier is still broken, or whole.
  */
-int outlive_barrier_repair(const struct outlive_barrier_t *barrier,
-                           outlive_deadline_t deadline);
+int outlive_barrier_repair(const struct outlive_barrier_t *barrier, outlive_deadline_t deadline);
 
 /**
- * Opens the queue of that name, or makes it. `options` NULL: as by default.
+ * Opens the queue of that name, or makes it. `options` NULL: the defaults.
  *
- * Owner: `*queue` is the caller's, until `outlive_queue_close`. Its ends may be used longer than it.
+ * Owner: `*queue` is the caller's, until `outlive_queue_close`. Its senders and receivers may
+ * outlive it.
  *
- * Errors: EINVAL, OUTLIVE_OTHER_KIND, ENOSPC, ENOMEM, EACCES, ENOENT (with `must_exist`), OUTLIVE_OTHER_VERSION,
- * OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+ * Errors: EINVAL, OUTLIVE_OTHER_KIND, ENOSPC, ENOMEM, EACCES, ENOENT (with `must_exist`),
+ * OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
  *
- * If a process dies: while it makes the queue, nothing is left of it. What was sent stays.
+ * If a process dies while it makes the queue, nothing is left of it. Sent messages stay.
  */
 int outlive_queue_open(const struct outlive_domain_t *domain,
                        const char *name,
@@ -1683,19 +1766,19 @@ int outlive_queue_open(const struct outlive_domain_t *domain,
                        struct outlive_queue_t **queue);
 
 /**
- * Lets go of a queue. Its ends stay. NULL is nothing.
+ * Closes a queue. Its senders and receivers stay. Passing NULL has no effect.
  */
 void outlive_queue_close(struct outlive_queue_t *queue);
 
 /**
- * What has happened so far.
+ * Writes what has happened to the queue so far to `*counters`.
  *
  * Errors: EINVAL, OUTLIVE_DAMAGED.
  */
 int outlive_queue_counters(const struct outlive_queue_t *queue, struct outlive_queue_counters_t *counters);
 
 /**
- * A new sender: any number, in any number of processes and threads.
+ * Makes a new sender: any number, in any number of processes and threads.
  *
  * Owner: `*sender` is the caller's, until `outlive_sender_close`.
  *
@@ -1704,49 +1787,52 @@ int outlive_queue_counters(const struct outlive_queue_t *queue, struct outlive_q
 int outlive_queue_sender(const struct outlive_queue_t *queue, struct outlive_sender_t **sender);
 
 /**
- * The receiver, if there is none, or it is dead: then what it had not committed comes first.
+ * Makes this process the receiver if there is none, or if it is dead: then the message that it had
+ * not committed comes first.
  *
  * Owner: `*receiver` is the caller's, until `outlive_receiver_close`.
  *
- * Errors: EBUSY: another lives. EAGAIN: the last one is dead, and one of its threads has not come to its end within two
- * seconds. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
+ * Errors: EBUSY: another receiver is alive. EAGAIN: the last one is dead, and one of its threads
+ * has not ended within two seconds. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
  *
- * If a process dies: while it takes over, the next one does.
+ * If a process dies while it takes over, the next caller takes over.
  */
 int outlive_queue_receiver(const struct outlive_queue_t *queue, struct outlive_receiver_t **receiver);
 
 /**
- * Drops a sender. NULL is nothing.
+ * Closes a sender. Passing NULL has no effect.
  */
 void outlive_sender_close(struct outlive_sender_t *sender);
 
 /**
- * Drops the receiver: another may be made. A message that was peeked at and not committed stays. NULL is nothing.
+ * Closes the receiver: another may be made. A message that was peeked at and not committed stays.
+ * Passing NULL has no effect.
  */
 void outlive_receiver_close(struct outlive_receiver_t *receiver);
 
 /**
- * Sends a message, of 0 bytes to 1 GiB, copied; waits until the deadline while the queue is at its largest and full.
+ * Sends a copy of a message, of 0 bytes to 1 GiB; waits until the deadline while the queue is full
+ * and at its largest.
  *
- * Errors: EPIPE: the receiver died, and none has taken over. ENOTCONN: there is none, and the queue refuses messages then.
- * ETIMEDOUT; EAGAIN with OUTLIVE_TRY: full. EMSGSIZE: larger than a message may be, or than the queue may grow. EINVAL,
- * EUSERS, OUTLIVE_DAMAGED. In all cases nothing was sent, not in part either.
+ * Errors: EPIPE: the receiver died, and no process has taken over. ENOTCONN: there is none, and
+ * the queue refuses messages then. ETIMEDOUT; EAGAIN with OUTLIVE_TRY: full. EMSGSIZE: larger than
+ * a message may be, or than the queue may grow. EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error no
+ * part of the message was sent.
  *
- * If a process dies: 0 says that the message is in the queue and outlives this process; dead in the middle, nothing of it is
- * received. The receiver's death ends the wait at once.
+ * If the process dies: after a return of 0 the message is in the queue and outlives this process;
+ * if it dies during the call, no part of the message is received. The receiver's death ends the
+ * wait at once.
  */
-int outlive_sender_send(struct outlive_sender_t *sender,
-                        const void *data,
-                        size_t size,
-                        outlive_deadline_t deadline);
+int outlive_sender_send(struct outlive_sender_t *sender, const void *data, size_t size, outlive_deadline_t deadline);
 
 /**
- * Sends many messages in one step: all of them are in the queue, one after the other, or none is.
+ * Sends many messages in one step: either all of them are in the queue, one after the other, or
+ * none is.
  *
- * Errors: as `outlive_sender_send`; the messages together, with 4 bytes each, count as one for EMSGSIZE. With OUTLIVE_TRY,
- * ETIMEDOUT in place of EAGAIN.
+ * Errors: as `outlive_sender_send`; EMSGSIZE when the messages together, with 4 bytes each, are
+ * too large. With OUTLIVE_TRY, ETIMEDOUT in place of EAGAIN.
  *
- * If a process dies: in the middle, none of them is received.
+ * If the process dies during the call, none of the messages is received.
  */
 int outlive_sender_send_batch(struct outlive_sender_t *sender,
                               const struct outlive_bytes_t *messages,
@@ -1754,14 +1840,18 @@ int outlive_sender_send_batch(struct outlive_sender_t *sender,
                               outlive_deadline_t deadline);
 
 /**
- * Receives a message into `buffer`, waiting for one until the deadline. `*size`: its bytes. At most once: who dies after this
- * has returned takes the message with it; `outlive_receiver_peek` is for where that must not be.
+ * Receives a message into `buffer`, waiting for one until the deadline. `*size`: its bytes.
  *
- * Errors: EMSGSIZE: it does not fit; `*size` says what is needed, and it stays in the queue. ETIMEDOUT; EAGAIN with
- * OUTLIVE_TRY: nothing there. EPIPE: all senders are gone (`outlive_receiver_end_when_senders_gone`). EPERM: not the
- * receiver (any more), as in a forked child. OUTLIVE_DAMAGED: that message is skipped. EINVAL, EUSERS.
+ * A message is received at most once: a process that dies after this has returned takes the
+ * message with it; `outlive_receiver_peek` does not lose it.
  *
- * If a process dies: a sender in the middle, its message is skipped; what it had sent is received.
+ * Errors: EMSGSIZE: it does not fit; `*size` is the room that it needs, and it stays in the queue.
+ * ETIMEDOUT; EAGAIN with OUTLIVE_TRY: the queue is empty. EPIPE: all senders are gone
+ * (`outlive_receiver_end_when_senders_gone`). EPERM: not the receiver, or not any more, as in a
+ * forked child. OUTLIVE_DAMAGED: that message is skipped. EINVAL, EUSERS.
+ *
+ * If a sender dies during a send, that message is skipped; the messages that it had sent are
+ * received.
  */
 int outlive_receiver_recv(struct outlive_receiver_t *receiver,
                           void *buffer,
@@ -1770,15 +1860,18 @@ int outlive_receiver_recv(struct outlive_receiver_t *receiver,
                           outlive_deadline_t deadline);
 
 /**
- * Looks at the next message where it lies, waiting for one until the deadline. It stays in the queue until
- * `outlive_receiver_commit`; peeked at again without, it is the same one.
+ * Returns the next message where it lies, without taking it out of the queue, waiting for one
+ * until the deadline. It stays in the queue until `outlive_receiver_commit`; a second peek without
+ * a commit returns the same message.
  *
- * Owner: `*data` is shared memory, which stays as it is until the commit, the next call with this receiver, or its close.
- * `*redelivered` (may be NULL): 1 when a receiver that died had been handed this message too, and may have acted on it.
+ * Owner: `*data` is shared memory, which stays as it is until the commit, the next call with this
+ * receiver, or its close. `*redelivered` (may be NULL): 1 when an earlier receiver got this
+ * message too and died before it committed it: it may have acted on it.
  *
  * Errors: as `outlive_receiver_recv`.
  *
- * If a process dies: this one, before the commit: the next receiver is handed the same message, with `*redelivered`.
+ * If this process dies before the commit, the next receiver gets the same message, with
+ * `*redelivered`.
  */
 int outlive_receiver_peek(struct outlive_receiver_t *receiver,
                           const void **data,
@@ -1787,33 +1880,34 @@ int outlive_receiver_peek(struct outlive_receiver_t *receiver,
                           outlive_deadline_t deadline);
 
 /**
- * Takes the message that was peeked at out of the queue.
+ * Takes the message that was peeked at out of the queue for good.
  *
- * Errors: EINVAL: none was.
+ * Errors: EINVAL: no message was peeked at.
  *
- * If a process dies: in here, the message is handed out again, or not.
+ * If the process dies during the call, the next receiver gets the message again, or not.
  */
 int outlive_receiver_commit(struct outlive_receiver_t *receiver);
 
 /**
- * Whether a receive that finds nothing ends with EPIPE when there has been a sender and none is left, alive and not closed.
- * Default: 0, wait for the next one.
+ * Sets whether a receive that finds nothing ends with EPIPE once there have been senders and all
+ * of them have died or been closed. Default: 0, it waits for the next sender.
  *
  * Errors: EINVAL.
  */
-int outlive_receiver_end_when_senders_gone(struct outlive_receiver_t *receiver,
-                                           uint32_t end);
+int outlive_receiver_end_when_senders_gone(struct outlive_receiver_t *receiver, uint32_t end);
 
 /**
- * Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: as by default.
+ * Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: the
+ * defaults.
  *
- * Owner: `*topic` is the caller's, until `outlive_topic_close`. Its ends may be used longer than it.
+ * Owner: `*topic` is the caller's, until `outlive_topic_close`. Its publishers and subscribers may
+ * outlive it.
  *
- * Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (its messages are of a type of Rust's: `must_exist` opens it all the
- * same), ENOSPC, ENOMEM, EACCES, ENOENT (with `must_exist`), OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and
- * what the system says.
+ * Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (its messages are of a Rust type:
+ * `must_exist` opens it all the same), ENOSPC, ENOMEM, EACCES, ENOENT (with `must_exist`),
+ * OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
  *
- * If a process dies: while it makes the topic, nothing is left of it. What was published stays.
+ * If a process dies while it makes the topic, nothing is left of it. Published messages stay.
  */
 int outlive_topic_open(const struct outlive_domain_t *domain,
                        const char *name,
@@ -1821,19 +1915,19 @@ int outlive_topic_open(const struct outlive_domain_t *domain,
                        struct outlive_topic_t **topic);
 
 /**
- * Lets go of a topic. Its ends stay. NULL is nothing.
+ * Closes a topic. Its publishers and subscribers stay. Passing NULL has no effect.
  */
 void outlive_topic_close(struct outlive_topic_t *topic);
 
 /**
- * How many publishers and subscribers live. Each place may be NULL.
+ * Returns how many living publishers and subscribers there are. Each place may be NULL.
  *
  * Errors: EINVAL.
  */
 int outlive_topic_counts(const struct outlive_topic_t *topic, uint32_t *publishers, uint32_t *subscribers);
 
 /**
- * A new publisher: up to 62 at a time.
+ * Makes a new publisher: up to 62 at a time.
  *
  * Owner: `*publisher` is the caller's, until `outlive_publisher_close`.
  *
@@ -1842,38 +1936,41 @@ int outlive_topic_counts(const struct outlive_topic_t *topic, uint32_t *publishe
 int outlive_topic_publisher(const struct outlive_topic_t *topic, struct outlive_publisher_t **publisher);
 
 /**
- * A new subscriber: up to 64 at a time. `options` NULL: to all that is published from now on.
+ * Makes a new subscriber: up to 64 at a time. `options` NULL: it receives what is published from
+ * now on.
  *
  * Owner: `*subscriber` is the caller's, until `outlive_subscriber_close`.
  *
  * Errors: EUSERS, ENOSPC, EINVAL, OUTLIVE_DAMAGED.
  *
- * If a process dies: in here, as if it had never come.
+ * If a process dies during the call, there is no new subscriber.
  */
 int outlive_topic_subscriber(const struct outlive_topic_t *topic,
                              const struct outlive_subscriber_options_t *options,
                              struct outlive_subscriber_t **subscriber);
 
 /**
- * Drops a publisher; its loans must have been published or dropped. What it published stays. NULL is nothing.
+ * Closes a publisher; its loans must have been published or dropped. Its published messages stay.
+ * Passing NULL has no effect.
  */
 void outlive_publisher_close(struct outlive_publisher_t *publisher);
 
 /**
- * Drops a subscriber. Samples that it took stay. NULL is nothing.
+ * Closes a subscriber. Samples that it took stay valid. Passing NULL has no effect.
  */
 void outlive_subscriber_close(struct outlive_subscriber_t *subscriber);
 
 /**
- * Lends memory for a message of `size` bytes, from 0 to 1 GiB, to be written in place: `*data`, aligned to 8, of more
- * than 168 bytes to 64. Its bytes are not defined.
+ * Lends memory for a message of `size` bytes, from 0 to 1 GiB, to be written in place: `*data`,
+ * aligned to 8, or to 64 if it has more than 168 bytes. Its contents are arbitrary.
  *
- * Owner: `*loan` and `*data` are the caller's, until `outlive_publisher_publish` or `outlive_loan_drop`.
+ * Owner: `*loan` and `*data` are the caller's, until `outlive_publisher_publish` or
+ * `outlive_loan_drop`.
  *
- * Errors: ENOSPC: the topic is at its largest, and subscribers hold what is there. EMSGSIZE, EINVAL, EPERM (a forked child
- * needs a publisher of its own), EUSERS, OUTLIVE_DAMAGED.
+ * Errors: ENOSPC: the topic is at its largest, and subscribers hold its messages. EMSGSIZE,
+ * EINVAL, EPERM (a forked child needs a publisher of its own), EUSERS, OUTLIVE_DAMAGED.
  *
- * If a process dies: its loans are free again.
+ * If the process dies, its loans are free again.
  */
 int outlive_publisher_loan(struct outlive_publisher_t *publisher,
                            size_t size,
@@ -1881,28 +1978,30 @@ int outlive_publisher_loan(struct outlive_publisher_t *publisher,
                            void **data);
 
 /**
- * What is to go with a loan.
+ * Sets the header that is published with a loan.
  *
  * Errors: EINVAL.
  */
 int outlive_loan_set_header(struct outlive_loan_t *loan, const struct outlive_header_t *header);
 
 /**
- * Gives a loan back unpublished. NULL is nothing.
+ * Gives a loan back unpublished. Passing NULL has no effect.
  */
 void outlive_loan_drop(struct outlive_loan_t *loan);
 
 /**
- * Publishes a loan. Waits, until the deadline, only for a reliable subscriber that has not taken what lies in the way.
- * `*sequence` (may be NULL): its number among the messages of this publisher's ring.
+ * Publishes a loan. It waits, until the deadline, only for a reliable subscriber that has not
+ * taken the message that would be overwritten. `*sequence` (may be NULL): its number among the
+ * messages of this publisher's ring.
  *
- * Owner: the loan is used up, whatever comes of it.
+ * Owner: the loan is consumed, also by a call that fails.
  *
- * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: such a subscriber lives and has not taken it. EPERM, EINVAL, EUSERS,
- * OUTLIVE_DAMAGED. Nothing was published then.
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: such a subscriber is alive and has not taken its
+ * message. EPERM, EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the loan was not published.
  *
- * If a process dies: 0 says that the message is there, whatever becomes of this process; dead in the middle, nobody gets it.
- * A reliable subscriber's death ends the wait at once.
+ * If the process dies: after a return of 0 the message is published, even if this process dies; if
+ * it dies during the call, subscribers get the whole message or none of it. A reliable
+ * subscriber's death ends the wait at once.
  */
 int outlive_publisher_publish(struct outlive_publisher_t *publisher,
                               struct outlive_loan_t *loan,
@@ -1914,7 +2013,7 @@ int outlive_publisher_publish(struct outlive_publisher_t *publisher,
  *
  * Errors: as `outlive_publisher_loan` and `outlive_publisher_publish`.
  *
- * If a process dies: as `outlive_publisher_publish`.
+ * If a process dies: as with `outlive_publisher_publish`.
  */
 int outlive_publisher_publish_copy(struct outlive_publisher_t *publisher,
                                    const void *data,
@@ -1924,100 +2023,105 @@ int outlive_publisher_publish_copy(struct outlive_publisher_t *publisher,
                                    uint64_t *sequence);
 
 /**
- * How many subscribers live. 0 for NULL.
+ * Returns how many living subscribers there are. 0 for NULL.
  */
 uint32_t outlive_publisher_subscriber_count(const struct outlive_publisher_t *publisher);
 
 /**
- * What is next; waits for it until the deadline.
+ * Receives the next message, waiting for it until the deadline.
  *
- * Owner: `*sample` is the caller's, until `outlive_sample_release`; up to 256 may be held at a time.
+ * Owner: `*sample` is the caller's, until `outlive_sample_release`; up to 256 may be held at a
+ * time.
  *
- * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: nothing there. ETIME: nothing has come for longer than the period. ENOBUFS:
- * 256 are held. EPERM: a forked child needs a subscriber of its own. OUTLIVE_DAMAGED: what was there is passed over. EINVAL,
- * EUSERS.
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
+ * longer than the period. ENOBUFS: 256 samples are held. EPERM: a forked child needs a subscriber
+ * of its own. OUTLIVE_DAMAGED: the damaged message is skipped. EINVAL, EUSERS.
  *
- * If a process dies: a publisher, what it had published is taken as before.
+ * If a publisher dies, its published messages are received as before.
  */
 int outlive_subscriber_recv(struct outlive_subscriber_t *subscriber,
                             struct outlive_sample_t **sample,
                             outlive_deadline_t deadline);
 
 /**
- * The newest message that there is, taken before or not; those before it are passed over, without counting as lost.
+ * Returns the newest message that is there, taken before or not; older ones are skipped, without
+ * counting as lost.
  *
  * Owner: as `outlive_subscriber_recv`.
  *
- * Errors: EAGAIN: nobody has ever published. Otherwise as `outlive_subscriber_recv`.
+ * Errors: EAGAIN: no message is there. Otherwise as `outlive_subscriber_recv`.
  */
 int outlive_subscriber_latest(struct outlive_subscriber_t *subscriber, struct outlive_sample_t **sample);
 
 /**
- * How many messages were overwritten before this subscriber came to them, so far. 0 for NULL.
+ * Returns how many messages were overwritten before this subscriber took them, so far. 0 for NULL.
  */
 uint64_t outlive_subscriber_lost(const struct outlive_subscriber_t *subscriber);
 
 /**
- * How many messages lie there for it. 0 for NULL.
+ * Returns how many messages are waiting for it. 0 for NULL.
  */
 uint64_t outlive_subscriber_lag(const struct outlive_subscriber_t *subscriber);
 
 /**
- * How many publishers live. 0 for NULL.
+ * Returns how many living publishers there are. 0 for NULL.
  */
 uint32_t outlive_subscriber_publisher_count(const struct outlive_subscriber_t *subscriber);
 
 /**
- * A sample's bytes, to read: aligned to 8, of more than 168 bytes to 64. NULL for NULL.
+ * Returns a sample's bytes, for reading: aligned to 8, or to 64 if there are more than 168. NULL
+ * for NULL.
  *
  * Owner: the sample.
  */
 const void *outlive_sample_data(const struct outlive_sample_t *sample);
 
 /**
- * How many bytes it has. 0 for NULL.
+ * Returns how many bytes a sample has. 0 for NULL.
  */
 size_t outlive_sample_size(const struct outlive_sample_t *sample);
 
 /**
- * What its publisher said besides; all zero if nothing.
+ * Writes the header that its publisher sent along to `*header`; all zero if there was none.
  *
  * Errors: EINVAL.
  */
 int outlive_sample_header(const struct outlive_sample_t *sample, struct outlive_header_t *header);
 
 /**
- * Its number among the messages of its publisher's ring, without gaps but for what was lost. 0 for NULL.
+ * Returns its number among the messages of its publisher's ring, without gaps except for lost
+ * messages. 0 for NULL.
  */
 uint64_t outlive_sample_sequence(const struct outlive_sample_t *sample);
 
 /**
- * Its order among all messages of the topic: what was published before another's publishing began has a lower one. 0 for
- * NULL.
+ * Returns its order among all messages of the topic: a message that was published before another's
+ * publishing began has the lower order. 0 for NULL.
  */
 uint64_t outlive_sample_order(const struct outlive_sample_t *sample);
 
 /**
- * The token of the process that published it. 0: not known.
+ * Returns the token of the process that published it. 0: not known.
  */
 uint32_t outlive_sample_publisher(const struct outlive_sample_t *sample);
 
 /**
- * Lets go of a sample: its memory can be used again. NULL is nothing.
+ * Releases a sample: its memory can be reused. Passing NULL has no effect.
  */
 void outlive_sample_release(struct outlive_sample_t *sample);
 
 /**
- * Opens the state of that name, or makes one for values of at most `most` bytes, 128 MiB at most, with this one in it. One
- * that is there keeps the value that it has, and is refused when it is of another size. `most` 0: it must be there, of
- * whatever type and size.
+ * Opens the state of that name, or makes one with this value in it, for values of at most `most`
+ * bytes, 128 MiB at most. An existing state keeps its value, and is refused when it is of another
+ * size. `most` 0: the state must exist, of any type and size.
  *
  * Owner: `*state` is the caller's, until `outlive_state_close`.
  *
- * Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (also for values of another size), ENOSPC (also for a first value that is larger than `most`), ENOENT
- * (with `most` 0), ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+ * Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (also for values of another size), ENOSPC
+ * (also for a first value that is larger than `most`), ENOENT (with `most` 0), ENOMEM, EACCES,
+ * OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
  *
- * If a process dies: while it makes the state, nothing is left of it.
+ * If a process dies while it makes the state, nothing is left of it.
  */
 int outlive_state_open(const struct outlive_domain_t *domain,
                        const char *name,
@@ -2027,15 +2131,16 @@ int outlive_state_open(const struct outlive_domain_t *domain,
                        struct outlive_state_t **state);
 
 /**
- * Opens the state of that name, or makes one whose values all have `size` bytes, with those at `initial` in it (NULL:
- * zeroes). It is the same as Rust's `State<T>` with a T of as many bytes, and C++'s.
+ * Opens the state of that name, or makes one whose values all have `size` bytes, with those at
+ * `initial` in it (NULL: zeroes). It is the same as Rust's `State<T>` with a T of as many bytes,
+ * and C++'s.
  *
  * Owner: `*state` is the caller's, until `outlive_state_close`.
  *
- * Errors: as `outlive_state_open`; OUTLIVE_OTHER_TYPE also for one whose values have another size, or several. EINVAL also for
- * `size` 0.
+ * Errors: as `outlive_state_open`; OUTLIVE_OTHER_TYPE also for a state whose values have another
+ * size, or several. EINVAL also for `size` 0.
  *
- * If a process dies: while it makes the state, nothing is left of it.
+ * If a process dies while it makes the state, nothing is left of it.
  */
 int outlive_state_open_fixed(const struct outlive_domain_t *domain,
                              const char *name,
@@ -2044,17 +2149,19 @@ int outlive_state_open_fixed(const struct outlive_domain_t *domain,
                              struct outlive_state_t **state);
 
 /**
- * Lets go of a state. Its writer stays. NULL is nothing.
+ * Closes a state. Its writer stays. Passing NULL has no effect.
  */
 void outlive_state_close(struct outlive_state_t *state);
 
 /**
- * The latest value, whole, into `buffer`; `*size`: its bytes; `*version` (may be NULL): which it is. Never waits. Needs
- * no copy in between when `capacity` is `outlive_state_capacity` or more; `buffer` may be written behind the value then.
+ * Copies the latest value, whole, into `buffer`; `*size`: its bytes; `*version` (may be NULL): its
+ * version. Never waits. A `capacity` of `outlive_state_capacity` or more saves a second copy;
+ * bytes of `buffer` behind the value may be written then.
  *
- * Errors: EMSGSIZE: it does not fit; `*size` says what is needed. EINVAL, ENOMEM, OUTLIVE_DAMAGED.
+ * Errors: EMSGSIZE: it does not fit; `*size` is the room that it needs. EINVAL, ENOMEM,
+ * OUTLIVE_DAMAGED.
  *
- * If a process dies: the writer in the middle of a set: the value before, whole.
+ * If the writer dies in the middle of a set, this returns the previous value, whole.
  */
 int outlive_state_get(const struct outlive_state_t *state,
                       void *buffer,
@@ -2063,22 +2170,24 @@ int outlive_state_get(const struct outlive_state_t *state,
                       uint64_t *version);
 
 /**
- * The most bytes that its values can have. 0 for NULL.
+ * Returns the most bytes that its values can have. 0 for NULL.
  */
 size_t outlive_state_capacity(const struct outlive_state_t *state);
 
 /**
- * The latest value's version: 1 is the first, and each set gives the next. 0 for NULL.
+ * Returns the latest value's version: the first value has version 1, and each set adds 1. 0 for
+ * NULL.
  */
 uint64_t outlive_state_version(const struct outlive_state_t *state);
 
 /**
- * Waits until the value is another than that of version `seen`, or its writer is dead, or until the deadline. `*version` (may
- * be NULL): which it is now.
+ * Waits until the value has another version than `seen`, or its writer is dead, or until the
+ * deadline. `*version` (may be NULL): the version now.
  *
- * Errors: EPIPE: the writer is dead, and the value is the one that was seen. ETIMEDOUT, also with OUTLIVE_TRY. EINVAL, EUSERS.
+ * Errors: EPIPE: the writer is dead, and the value still has version `seen`. ETIMEDOUT, also with
+ * OUTLIVE_TRY. EINVAL, EUSERS.
  *
- * If a process dies: the writer: who waits is told at once.
+ * If the writer dies, waiters are told at once.
  */
 int outlive_state_wait_changed(const struct outlive_state_t *state,
                                uint64_t seen,
@@ -2086,52 +2195,50 @@ int outlive_state_wait_changed(const struct outlive_state_t *state,
                                uint64_t *version);
 
 /**
- * The writer, if there is none, or it is dead; waits until the deadline for a living one to leave or to end.
+ * Makes this process the writer, if there is none or it is dead; waits until the deadline for a
+ * living one to leave or to end.
  *
  * Owner: `*writer` is the caller's, until `outlive_state_writer_close`.
  *
- * Errors: EBUSY: another lives. EAGAIN: the last one is dead, and one of its threads has not come to its end within two
- * seconds. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
+ * Errors: EBUSY: another writer is alive. EAGAIN: the last one is dead, and one of its threads has
+ * not ended within two seconds. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
  *
- * If a process dies: while it takes over, the next one does.
+ * If a process dies while it takes over, the next caller takes over.
  */
 int outlive_state_writer(const struct outlive_state_t *state,
                          outlive_deadline_t deadline,
                          struct outlive_state_writer_t **writer);
 
 /**
- * Drops the writer: another may be made. NULL is nothing.
+ * Closes the writer: another may be made. Passing NULL has no effect.
  */
 void outlive_state_writer_close(struct outlive_state_writer_t *writer);
 
 /**
- * Who has the writer, dead or alive.
+ * Writes the writer's thread or process, dead or alive, to `*info`.
  *
- * Errors: ESRCH: nobody. EINVAL.
+ * Errors: ESRCH: there is no writer. EINVAL.
  */
 int outlive_state_writer_now(const struct outlive_state_t *state, struct outlive_peer_info_t *info);
 
 /**
- * Sets the value. Never waits. `*version` (may be NULL): which it is.
+ * Sets the value. Never waits. `*version` (may be NULL): its version.
  *
- * Errors: EMSGSIZE: too large, or of another length than all its values have. EPERM: not the writer (any more), as in a forked
- * child. EINVAL, ENOSPC, OUTLIVE_DAMAGED.
+ * Errors: EMSGSIZE: too large, or of another length than all its values have. EPERM: not the
+ * writer, or not any more, as in a forked child. EINVAL, ENOSPC, OUTLIVE_DAMAGED.
  *
- * If a process dies: in here, the value before is there, or this one, whole.
+ * If the process dies during the call, the state has the previous value or this one, whole.
  */
-int outlive_state_writer_set(struct outlive_state_writer_t *writer,
-                             const void *data,
-                             size_t size,
-                             uint64_t *version);
+int outlive_state_writer_set(struct outlive_state_writer_t *writer, const void *data, size_t size, uint64_t *version);
 
 /**
- * Opens the service of that name as a client, or makes it. `options` NULL: as by default.
+ * Opens the service of that name as a client, or makes it. `options` NULL: the defaults.
  *
  * Owner: `*client` is the caller's, until `outlive_client_close`.
  *
  * Errors: as `outlive_queue_open`, and EUSERS.
  *
- * If a process dies: a client, its calls that are not begun never will be, and its replies are freed.
+ * If a client dies, its calls that are not begun never will be, and its replies are freed.
  */
 int outlive_client_open(const struct outlive_domain_t *domain,
                         const char *name,
@@ -2139,20 +2246,22 @@ int outlive_client_open(const struct outlive_domain_t *domain,
                         struct outlive_client_t **client);
 
 /**
- * Lets go of a client. Its calls go on until they are dropped. NULL is nothing.
+ * Closes a client. Its calls go on until they are dropped. Passing NULL has no effect.
  */
 void outlive_client_close(struct outlive_client_t *client);
 
 /**
- * Asks, and waits for the reply until the deadline.
+ * Sends a request, and waits for the reply until the deadline.
  *
  * Owner: `*reply` is the caller's, until `outlive_reply_free`.
  *
- * Errors: EPIPE: the server died, and nobody had begun the call. ECONNRESET: the server died with it begun, and may have done
- * something. ENOTCONN: there is none. ECONNABORTED: the server dropped the request. ETIMEDOUT: the call is cancelled. EMSGSIZE,
- * EAGAIN (1,024 calls are under way), EPERM (a forked child needs a client of its own), EINVAL, EUSERS, OUTLIVE_DAMAGED.
+ * Errors: EPIPE: the server died, and no server had begun the call. ECONNRESET: the server died
+ * after it had begun the call, which may have taken effect. ENOTCONN: there is no server.
+ * ECONNABORTED: the server dropped the request. ETIMEDOUT: the call is cancelled. EMSGSIZE, EAGAIN
+ * (1,024 calls are in flight), EPERM (a forked child needs a client of its own), EINVAL, EUSERS,
+ * OUTLIVE_DAMAGED.
  *
- * If a process dies: the server, the call ends at once. No call is ever begun twice.
+ * If the server dies, the call ends at once. No call is ever begun twice.
  */
 int outlive_client_call(struct outlive_client_t *client,
                         const void *data,
@@ -2161,7 +2270,8 @@ int outlive_client_call(struct outlive_client_t *client,
                         struct outlive_reply_t **reply);
 
 /**
- * Asks without waiting for the reply; the deadline is for memory for a long request, and for a server where that is asked for.
+ * Sends a request without waiting for the reply; the deadline is for memory for a long request,
+ * and, with `wait_for_server`, for a server.
  *
  * Owner: `*call` is the caller's, until `outlive_call_drop`.
  *
@@ -2174,43 +2284,45 @@ int outlive_client_begin(struct outlive_client_t *client,
                          struct outlive_call_t **call);
 
 /**
- * The next reply, waited for until the deadline; `*reply` is NULL when there are no more.
+ * Returns the next reply of a call, waiting for it until the deadline; `*reply` is NULL when there
+ * are no more.
  *
  * Owner: `*reply` is the caller's, until `outlive_reply_free`.
  *
- * Errors: as `outlive_client_call`; ETIMEDOUT cancels nothing here; EAGAIN with OUTLIVE_TRY: not yet.
+ * Errors: as `outlive_client_call`; ETIMEDOUT does not cancel the call; EAGAIN with OUTLIVE_TRY:
+ * not yet.
  */
 int outlive_call_next(struct outlive_call_t *call, outlive_deadline_t deadline, struct outlive_reply_t **reply);
 
 /**
- * Drops a call; one that is not over is cancelled. NULL is nothing.
+ * Drops a call; one that is not over is cancelled. Passing NULL has no effect.
  */
 void outlive_call_drop(struct outlive_call_t *call);
 
 /**
- * A reply's bytes. NULL for NULL. Owner: the reply.
+ * Returns a reply's bytes. NULL for NULL. Owner: the reply.
  */
 const void *outlive_reply_data(const struct outlive_reply_t *reply);
 
 /**
- * How many they are. 0 for NULL.
+ * Returns how many bytes a reply has. 0 for NULL.
  */
 size_t outlive_reply_size(const struct outlive_reply_t *reply);
 
 /**
- * Frees a reply. NULL is nothing.
+ * Frees a reply. Passing NULL has no effect.
  */
 void outlive_reply_free(struct outlive_reply_t *reply);
 
 /**
- * Opens the service of that name as its server, or makes it. `options` NULL: as by default.
+ * Opens the service of that name as its server, or makes it. `options` NULL: the defaults.
  *
  * Owner: `*server` is the caller's, until `outlive_server_close`.
  *
- * Errors: EBUSY: another serves and lives. EAGAIN, EUSERS; otherwise as `outlive_queue_open`.
+ * Errors: EBUSY: another server is alive. EAGAIN, EUSERS; otherwise as `outlive_queue_open`.
  *
- * If a process dies: while it takes over, the next one does. A server's calls end at once; what it had not begun, the next one
- * takes over.
+ * If a process dies while it takes over, the next caller takes over. When a server dies, the calls
+ * that it had begun end at once, and the next server takes over those that it had not.
  */
 int outlive_server_open(const struct outlive_domain_t *domain,
                         const char *name,
@@ -2218,108 +2330,106 @@ int outlive_server_open(const struct outlive_domain_t *domain,
                         struct outlive_server_t **server);
 
 /**
- * Stops serving. Requests that it has go on. NULL is nothing.
+ * Stops serving. Requests that it has taken can still be replied to. Passing NULL has no effect.
  */
 void outlive_server_close(struct outlive_server_t *server);
 
 /**
- * The next request, waited for until the deadline.
+ * Returns the next request, waiting for it until the deadline.
  *
  * Owner: `*request` is the caller's, until it is replied to or dropped.
  *
- * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EPERM: not the server (any more). EINVAL, EUSERS, OUTLIVE_DAMAGED.
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EPERM: not the server, or not any more. EINVAL,
+ * EUSERS, OUTLIVE_DAMAGED.
  *
- * If a process dies: a client, its requests are passed over.
+ * If a client dies, its requests are skipped.
  */
 int outlive_server_next(struct outlive_server_t *server,
                         outlive_deadline_t deadline,
                         struct outlive_request_t **request);
 
 /**
- * A request's bytes. NULL for NULL. Owner: the request.
+ * Returns a request's bytes. NULL for NULL. Owner: the request.
  */
 const void *outlive_request_data(const struct outlive_request_t *request);
 
 /**
- * How many they are. 0 for NULL.
+ * Returns how many bytes a request has. 0 for NULL.
  */
 size_t outlive_request_size(const struct outlive_request_t *request);
 
 /**
- * Whether the client wants no reply any more, or is dead. False for NULL.
+ * Returns whether the client wants no reply any more, or is dead. False for NULL.
  */
 bool outlive_request_is_cancelled(const struct outlive_request_t *request);
 
 /**
- * Who asked, dead or alive, also when another client has its place by now.
+ * Writes the client, dead or alive, to `*info`, also when another client has its place by now.
  *
  * Errors: ESRCH: not known any more. EINVAL.
  */
 int outlive_request_client(const struct outlive_request_t *request, struct outlive_peer_info_t *info);
 
 /**
- * Replies. Never waits.
+ * Sends the reply. Never waits.
  *
- * Owner: the request is used up, whatever comes of it.
+ * Owner: the request is consumed, also by a call that fails.
  *
- * Errors: ECANCELED: the client wants no reply any more. EPIPE: it died. EMSGSIZE, ENOSPC, EPERM, EINVAL, OUTLIVE_DAMAGED: the
- * client is told ECONNABORTED.
+ * Errors: ECANCELED: the client wants no reply any more. EPIPE: it died. After EMSGSIZE, ENOSPC,
+ * EPERM, EINVAL and OUTLIVE_DAMAGED the client gets ECONNABORTED.
  *
- * If a process dies: 0 says that the reply is the client's, whatever becomes of this process.
+ * If the process dies: after a return of 0 the client has the reply, even if this process dies.
  */
-int outlive_request_reply(struct outlive_request_t *request,
-                          const void *data,
-                          size_t size);
+int outlive_request_reply(struct outlive_request_t *request, const void *data, size_t size);
 
 /**
- * Drops a request: the client is told ECONNABORTED. NULL is nothing.
+ * Drops a request: the client gets ECONNABORTED. Passing NULL has no effect.
  */
 void outlive_request_drop(struct outlive_request_t *request);
 
 /**
- * Begins to reply by several replies.
+ * Begins a stream: several replies to one request.
  *
- * Owner: the request is used up; `*stream` is the caller's, until `outlive_stream_finish` or `outlive_stream_drop`.
+ * Owner: the request is consumed; `*stream` is the caller's, until `outlive_stream_finish` or
+ * `outlive_stream_drop`.
  *
  * Errors: EINVAL.
  */
 int outlive_request_stream(struct outlive_request_t *request, struct outlive_stream_t **stream);
 
 /**
- * Sends a reply of a stream, waiting until the deadline while eight are on their way.
+ * Sends a reply of a stream, waiting until the deadline while eight are under way.
  *
- * Errors: ETIMEDOUT, also with OUTLIVE_TRY; otherwise as `outlive_request_reply`. The stream goes on after ETIMEDOUT, EMSGSIZE
- * and ENOSPC.
+ * Errors: ETIMEDOUT, also with OUTLIVE_TRY; otherwise as `outlive_request_reply`. The stream goes
+ * on after ETIMEDOUT, EMSGSIZE and ENOSPC.
  *
- * If a process dies: the client: EPIPE, at once.
+ * If the client dies, the call returns EPIPE at once.
  */
-int outlive_stream_send(struct outlive_stream_t *stream,
-                        const void *data,
-                        size_t size,
-                        outlive_deadline_t deadline);
+int outlive_stream_send(struct outlive_stream_t *stream, const void *data, size_t size, outlive_deadline_t deadline);
 
 /**
- * The last word: nothing more comes.
+ * Ends a stream: no more replies come.
  *
- * Owner: the stream is used up.
+ * Owner: the stream is consumed.
  *
  * Errors: as `outlive_request_reply`.
  */
 int outlive_stream_finish(struct outlive_stream_t *stream);
 
 /**
- * Cuts a stream off: the client is told ECONNABORTED after the last reply. NULL is nothing.
+ * Cuts a stream off: the client gets ECONNABORTED after the last reply. Passing NULL has no
+ * effect.
  */
 void outlive_stream_drop(struct outlive_stream_t *stream);
 
 /**
- * Opens the pool of that name, or makes it. `options` NULL: as by default.
+ * Opens the pool of that name, or makes it. `options` NULL: the defaults.
  *
  * Owner: `*pool` is the caller's, until `outlive_pool_close`.
  *
  * Errors: as `outlive_queue_open`.
  *
- * If a process dies: what it had is free once its last thread has ended.
+ * If a process dies, what it had is free once its last thread has ended.
  */
 int outlive_pool_open(const struct outlive_domain_t *domain,
                       const char *name,
@@ -2327,60 +2437,66 @@ int outlive_pool_open(const struct outlive_domain_t *domain,
                       struct outlive_pool_t **pool);
 
 /**
- * Lets go of a pool: addresses in it mean nothing any more, unless it is open elsewhere in this process. NULL is nothing.
+ * Closes a pool: addresses in it are invalid from then on, unless it is open elsewhere in this
+ * process. Passing NULL has no effect.
  */
 void outlive_pool_close(struct outlive_pool_t *pool);
 
 /**
- * Looks at all objects.
+ * Looks at all objects and writes to `*usage` how many are in which state.
  *
  * Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED. Since ABI 2.
  *
- * If a process dies: what it had counts as its, until somebody frees it (`outlive_pool_gc`).
+ * If a process dies, what it had counts as its own until a process collects it
+ * (`outlive_pool_gc`).
  */
 int outlive_pool_usage(const struct outlive_pool_t *pool, struct outlive_pool_usage_t *usage);
 
 /**
- * Gives memory back to the system, except what is likely to be needed again, and frees what the dead had. `*objects` (may be
- * NULL): of the dead, free now; `*bytes` (may be NULL): of memory that the system has back. Since ABI 2.
+ * Gives memory back to the system, except what is likely to be needed again, and frees what dead
+ * processes had. `*objects` (may be NULL): objects of dead processes that are free now; `*bytes`
+ * (may be NULL): bytes that the system has back. Since ABI 2.
  *
  * Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED.
  *
- * If a process dies: in here, some of it is done, and the next one does the rest.
+ * If a process dies during the call, some of it is done, and the next call does the rest.
  */
-int outlive_pool_gc(const struct outlive_pool_t *pool,
-                    uint64_t *objects,
-                    uint64_t *bytes);
+int outlive_pool_gc(const struct outlive_pool_t *pool, uint64_t *objects, uint64_t *bytes);
 
 /**
- * Takes memory of `size` bytes, aligned to `align`, a power of two up to 4,096 (0: 16). Its bytes are not defined.
+ * Allocates memory of `size` bytes, aligned to `align`, a power of two up to 4,096 (0: 16). Its
+ * contents are arbitrary.
  *
- * Owner: `*data` is this process's, until `outlive_pool_free`, or handed over. Any thread may free it.
+ * Owner: `*data` is this process's, until `outlive_pool_free`, or until it is handed over. Any
+ * thread may free it.
  *
- * Errors: ENOSPC: the pool is at its largest; the message says who has most. EMSGSIZE, EINVAL, EUSERS, OUTLIVE_FAULT.
+ * Errors: ENOSPC: the pool is at its largest; the message names the process that has most.
+ * EMSGSIZE, EINVAL, EUSERS, OUTLIVE_FAULT.
  *
- * If a process dies: it is free once its last thread has ended.
+ * If the process dies, the memory is free once its last thread has ended.
  */
 int outlive_pool_alloc(const struct outlive_pool_t *pool, size_t size, size_t align, void **data);
 
 /**
- * Frees memory. NULL is nothing.
+ * Frees memory. Passing NULL has no effect.
  *
- * Errors: EINVAL: no object begins there, or it was freed before. EPERM: it is not this process's. EXDEV: another pool's.
- * OUTLIVE_FAULT: a debug mode found that somebody wrote where he may not.
+ * Errors: EINVAL: no object begins there, or it was freed before. EPERM: it is not this process's.
+ * EXDEV: another pool's. OUTLIVE_FAULT: a debug mode found bytes that the program must not have
+ * written.
  */
-int outlive_pool_free(const struct outlive_pool_t *pool,
-                      void *data);
+int outlive_pool_free(const struct outlive_pool_t *pool, void *data);
 
 /**
- * Hands memory over: whoever has the offset may claim it, or only the owner of `token` (a process's; 0: anybody). In one
- * atomic step: at no moment is it nobody's. `domain`: the token's; may be NULL without one.
+ * Hands memory over: any process that has the offset may claim it, or only the owner of `token` (a
+ * process's or thread's; 0: any process). It does so in one atomic step: at each moment the object
+ * has an owner or is offered. `domain`: the token's; may be NULL without one.
  *
- * Owner: `data` is no longer this process's; with EINVAL, EPERM and EXDEV it is as before.
+ * Owner: `data` is no longer this process's; after EINVAL, EPERM and EXDEV it is as before.
  *
  * Errors: as `outlive_pool_free`, and EINVAL for a number that is no token.
  *
- * If a process dies: offered to anybody, it stays; to a process, it is free once that has ended.
+ * If a process dies: an object offered to any process stays; one offered to a process is free once
+ * that has ended.
  */
 int outlive_pool_offer(const struct outlive_pool_t *pool,
                        void *data,
@@ -2389,34 +2505,33 @@ int outlive_pool_offer(const struct outlive_pool_t *pool,
                        uint64_t *offset);
 
 /**
- * Takes over what was handed over. `*size` (may be NULL): its bytes.
+ * Takes over an object that was handed over. `*size` (may be NULL): its bytes.
  *
- * Owner: `*data` is this process's, until `outlive_pool_free`, or handed over.
+ * Owner: `*data` is this process's, until `outlive_pool_free`, or until it is handed over.
  *
- * Errors: ESTALE: it was claimed before, or is gone. EACCES: it is for somebody else. OUTLIVE_OTHER_TYPE: it is a value of a
- * type of Rust's. EINVAL, OUTLIVE_FAULT.
+ * Errors: ESTALE: it was claimed before, or is gone. EACCES: it is offered to another process.
+ * OUTLIVE_OTHER_TYPE: it is a value of a Rust type. EINVAL, OUTLIVE_FAULT.
  *
- * If a process dies: in here, it is still offered, or free with the dead one.
+ * If the process dies during the call, the object is still offered, or free once the process has
+ * ended.
  */
-int outlive_pool_claim(const struct outlive_pool_t *pool,
-                       uint64_t offset,
-                       void **data,
-                       size_t *size);
+int outlive_pool_claim(const struct outlive_pool_t *pool, uint64_t offset, void **data, size_t *size);
 
 /**
- * Makes memory one that several processes hold, each by name; nobody writes to it from then on.
+ * Turns memory into an object that several processes hold, each by name; no process may write to
+ * it from then on.
  *
- * Owner: `data` is used up; with EINVAL, EPERM and EXDEV it is as before. `*shared` is the caller's, until
- * `outlive_shared_release`.
+ * Owner: `data` is consumed; after EINVAL, EPERM and EXDEV it is as before. `*shared` is the
+ * caller's, until `outlive_shared_release`.
  *
  * Errors: as `outlive_pool_free`, and ENOSPC.
  *
- * If a process dies: a holder, its name is taken out; the last one's death frees the object.
+ * If a holder dies, its name is removed; the last holder's death frees the object.
  */
 int outlive_pool_share(const struct outlive_pool_t *pool, void *data, struct outlive_shared_t **shared);
 
 /**
- * Becomes one of those who hold a shared object.
+ * Makes this process a holder of a shared object.
  *
  * Owner: `*shared` is the caller's, until `outlive_shared_release`.
  *
@@ -2425,46 +2540,48 @@ int outlive_pool_share(const struct outlive_pool_t *pool, void *data, struct out
 int outlive_pool_join(const struct outlive_pool_t *pool, uint64_t offset, struct outlive_shared_t **shared);
 
 /**
- * A shared object's bytes, to read. NULL for NULL. Owner: `shared`.
+ * Returns a shared object's bytes, for reading. NULL for NULL. Owner: `shared`.
  */
 const void *outlive_shared_data(const struct outlive_shared_t *shared);
 
 /**
- * How many they are. 0 for NULL.
+ * Returns how many bytes a shared object has. 0 for NULL.
  */
 size_t outlive_shared_size(const struct outlive_shared_t *shared);
 
 /**
- * By which others join: good as long as somebody holds it. 0 for NULL.
+ * Returns the offset by which other processes join: valid as long as any process holds the object.
+ * 0 for NULL.
  */
 uint64_t outlive_shared_offset(const struct outlive_shared_t *shared);
 
 /**
- * Lets go of a shared object; the last one frees it. NULL is nothing.
+ * Releases a shared object; the last holder frees it. Passing NULL has no effect.
  */
 void outlive_shared_release(struct outlive_shared_t *shared);
 
 /**
- * An empty set, for things of that domain.
+ * Makes an empty set, for sources of that domain.
  *
  * Owner: `*set` is the caller's, until `outlive_wait_set_close`.
  *
  * Errors: EINVAL.
  *
- * If a process dies: whose end is waited for is told, to all sets; a sender, what it had sent is told.
+ * If a process dies whose end a set waits for, all such sets report it; what a dead sender had
+ * sent is still reported.
  */
 int outlive_wait_set_open(const struct outlive_domain_t *domain, struct outlive_wait_set_t **set);
 
 /**
- * Drops a set, and its descriptor. NULL is nothing.
+ * Closes a set, and its descriptor. Passing NULL has no effect.
  */
 void outlive_wait_set_close(struct outlive_wait_set_t *set);
 
 /**
- * Adds a queue's receiver: OUTLIVE_READABLE when a receive is worth a try, OUTLIVE_ENDED when it would be told that the senders
- * are gone. Use OUTLIVE_TRY on what is ready.
+ * Adds a queue's receiver: OUTLIVE_READABLE when a receive is worth a try, OUTLIVE_ENDED when a
+ * receive would return EPIPE because the senders are gone. Call what is ready with OUTLIVE_TRY.
  *
- * Errors: EXDEV: of another domain. EINVAL.
+ * Errors: EXDEV: the source is of another domain. EINVAL.
  */
 int outlive_wait_set_add_receiver(struct outlive_wait_set_t *set,
                                   const struct outlive_receiver_t *receiver,
@@ -2480,7 +2597,8 @@ int outlive_wait_set_add_subscriber(struct outlive_wait_set_t *set,
                                     uint64_t *key);
 
 /**
- * Adds bits of an event: OUTLIVE_SET as long as any of them is set, or all of them with `all` not 0. The set takes none.
+ * Adds bits of an event: OUTLIVE_SET as long as any of them is set, or all of them with `all` not
+ * 0. The set clears none.
  *
  * Errors: EXDEV, EINVAL.
  */
@@ -2508,28 +2626,26 @@ int outlive_wait_set_add_peer(struct outlive_wait_set_t *set,
                               uint64_t *key);
 
 /**
- * Adds a timer: OUTLIVE_ELAPSED from that moment on, until `outlive_wait_set_take_timer`.
+ * Adds a timer: OUTLIVE_ELAPSED from that point in time on, until `outlive_wait_set_take_timer`.
  *
  * Errors: EINVAL.
  */
 int outlive_wait_set_add_timer(struct outlive_wait_set_t *set, outlive_deadline_t at, uint64_t *key);
 
 /**
- * Adds a timer that elapses every so many nanoseconds, from one span from now on.
+ * Adds a timer that elapses every so many nanoseconds, for the first time that long from now.
  *
  * Errors: EINVAL.
  */
 int outlive_wait_set_add_timer_every(struct outlive_wait_set_t *set, uint64_t nanoseconds, uint64_t *key);
 
 /**
- * How many of a timer's moments have passed since this was asked last: `*elapsed`. From then on it is not ready before the
- * next.
+ * Returns in `*elapsed` how often a timer has elapsed since the last call. From then on it is not
+ * ready until it elapses again.
  *
- * Errors: EINVAL: no timer of this set.
+ * Errors: EINVAL: the key is no timer of this set.
  */
-int outlive_wait_set_take_timer(struct outlive_wait_set_t *set,
-                                uint64_t key,
-                                uint64_t *elapsed);
+int outlive_wait_set_take_timer(struct outlive_wait_set_t *set, uint64_t key, uint64_t *elapsed);
 
 /**
  * Adds a service's server: OUTLIVE_READABLE when a request is worth a try.
@@ -2539,14 +2655,15 @@ int outlive_wait_set_take_timer(struct outlive_wait_set_t *set,
 int outlive_wait_set_add_server(struct outlive_wait_set_t *set, const struct outlive_server_t *server, uint64_t *key);
 
 /**
- * Adds a call: OUTLIVE_READABLE when a reply, or its end, is there; OUTLIVE_ENDED when there is no server any more.
+ * Adds a call: OUTLIVE_READABLE when a reply, or its end, is there; OUTLIVE_ENDED when there is no
+ * server any more.
  *
  * Errors: EXDEV, EINVAL.
  */
 int outlive_wait_set_add_call(struct outlive_wait_set_t *set, const struct outlive_call_t *call, uint64_t *key);
 
 /**
- * Adds a publisher: OUTLIVE_WRITABLE when no reliable subscriber that lives is in the way.
+ * Adds a publisher: OUTLIVE_WRITABLE when no living reliable subscriber is in the way.
  *
  * Errors: EXDEV, EINVAL.
  */
@@ -2555,33 +2672,35 @@ int outlive_wait_set_add_publisher(struct outlive_wait_set_t *set,
                                    uint64_t *key);
 
 /**
- * Adds a state: OUTLIVE_CHANGED of a value, what is there now being the first; OUTLIVE_ENDED of a writer's death; until
- * `outlive_wait_set_take_state`.
+ * Adds a state: OUTLIVE_CHANGED for a value, the present one first; OUTLIVE_ENDED for a writer's
+ * death; each until `outlive_wait_set_take_state`.
  *
  * Errors: EXDEV, EINVAL.
  */
 int outlive_wait_set_add_state(struct outlive_wait_set_t *set, const struct outlive_state_t *state, uint64_t *key);
 
 /**
- * What is new about a state: `*version`, of the value that is there. From then on it is not ready before the next.
+ * Takes a state's news: `*version` is that of the present value. From then on it is not ready
+ * until the next change.
  *
- * Errors: EPIPE: its writer died. EAGAIN: nothing is new. EINVAL: no state of this set.
+ * Errors: EPIPE: its writer died. EAGAIN: there is no news. EINVAL: the key is no state of this
+ * set.
  */
 int outlive_wait_set_take_state(struct outlive_wait_set_t *set, uint64_t key, uint64_t *version);
 
 /**
- * Adds a topic: OUTLIVE_CHANGED when others publish or subscribe than were told last, until `outlive_wait_set_take_topic`.
+ * Adds a topic: OUTLIVE_CHANGED when its publishers or subscribers differ from the last report,
+ * until `outlive_wait_set_take_topic`.
  *
  * Errors: EXDEV, EINVAL.
  */
-int outlive_wait_set_add_topic(struct outlive_wait_set_t *set,
-                               const struct outlive_topic_t *topic,
-                               uint64_t *key);
+int outlive_wait_set_add_topic(struct outlive_wait_set_t *set, const struct outlive_topic_t *topic, uint64_t *key);
 
 /**
- * How many publish and subscribe now: `*publishers`, `*subscribers`. From then on it is not ready before the next change.
+ * Takes a topic's news: `*publishers` and `*subscribers` are how many there are now. From then on
+ * it is not ready until the next change.
  *
- * Errors: EAGAIN: nobody has come or gone. EINVAL: no topic of this set.
+ * Errors: EAGAIN: there is no change. EINVAL: the key is no topic of this set.
  */
 int outlive_wait_set_take_topic(struct outlive_wait_set_t *set,
                                 uint64_t key,
@@ -2589,19 +2708,21 @@ int outlive_wait_set_take_topic(struct outlive_wait_set_t *set,
                                 uint32_t *subscribers);
 
 /**
- * Takes a source out. What it was made from may be closed before or after.
+ * Removes a source from the set. The handle that it was made from may be closed before or after.
  *
- * Errors: EINVAL: it is not in.
+ * Errors: EINVAL: the set does not have it.
  */
 int outlive_wait_set_remove(struct outlive_wait_set_t *set, uint64_t key);
 
 /**
- * Waits until something is ready, or the deadline: all that is ready then, as much as fits into `ready`; `*count` says how much
- * was written. What did not fit is told the next time: what is ready is told as long as it is.
+ * Waits until a source is ready, or until the deadline, and writes all that are ready then to
+ * `ready`, as many as fit; `*count` is how many were written. A source is reported as long as it
+ * is ready, so those that did not fit are reported the next time.
  *
- * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: nothing. EINVAL, EUSERS, and what the system says.
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no source is ready. EINVAL, EUSERS, and errors of
+ * the system.
  *
- * If a process dies: one who waits in a set, nobody notices.
+ * If a process dies that waits in a set, that has no effect on others.
  */
 int outlive_wait_set_wait(struct outlive_wait_set_t *set,
                           struct outlive_ready_t *ready,
@@ -2610,24 +2731,24 @@ int outlive_wait_set_wait(struct outlive_wait_set_t *set,
                           outlive_deadline_t deadline);
 
 /**
- * A descriptor that is readable when something is ready, for `epoll` and `poll`: until `outlive_wait_set_wait` with OUTLIVE_TRY
- * has found nothing.
+ * Returns a descriptor that is readable when a source is ready, for `epoll` and `poll`; it stays
+ * readable until `outlive_wait_set_wait` with OUTLIVE_TRY has found nothing.
  *
- * Owner: the set; do not read from it, do not close it.
+ * Owner: the set; do not read from it, and do not close it.
  *
- * Errors: EINVAL, EUSERS, EMFILE, and what the system says.
+ * Errors: EINVAL, EUSERS, EMFILE, and errors of the system.
  */
-int outlive_wait_set_fd(struct outlive_wait_set_t *set,
-                        int *fd);
+int outlive_wait_set_fd(struct outlive_wait_set_t *set, int *fd);
 
 /**
- * Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as `outlive_mutex_open`.
+ * Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as
+ * `outlive_mutex_open`.
  *
  * Owner: `*mutex` is in shared memory, mapped until `outlive_pi_mutex_close`.
  *
- * Errors: as `outlive_mutex_open`. OUTLIVE_OTHER_PLACE comes from locking.
+ * Errors: as `outlive_mutex_open`. Locking, not opening, returns OUTLIVE_OTHER_PLACE.
  *
- * If a process dies: while it makes the mutex, nothing is left of it.
+ * If a process dies while it makes the mutex, nothing is left of it.
  */
 int outlive_pi_mutex_open(const struct outlive_domain_t *domain,
                           const char *name,
@@ -2636,79 +2757,83 @@ int outlive_pi_mutex_open(const struct outlive_domain_t *domain,
                           struct outlive_pi_mutex_t **mutex);
 
 /**
- * The value behind a named mutex. NULL: it has none, or is inside a record.
+ * Returns the value behind a named mutex. NULL: it has none, or is inside a record.
  *
  * Owner: shared memory, mapped until `outlive_pi_mutex_close`.
  */
 void *outlive_pi_mutex_value(const struct outlive_pi_mutex_t *mutex);
 
 /**
- * Closes this opening of a named mutex. Nobody of this process may hold it or wait for it by this address. NULL is nothing.
+ * Closes this opening of a named mutex. No thread of this process may hold it or wait for it by
+ * this address. Passing NULL has no effect.
  */
 void outlive_pi_mutex_close(struct outlive_pi_mutex_t *mutex);
 
 /**
- * Takes the lock, waiting until the deadline as long as a living owner holds it, and lending that one the caller's priority.
+ * Takes the lock, waiting until the deadline while a living owner holds it; the owner inherits the
+ * caller's priority meanwhile.
  *
- * Errors: as `outlive_mutex_lock_until`, and OUTLIVE_OTHER_PLACE: it belongs to another pid namespace or C library.
+ * Errors: as `outlive_mutex_lock_until`, and OUTLIVE_OTHER_PLACE: it belongs to another pid
+ * namespace or C library.
  *
- * If a process dies: as `outlive_mutex_lock`; what its priority was lent for is taken back.
+ * If a process dies: as with `outlive_mutex_lock`; a lent priority is taken back.
  */
-int outlive_pi_mutex_lock(struct outlive_pi_mutex_t *mutex,
-                          outlive_deadline_t deadline);
+int outlive_pi_mutex_lock(struct outlive_pi_mutex_t *mutex, outlive_deadline_t deadline);
 
 /**
- * Gives the lock back.
+ * Unlocks the mutex.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL.
  */
 int outlive_pi_mutex_unlock(struct outlive_pi_mutex_t *mutex);
 
 /**
- * Declares that what the lock guards is whole again, after EOWNERDEAD. The caller holds the lock.
+ * Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL.
  */
 int outlive_pi_mutex_consistent(struct outlive_pi_mutex_t *mutex);
 
 /**
- * As `outlive_mutex_give_up`; `outlive_pi_mutex_reset` starts anew.
+ * Gives the mutex up as `outlive_mutex_give_up` does; `outlive_pi_mutex_reset` makes it usable
+ * again.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
  */
 int outlive_pi_mutex_give_up(struct outlive_pi_mutex_t *mutex);
 
 /**
- * Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
- * EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
+ * Returns whether the calling thread holds it, its last owner died with it, and no holder has
+ * declared it consistent since: the same as EOWNERDEAD, for code that does not see the return
+ * code. False for what is no such lock. Since ABI 2.
  */
 bool outlive_pi_mutex_owner_died(const struct outlive_pi_mutex_t *mutex);
 
 /**
- * Makes a mutex that was given up (ENOTRECOVERABLE) usable again. What it guards was made whole before, by an agreement of its
- * users.
+ * Makes a mutex that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
+ * what it guards whole before.
  *
- * Errors: as `outlive_pi_mutex_lock`, but for EOWNERDEAD and ENOTRECOVERABLE.
+ * Errors: as `outlive_pi_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE.
  */
-int outlive_pi_mutex_reset(struct outlive_pi_mutex_t *mutex,
-                           outlive_deadline_t deadline);
+int outlive_pi_mutex_reset(struct outlive_pi_mutex_t *mutex, outlive_deadline_t deadline);
 
 /**
- * Who holds it just now, dead or alive.
+ * Writes the thread that holds it now, dead or alive, to `*info`.
  *
- * Errors: ESRCH: nobody. EINVAL.
+ * Errors: ESRCH: no thread holds it. EINVAL.
  */
 int outlive_pi_mutex_holder(const struct outlive_pi_mutex_t *mutex, struct outlive_peer_info_t *info);
 
 /**
- * Opens the mutex of that name, or makes it with that ceiling. Rust's `CeilingMutex<()>` is the same.
+ * Opens the mutex of that name, or makes it with that ceiling. It is the same as Rust's
+ * `CeilingMutex<()>`.
  *
  * Owner: `*mutex` is in shared memory, mapped until `outlive_ceiling_mutex_close`.
  *
- * Errors: as `outlive_mutex_open`; EINVAL also when it is there with another ceiling, or when none of 1 to 99 is asked for.
- * Since ABI 2.
+ * Errors: as `outlive_mutex_open`; EINVAL also when the mutex exists with another ceiling, or when
+ * `ceiling` is not 1 to 99. Since ABI 2.
  *
- * If a process dies: while it makes the mutex, nothing is left of it.
+ * If a process dies while it makes the mutex, nothing is left of it.
  */
 int outlive_ceiling_mutex_open(const struct outlive_domain_t *domain,
                                const char *name,
@@ -2716,8 +2841,9 @@ int outlive_ceiling_mutex_open(const struct outlive_domain_t *domain,
                                struct outlive_ceiling_mutex_t **mutex);
 
 /**
- * The same with `size` bytes of value behind it, as `outlive_mutex_open`: Rust's `CeilingMutex<T>` with a T of as many bytes.
- * Since ABI 2.
+ * Opens a mutex with a ceiling as `outlive_ceiling_mutex_open` does, with `size` bytes of value
+ * behind it, as `outlive_mutex_open`: Rust's `CeilingMutex<T>` with a T of as many bytes. Since
+ * ABI 2.
  */
 int outlive_ceiling_mutex_open_with_value(const struct outlive_domain_t *domain,
                                           const char *name,
@@ -2727,68 +2853,70 @@ int outlive_ceiling_mutex_open_with_value(const struct outlive_domain_t *domain,
                                           struct outlive_ceiling_mutex_t **mutex);
 
 /**
- * The value behind a named mutex. NULL: it has none, or is inside a record. Since ABI 2.
+ * Returns the value behind a named mutex. NULL: it has none, or is inside a record. Since ABI 2.
  *
  * Owner: shared memory, mapped until `outlive_ceiling_mutex_close`.
  */
 void *outlive_ceiling_mutex_value(const struct outlive_ceiling_mutex_t *mutex);
 
 /**
- * Closes this opening of a named mutex. What threads hold by it stays theirs until they end; nobody of this process may wait
- * for it by this address. NULL is nothing; so is what is not an opened named one. Since ABI 2.
+ * Closes this opening of a named mutex. Locks that threads hold by it stay theirs until they end;
+ * no thread of this process may wait for it by this address. Passing NULL, or what is not an
+ * opened named mutex, has no effect. Since ABI 2.
  */
 void outlive_ceiling_mutex_close(struct outlive_ceiling_mutex_t *mutex);
 
 /**
- * Takes the lock, at the ceiling already while it waits, until the deadline, as long as a living owner holds it.
+ * Takes the lock, waiting until the deadline while a living owner holds it; the waiter already
+ * runs at the ceiling.
  *
- * Errors: as `outlive_mutex_lock_until`; EINVAL: the thread's own priority is higher than the ceiling. EPERM: no right to run
- * at the ceiling. Since ABI 2.
+ * Errors: as `outlive_mutex_lock_until`; EINVAL: the thread's own priority is higher than the
+ * ceiling. EPERM: the thread may not run at the ceiling. Since ABI 2.
  *
  * If a process dies: as `outlive_mutex_lock`.
  */
-int outlive_ceiling_mutex_lock(struct outlive_ceiling_mutex_t *mutex,
-                               outlive_deadline_t deadline);
+int outlive_ceiling_mutex_lock(struct outlive_ceiling_mutex_t *mutex, outlive_deadline_t deadline);
 
 /**
- * Gives the lock back, and then lowers the thread.
+ * Unlocks the mutex, and then lowers the thread's priority.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
  */
 int outlive_ceiling_mutex_unlock(struct outlive_ceiling_mutex_t *mutex);
 
 /**
- * Declares that what the lock guards is whole again, after EOWNERDEAD. The caller holds the lock.
+ * Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
  */
 int outlive_ceiling_mutex_consistent(struct outlive_ceiling_mutex_t *mutex);
 
 /**
- * As `outlive_mutex_give_up`, then lowers the thread; `outlive_ceiling_mutex_reset` starts anew.
+ * Gives the mutex up as `outlive_mutex_give_up` does, then lowers the thread's priority;
+ * `outlive_ceiling_mutex_reset` makes it usable again.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
  */
 int outlive_ceiling_mutex_give_up(struct outlive_ceiling_mutex_t *mutex);
 
 /**
- * As `outlive_mutex_owner_died`. Since ABI 2.
+ * Returns whether EOWNERDEAD was reported and not repaired, as `outlive_mutex_owner_died`. Since
+ * ABI 2.
  */
 bool outlive_ceiling_mutex_owner_died(const struct outlive_ceiling_mutex_t *mutex);
 
 /**
- * Makes a mutex that was given up (ENOTRECOVERABLE) usable again. What it guards was made whole before, by an agreement of its
- * users.
+ * Makes a mutex that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
+ * what it guards whole before.
  *
- * Errors: as `outlive_ceiling_mutex_lock`, but for EOWNERDEAD and ENOTRECOVERABLE. Since ABI 2.
+ * Errors: as `outlive_ceiling_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE. Since ABI 2.
  */
-int outlive_ceiling_mutex_reset(struct outlive_ceiling_mutex_t *mutex,
-                                outlive_deadline_t deadline);
+int outlive_ceiling_mutex_reset(struct outlive_ceiling_mutex_t *mutex, outlive_deadline_t deadline);
 
 /**
- * Who holds it just now, dead or alive.
+ * Writes the thread that holds it now, dead or alive, to `*info`.
  *
- * Errors: ESRCH: nobody. EINVAL. Since ABI 2.
+ * Errors: ESRCH: no thread holds it. EINVAL. Since ABI 2.
  */
 int outlive_ceiling_mutex_holder(const struct outlive_ceiling_mutex_t *mutex, struct outlive_peer_info_t *info);
 

@@ -1,4 +1,6 @@
-//! What comes from C: pointers that may be NULL, text that may be none, memory with its length.
+//! Arguments from C: pointers that may be NULL, text that may be missing, memory with its length.
+//!
+//! Each function says what it does with NULL, so the SAFETY comments of its callers leave NULL out.
 
 use std::ffi::{CStr, c_char};
 
@@ -9,109 +11,115 @@ fn missing(what: &str) -> Failure {
     Failure::new(libc::EINVAL, &format!("NULL in place of {what}"))
 }
 
-/// What a pointer points to.
+/// Returns what a pointer points to, or EINVAL for NULL.
 ///
 /// # Safety
-/// NULL, or a valid pointer to a `T` for as long as `'a`, which nobody changes meanwhile: the caller's caller's promise.
+/// The C caller guarantees that the pointer is NULL, or valid for as long as `'a`, and that no
+/// thread changes the `T` meanwhile.
 #[inline]
 pub(crate) unsafe fn borrow<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees NULL or a valid pointer for `'a`.
     unsafe { pointer.as_ref() }.ok_or_else(|| missing(what))
 }
 
-/// The same, to change.
+/// Returns what a pointer points to, for writing, or EINVAL for NULL.
 ///
 /// # Safety
-/// As [`borrow`], and nobody else uses it meanwhile.
+/// The caller guarantees what [`borrow`] asks for, and that no other thread uses it meanwhile.
 #[inline]
 pub(crate) unsafe fn borrow_mut<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T, Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees NULL or a valid pointer that no other thread uses for `'a`.
     unsafe { pointer.as_mut() }.ok_or_else(|| missing(what))
 }
 
-/// A place for a result, which may be uninitialised: it is written to only.
+/// A place for a result. It may be uninitialised: it is only written.
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
     #[inline]
     pub(crate) fn put(self, value: T) {
-        // SAFETY: `out` and `out_or_none` have compared it with NULL; their caller vouched for the rest.
+        // SAFETY: `out` and `out_or_none` have refused NULL; their caller guarantees a place for a
+        // `T`.
         unsafe { self.0.write(value) };
     }
 
-    /// The same, for what is told also when the call fails.
+    /// Writes a result that the C caller gets even when the call fails.
     pub(crate) fn put_early(&self, value: T) {
-        // SAFETY: as above.
+        // SAFETY: `out` and `out_or_none` have refused NULL; their caller guarantees a place for a
+        // `T`.
         unsafe { self.0.write(value) };
     }
 }
 
-/// A place for a handle: set to NULL for now, so that a call that fails leaves nothing behind that looks like one.
+/// Returns a place for a handle, and sets it to NULL, so that a call that fails leaves no invalid
+/// handle there.
 ///
 /// # Safety
-/// NULL, or a place for a pointer.
+/// The caller guarantees NULL, or a place for a pointer.
 pub(crate) unsafe fn handle_out<T>(place: *mut *mut T) -> Result<Out<*mut T>, Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees NULL, or a place for a pointer.
     let out = unsafe { out(place) }?;
-    // SAFETY: not NULL, as seen just now.
+    // SAFETY: `out` has refused NULL, and the caller guarantees a place for a pointer.
     unsafe { out.0.write(core::ptr::null_mut()) };
     Ok(out)
 }
 
-/// A place for any other result; left alone by calls that fail.
+/// Returns a place for any other result, which a failing call does not change.
 ///
 /// # Safety
-/// NULL, or a place for a `T`.
+/// The caller guarantees NULL, or a place for a `T`.
 #[inline]
 pub(crate) unsafe fn out<T>(place: *mut T) -> Result<Out<T>, Failure> {
     if place.is_null() { Err(missing("a place for the result")) } else { Ok(Out(place)) }
 }
 
-/// A place for a result that not everybody wants.
+/// Returns a place for a result that the C caller may leave out.
 ///
 /// # Safety
-/// NULL, or a place for a `T`.
+/// The caller guarantees NULL, or a place for a `T`.
 #[inline]
 pub(crate) unsafe fn out_or_none<T>(place: *mut T) -> Option<Out<T>> {
     (!place.is_null()).then_some(Out(place))
 }
 
-/// A text.
+/// Returns a text, or EINVAL for NULL.
 ///
 /// # Safety
-/// NULL, or NUL-terminated, for as long as `'a`.
+/// The caller guarantees NULL, or a NUL-terminated text, for as long as `'a`.
 pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees NULL, or a NUL-terminated text for `'a`.
     unsafe { text_or_none(text) }?.ok_or_else(|| missing(what))
 }
 
-/// A text that need not be.
+/// Returns a text that the C caller may leave out.
 ///
 /// # Safety
-/// As [`text`].
+/// The caller guarantees what [`text`] asks for.
 pub(crate) unsafe fn text_or_none<'a>(text: *const c_char) -> Result<Option<&'a str>, Failure> {
     if text.is_null() {
         return Ok(None);
     }
-    // SAFETY: not NULL; the caller's promise.
+    // SAFETY: not NULL, and the caller guarantees a NUL-terminated text for `'a`.
     let text = unsafe { CStr::from_ptr(text) }.to_str();
     text.map(Some).map_err(|_| Failure::new(libc::EINVAL, "a name that is not UTF-8"))
 }
 
-/// Bytes to read.
+/// Returns bytes to read.
 ///
 /// # Safety
-/// `len` bytes can be read at `data` for as long as `'a`; NULL only without any.
+/// The caller guarantees that `len` bytes can be read at `data` for as long as `'a`; NULL only if
+/// `len` is 0.
 #[inline]
 pub(crate) unsafe fn bytes<'a>(data: *const libc::c_void, len: usize) -> Result<&'a [u8], Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees `len` readable bytes at `data`.
     unsafe { items(data.cast(), len, "bytes") }
 }
 
-/// Several things in a row.
+/// Returns an array.
 ///
 /// # Safety
-/// `count` of them can be read at `data` for as long as `'a`; NULL only without any.
+/// The caller guarantees that `count` items can be read at `data` for as long as `'a`; NULL only if
+/// `count` is 0.
 #[inline]
 pub(crate) unsafe fn items<'a, T>(data: *const T, count: usize, what: &str) -> Result<&'a [T], Failure> {
     if count == 0 {
@@ -123,26 +131,27 @@ pub(crate) unsafe fn items<'a, T>(data: *const T, count: usize, what: &str) -> R
     if count > isize::MAX as usize / size_of::<T>() {
         return Err(Failure::new(libc::EINVAL, "a length that no memory has"));
     }
-    // SAFETY: the caller's promise; the length is one that can be.
+    // SAFETY: the caller guarantees `count` readable items at `data`; the length does not overflow.
     Ok(unsafe { core::slice::from_raw_parts(data, count) })
 }
 
-/// An options struct, which begins with its size: a caller that was compiled with an older header has a shorter one, and the
-/// rest is as by default. NULL is the default.
+/// Returns an options struct, which begins with its size: that of a caller compiled with an older
+/// header is shorter, and the rest has default values. NULL stands for the default.
 ///
 /// # Safety
-/// NULL, or a struct of as many bytes as its first field says; all of `T`'s bit patterns are values.
+/// The caller guarantees NULL, or a struct of as many bytes as its first field says; all of `T`'s
+/// bit patterns are values.
 pub(crate) unsafe fn options<T: Copy>(given: *const T, default: T) -> Result<T, Failure> {
     if given.is_null() {
         return Ok(default);
     }
-    // SAFETY: every options struct begins with its size; the caller's promise.
+    // SAFETY: every options struct begins with its size, and the caller guarantees a struct.
     let size = unsafe { given.cast::<usize>().read() };
     if size < size_of::<usize>() || size > 4096 {
         return Err(Failure::new(libc::EINVAL, "an options struct without its size in front: use its INIT macro"));
     }
     let mut options = default;
-    // SAFETY: as many bytes as both have.
+    // SAFETY: `size` is no more than either struct has, and all bit patterns of `T` are values.
     unsafe {
         let to = (&raw mut options).cast::<u8>();
         core::ptr::copy_nonoverlapping(given.cast::<u8>(), to, size.min(size_of::<T>()));
@@ -150,10 +159,10 @@ pub(crate) unsafe fn options<T: Copy>(given: *const T, default: T) -> Result<T, 
     Ok(options)
 }
 
-/// Copies into a caller's buffer as much as fits, and tells how much there is.
+/// Copies as much as fits into the C caller's buffer, and returns EMSGSIZE if not all does.
 ///
 /// # Safety
-/// `capacity` bytes can be written at `buffer`.
+/// The caller guarantees that `capacity` bytes can be written at `buffer`.
 pub(crate) unsafe fn fill(bytes: &[u8], buffer: *mut libc::c_void, capacity: usize) -> Result<(), Failure> {
     if bytes.len() > capacity {
         let message = format!("the buffer has {capacity} bytes, {} are needed", bytes.len());
@@ -163,7 +172,8 @@ pub(crate) unsafe fn fill(bytes: &[u8], buffer: *mut libc::c_void, capacity: usi
         if buffer.is_null() {
             return Err(missing("a buffer"));
         }
-        // SAFETY: it fits; the caller's promise. A buffer of the caller's and shared memory, or a copy, do not overlap.
+        // SAFETY: it fits into `capacity`, which the caller guarantees. The buffer is private
+        // memory and does not overlap `bytes`.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast(), bytes.len()) };
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Barriers, by name or inside a record: their seats are the thread's.
+//! Barriers, by name or inside a record: their seats belong to threads.
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
@@ -14,10 +14,12 @@ use crate::domain::outlive_domain_t;
 use crate::owned::Owned;
 use crate::place::{self, Primitive, fast_table, find};
 
-/// A barrier in shared memory, which knows its participants. A named one, or the beginning of one in a record, whose seats
-/// follow it: `OUTLIVE_BARRIER_OF(4) step;`, noted as a place by `OUTLIVE_BARRIER_PLACE`, used as `&line->step.barrier`. All
-/// zeroes are one without participants, which a death breaks (`outlive_barrier_init`). It is used by its address, and never
-/// copied; seats belong to the thread that took them.
+/// A barrier in shared memory, which knows its participants: a named one, or one in a record.
+///
+/// In a record it is the beginning of a struct in which the seats follow: `OUTLIVE_BARRIER_OF(4)
+/// step;`, listed as a place by `OUTLIVE_BARRIER_PLACE`, used as `&line->step.barrier`. All zeroes
+/// are a barrier without participants, which a death breaks (`outlive_barrier_init`). It is used by
+/// its address, and never copied; a seat belongs to the thread that took it.
 #[repr(C, align(64))]
 pub struct outlive_barrier_t {
     words: [u32; 16],
@@ -27,7 +29,7 @@ pub struct outlive_barrier_t {
 const _: () = assert!(size_of::<outlive_barrier_t>() + 16 * 4 == size_of::<EmbeddedBarrier<16>>());
 const _: () = assert!(align_of::<outlive_barrier_t>() == align_of::<EmbeddedBarrier<16>>());
 
-/// This process's half of a barrier; seats keep it, also when it is closed.
+/// This process's part of a barrier; seats keep it, also when it is closed.
 struct Handle(Arc<Barrier>);
 
 impl Primitive for Handle {
@@ -39,11 +41,11 @@ impl Primitive for Handle {
     }
 }
 
-/// The seats that the thread has, the last one taken last.
+/// The seats of the thread, the last one taken last.
 struct Mine(Vec<Owned<Seat<'static>, Barrier>>);
 
 impl Drop for Mine {
-    /// The thread ends, and its token with it: others see that.
+    /// The thread ends, and its token with it: the other participants see that.
     fn drop(&mut self) {
         self.0.drain(..).for_each(Owned::abandon);
     }
@@ -61,14 +63,14 @@ fn policy(count_out: u32) -> WhenOneDies {
     if count_out == 0 { WhenOneDies::Break } else { WhenOneDies::CountOut }
 }
 
-/// Opens the barrier of that name, or makes it, for so many participants. `count_out` not 0: who dies is counted out, and the
-/// others go on; else a death breaks the barrier.
+/// Opens the barrier of that name, or makes it, for so many participants. `count_out` not 0: a
+/// participant that dies is counted out, and the others go on; 0: a death breaks the barrier.
 ///
 /// Owner: `*barrier` is in shared memory, mapped until `outlive_barrier_close`.
 ///
 /// Errors: as `outlive_mutex_open`.
 ///
-/// If a process dies: while it makes it, nothing is left of it.
+/// If a process dies while it makes the barrier, nothing is left of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_barrier_open(
     domain: *const outlive_domain_t,
@@ -78,7 +80,8 @@ pub unsafe extern "C" fn outlive_barrier_open(
     barrier: *mut *mut outlive_barrier_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `barrier`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(barrier)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Barrier::open(&domain.0, name, parties, policy(count_out))?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Barrier)?).cast());
@@ -86,33 +89,34 @@ pub unsafe extern "C" fn outlive_barrier_open(
     })
 }
 
-/// In a record's initialiser: what a participant's death does, as in `outlive_barrier_open`. Without it the barrier breaks.
-/// Since ABI 2.
+/// Sets, in a record's initialiser, what a participant's death does, as in `outlive_barrier_open`.
+/// Without this call a death breaks the barrier. Since ABI 2.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_barrier_init(barrier: *mut outlive_barrier_t, count_out: u32) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live barrier that no other thread uses.
         let at = unsafe { borrow_mut(barrier, "a barrier") }?;
-        // SAFETY: as the header asks of the caller: a new record's, which nobody else sees.
+        // SAFETY: the C caller passes a barrier of a new record, which no other process sees yet.
         unsafe { Untyped::set_policy(core::ptr::from_mut(at).cast(), policy(count_out)) };
         Ok(())
     })
 }
 
-/// Closes this opening of a named barrier: its address means nothing any more. Seats that threads have by it stay theirs until
-/// they end. NULL is nothing; so is what is not an opened named barrier.
+/// Closes this opening of a named barrier: its address is invalid from then on. Seats that threads
+/// took by it stay theirs until they end. Passing NULL, or what is not an opened named barrier, has
+/// no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_barrier_close(barrier: *mut outlive_barrier_t) {
     entry(|| place::close(barrier.cast(), Kind::Barrier));
 }
 
-/// Takes a seat for the calling thread, which takes part from now on.
+/// Takes a seat for the calling thread, which participates from now on.
 ///
 /// Errors: EUSERS: all seats are taken. OUTLIVE_BROKEN, EINVAL, ENOSPC.
 ///
-/// If a process dies: with a seat, the barrier breaks, or the dead one is counted out.
+/// If a process dies with a seat, the barrier breaks, or the dead thread is counted out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_barrier_join(barrier: *const outlive_barrier_t) -> c_int {
     entry(|| {
@@ -131,7 +135,7 @@ fn last_seat(barrier: *const outlive_barrier_t) -> Result<Owned<Seat<'static>, B
     .ok_or_else(|| BarrierError::NotSeated.into())
 }
 
-/// Gives the calling thread's seat up: the others go on without it.
+/// Gives up the calling thread's seat: the others go on without it.
 ///
 /// Errors: EPERM: it has none. EINVAL.
 #[unsafe(no_mangle)]
@@ -142,12 +146,13 @@ pub unsafe extern "C" fn outlive_barrier_leave(barrier: *const outlive_barrier_t
     })
 }
 
-/// Arrives, and waits until all have, or until the deadline. `*serial` (may be NULL): 1 for one of them, 0 for the others.
+/// Arrives at the barrier, and waits until all participants have, or until the deadline. `*serial`
+/// (may be NULL): 1 for one of them, 0 for the others.
 ///
-/// Errors: OUTLIVE_BROKEN: a participant died (`outlive_barrier_repair`). ETIMEDOUT, also with OUTLIVE_TRY: the arrival stands,
-/// wait again. EPERM: this thread has not joined. EINVAL.
+/// Errors: OUTLIVE_BROKEN: a participant died (`outlive_barrier_repair`). ETIMEDOUT, also with
+/// OUTLIVE_TRY: the arrival counts; wait again. EPERM: this thread has not joined. EINVAL.
 ///
-/// If a process dies: one who is absent, its death ends the wait at once.
+/// If a process dies that has not arrived yet, its death ends the wait at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_barrier_wait(
     barrier: *const outlive_barrier_t,
@@ -155,9 +160,9 @@ pub unsafe extern "C" fn outlive_barrier_wait(
     serial: *mut u32,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes NULL or a place for `serial`.
         let serial = unsafe { out_or_none(serial) };
-        // Not borrowed from the list while it waits.
+        // Not borrowed from the list during the wait.
         let mut seat = last_seat(barrier)?;
         let turn = match moment(deadline) {
             Some(moment) => seat.part_mut().wait_until(moment),
@@ -172,12 +177,13 @@ pub unsafe extern "C" fn outlive_barrier_wait(
     })
 }
 
-/// Makes a broken barrier whole: the dead lose their seats, to be taken by others who join; the living keep theirs and begin a
-/// new phase. Nothing is done to one that is not broken. Any number of participants may call it at once.
+/// Makes a broken barrier whole: the dead lose their seats, which others may take; the living keep
+/// theirs and begin a new phase. A barrier that is not broken stays as it is. Any number of
+/// participants may call it at once.
 ///
-/// Errors: ETIMEDOUT: another who repairs is stopped. EINVAL.
+/// Errors: ETIMEDOUT: another thread that repairs it is stopped. EINVAL.
 ///
-/// If a process dies: in here, it is broken still, or whole.
+/// If a process dies during the call, the barrier is still broken, or whole.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_barrier_repair(
     barrier: *const outlive_barrier_t,

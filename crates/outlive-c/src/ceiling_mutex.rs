@@ -14,9 +14,10 @@ use crate::held::{self, HeldByThread};
 use crate::mutex::open_with_value;
 use crate::place::{self, Primitive, fast_table, find};
 
-/// A mutex in shared memory whose holders run at its ceiling, a real-time priority of 1 to 99: 16 bytes of a record, with its
-/// ceiling in its place (`OUTLIVE_CEILING_PLACE`), or a named one. All zeroes are an unlocked one. The lock belongs to the
-/// thread that took it. Since ABI 2.
+/// A mutex in shared memory whose holders run at its ceiling, a real-time priority of 1 to 99. It
+/// takes 16 bytes of a record, with its ceiling in its place (`OUTLIVE_CEILING_PLACE`), or is a
+/// named one. All zeroes are an unlocked mutex. The lock belongs to the thread that took it. Since
+/// ABI 2.
 #[repr(C)]
 pub struct outlive_ceiling_mutex_t {
     words: [u64; 2],
@@ -26,7 +27,7 @@ const _: () = place::same_shape::<outlive_ceiling_mutex_t, EmbeddedCeilingMutex<
 
 struct Handle {
     mutex: CeilingMutex<()>,
-    /// By which threads note what they hold of it.
+    /// The number by which threads record what they hold of it.
     number: u64,
 }
 
@@ -59,14 +60,15 @@ impl Handle {
     }
 }
 
-/// Opens the mutex of that name, or makes it with that ceiling. Rust's `CeilingMutex<()>` is the same.
+/// Opens the mutex of that name, or makes it with that ceiling. It is the same as Rust's
+/// `CeilingMutex<()>`.
 ///
 /// Owner: `*mutex` is in shared memory, mapped until `outlive_ceiling_mutex_close`.
 ///
-/// Errors: as `outlive_mutex_open`; EINVAL also when it is there with another ceiling, or when none of 1 to 99 is asked for.
-/// Since ABI 2.
+/// Errors: as `outlive_mutex_open`; EINVAL also when the mutex exists with another ceiling, or when
+/// `ceiling` is not 1 to 99. Since ABI 2.
 ///
-/// If a process dies: while it makes the mutex, nothing is left of it.
+/// If a process dies while it makes the mutex, nothing is left of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_open(
     domain: *const outlive_domain_t,
@@ -74,12 +76,13 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_open(
     ceiling: u32,
     mutex: *mut *mut outlive_ceiling_mutex_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes what `outlive_ceiling_mutex_open_with_value` asks for.
     unsafe { outlive_ceiling_mutex_open_with_value(domain, name, ceiling, 0, core::ptr::null(), mutex) }
 }
 
-/// The same with `size` bytes of value behind it, as `outlive_mutex_open`: Rust's `CeilingMutex<T>` with a T of as many bytes.
-/// Since ABI 2.
+/// Opens a mutex with a ceiling as `outlive_ceiling_mutex_open` does, with `size` bytes of value
+/// behind it, as `outlive_mutex_open`: Rust's `CeilingMutex<T>` with a T of as many bytes. Since
+/// ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_open_with_value(
     domain: *const outlive_domain_t,
@@ -89,7 +92,8 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_open_with_value(
     initial: *const c_void,
     mutex: *mut *mut outlive_ceiling_mutex_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live domain, a name, `size` bytes at `initial`, and a place for
+    // the handle.
     entry(|| unsafe {
         open_with_value(domain, name, size, initial, mutex, |domain, name, value, init| {
             Untyped::ceiling_lock(domain, name, ceiling, value, init)
@@ -97,7 +101,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_open_with_value(
     })
 }
 
-/// The value behind a named mutex. NULL: it has none, or is inside a record. Since ABI 2.
+/// Returns the value behind a named mutex. NULL: it has none, or is inside a record. Since ABI 2.
 ///
 /// Owner: shared memory, mapped until `outlive_ceiling_mutex_close`.
 #[unsafe(no_mangle)]
@@ -107,17 +111,19 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_value(mutex: *const outlive_ceili
     })
 }
 
-/// Closes this opening of a named mutex. What threads hold by it stays theirs until they end; nobody of this process may wait
-/// for it by this address. NULL is nothing; so is what is not an opened named one. Since ABI 2.
+/// Closes this opening of a named mutex. Locks that threads hold by it stay theirs until they end;
+/// no thread of this process may wait for it by this address. Passing NULL, or what is not an
+/// opened named mutex, has no effect. Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_close(mutex: *mut outlive_ceiling_mutex_t) {
     entry(|| place::close(mutex.cast(), Kind::CeilingMutex));
 }
 
-/// Takes the lock, at the ceiling already while it waits, until the deadline, as long as a living owner holds it.
+/// Takes the lock, waiting until the deadline while a living owner holds it; the waiter already
+/// runs at the ceiling.
 ///
-/// Errors: as `outlive_mutex_lock_until`; EINVAL: the thread's own priority is higher than the ceiling. EPERM: no right to run
-/// at the ceiling. Since ABI 2.
+/// Errors: as `outlive_mutex_lock_until`; EINVAL: the thread's own priority is higher than the
+/// ceiling. EPERM: the thread may not run at the ceiling. Since ABI 2.
 ///
 /// If a process dies: as `outlive_mutex_lock`.
 #[unsafe(no_mangle)]
@@ -134,7 +140,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_lock(
     })
 }
 
-/// Gives the lock back, and then lowers the thread.
+/// Unlocks the mutex, and then lowers the thread's priority.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
 #[unsafe(no_mangle)]
@@ -145,7 +151,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_unlock(mutex: *mut outlive_ceilin
     })
 }
 
-/// Declares that what the lock guards is whole again, after EOWNERDEAD. The caller holds the lock.
+/// Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
 #[unsafe(no_mangle)]
@@ -159,7 +165,8 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_consistent(mutex: *mut outlive_ce
     })
 }
 
-/// As `outlive_mutex_give_up`, then lowers the thread; `outlive_ceiling_mutex_reset` starts anew.
+/// Gives the mutex up as `outlive_mutex_give_up` does, then lowers the thread's priority;
+/// `outlive_ceiling_mutex_reset` makes it usable again.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
 #[unsafe(no_mangle)]
@@ -170,7 +177,8 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_give_up(mutex: *mut outlive_ceili
     })
 }
 
-/// As `outlive_mutex_owner_died`. Since ABI 2.
+/// Returns whether EOWNERDEAD was reported and not repaired, as `outlive_mutex_owner_died`. Since
+/// ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_owner_died(mutex: *const outlive_ceiling_mutex_t) -> bool {
     entry_or(false, || {
@@ -182,10 +190,10 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_owner_died(mutex: *const outlive_
     })
 }
 
-/// Makes a mutex that was given up (ENOTRECOVERABLE) usable again. What it guards was made whole before, by an agreement of its
-/// users.
+/// Makes a mutex that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
+/// what it guards whole before.
 ///
-/// Errors: as `outlive_ceiling_mutex_lock`, but for EOWNERDEAD and ENOTRECOVERABLE. Since ABI 2.
+/// Errors: as `outlive_ceiling_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE. Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_reset(
     mutex: *mut outlive_ceiling_mutex_t,
@@ -194,16 +202,16 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_reset(
     entry(|| Ok(find::<Handle>(mutex)?.mutex.reset((), moment_or_past(deadline))?))
 }
 
-/// Who holds it just now, dead or alive.
+/// Writes the thread that holds it now, dead or alive, to `*info`.
 ///
-/// Errors: ESRCH: nobody. EINVAL. Since ABI 2.
+/// Errors: ESRCH: no thread holds it. EINVAL. Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_holder(
     mutex: *const outlive_ceiling_mutex_t,
     info: *mut outlive_peer_info_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `info`.
         let out = unsafe { out(info) }?;
         let holder =
             find::<Handle>(mutex)?.mutex.holder().ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;

@@ -1,4 +1,5 @@
-//! What functions return: 0, an errno number of POSIX or Linux where there is one for the fact, or a number of our own.
+//! Return codes: 0, an errno number of POSIX or Linux where there is one for the fact, or a number
+//! of this library's own.
 //!
 //! One table for all errors, which doc/c-abi.md shows; a test compares the two.
 
@@ -16,7 +17,7 @@ use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, WaitError};
 use outlive_gpu::Error as GpuError;
 
-/// Shared bytes make no sense: a stray write, or somebody hostile.
+/// The shared memory is damaged, by a stray write or by a hostile process.
 pub const OUTLIVE_DAMAGED: c_int = 10001;
 /// The name is in use for a thing of another kind.
 pub const OUTLIVE_OTHER_KIND: c_int = 10002;
@@ -26,23 +27,25 @@ pub const OUTLIVE_OTHER_TYPE: c_int = 10003;
 pub const OUTLIVE_OTHER_VERSION: c_int = 10004;
 /// The file was not made by Outlive.
 pub const OUTLIVE_NOT_OURS: c_int = 10005;
-/// A participant's death broke the barrier.
+/// A participant's death has broken the barrier.
 pub const OUTLIVE_BROKEN: c_int = 10006;
 /// The lock belongs to another pid namespace, or to another C library.
 pub const OUTLIVE_OTHER_PLACE: c_int = 10007;
 /// A debug mode of a pool found a fault in the program.
 pub const OUTLIVE_FAULT: c_int = 10008;
-/// The CUDA driver refused: the message has its function, its words and its number.
+/// The CUDA driver refused a call: the message has the function, its message and its number.
 pub const OUTLIVE_DRIVER: c_int = 10010;
-/// A defect of Outlive itself: report it. The program may go on; what it had in hand may be lost.
+/// A defect of Outlive itself: report it. The program may go on; what the call was working on may
+/// be lost.
 pub const OUTLIVE_PANIC: c_int = 10009;
 
-/// What an error is to C.
+/// How an error is reported to C.
 pub(crate) trait Code: fmt::Display {
     fn code(&self) -> c_int;
 }
 
-/// Each error's code. What a later version of the library adds is `EINVAL` until it has a line here.
+/// The code of each error. An error that a later version of the library adds is `EINVAL` until it
+/// has a line here.
 macro_rules! codes {
     ($($error:ty { $($pattern:pat => $code:expr),* $(,)? })*) => { $(
         impl Code for $error {
@@ -229,12 +232,12 @@ impl<T> Code for UpgradeError<'_, T> {
     }
 }
 
-/// Why a call failed: its message has been noted for the thread.
+/// The code of a call that failed; the thread's message has been stored.
 #[derive(Debug)]
 pub(crate) struct Failure(c_int);
 
 impl Failure {
-    /// A failure that is this library's own: an argument that cannot be, mostly.
+    /// Makes a failure of this library's own: mostly an invalid argument.
     #[cold]
     pub(crate) fn new(code: c_int, message: &str) -> Failure {
         note(&message);
@@ -254,7 +257,7 @@ impl<E: Code> From<E> for Failure {
     }
 }
 
-/// The body of every function: what it returns, as a code; no panic gets past it.
+/// Runs the body of a function, and returns its result as a code; no panic leaves it.
 #[inline]
 pub(crate) fn entry(act: impl FnOnce() -> Result<(), Failure>) -> c_int {
     match catch_unwind(AssertUnwindSafe(act)) {
@@ -264,7 +267,7 @@ pub(crate) fn entry(act: impl FnOnce() -> Result<(), Failure>) -> c_int {
     }
 }
 
-/// The body of a function that returns something else than a code: `otherwise` when it fails.
+/// Runs the body of a function that returns something other than a code: `otherwise` when it fails.
 #[inline]
 pub(crate) fn entry_or<R>(otherwise: R, act: impl FnOnce() -> Result<R, Failure>) -> R {
     match catch_unwind(AssertUnwindSafe(act)) {
@@ -288,7 +291,7 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> c_int {
 const LONGEST: usize = 1024;
 
 thread_local! {
-    /// NUL-terminated. Without a destructor, so that it is there as long as the thread is.
+    /// NUL-terminated. Without a destructor, so that it exists as long as the thread does.
     static MESSAGE: UnsafeCell<[u8; LONGEST]> = const { UnsafeCell::new([0; LONGEST]) };
 }
 
@@ -309,12 +312,12 @@ impl Write for Message<'_> {
     }
 }
 
-/// Keeps the thread's message.
+/// Stores the thread's message.
 #[cold]
 fn note(error: &dyn fmt::Display) {
     MESSAGE.with(|cell| {
-        // SAFETY: this thread's own, and nothing that is called while it is borrowed comes back here: Display of errors
-        // only formats.
+        // SAFETY: this thread's own; nothing called while it is borrowed comes back here: `Display`
+        // of errors only formats.
         let bytes = unsafe { &mut *cell.get() };
         let mut message = Message { bytes, len: 0 };
         // Too long: cut off.
@@ -324,8 +327,9 @@ fn note(error: &dyn fmt::Display) {
     });
 }
 
-/// The message of the calling thread's last call that failed: what happened, and what to do next. In English, UTF-8, at
-/// most 1023 bytes. Never NULL; empty if no call has failed yet. Successful calls leave it as it is.
+/// Returns the message of the calling thread's last call that failed: what happened, and what to do
+/// next. It is English, UTF-8, at most 1023 bytes; never NULL; empty if no call has failed yet.
+/// Successful calls leave it as it is.
 ///
 /// Owner: the library. Valid until the thread's next call that fails, or its end.
 #[unsafe(no_mangle)]
@@ -333,9 +337,11 @@ pub extern "C" fn outlive_last_error() -> *const c_char {
     MESSAGE.with(|cell| cell.get().cast_const().cast())
 }
 
-/// What a return code says, in a few words: of the library's own codes and of errno numbers.
+/// Returns what a return code means, in a few words: for the library's own codes and for errno
+/// numbers.
 ///
-/// Owner: the library; constant for its own codes. For errno numbers as `strerror(3)`: valid until the thread's next call.
+/// Owner: the library; constant for its own codes. For errno numbers as `strerror(3)`: valid until
+/// the thread's next call.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_strerror(code: c_int) -> *const c_char {
     let text = match code {
@@ -350,13 +356,15 @@ pub extern "C" fn outlive_strerror(code: c_int) -> *const c_char {
         OUTLIVE_FAULT => c"a pool's debug mode found a fault",
         OUTLIVE_DRIVER => c"the CUDA driver refused",
         OUTLIVE_PANIC => c"a defect of Outlive",
-        // SAFETY: strerror takes any number, and gives a text that lives until the thread's next call of it.
+        // SAFETY: strerror takes any number, and returns a text that lives until the thread's next
+        // call of it.
         errno => return unsafe { libc::strerror(errno) },
     };
     text.as_ptr()
 }
 
-/// The version of the ABI that the library has: what was added to the header says since which. It only grows.
+/// Returns the version of the ABI that the library has. Later additions to the header say since
+/// which version. It only grows.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_abi_version() -> u32 {
     OUTLIVE_ABI_VERSION
@@ -365,7 +373,7 @@ pub extern "C" fn outlive_abi_version() -> u32 {
 /// The version of the ABI that this header describes.
 pub const OUTLIVE_ABI_VERSION: u32 = 2;
 
-/// The version of the library, as text: `0.1.0`. Owner: the library; constant.
+/// Returns the version of the library, as text: `0.1.0`. Owner: the library; constant.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
@@ -377,7 +385,7 @@ mod tests {
     use std::ffi::CStr;
 
     fn last() -> String {
-        // SAFETY: NUL-terminated, this thread's.
+        // SAFETY: NUL-terminated, and this thread's own.
         unsafe { CStr::from_ptr(outlive_last_error()) }.to_str().expect("UTF-8").to_owned()
     }
 
@@ -403,7 +411,7 @@ mod tests {
     #[test]
     fn codes_of_our_own_have_words() {
         for code in OUTLIVE_DAMAGED..=OUTLIVE_DRIVER {
-            // SAFETY: constant texts.
+            // SAFETY: `outlive_strerror` returns constant NUL-terminated texts for these codes.
             let text = unsafe { CStr::from_ptr(outlive_strerror(code)) }.to_str().expect("UTF-8");
             assert!(!text.starts_with("Unknown"), "{code}: {text}");
         }

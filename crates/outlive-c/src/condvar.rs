@@ -12,7 +12,8 @@ use crate::domain::{outlive_domain_t, peer};
 use crate::mutex::{Handle as MutexHandle, outlive_mutex_t};
 use crate::place::{self, Primitive, fast_table, find};
 
-/// A condition variable in shared memory: 32 bytes of a record, or a named one. All zeroes are a fresh one.
+/// A condition variable in shared memory: 32 bytes of a record, or a named one. All zeroes are a
+/// new one.
 #[repr(C)]
 pub struct outlive_condvar_t {
     words: [u64; 4],
@@ -37,7 +38,7 @@ impl Primitive for Handle {
 ///
 /// Errors: as `outlive_mutex_open`.
 ///
-/// If a process dies: while it makes it, nothing is left of it.
+/// If a process dies while it makes the condition variable, nothing is left of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_condvar_open(
     domain: *const outlive_domain_t,
@@ -45,7 +46,8 @@ pub unsafe extern "C" fn outlive_condvar_open(
     condvar: *mut *mut outlive_condvar_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `condvar`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(condvar)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Condvar::open(&domain.0, name)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Condvar)?).cast());
@@ -53,16 +55,17 @@ pub unsafe extern "C" fn outlive_condvar_open(
     })
 }
 
-/// Closes this opening of a named one. Nobody of this process may wait for it by this address.
+/// Closes this opening of a named condition variable. No thread of this process may wait for it by
+/// this address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_condvar_close(condvar: *mut outlive_condvar_t) {
     entry(|| place::close(condvar.cast(), Kind::Condvar));
 }
 
-/// The guard again, and why.
+/// The guard of the mutex that is held again, and what woke the waiter.
 type Again<'a> = (MutexGuard<'a, ()>, Woke);
 
-/// A wait's end: the mutex is held again, unless locking failed.
+/// Ends a wait: the mutex is held again, unless locking failed.
 fn ended<'a>(mutex: &'a MutexHandle, end: Result<Again<'a>, LockError<Again<'a>>>) -> Result<(), Failure> {
     match end {
         Ok((guard, woke)) => {
@@ -81,23 +84,27 @@ fn ended<'a>(mutex: &'a MutexHandle, end: Result<Again<'a>, LockError<Again<'a>>
     }
 }
 
-/// Gives the mutex back, waits for a notification, and takes the mutex again. May return without one: look at the condition
-/// in a loop. Different waiters may use different mutexes.
+/// Unlocks the mutex, waits for a notification, and locks the mutex again.
 ///
-/// Errors: with the mutex held again: EOWNERDEAD: somebody died holding it meanwhile (or had died before, and nobody has
-/// declared it consistent): repair, call `outlive_mutex_consistent`, and notify all. ETIMEDOUT (`outlive_condvar_wait_until`).
-/// Without it: ENOTRECOVERABLE: somebody gave it up. EPERM: this thread did not hold it. OUTLIVE_DAMAGED. EINVAL: nothing has
+/// It may return without a notification: check the condition in a loop. Different waiters may use
+/// different mutexes.
+///
+/// Errors with the mutex held again: EOWNERDEAD: an owner died holding it meanwhile (or had died
+/// before, and no holder has declared it consistent): repair, call `outlive_mutex_consistent`, and
+/// notify all. ETIMEDOUT (`outlive_condvar_wait_until`). Errors without it: ENOTRECOVERABLE: a
+/// holder gave it up. EPERM: this thread did not hold it. OUTLIVE_DAMAGED. EINVAL: nothing has
 /// happened.
 ///
-/// If a process dies: a waiter, its notification goes to another one. A notifier in the middle: perhaps nobody was notified;
-/// `outlive_condvar_wait_or_end` watches it.
+/// If a process dies: a dead waiter's notification goes to another waiter. If a notifier dies in
+/// the middle, perhaps no waiter was notified; `outlive_condvar_wait_or_end` watches it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_condvar_wait(condvar: *mut outlive_condvar_t, mutex: *mut outlive_mutex_t) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes what `outlive_condvar_wait_until` asks for.
     unsafe { outlive_condvar_wait_until(condvar, mutex, crate::deadline::OUTLIVE_NEVER) }
 }
 
-/// The same, until the deadline. The mutex is taken again without one.
+/// Waits as `outlive_condvar_wait` does, until the deadline. The mutex is locked again without a
+/// deadline.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_condvar_wait_until(
     condvar: *mut outlive_condvar_t,
@@ -110,11 +117,13 @@ pub unsafe extern "C" fn outlive_condvar_wait_until(
     })
 }
 
-/// The same, until the owner of `token` has ended, too: for whoever waits for what only that one can bring.
+/// Waits as `outlive_condvar_wait_until` does, and also until the owner of `token` has ended: for a
+/// thread that waits for what only that owner can do.
 ///
-/// Errors: as `outlive_condvar_wait_until`, and ESRCH, with the mutex held again: it has ended.
+/// Errors: as `outlive_condvar_wait_until`, and ESRCH, with the mutex held again: the owner has
+/// ended.
 ///
-/// If a process dies: the peer's end ends the wait at once.
+/// If the owner of `token` dies, its end ends the wait at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_condvar_wait_or_end(
     condvar: *mut outlive_condvar_t,
@@ -124,18 +133,18 @@ pub unsafe extern "C" fn outlive_condvar_wait_or_end(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain.
         let peer = unsafe { peer(domain, token) }?;
         let (condvar, mutex) = (find::<Handle>(condvar)?, find::<MutexHandle>(mutex)?);
         ended(mutex, condvar.0.wait_or_end(mutex.guard()?, &peer, moment_or_past(deadline)))
     })
 }
 
-/// Wakes one of those who wait. With the mutex in hand or after it was given back, never before the change.
+/// Wakes one waiter. Call it with the mutex held or after unlocking it, never before the change.
 ///
 /// Errors: EINVAL.
 ///
-/// If a process dies: before this has returned, perhaps nobody was woken.
+/// If a process dies before this has returned, perhaps no waiter was woken.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_condvar_notify_one(condvar: *mut outlive_condvar_t) -> c_int {
     entry(|| {
@@ -144,11 +153,11 @@ pub unsafe extern "C" fn outlive_condvar_notify_one(condvar: *mut outlive_condva
     })
 }
 
-/// Wakes all who wait.
+/// Wakes all waiters.
 ///
 /// Errors: EINVAL.
 ///
-/// If a process dies: before this has returned, perhaps nobody was woken.
+/// If a process dies before this has returned, perhaps no waiter was woken.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_condvar_notify_all(condvar: *mut outlive_condvar_t) -> c_int {
     entry(|| {

@@ -1,23 +1,26 @@
-//! Moments, as one number.
+//! Deadlines, as one number.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use outlive::Deadline;
 
-/// Until when a call may wait: a moment, so that waiting again does not make it longer.
+/// Until when a call may wait: a point in time, so that waiting again does not make it longer.
 ///
-/// A number of nanoseconds of `CLOCK_MONOTONIC`, as `outlive_after_ms` makes it; or of the time of day, with the highest bit
-/// set, as `outlive_at_time_of_day` makes it; or `OUTLIVE_NEVER`, or `OUTLIVE_TRY`.
+/// A number of nanoseconds of `CLOCK_MONOTONIC`, as `outlive_after_ms` makes it; or of the time of
+/// day, with the highest bit set, as `outlive_at_time_of_day` makes it; or `OUTLIVE_NEVER`, or
+/// `OUTLIVE_TRY`.
 pub type outlive_deadline_t = u64;
 
-/// Wait as long as it takes. A call still ends when what it waits for can never come because its peer died.
+/// Wait without a deadline. A call still ends when what it waits for can never come because its
+/// peer died.
 pub const OUTLIVE_NEVER: outlive_deadline_t = u64::MAX;
-/// Do not wait: locks that are held give `EBUSY`, everything else that is not there gives `EAGAIN`.
+/// Do not wait: a lock that is held gives `EBUSY`; anything else that is not available gives
+/// `EAGAIN`.
 pub const OUTLIVE_TRY: outlive_deadline_t = 0;
 
 const TIME_OF_DAY: u64 = 1 << 63;
 
-/// The moment; `None`: do not wait.
+/// Returns the deadline; `None`: do not wait.
 #[inline]
 pub(crate) fn moment(deadline: outlive_deadline_t) -> Option<Deadline> {
     match deadline {
@@ -34,31 +37,32 @@ fn time_of_day(nanoseconds: u64) -> Deadline {
     UNIX_EPOCH.checked_add(Duration::from_nanos(nanoseconds)).map_or(Deadline::NEVER, Deadline::at_time_of_day)
 }
 
-/// The same where there is no form that does not wait: a moment that has passed.
+/// Returns the deadline for functions without a form that does not wait: one that has passed.
 #[inline]
 pub(crate) fn moment_or_past(deadline: outlive_deadline_t) -> Deadline {
     moment(deadline).unwrap_or(Deadline::at_nanos(1))
 }
 
-/// That many nanoseconds from now. A span too long for the clock is `OUTLIVE_NEVER`.
+/// Returns the deadline that many nanoseconds from now. A span too long for the clock gives
+/// `OUTLIVE_NEVER`.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_after(nanoseconds: u64) -> outlive_deadline_t {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a place for the time. This clock is always there.
+    // SAFETY: `now` is a place for the time. This clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
     let at = now.saturating_add(nanoseconds);
     if at < TIME_OF_DAY { at.max(1) } else { OUTLIVE_NEVER }
 }
 
-/// That many milliseconds from now.
+/// Returns the deadline that many milliseconds from now.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_after_ms(milliseconds: u64) -> outlive_deadline_t {
     outlive_after(milliseconds.saturating_mul(1_000_000))
 }
 
-/// At that time of day, in seconds and nanoseconds since 1970. When the clock is set, it comes sooner or later accordingly.
-/// A time before 1970 has passed.
+/// Returns the deadline at that time of day, in seconds and nanoseconds since 1970. When the clock
+/// is set, it comes sooner or later accordingly. A time before 1970 has passed.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_at_time_of_day(seconds: i64, nanoseconds: u32) -> outlive_deadline_t {
     let Ok(seconds) = u64::try_from(seconds) else { return TIME_OF_DAY };

@@ -1,4 +1,5 @@
-//! Topics whose payloads stay in GPU memory: the end of `outlive_gpu.h`. doc/protocols/gpu.md, "Device topics", has the argument.
+//! Topics whose payloads stay in GPU memory: the end of `outlive_gpu.h`. doc/protocols/gpu.md,
+//! "Device topics", has the argument.
 
 use std::ffi::{c_char, c_int};
 
@@ -16,31 +17,34 @@ use crate::topic::{
 };
 use crate::wait::wait;
 
-/// A topic whose payloads stay in the memory of one GPU: what goes from process to process is a card that says where. May be used by
-/// all threads at once.
+/// A topic whose payloads stay in the memory of one GPU: only a descriptor that says where goes
+/// from process to process. All threads may use it at once.
 pub struct outlive_device_topic_t(DeviceTopic);
 
-/// A publisher whose loans are GPU memory. May be used by all threads at once.
+/// A publisher whose loans are GPU memory. All threads may use it at once.
 pub struct outlive_device_publisher_t(DevicePublisher);
 
-/// GPU memory for one message. Used by one thread at a time.
+/// GPU memory for one message. One thread at a time may use it.
 pub struct outlive_device_loan_t(DeviceLoan);
 
-/// A subscriber whose samples are GPU memory. Used by one thread at a time.
+/// A subscriber whose samples are GPU memory. One thread at a time may use it.
 pub struct outlive_device_subscriber_t(DeviceSubscriber);
 
-/// A message in GPU memory. May be used by all threads at once.
+/// A message in GPU memory. All threads may use it at once.
 pub struct outlive_device_sample_t(DeviceSample);
 
-/// Opens the topic of that name, or makes it. `options` NULL: as by default; its `max_bytes` counts cards of 256 bytes, not payloads, and
-/// `must_exist` is refused. All who use the topic use the same GPU.
+/// Opens the topic of that name, or makes it. `options` NULL: the defaults; its `max_bytes` counts
+/// descriptors of 256 bytes, not payloads, and `must_exist` is refused. All users of the topic use
+/// the same GPU.
 ///
 /// Owner: `*topic` is the caller's, until `outlive_device_topic_close`.
 ///
-/// Errors: as `outlive_topic_open`; EOPNOTSUPP: this GPU's memory cannot be shared with other processes. OUTLIVE_DRIVER.
+/// Errors: as `outlive_topic_open`; EOPNOTSUPP: this GPU's memory cannot be shared with other
+/// processes. OUTLIVE_DRIVER.
 ///
-/// If a process dies: a publisher's, what was published stays for those who have its memory mapped; others get EPIPE from
-/// `outlive_device_subscriber_recv`. A subscriber's, its samples are let go of once it has ended.
+/// If a publisher's process dies, what it published stays for the processes that have its memory
+/// mapped; others get EPIPE from `outlive_device_subscriber_recv`. If a subscriber's process dies,
+/// its samples are released once it has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_topic_open(
     gpu: *const outlive_gpu_t,
@@ -50,12 +54,13 @@ pub unsafe extern "C" fn outlive_device_topic_open(
     topic: *mut *mut outlive_device_topic_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `topic` and a NUL-terminated name.
         let (out, name) = unsafe { (handle_out(topic)?, text(name, "a name")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live GPU and a live domain.
         let (gpu, domain) = unsafe { (borrow(gpu, "a GPU")?, borrow(domain, "a domain")?) };
         let default = outlive_topic_options_t { size: 0, max_bytes: 0, depth: 0, no_stamps: 0, wait: 0, must_exist: 0 };
-        // SAFETY: as above; integers.
+        // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
+        // integers.
         let given = unsafe { self::options(options, default) }?;
         if given.must_exist != 0 {
             return Err(Failure::new(libc::EINVAL, "a device topic is made where it is not there: leave must_exist 0"));
@@ -73,27 +78,29 @@ pub unsafe extern "C" fn outlive_device_topic_open(
     })
 }
 
-/// Lets go of a topic; its memory goes with the last of its ends and samples. NULL is nothing.
+/// Closes a topic; its memory is freed with the last of its ends and samples. Passing NULL has no
+/// effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_topic_close(topic: *mut outlive_device_topic_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(topic) }
 }
 
-/// Waits, until the deadline, until all that this process has left to streams is published and let go of. A program that ends before leaves
-/// what was due unpublished.
+/// Waits until the deadline for all that this process has enqueued on streams to be published and
+/// released. A program that ends before leaves what was due unpublished.
 ///
-/// Errors: ETIMEDOUT. OUTLIVE_DRIVER: the context has an error; then some are never over. EINVAL.
+/// Errors: ETIMEDOUT. OUTLIVE_DRIVER: the context has an error; then some work never completes.
+/// EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_topic_wait_over(
     topic: *const outlive_device_topic_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live topic.
     entry(|| Ok(unsafe { borrow(topic, "a topic") }?.0.wait_over(moment_or_past(deadline))?))
 }
 
-/// A new publisher: up to 62 at a time.
+/// Makes a new publisher: up to 62 at a time.
 ///
 /// Owner: `*publisher` is the caller's, until `outlive_device_publisher_close`.
 ///
@@ -104,14 +111,15 @@ pub unsafe extern "C" fn outlive_device_topic_publisher(
     publisher: *mut *mut outlive_device_publisher_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `publisher` and a live topic.
         let (out, topic) = unsafe { (handle_out(publisher)?, borrow(topic, "a topic")?) };
         out.put(Box::into_raw(Box::new(outlive_device_publisher_t(topic.0.publisher()?))));
         Ok(())
     })
 }
 
-/// A new subscriber: up to 64 at a time. `options` NULL: to all that is published from now on.
+/// Makes a new subscriber: up to 64 at a time. `options` NULL: it receives what is published from
+/// now on.
 ///
 /// Owner: `*subscriber` is the caller's, until `outlive_device_subscriber_close`.
 ///
@@ -123,30 +131,32 @@ pub unsafe extern "C" fn outlive_device_topic_subscriber(
     subscriber: *mut *mut outlive_device_subscriber_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `subscriber` and a live topic.
         let (out, topic) = unsafe { (handle_out(subscriber)?, borrow(topic, "a topic")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or options of the size that they say.
         let how = unsafe { subscriber_options(options) }?;
         out.put(Box::into_raw(Box::new(outlive_device_subscriber_t(topic.0.subscriber_with(how)?))));
         Ok(())
     })
 }
 
-/// Drops a publisher. What is due is published all the same, its loans may be used still. NULL is nothing.
+/// Closes a publisher. What is due is published all the same, and its loans may still be used.
+/// Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_publisher_close(publisher: *mut outlive_device_publisher_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(publisher) }
 }
 
-/// Lends GPU memory for a message of `size` bytes, from 0 to 1 GiB: `*address`, a `CUdeviceptr`, for kernels and copies to write to.
-/// Its bytes are not defined.
+/// Lends GPU memory for a message of `size` bytes, from 0 to 1 GiB: `*address`, a `CUdeviceptr`,
+/// for kernels and copies to write to. Its contents are arbitrary.
 ///
-/// Owner: `*loan` and `*address` are the caller's, until `outlive_device_publisher_publish_on` or `outlive_device_loan_drop`.
+/// Owner: `*loan` and `*address` are the caller's, until `outlive_device_publisher_publish_on` or
+/// `outlive_device_loan_drop`.
 ///
-/// Errors: as `outlive_publisher_loan`. OUTLIVE_DRIVER: the GPU has no memory left, as a rule.
+/// Errors: as `outlive_publisher_loan`. OUTLIVE_DRIVER: usually the GPU has no memory left.
 ///
-/// If a process dies: its memory goes with it.
+/// If the process dies, its memory is freed with it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_publisher_loan(
     publisher: *const outlive_device_publisher_t,
@@ -155,9 +165,9 @@ pub unsafe extern "C" fn outlive_device_publisher_loan(
     address: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `loan` and a place for `address`.
         let (out, place) = unsafe { (handle_out(loan)?, crate::argument::out(address)?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live publisher.
         let lent = unsafe { borrow(publisher, "a publisher") }?.0.loan(size)?;
         place.put(lent.address());
         out.put(Box::into_raw(Box::new(outlive_device_loan_t(lent))));
@@ -165,7 +175,7 @@ pub unsafe extern "C" fn outlive_device_publisher_loan(
     })
 }
 
-/// What is to go with a loan.
+/// Sets the header that is published with a loan.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -174,14 +184,15 @@ pub unsafe extern "C" fn outlive_device_loan_set_header(
     header: *const outlive_header_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses and a readable header.
         let (loan, header) = unsafe { (borrow_mut(loan, "a loan")?, borrow(header, "a header")?) };
         loan.0.set_header(header.to_rust());
         Ok(())
     })
 }
 
-/// Says that work on this stream writes the loan, too, besides the one that it is published on: it is waited for.
+/// Declares that work on this stream writes the loan, too, besides the stream that it is published
+/// on: the publishing waits for it.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -190,28 +201,30 @@ pub unsafe extern "C" fn outlive_device_loan_written_on(
     stream: *const outlive_gpu_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses and a live stream.
         let (loan, stream) = unsafe { (borrow_mut(loan, "a loan")?, borrow(stream, "a stream")?) };
         loan.0.written_on(&stream.0);
         Ok(())
     })
 }
 
-/// Gives a loan back unpublished; it is used again once the streams of `outlive_device_loan_written_on` have got there. NULL is nothing.
+/// Gives a loan back unpublished; it is reused once the streams of `outlive_device_loan_written_on`
+/// have completed their work on it. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_loan_drop(loan: *mut outlive_device_loan_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(loan) }
 }
 
-/// Publishes a loan when the stream has got to where it is now; returns at once. Messages that are due on one stream are published in
-/// order. It waits, until the deadline, only for reliable subscribers that have not taken what lies in the way of all that are due.
+/// Publishes a loan when the stream has completed all work enqueued so far; returns at once.
+/// Messages that are due on one stream are published in order. It waits, until the deadline, only
+/// for reliable subscribers that have not taken messages which those that are due would overwrite.
 ///
-/// Owner: the loan is used up, whatever comes of it.
+/// Owner: the loan is consumed, also by a call that fails.
 ///
 /// Errors: as `outlive_pinned_publisher_publish_on`.
 ///
-/// If a process dies: before the stream has got there, the message is never seen.
+/// If the process dies before the stream has got there, the message is never seen.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_publisher_publish_on(
     publisher: *const outlive_device_publisher_t,
@@ -220,18 +233,18 @@ pub unsafe extern "C" fn outlive_device_publisher_publish_on(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses.
         let loan = core::ptr::from_mut(unsafe { borrow_mut(loan, "a loan") }?);
-        // SAFETY: a box's; it is used up.
+        // SAFETY: the library made every handle as a box; the C caller gives this one up.
         let outlive_device_loan_t(loan) = *unsafe { Box::from_raw(loan) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live publisher and a live stream.
         let (publisher, stream) = unsafe { (borrow(publisher, "a publisher")?, borrow(stream, "a stream")?) };
         let due = publisher.0.publish_on_until(loan, &stream.0, moment_or_past(deadline));
         due.map_err(|error| tried(error, deadline))
     })
 }
 
-/// Waits, until the deadline, until all messages that are due have been published.
+/// Waits until the deadline for all messages that are due to be published.
 ///
 /// Errors: as `outlive_pinned_publisher_wait_published`.
 #[unsafe(no_mangle)]
@@ -239,26 +252,30 @@ pub unsafe extern "C" fn outlive_device_publisher_wait_published(
     publisher: *const outlive_device_publisher_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live publisher.
     entry(|| Ok(unsafe { borrow(publisher, "a publisher") }?.0.wait_published(moment_or_past(deadline))?))
 }
 
-/// Drops a subscriber. Samples that it took stay. NULL is nothing.
+/// Closes a subscriber. Samples that it took stay valid. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_subscriber_close(subscriber: *mut outlive_device_subscriber_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(subscriber) }
 }
 
-/// What is next; waits for it until the deadline. The first message in a piece of another process's memory has it mapped here.
+/// Receives the next message, waiting until the deadline. The first message in a piece of another
+/// process's memory maps that piece here.
 ///
 /// Owner: `*sample` is the caller's, until `outlive_device_sample_release`.
 ///
-/// Errors: as `outlive_subscriber_recv`. EPIPE: the process has died that had the message's memory, and it was not mapped here; ESTALE: it has closed
-/// its topic; EXDEV: it is another GPU's: the message is passed over. ETIMEDOUT also of a message whose publisher has not answered yet, OUTLIVE_DRIVER of one that
-/// could not be mapped: it is the next one still.
+/// Errors: as `outlive_subscriber_recv`. EPIPE: the process that had the message's memory has died,
+/// and the memory was not mapped here; ESTALE: that process has closed its topic; EXDEV: the memory
+/// is another GPU's: in these cases the message is skipped. ETIMEDOUT also for a message whose
+/// publisher has not answered yet, OUTLIVE_DRIVER for one that could not be mapped: it stays the
+/// next message.
 ///
-/// If a process dies: a publisher, what of it is mapped here is taken as before; of the rest EPIPE tells, at once.
+/// If a publisher's process dies, messages in memory that is mapped here are received as before;
+/// the others give EPIPE, at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_subscriber_recv(
     subscriber: *mut outlive_device_subscriber_t,
@@ -266,7 +283,8 @@ pub unsafe extern "C" fn outlive_device_subscriber_recv(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `sample` and a live subscriber that no other
+        // thread uses.
         let (out, subscriber) = unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
         let sample = match moment(deadline) {
             Some(moment) => subscriber.0.recv_until(moment)?,
@@ -277,28 +295,28 @@ pub unsafe extern "C" fn outlive_device_subscriber_recv(
     })
 }
 
-/// How many messages were overwritten before this subscriber came to them, so far. 0 for NULL.
+/// Returns how many messages were overwritten before this subscriber took them, so far. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_subscriber_lost(subscriber: *const outlive_device_subscriber_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.lost()))
 }
 
-/// Where the message lies on this process's GPU, a `CUdeviceptr`: to read. 0 for NULL.
+/// Returns where the message lies on this process's GPU, a `CUdeviceptr`, for reading. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_sample_address(sample: *const outlive_device_sample_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live sample.
     entry_or(0, || Ok(unsafe { borrow(sample, "a sample") }?.0.address()))
 }
 
-/// How many bytes it has. 0 for NULL.
+/// Returns how many bytes the message has. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_sample_size(sample: *const outlive_device_sample_t) -> usize {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live sample.
     entry_or(0, || Ok(unsafe { borrow(sample, "a sample") }?.0.len()))
 }
 
-/// What its publisher said besides; all zero if nothing.
+/// Writes the header that its publisher sent along to `*header`; all zero if there was none.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -307,7 +325,7 @@ pub unsafe extern "C" fn outlive_device_sample_header(
     header: *mut outlive_header_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live sample and a place for `header`.
         let (sample, out) = unsafe { (borrow(sample, "a sample")?, out(header)?) };
         let Header { stamp, frame, key, own } = sample.0.header();
         out.put(outlive_header_t { stamp, frame, key, own });
@@ -315,26 +333,29 @@ pub unsafe extern "C" fn outlive_device_sample_header(
     })
 }
 
-/// Held until the stream has got to where it is now, too: to be called behind the work that reads it.
+/// Holds the sample until the stream has completed all work enqueued so far, too: call it after
+/// enqueuing the work that reads it.
 ///
-/// Errors: EBUSY: the stream is captured into a graph. OUTLIVE_DRIVER: it is held as long as this process lives. EINVAL.
+/// Errors: EBUSY: the stream is captured into a graph. OUTLIVE_DRIVER: the sample is held as long
+/// as this process lives. EINVAL.
 ///
-/// If a process dies: what it held is let go of once it has ended.
+/// If the process dies, what it held is released once it has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_sample_hold_on(
     sample: *const outlive_device_sample_t,
     stream: *const outlive_gpu_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live sample and a live stream.
         let (sample, stream) = unsafe { (borrow(sample, "a sample")?, borrow(stream, "a stream")?) };
         Ok(sample.0.hold_on(&stream.0)?)
     })
 }
 
-/// Lets go of a sample: its memory can be used again once the streams of `outlive_device_sample_hold_on` have got there. NULL is nothing.
+/// Releases a sample: its memory can be reused once the streams of `outlive_device_sample_hold_on`
+/// have completed their work. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_sample_release(sample: *mut outlive_device_sample_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(sample) }
 }

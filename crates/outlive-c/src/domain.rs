@@ -10,36 +10,40 @@ use crate::argument::{borrow, borrow_mut, fill, handle_out, items, options, out,
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment_or_past, outlive_deadline_t};
 
-/// A domain: a folder on a memory file system, in which processes meet; every named thing is a file in it. Nothing has to be
-/// started or set up. May be used by all threads at once.
+/// A domain: a folder on a memory file system in which processes find each other; every named
+/// object is a file in it. There is no daemon to start, and nothing to set up. All threads may use
+/// it at once.
 pub struct outlive_domain_t(pub(crate) Domain);
 
-/// How to open a domain: `outlive_domain_open_with`. Begin with `OUTLIVE_DOMAIN_OPTIONS_INIT`.
+/// Options for opening a domain by `outlive_domain_open_with`. Begin with
+/// `OUTLIVE_DOMAIN_OPTIONS_INIT`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_domain_options_t {
     /// `sizeof(outlive_domain_options_t)`.
     pub size: usize,
-    /// A folder, made when missing; its parent must exist. NULL: by `name`.
+    /// A folder, made when missing; its parent must exist. NULL: `name` says which.
     pub path: *const c_char,
-    /// A domain of the user's own, `/dev/shm/outlive-UID/NAME`. NULL: what `OUTLIVE_DOMAIN` names, else `default`.
+    /// A domain of the user's own, `/dev/shm/outlive-UID/NAME`. NULL: what `OUTLIVE_DOMAIN` names,
+    /// else `default`.
     pub name: *const c_char,
-    /// Not 0: the folder must be there already.
+    /// Not 0: the folder must exist.
     pub must_exist: u32,
     /// Not 0: share the domain with the group `group` (0770, 0660).
     pub has_group: u32,
     /// The group's number.
     pub group: u32,
-    /// How many milliseconds a sleeper sleeps at most before it looks by itself. 0: as by default (1 s); UINT32_MAX: never.
+    /// After how many milliseconds at most a sleeping waiter polls. 0: the default (1 s);
+    /// UINT32_MAX: never.
     pub recheck_ms: u32,
-    /// 1: record in which order locks are taken, and tell when that can deadlock one day; 2: do not, whatever
-    /// `OUTLIVE_LOCK_ORDER` says.
+    /// 1: record the order in which locks are taken, and report when that order can deadlock; 2: do
+    /// not, whatever `OUTLIVE_LOCK_ORDER` says.
     pub lock_order: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
 }
 
-/// What is known about a token's owner. Of a fixed size for ever.
+/// What is known about a token's owner. Its size never changes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_peer_info_t {
@@ -49,9 +53,9 @@ pub struct outlive_peer_info_t {
     pub pid: u32,
     /// Its thread; 0 when no longer known.
     pub tid: u32,
-    /// 1: it lives.
+    /// 1: the owner is alive.
     pub alive: u8,
-    /// 1: the token stands for the whole process.
+    /// 1: the token belongs to the whole process.
     pub is_process: u8,
     /// 0.
     pub reserved: [u8; 2],
@@ -102,19 +106,22 @@ impl outlive_peer_info_t {
     }
 }
 
-/// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`, made when missing. `name` NULL: the
-/// one that the environment's `OUTLIVE_DOMAIN` names (a path if it has a `/`), else `default`.
+/// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`, and makes it
+/// when missing. `name` NULL: the domain that the environment's `OUTLIVE_DOMAIN` names (a path if
+/// it has a `/`), else `default`.
 ///
-/// Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may be used longer than it.
+/// Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may outlive
+/// it.
 ///
-/// Errors: EINVAL, EPERM (a folder of somebody else's, or one that others may enter), ENOTDIR, EACCES, ENOSPC, ENOMEM,
-/// EMFILE, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+/// Errors: EINVAL, EPERM (the folder is another user's, or others may enter it), ENOTDIR, EACCES,
+/// ENOSPC, ENOMEM, EMFILE, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of
+/// the system.
 ///
-/// If a process dies: nothing in a domain depends on who made it.
+/// If a process dies: nothing in a domain depends on the process that made it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_open(name: *const c_char, domain: *mut *mut outlive_domain_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `domain` and NULL or a NUL-terminated `name`.
         let (out, name) = unsafe { (handle_out(domain)?, text_or_none(name)?) };
         let domain = name.map_or_else(Domain::open_default, Domain::open)?;
         out.put(Box::into_raw(Box::new(outlive_domain_t(domain))));
@@ -122,18 +129,19 @@ pub unsafe extern "C" fn outlive_domain_open(name: *const c_char, domain: *mut *
     })
 }
 
-/// The same in any folder, made when missing; its parent must exist.
+/// Opens a domain as `outlive_domain_open` does, in any folder, made when missing; its parent must
+/// exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_open_at(path: *const c_char, domain: *mut *mut outlive_domain_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `domain` and a NUL-terminated path.
         let (out, path) = unsafe { (handle_out(domain)?, text(path, "a path")?) };
         out.put(Box::into_raw(Box::new(outlive_domain_t(Domain::open_at(path)?))));
         Ok(())
     })
 }
 
-/// The same, otherwise than by default. `options` NULL: as `outlive_domain_open(NULL, domain)`.
+/// Opens a domain with options. `options` NULL: as `outlive_domain_open(NULL, domain)`.
 ///
 /// Errors: as `outlive_domain_open`, and ENOENT with `must_exist`.
 #[unsafe(no_mangle)]
@@ -142,7 +150,7 @@ pub unsafe extern "C" fn outlive_domain_open_with(
     domain: *mut *mut outlive_domain_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `domain`.
         let out = unsafe { handle_out(domain) }?;
         let default = outlive_domain_options_t {
             size: 0,
@@ -155,7 +163,8 @@ pub unsafe extern "C" fn outlive_domain_open_with(
             lock_order: 0,
             reserved: 0,
         };
-        // SAFETY: as above; integers and pointers.
+        // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
+        // integers and pointers.
         let given = unsafe { self::options(options, default) }?;
         let mut how = Domain::options().create(given.must_exist == 0);
         how = how.group((given.has_group != 0).then_some(given.group));
@@ -168,7 +177,8 @@ pub unsafe extern "C" fn outlive_domain_open_with(
             0 => how,
             choice => how.lock_order(choice == 1),
         };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a NUL-terminated `path` and NULL or a NUL-terminated
+        // `name`.
         let (path, name) = unsafe { (text_or_none(given.path)?, text_or_none(given.name)?) };
         let environment = std::env::var("OUTLIVE_DOMAIN").ok().filter(|name| !name.is_empty());
         let opened = match (path, name.or(environment.as_deref())) {
@@ -181,28 +191,28 @@ pub unsafe extern "C" fn outlive_domain_open_with(
     })
 }
 
-/// Lets go of a domain. What was opened in it stays open. NULL is nothing.
+/// Closes a domain. What was opened in it stays open. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_close(domain: *mut outlive_domain_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(domain) }
 }
 
-/// Drops what a handle owns.
+/// Frees what a handle owns.
 ///
 /// # Safety
-/// NULL, or a handle of this library's that nobody uses any more.
+/// The caller guarantees NULL, or a handle of this library's that no thread uses any more.
 pub(crate) unsafe fn close<T>(handle: *mut T) {
     entry(|| {
         if !handle.is_null() {
-            // SAFETY: the caller's promise; all handles are boxes.
+            // SAFETY: the library made every handle as a box, and the caller gives this one up.
             drop(unsafe { Box::from_raw(handle) });
         }
         Ok(())
     });
 }
 
-/// The domain's folder, as text, into `buffer`.
+/// Writes the path of the domain's folder into `buffer`.
 ///
 /// Errors: EINVAL; EMSGSIZE when it does not fit with its NUL.
 #[unsafe(no_mangle)]
@@ -213,35 +223,37 @@ pub unsafe extern "C" fn outlive_domain_path(
 ) -> c_int {
     entry(|| {
         use std::os::unix::ffi::OsStrExt;
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain.
         let domain = unsafe { borrow(domain, "a domain") }?;
         let mut path = domain.0.path().as_os_str().as_bytes().to_vec();
         path.push(0);
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `capacity` writable bytes at `buffer`.
         unsafe { fill(&path, buffer.cast(), capacity) }
     })
 }
 
-/// Takes a name out of the domain. Who has the thing open goes on with it; nobody else finds it any more.
+/// Removes a name from the domain. Processes that have the object open go on with it; no other
+/// process finds it.
 ///
 /// Errors: ENOENT, EINVAL, EACCES.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_remove(domain: *const outlive_domain_t, name: *const c_char) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain and a NUL-terminated name.
         let (domain, name) = unsafe { (borrow(domain, "a domain")?, text(name, "a name")?) };
         Ok(domain.0.remove(name)?)
     })
 }
 
-/// Frees what the dead have left, in all that the domain has. Everybody who meets it does so by himself; this is for tidying
-/// up. `*claims` (may be NULL): how many claims of the dead there were.
+/// Frees what dead processes have left in all objects of the domain. Each process also does so for
+/// what it meets; this is for tidying up. `*claims` (may be NULL): how many claims of dead
+/// processes there were.
 ///
-/// Errors: EINVAL, and what the system says.
+/// Errors: EINVAL, and errors of the system.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_sweep(domain: *const outlive_domain_t, claims: *mut u64) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain and NULL or a place for `claims`.
         let (domain, claims) = unsafe { (borrow(domain, "a domain")?, crate::argument::out_or_none(claims)) };
         let report = domain.0.sweep(false)?;
         if let Some(claims) = claims {
@@ -251,29 +263,29 @@ pub unsafe extern "C" fn outlive_domain_sweep(domain: *const outlive_domain_t, c
     })
 }
 
-/// The calling thread's token: a number by which others ask whether the thread lives, and wait for its end. It lives until
-/// the thread ends. Never 0.
+/// Returns the calling thread's token in `*token`: a number by which other threads check whether it
+/// is alive, and wait for its end. The token lives until the thread ends. It is never 0.
 ///
 /// Errors: EINVAL, EUSERS (65,536 are in use), ENOSPC.
 ///
-/// If a process dies: its threads' tokens read dead from then on, for ever.
+/// If the process dies, its threads' tokens read dead from then on, for ever.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_token(domain: *const outlive_domain_t, token: *mut u32) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain and a place for `token`.
         let (domain, out) = unsafe { (borrow(domain, "a domain")?, out(token)?) };
         out.put(domain.0.token()?.as_u32());
         Ok(())
     })
 }
 
-/// The process's token. It lives until the process's last thread has ended.
+/// Returns the process's token in `*token`. It lives until the process's last thread has ended.
 ///
 /// Errors: as `outlive_domain_token`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_process_token(domain: *const outlive_domain_t, token: *mut u32) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain and a place for `token`.
         let (domain, out) = unsafe { (borrow(domain, "a domain")?, out(token)?) };
         out.put(domain.0.process_token()?.as_u32());
         Ok(())
@@ -285,37 +297,39 @@ pub(crate) fn id(token: u32) -> Result<TokenId, Failure> {
 }
 
 pub(crate) unsafe fn peer(domain: *const outlive_domain_t, token: u32) -> Result<Peer, Failure> {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live domain.
     Ok(unsafe { borrow(domain, "a domain") }?.0.peer(id(token)?))
 }
 
-/// Whether a token's owner lives. No system call. A token that never was, and one of no domain, reads dead.
+/// Returns whether a token's owner is alive, without a system call. A token that never was, and one
+/// of no domain, reads dead.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_peer_is_alive(domain: *const outlive_domain_t, token: u32) -> bool {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live domain.
     entry_or(false, || Ok(unsafe { peer(domain, token) }?.is_alive()))
 }
 
-/// Sleeps until a token's owner has ended; returns at once if it is dead.
+/// Sleeps until a token's owner has ended, or until the deadline; returns at once if it is dead.
 ///
-/// Errors: ETIMEDOUT: it lives; EINVAL, EUSERS, ENOSPC.
+/// Errors: ETIMEDOUT: it is alive; EINVAL, EUSERS, ENOSPC.
 ///
-/// If a process dies: all who wait for it are woken, about 0.2 ms after a SIGKILL.
+/// If a process dies, all threads that wait for it are woken, about 0.2 ms after a SIGKILL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_peer_wait_dead(
     domain: *const outlive_domain_t,
     token: u32,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live domain.
     entry(|| Ok(unsafe { peer(domain, token) }?.wait_dead(moment_or_past(deadline))?))
 }
 
-/// Sleeps until one of `count` tokens' owners has ended; `*dead` (may be NULL) says which.
+/// Sleeps until one of `count` tokens' owners has ended, or until the deadline; `*dead` (may be
+/// NULL) says which.
 ///
 /// Errors: as `outlive_peer_wait_dead`.
 ///
-/// If a process dies: as `outlive_peer_wait_dead`.
+/// If a process dies: as with `outlive_peer_wait_dead`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_peer_wait_any_dead(
     domain: *const outlive_domain_t,
@@ -325,11 +339,11 @@ pub unsafe extern "C" fn outlive_peer_wait_any_dead(
     dead: *mut u32,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain and `count` readable items at `tokens`.
         let (domain, tokens) = unsafe { (borrow(domain, "a domain")?, items(tokens, count, "tokens")?) };
         let ids: Vec<TokenId> = tokens.iter().map(|&token| id(token)).collect::<Result<_, _>>()?;
         let ended = domain.0.wait_any_dead(&ids, moment_or_past(deadline))?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `dead`.
         if let Some(out) = unsafe { crate::argument::out_or_none(dead) } {
             out.put(ended.as_u32());
         }
@@ -337,7 +351,7 @@ pub unsafe extern "C" fn outlive_peer_wait_any_dead(
     })
 }
 
-/// What is known about a token's owner, dead or alive.
+/// Writes what is known about a token's owner, dead or alive, to `*info`.
 ///
 /// Errors: EINVAL; ESRCH when nothing is known any more.
 #[unsafe(no_mangle)]
@@ -347,7 +361,7 @@ pub unsafe extern "C" fn outlive_peer_info(
     info: *mut outlive_peer_info_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live domain and a place for `info`.
         let (peer, out) = unsafe { (peer(domain, token)?, out(info)?) };
         let found = peer.info().ok_or_else(|| Failure::new(libc::ESRCH, "nothing is known of that token any more"))?;
         out.put(outlive_peer_info_t::of_info(&found));
@@ -355,20 +369,21 @@ pub unsafe extern "C" fn outlive_peer_info(
     })
 }
 
-/// Copies a list of holders into a caller's array: as many as fit; `*count` says how many there are.
+/// Copies a list of holders into the C caller's array: as many as fit; `*count` is how many there
+/// are.
 ///
 /// # Safety
-/// `capacity` of them can be written at `infos`.
+/// The caller guarantees that `capacity` entries can be written at `infos`.
 pub(crate) unsafe fn give_holders(
     holders: &[Holder],
     infos: *mut outlive_peer_info_t,
     capacity: usize,
     count: *mut usize,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees NULL or a place for `count`.
     let out = unsafe { out(count) }?;
     for (at, holder) in holders.iter().take(capacity).enumerate() {
-        // SAFETY: the caller's promise; below `capacity`.
+        // SAFETY: `at` is below `capacity`, for which the caller guarantees room.
         let place = unsafe { borrow_mut(infos.wrapping_add(at), "an array") }?;
         *place = outlive_peer_info_t::of_holder(holder);
     }

@@ -11,14 +11,15 @@ use crate::deadline::{moment, outlive_deadline_t};
 use crate::domain::outlive_domain_t;
 use crate::place::{self, Primitive, fast_table, find};
 
-/// Thirty-two bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes are a fresh one, with bits
-/// that stay until they are cleared.
+/// Thirty-two bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes
+/// are a new event whose bits stay set until they are cleared.
 #[repr(C)]
 pub struct outlive_event_t {
     words: [u64; 4],
 }
 
-/// A number of arrivals to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes are an open one.
+/// A number of arrivals to wait for, in shared memory: 32 bytes of a record, or a named one. All
+/// zeroes are an open latch.
 #[repr(C)]
 pub struct outlive_latch_t {
     words: [u64; 4],
@@ -29,7 +30,7 @@ const _: () = place::same_shape::<outlive_latch_t, EmbeddedLatch>();
 
 /// Bits stay set until they are cleared.
 pub const OUTLIVE_RESET_MANUAL: u32 = 0;
-/// A waiter takes the bits that it waited for.
+/// A waiter clears the bits that it waited for.
 pub const OUTLIVE_RESET_AUTOMATIC: u32 = 1;
 
 pub(crate) struct EventHandle(pub(crate) Event);
@@ -62,13 +63,14 @@ fn reset_of(number: u32) -> Result<Reset, Failure> {
     }
 }
 
-/// Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL or OUTLIVE_RESET_AUTOMATIC.
+/// Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL or
+/// OUTLIVE_RESET_AUTOMATIC.
 ///
 /// Owner: `*event` is in shared memory, mapped until `outlive_event_close`.
 ///
-/// Errors: as `outlive_mutex_open`; OUTLIVE_OTHER_TYPE when it is there with the other reset.
+/// Errors: as `outlive_mutex_open`; OUTLIVE_OTHER_TYPE when the event exists with the other reset.
 ///
-/// If a process dies: while it makes it, nothing is left of it.
+/// If a process dies while it makes the event, nothing is left of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_event_open(
     domain: *const outlive_domain_t,
@@ -77,7 +79,8 @@ pub unsafe extern "C" fn outlive_event_open(
     event: *mut *mut outlive_event_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `event`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(event)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Event::open(&domain.0, name, reset_of(reset)?)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Event)?).cast());
@@ -85,30 +88,33 @@ pub unsafe extern "C" fn outlive_event_open(
     })
 }
 
-/// In a record's initialiser: how a new event's bits are reset.
+/// Sets, in a record's initialiser, how a new event's bits are reset.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_event_init(event: *mut outlive_event_t, reset: u32) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller: a new record's, which nobody else sees; of the same size; every pattern of
-        // bytes is a value.
+        // SAFETY: the C caller passes an event of a new record, which no other process sees; of the
+        // same size; every pattern of bytes is a value.
         unsafe { borrow_mut(event.cast::<EmbeddedEvent>(), "an event") }?.set_reset(reset_of(reset)?);
         Ok(())
     })
 }
 
-/// Closes this opening of a named one. Nobody of this process may wait for it by this address. NULL is nothing.
+/// Closes this opening of a named event. No thread of this process may wait for it by this address.
+/// Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_event_close(event: *mut outlive_event_t) {
     entry(|| place::close(event.cast(), Kind::Event));
 }
 
-/// Sets bits, 0 to 30, and wakes all who wait. `*before` (may be NULL): the bits as they were, where somebody waits just before.
+/// Sets bits, 0 to 30, and wakes all waiters. `*before` (may be NULL): the bits as they were; while
+/// threads wait, as they were a moment before.
 ///
 /// Errors: EINVAL, also for bit 31.
 ///
-/// If a process dies: in here, what is set is set, and who waits is woken all the same.
+/// If a process dies during the call, bits that it has set stay set, and waiters are woken all the
+/// same.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_event_set(event: *mut outlive_event_t, bits: u32, before: *mut u32) -> c_int {
     entry(|| {
@@ -117,7 +123,7 @@ pub unsafe extern "C" fn outlive_event_set(event: *mut outlive_event_t, bits: u3
             return Err(Failure::new(libc::EINVAL, "an event has 31 bits, 0 to 30"));
         }
         let old = event.set(bits);
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes NULL or a place for `before`.
         if let Some(out) = unsafe { out_or_none(before) } {
             out.put(old);
         }
@@ -132,7 +138,7 @@ pub unsafe extern "C" fn outlive_event_set(event: *mut outlive_event_t, bits: u3
 pub unsafe extern "C" fn outlive_event_clear(event: *mut outlive_event_t, bits: u32, before: *mut u32) -> c_int {
     entry(|| {
         let old = find::<EventHandle>(event)?.0.clear(bits);
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes NULL or a place for `before`.
         if let Some(out) = unsafe { out_or_none(before) } {
             out.put(old);
         }
@@ -140,14 +146,14 @@ pub unsafe extern "C" fn outlive_event_clear(event: *mut outlive_event_t, bits: 
     })
 }
 
-/// The bits as they are. 0 for what is no event.
+/// Returns the bits as they are. 0 for what is no event.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_event_bits(event: *const outlive_event_t) -> u32 {
     entry_or(0, || Ok(find::<EventHandle>(event)?.0.bits()))
 }
 
 /// # Safety
-/// `seen` is NULL, or a place for a number.
+/// The caller guarantees that `seen` is NULL, or a place for a number.
 unsafe fn wait_for(
     event: *mut outlive_event_t,
     bits: u32,
@@ -164,18 +170,20 @@ unsafe fn wait_for(
             got.ok_or_else(|| Failure::new(libc::EAGAIN, "the bits are not set just now"))?
         }
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `seen` is NULL, or a place for a number.
     if let Some(out) = unsafe { out_or_none(seen) } {
         out.put(got);
     }
     Ok(())
 }
 
-/// Waits until one of the bits is set, or the deadline. `*seen` (may be NULL): which of them were.
+/// Waits until one of the bits is set, or until the deadline. `*seen` (may be NULL): which of them
+/// were.
 ///
 /// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
 ///
-/// If a process dies: another waiter, nobody notices. Who was to set them: the event does not know; see `outlive_wait_set_t`.
+/// If another waiter dies, that has no effect. The event does not know which process ought to set
+/// the bits; see `outlive_wait_set_t` for watching its end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_event_wait_any(
     event: *mut outlive_event_t,
@@ -183,11 +191,12 @@ pub unsafe extern "C" fn outlive_event_wait_any(
     deadline: outlive_deadline_t,
     seen: *mut u32,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a place for `seen`.
     entry(|| unsafe { wait_for(event, bits, false, deadline, seen) })
 }
 
-/// Waits until all of the bits are set at once, or the deadline. Otherwise as `outlive_event_wait_any`.
+/// Waits until all of the bits are set at once, or until the deadline. Otherwise it is the same as
+/// `outlive_event_wait_any`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_event_wait_all(
     event: *mut outlive_event_t,
@@ -195,17 +204,17 @@ pub unsafe extern "C" fn outlive_event_wait_all(
     deadline: outlive_deadline_t,
     seen: *mut u32,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a place for `seen`.
     entry(|| unsafe { wait_for(event, bits, true, deadline, seen) })
 }
 
-/// Opens the latch of that name, or makes it, which so many arrivals open.
+/// Opens the latch of that name, or makes one that so many arrivals open.
 ///
 /// Owner: `*latch` is in shared memory, mapped until `outlive_latch_close`.
 ///
 /// Errors: as `outlive_mutex_open`.
 ///
-/// If a process dies: while it makes it, nothing is left of it.
+/// If a process dies while it makes the latch, nothing is left of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_latch_open(
     domain: *const outlive_domain_t,
@@ -214,7 +223,8 @@ pub unsafe extern "C" fn outlive_latch_open(
     latch: *mut *mut outlive_latch_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `latch`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(latch)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Latch::open(&domain.0, name, arrivals)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Latch)?).cast());
@@ -222,35 +232,37 @@ pub unsafe extern "C" fn outlive_latch_open(
     })
 }
 
-/// In a record's initialiser: how many arrivals open a new latch.
+/// Sets, in a record's initialiser, how many arrivals open a new latch.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_latch_init(latch: *mut outlive_latch_t, arrivals: u32) -> c_int {
     entry(|| {
-        // SAFETY: as with `outlive_event_init`.
+        // SAFETY: the C caller passes a latch of a new record, which no other process sees; every
+        // pattern of bytes is a value.
         unsafe { borrow_mut(latch.cast::<EmbeddedLatch>(), "a latch") }?.expect_arrivals(arrivals);
         Ok(())
     })
 }
 
-/// Closes this opening of a named one. Nobody of this process may wait for it by this address. NULL is nothing.
+/// Closes this opening of a named latch. No thread of this process may wait for it by this address.
+/// Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_latch_close(latch: *mut outlive_latch_t) {
     entry(|| place::close(latch.cast(), Kind::Latch));
 }
 
-/// Arrives so many times; the last wakes all who wait. UINT32_MAX opens it at once. `*missing` (may be NULL): how many are
-/// missing now.
+/// Arrives so many times; the last arrival wakes all waiters. UINT32_MAX opens the latch at once.
+/// `*missing` (may be NULL): how many arrivals are missing now.
 ///
 /// Errors: EINVAL.
 ///
-/// If a process dies: in here, it has arrived or not; who waits is woken all the same.
+/// If a process dies during the call, it has arrived or not; waiters are woken all the same.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_latch_arrive(latch: *mut outlive_latch_t, arrivals: u32, missing: *mut u32) -> c_int {
     entry(|| {
         let left = find::<LatchHandle>(latch)?.0.arrive(arrivals);
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes NULL or a place for `missing`.
         if let Some(out) = unsafe { out_or_none(missing) } {
             out.put(left);
         }
@@ -258,7 +270,7 @@ pub unsafe extern "C" fn outlive_latch_arrive(latch: *mut outlive_latch_t, arriv
     })
 }
 
-/// Waits until it is open, or the deadline.
+/// Waits until the latch is open, or until the deadline.
 ///
 /// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
 #[unsafe(no_mangle)]

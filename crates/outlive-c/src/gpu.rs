@@ -9,14 +9,15 @@ use crate::argument::{borrow, handle_out, out_or_none, text_or_none};
 use crate::code::{Failure, entry, entry_or};
 use crate::domain::close;
 
-/// A GPU, by one context of the CUDA driver, which is loaded when it is asked for: nothing is linked with it. May be used by all threads
-/// at once. A forked child needs a GPU of its own, and CUDA gives it none if its parent had one before: start such programs by `exec`.
+/// A GPU, by one context of the CUDA driver, which is loaded on demand: the library is not linked
+/// with it. All threads may use it at once. A forked child needs a GPU handle of its own, and CUDA
+/// gives it none if its parent had one before: start such programs by `exec`.
 pub struct outlive_gpu_t {
     pub(crate) gpu: Gpu,
     name: CString,
 }
 
-/// A stream of a GPU's work, and what Outlive needs beside it. May be used by all threads at once.
+/// A stream of a GPU's work, and what Outlive needs for it. All threads may use it at once.
 pub struct outlive_gpu_stream_t(pub(crate) Stream);
 
 fn driver(library: Option<&str>) -> Result<Driver, Failure> {
@@ -28,26 +29,28 @@ fn handle(gpu: Gpu) -> *mut outlive_gpu_t {
     Box::into_raw(Box::new(outlive_gpu_t { gpu, name }))
 }
 
-/// The GPU of that number, by its primary context: the one that the CUDA runtime (`cudaSetDevice`), PyTorch and CuPy use. `library`:
-/// the driver's shared library; NULL: the machine's own, libcuda.so.1.
+/// Opens the GPU of that number, by its primary context: the one that the CUDA runtime
+/// (`cudaSetDevice`), PyTorch and CuPy use. `library`: the driver's shared library; NULL: the
+/// machine's own, libcuda.so.1.
 ///
-/// Owner: `*gpu` is the caller's, until `outlive_gpu_close`. What is made with it may be used longer.
+/// Owner: `*gpu` is the caller's, until `outlive_gpu_close`. What is made with it may outlive it.
 ///
-/// Errors: ENODEV: there is no driver here, none that can be used, or no such GPU; all else works without. OUTLIVE_DRIVER, EINVAL.
+/// Errors: ENODEV: there is no driver here, none that can be used, or no such GPU; the rest of the
+/// library works without. OUTLIVE_DRIVER, EINVAL.
 ///
-/// If a process dies: the kernel takes back what its driver had.
+/// If the process dies, the kernel takes back what its driver had.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_open(library: *const c_char, number: u32, gpu: *mut *mut outlive_gpu_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `gpu` and NULL or a NUL-terminated `library`.
         let (out, library) = unsafe { (handle_out(gpu)?, text_or_none(library)?) };
         out.put(handle(driver(library)?.gpu(number)?));
         Ok(())
     })
 }
 
-/// The GPU of a context of the caller's, a `CUcontext`, which stays as long as there is anything that was made with it. `library`: as
-/// above.
+/// Opens the GPU of a context of the caller's, a `CUcontext`, which the caller keeps as long as
+/// anything exists that was made with it. `library`: as in `outlive_gpu_open`.
 ///
 /// Owner: as `outlive_gpu_open`.
 ///
@@ -59,54 +62,54 @@ pub unsafe extern "C" fn outlive_gpu_open_context(
     gpu: *mut *mut outlive_gpu_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `gpu` and NULL or a NUL-terminated `library`.
         let (out, library) = unsafe { (handle_out(gpu)?, text_or_none(library)?) };
         if context.is_null() {
             return Err(Failure::new(libc::EINVAL, "NULL in place of a context"));
         }
-        // SAFETY: as above: a context of that driver's, which stays.
+        // SAFETY: the C caller passes a context of that driver's, and keeps it.
         out.put(handle(unsafe { driver(library)?.gpu_of_context(context) }?));
         Ok(())
     })
 }
 
-/// Lets go of a GPU. NULL is nothing.
+/// Closes a GPU. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_close(gpu: *mut outlive_gpu_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(gpu) }
 }
 
-/// The device's name. Empty for NULL.
+/// Returns the device's name. Empty for NULL.
 ///
 /// Owner: the GPU.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_name(gpu: *const outlive_gpu_t) -> *const c_char {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live GPU.
     entry_or(c"".as_ptr(), || Ok(unsafe { borrow(gpu, "a GPU") }?.name.as_ptr()))
 }
 
-/// Its context, a `CUcontext`, for other libraries. NULL for NULL.
+/// Returns its context, a `CUcontext`, for other libraries. NULL for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_context(gpu: *const outlive_gpu_t) -> *mut c_void {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live GPU.
     entry_or(core::ptr::null_mut(), || Ok(unsafe { borrow(gpu, "a GPU") }?.gpu.context()))
 }
 
-/// Whether this process's copies from (`reads`) and to (`writes`) a topic's memory are direct: 1; or go by the driver's own buffers:
-/// 0. Each place may be NULL.
+/// Returns whether this process's copies from (`reads`) and to (`writes`) a topic's memory are
+/// direct: 1; or go through the driver's own buffers: 0. Each place may be NULL.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_pins(gpu: *const outlive_gpu_t, reads: *mut u32, writes: *mut u32) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live GPU.
         let gpu = unsafe { &borrow(gpu, "a GPU")?.gpu };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `reads`.
         if let Some(out) = unsafe { out_or_none(reads) } {
             out.put(gpu.reads_pinned().into());
         }
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `writes`.
         if let Some(out) = unsafe { out_or_none(writes) } {
             out.put(gpu.writes_pinned().into());
         }
@@ -114,18 +117,22 @@ pub unsafe extern "C" fn outlive_gpu_pins(gpu: *const outlive_gpu_t, reads: *mut
     })
 }
 
-/// Whether the context is without error: 0. After one, nothing that was enqueued in it is done any more.
+/// Checks that the context has no error: 0. After an error, no work that was enqueued in it is done
+/// any more.
 ///
 /// Errors: OUTLIVE_DRIVER, with that error in the message. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_check(gpu: *const outlive_gpu_t) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live GPU.
     entry(|| Ok(unsafe { borrow(gpu, "a GPU") }?.gpu.check()?))
 }
 
-/// A stream of the caller's, a `CUstream` or `cudaStream_t` of that GPU's context: NULL and 1 the legacy default stream, 2 the thread's own.
-/// It stays until this is closed and all that was enqueued by it is over. Outlive puts a stream of its own beside it, on which messages
-/// are published and samples let go of: so make one and keep it.
+/// Opens a stream of the caller's, a `CUstream` or `cudaStream_t` of that GPU's context: NULL and 1
+/// are the legacy default stream, 2 is the thread's own.
+///
+/// The caller keeps the stream until this handle is closed and all work enqueued through it has
+/// completed. Outlive adds a stream of its own, on which it publishes messages and releases
+/// samples: so make one handle and keep it.
 ///
 /// Owner: `*made` is the caller's, until `outlive_gpu_stream_close`.
 ///
@@ -137,15 +144,15 @@ pub unsafe extern "C" fn outlive_gpu_stream_open(
     made: *mut *mut outlive_gpu_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `made` and a live GPU.
         let (out, gpu) = unsafe { (handle_out(made)?, borrow(gpu, "a GPU")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a stream of that GPU's context, and keeps it.
         out.put(Box::into_raw(Box::new(outlive_gpu_stream_t(unsafe { Stream::from_raw(&gpu.gpu, stream) }?))));
         Ok(())
     })
 }
 
-/// A new stream, which does not wait for the default one.
+/// Makes a new stream, which does not wait for the default one.
 ///
 /// Owner, errors: as `outlive_gpu_stream_open`.
 #[unsafe(no_mangle)]
@@ -154,32 +161,34 @@ pub unsafe extern "C" fn outlive_gpu_stream_new(
     made: *mut *mut outlive_gpu_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `made` and a live GPU.
         let (out, gpu) = unsafe { (handle_out(made)?, borrow(gpu, "a GPU")?) };
         out.put(Box::into_raw(Box::new(outlive_gpu_stream_t(Stream::new(&gpu.gpu)?))));
         Ok(())
     })
 }
 
-/// Lets go of a stream; one of the caller's stays. What was enqueued is done all the same. NULL is nothing.
+/// Closes a stream; one of the caller's stays. Work that was enqueued is done all the same. Passing
+/// NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_stream_close(stream: *mut outlive_gpu_stream_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(stream) }
 }
 
-/// The stream itself, a `CUstream`. NULL for NULL.
+/// Returns the stream itself, a `CUstream`. NULL for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_stream_raw(stream: *const outlive_gpu_stream_t) -> *mut c_void {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live stream.
     entry_or(core::ptr::null_mut(), || Ok(unsafe { borrow(stream, "a stream") }?.0.raw()))
 }
 
-/// Waits until all that was enqueued on the stream is done. What is published and let go by then may be so a moment later.
+/// Waits until all work enqueued on the stream has completed. What it publishes and releases may
+/// take effect a moment later.
 ///
-/// Errors: OUTLIVE_DRIVER, also for what went wrong in work that was enqueued before. EINVAL.
+/// Errors: OUTLIVE_DRIVER, also for failures of work that was enqueued before. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_gpu_stream_synchronize(stream: *const outlive_gpu_stream_t) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live stream.
     entry(|| Ok(unsafe { borrow(stream, "a stream") }?.0.synchronize()?))
 }

@@ -1,4 +1,4 @@
-//! The locks that a thread holds and whose guards C does not see.
+//! The locks that a thread holds and whose guards C does not have.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,8 +8,8 @@ use outlive::sync::LockError;
 
 use crate::code::Failure;
 
-/// Guards by their handle's number; the last one taken is the last. The handle lives as long as its file is open, and
-/// nothing is found of a closed one: its number never comes again.
+/// Guards by their handle's number; the last one taken is the last. The handle lives as long as its
+/// file is open. A closed handle's guards are not found: its number is never used again.
 pub(crate) struct HeldByThread<G>(Vec<(u64, G)>);
 
 impl<G> HeldByThread<G> {
@@ -31,13 +31,14 @@ impl<G> HeldByThread<G> {
 }
 
 impl<G> Drop for HeldByThread<G> {
-    /// A thread that ends with a lock in hand has died with it, as far as others are concerned.
+    /// A thread that ends while it holds a lock has died with it, as far as other threads are
+    /// concerned.
     fn drop(&mut self) {
         self.0.drain(..).for_each(|(_, guard)| core::mem::forget(guard));
     }
 }
 
-/// What a locker gets; told of a death, it holds the lock all the same.
+/// Keeps the guard of a lock that the thread has got, also when it got EOWNERDEAD with it.
 pub(crate) fn settle<G>(
     held: &'static LocalKey<RefCell<HeldByThread<G>>>,
     number: u64,
@@ -52,9 +53,9 @@ pub(crate) fn settle<G>(
     told
 }
 
-/// A new handle's number.
+/// Returns a new handle's number.
 pub(crate) fn number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    // Relaxed: a count, nothing comes with it.
+    // Relaxed: a count that orders nothing.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

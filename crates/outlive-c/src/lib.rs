@@ -1,19 +1,20 @@
-//! The C ABI of Outlive: what `include/outlive.h` declares. doc/c-abi.md has the rules that all functions keep.
+//! The C ABI of Outlive: what `include/outlive.h` declares. doc/c-abi.md has the rules that all
+//! functions keep.
 //!
 //! | file | for |
 //! | --- | --- |
-//! | `code` | return codes, the thread's last message; no panic gets past it |
+//! | `code` | return codes, the thread's last message; no panic reaches C |
 //! | `argument` | pointers from C: NULL, text, bytes |
-//! | `deadline` | moments |
+//! | `deadline` | deadlines |
 //! | `owned` | guards and loans that stay with what they borrow from: the one place where a lifetime is extended |
 //! | `place` | from an address in shared memory to this process's handle of the primitive there |
-//! | `held` | what the thread holds of locks whose guards C does not see |
+//! | `held` | the locks that a thread holds and whose guards C does not have |
 //! | `gpu`, `pinned`, `device` | what `include/outlive_gpu.h` declares |
 //! | `domain`, `mutex`, `queue`, … | the functions, a file for each header section |
 
 // The names are C's.
 #![allow(non_camel_case_types)]
-// What a pointer has to be is said once, in doc/c-abi.md and at the head of outlive.h.
+// doc/c-abi.md and the head of outlive.h say once what a pointer has to be.
 #![allow(clippy::missing_safety_doc)]
 
 mod argument;

@@ -13,8 +13,8 @@ use crate::domain::{outlive_domain_t, outlive_peer_info_t};
 use crate::place::{self, Primitive, fast_table, find, find_fast};
 use crate::wait::wait;
 
-/// A mutex in shared memory: 8 bytes of a record, or a named one of its own. All zeroes are an unlocked one. It is used by its
-/// address, like a `pthread_mutex_t`, and never copied.
+/// A mutex in shared memory: 8 bytes of a record, or a named one. All zeroes are an unlocked mutex.
+/// It is used by its address, like a `pthread_mutex_t`, and never copied.
 #[repr(C)]
 pub struct outlive_mutex_t {
     words: [u64; 1],
@@ -22,10 +22,11 @@ pub struct outlive_mutex_t {
 
 const _: () = place::same_shape::<outlive_mutex_t, EmbeddedMutex<()>>();
 
-/// This process's half of a mutex.
+/// This process's part of a mutex.
 pub(crate) struct Handle {
     pub(crate) mutex: Mutex<()>,
-    /// The raw form of its holder's guard. Written under the lock; a thread that does not hold it finds another's there, or 0.
+    /// The raw form of its holder's guard. Written under the lock; a thread that does not hold the
+    /// lock finds another's value there, or 0.
     held: AtomicU32,
 }
 
@@ -40,18 +41,19 @@ impl Primitive for Handle {
 }
 
 impl Handle {
-    /// Keeps the lock for the thread. Relaxed: only this thread's own value means anything to it, and only under the lock is
-    /// it written.
+    /// Keeps the lock for the thread. Relaxed: only this thread's own value has a meaning for it,
+    /// and it is written only under the lock.
     #[inline]
     pub(crate) fn keep(&self, guard: MutexGuard<'_, ()>) {
         self.held.store(guard.into_raw(), Ordering::Relaxed);
     }
 
-    /// The guard of the lock that the calling thread holds by this handle.
+    /// Returns the guard of the lock that the calling thread holds by this handle.
     #[inline]
     pub(crate) fn guard(&self) -> Result<MutexGuard<'_, ()>, Failure> {
-        // SAFETY: whatever stands there came from a guard of this mutex, by `keep`. It is this thread's only if this thread
-        // kept it and has not taken it since: each taking puts 0 there first, or the next holder something else.
+        // SAFETY: `keep` wrote the value, from a guard of this mutex. It is this thread's only if
+        // this thread kept it and has not taken it since: each taking writes 0 first, or the next
+        // holder something else.
         match unsafe { self.mutex.guard_from_raw(self.held.load(Ordering::Relaxed)) } {
             Some(guard) => {
                 self.held.store(0, Ordering::Relaxed);
@@ -61,7 +63,7 @@ impl Handle {
         }
     }
 
-    /// What a locker gets; told of a death, it holds the lock all the same.
+    /// Keeps the guard of a lock that the thread has got, also when it got EOWNERDEAD with it.
     #[inline]
     pub(crate) fn settle<'a>(
         &'a self,
@@ -93,15 +95,17 @@ fn not_held() -> Failure {
     Failure::new(libc::EPERM, "the calling thread does not hold the lock, or took it by another opening")
 }
 
-/// Opens the mutex of that name, or makes it, with `size` bytes of value behind it, aligned to 64: `outlive_mutex_value`. 0: a
-/// lock alone. `initial`: the value if it is made; NULL: zeroes. Rust's `Mutex<T>` with a T of as many bytes is the same.
+/// Opens the mutex of that name, or makes it, with `size` bytes of value behind it, aligned to 64:
+/// `outlive_mutex_value`. 0: a lock alone. `initial`: the value of a new mutex; NULL: zeroes. It is
+/// the same as Rust's `Mutex<T>` with a T of as many bytes.
 ///
 /// Owner: `*mutex` is in shared memory, mapped until `outlive_mutex_close`.
 ///
-/// Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (there with another size), ENOSPC, ENOMEM, EACCES,
-/// OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+/// Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (it exists with another size), ENOSPC,
+/// ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the
+/// system.
 ///
-/// If a process dies: while it makes the mutex, nothing is left of it.
+/// If a process dies while it makes the mutex, nothing is left of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_open(
     domain: *const outlive_domain_t,
@@ -110,14 +114,15 @@ pub unsafe extern "C" fn outlive_mutex_open(
     initial: *const c_void,
     mutex: *mut *mut outlive_mutex_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes what `outlive_mutex_open` asks for: a live domain, a name, `size`
+    // bytes, and a place.
     entry(|| unsafe { open_lock(domain, name, Kind::Mutex, size, initial, mutex) })
 }
 
 /// Opens a named lock with a value.
 ///
 /// # Safety
-/// As the header asks of the callers of `outlive_mutex_open`.
+/// The C caller guarantees what `outlive_mutex_open` asks for.
 pub(crate) unsafe fn open_lock<T>(
     domain: *const outlive_domain_t,
     name: *const c_char,
@@ -126,7 +131,7 @@ pub(crate) unsafe fn open_lock<T>(
     initial: *const c_void,
     lock: *mut *mut T,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the arguments of `outlive_mutex_open`.
     unsafe {
         open_with_value(domain, name, size, initial, lock, |domain, name, value, init| {
             Untyped::lock(domain, name, kind, value, init)
@@ -134,10 +139,10 @@ pub(crate) unsafe fn open_lock<T>(
     }
 }
 
-/// The same, however it is opened.
+/// Opens a named lock with a value, by `open`.
 ///
 /// # Safety
-/// As [`open_lock`].
+/// The caller guarantees what [`open_lock`] asks for.
 pub(crate) unsafe fn open_with_value<T>(
     domain: *const outlive_domain_t,
     name: *const c_char,
@@ -146,17 +151,17 @@ pub(crate) unsafe fn open_with_value<T>(
     lock: *mut *mut T,
     open: impl FnOnce(&Domain, &str, ValueType<'_>, &dyn Fn(*mut u8)) -> Result<Untyped, Error>,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the C caller passes a place for the handle, a live domain, and a NUL-terminated name.
     let (out, domain, name) = unsafe { (handle_out(lock)?, borrow(domain, "a domain")?, text(name, "a name")?) };
     let initial = if initial.is_null() {
         None
     } else {
-        // SAFETY: the caller's promise.
+        // SAFETY: the C caller passes `size` readable bytes at `initial`.
         Some(unsafe { bytes(initial, size) }?)
     };
     let untyped = open(&domain.0, name, ValueType { name: None, size, align: 1 }, &|at| {
         if let Some(initial) = initial {
-            // SAFETY: `size` bytes of a file that nobody else has yet.
+            // SAFETY: `at` has `size` bytes, in a file that no other process has yet.
             unsafe { core::ptr::copy_nonoverlapping(initial.as_ptr(), at, initial.len()) };
         }
     })?;
@@ -164,7 +169,8 @@ pub(crate) unsafe fn open_with_value<T>(
     Ok(())
 }
 
-/// The value behind a named mutex, to be touched by the lock's holder only. NULL: it has none, or is inside a record.
+/// Returns the value behind a named mutex, which only the lock's holder may touch. NULL: it has
+/// none, or is inside a record.
 ///
 /// Owner: shared memory, mapped until `outlive_mutex_close`.
 #[unsafe(no_mangle)]
@@ -174,24 +180,27 @@ pub unsafe extern "C" fn outlive_mutex_value(mutex: *const outlive_mutex_t) -> *
     })
 }
 
-/// Closes this opening of a named mutex: its address and its value's mean nothing any more. Nobody of this process may hold it
-/// or wait for it by this address. Others are not concerned. NULL is nothing; so is what is not an opened named mutex.
+/// Closes this opening of a named mutex: its address and its value's are invalid from then on. No
+/// thread of this process may hold it or wait for it by this address; other processes are not
+/// affected. Passing NULL, or what is not an opened named mutex, has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_close(mutex: *mut outlive_mutex_t) {
     entry(|| place::close(mutex.cast(), Kind::Mutex));
 }
 
-/// Takes the lock, waiting as long as a living owner holds it. It belongs to the calling thread.
+/// Takes the lock, waiting while a living owner holds it. The lock belongs to the calling thread.
 ///
-/// Errors: EOWNERDEAD: the lock is yours, but an owner died with it: repair what it guards, call
-/// `outlive_mutex_consistent`, and unlock; unlocked without, the next to lock is told again. ENOTRECOVERABLE: it was given up
-/// (`outlive_mutex_give_up`; `outlive_mutex_lock_to_reset` starts anew). EDEADLK: this thread holds it already. EINVAL: no mutex that this process has open.
-/// OUTLIVE_DAMAGED, EUSERS, ENOSPC.
+/// Errors: EOWNERDEAD: the caller has the lock, but an owner died with it: repair what it guards,
+/// call `outlive_mutex_consistent`, and unlock; unlocked without that call, the next locker gets
+/// EOWNERDEAD again. ENOTRECOVERABLE: a holder gave it up (`outlive_mutex_give_up`;
+/// `outlive_mutex_lock_to_reset` makes it usable again). EDEADLK: this thread holds it already.
+/// EINVAL: no mutex that this process has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
 ///
-/// If a process dies: holding it, the next to lock is told, also if it is asleep already; waiting for it, nobody notices.
+/// If a process dies while it holds the lock, the next locker gets EOWNERDEAD, also one that sleeps
+/// already. A waiter's death has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_lock(mutex: *mut outlive_mutex_t) -> c_int {
-    // What makes no call cannot panic, and keeps this short.
+    // Code that makes no call cannot panic, and keeps this function short.
     let halfway = match find_fast::<Handle>(mutex) {
         None => None,
         Some(handle) => match handle.mutex.lock_fast() {
@@ -217,7 +226,7 @@ fn lock_slow(mutex: *mut outlive_mutex_t, halfway: Option<Halfway>) -> c_int {
     })
 }
 
-/// Takes the lock if it is free, or its owner is dead.
+/// Takes the lock if it is free, or its owner is dead; never waits.
 ///
 /// Errors: as `outlive_mutex_lock`, and EBUSY.
 ///
@@ -246,17 +255,18 @@ pub unsafe extern "C" fn outlive_mutex_lock_until(mutex: *mut outlive_mutex_t, d
     })
 }
 
-/// Gives the lock back. After EOWNERDEAD, and without `outlive_mutex_consistent`, the next to lock gets EOWNERDEAD again (with
-/// pthread's robust mutexes this gives the lock up).
+/// Unlocks the mutex. After EOWNERDEAD, and without `outlive_mutex_consistent`, the next locker
+/// gets EOWNERDEAD again (pthread's robust mutexes become ENOTRECOVERABLE then).
 ///
-/// Errors: EPERM: this thread does not hold it (also in a forked child: it is the parent's). EINVAL.
+/// Errors: EPERM: this thread does not hold it (also in a forked child: the parent holds it).
+/// EINVAL.
 ///
-/// If a process dies: in here, the lock is free, or the next to lock is told.
+/// If a process dies during the call, the lock is free, or the next locker gets EOWNERDEAD.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_unlock(mutex: *mut outlive_mutex_t) -> c_int {
-    // As in `outlive_mutex_lock`.
+    // As in `outlive_mutex_lock`: no call, no panic.
     let done = find_fast::<Handle>(mutex).is_some_and(|handle| {
-        // SAFETY: as in `Handle::guard`.
+        // SAFETY: `keep` wrote the value, from a guard of this mutex that this thread has.
         unsafe { handle.mutex.unlock_fast(&handle.held) }
     });
     if done { 0 } else { unlock_slow(mutex) }
@@ -271,7 +281,7 @@ fn unlock_slow(mutex: *mut outlive_mutex_t) -> c_int {
     })
 }
 
-/// Declares that what the lock guards is whole again, after EOWNERDEAD. The caller holds the lock.
+/// Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL.
 #[unsafe(no_mangle)]
@@ -285,12 +295,13 @@ pub unsafe extern "C" fn outlive_mutex_consistent(mutex: *mut outlive_mutex_t) -
     })
 }
 
-/// Gives the lock back, and gives it up: what it guards cannot be made whole. Every later locker gets ENOTRECOVERABLE, until
-/// somebody calls `outlive_mutex_lock_to_reset`. The caller holds the lock, told of a death or not.
+/// Unlocks the mutex and gives it up: what it guards cannot be made whole. Every later locker gets
+/// ENOTRECOVERABLE, until a thread calls `outlive_mutex_lock_to_reset`. The caller holds the lock,
+/// with EOWNERDEAD or without.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
 ///
-/// If a process dies: in here, the lock is given up, or the next to lock is told.
+/// If a process dies during the call, the lock is given up, or the next locker gets EOWNERDEAD.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_give_up(mutex: *mut outlive_mutex_t) -> c_int {
     entry(|| {
@@ -299,8 +310,9 @@ pub unsafe extern "C" fn outlive_mutex_give_up(mutex: *mut outlive_mutex_t) -> c
     })
 }
 
-/// Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
-/// EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
+/// Returns whether the calling thread holds it, its last owner died with it, and no holder has
+/// declared it consistent since: the same as EOWNERDEAD, for code that does not see the return
+/// code. False for what is no such lock. Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_owner_died(mutex: *const outlive_mutex_t) -> bool {
     entry_or(false, || {
@@ -312,12 +324,14 @@ pub unsafe extern "C" fn outlive_mutex_owner_died(mutex: *const outlive_mutex_t)
     })
 }
 
-/// Takes a mutex in whatever state it is in, given up (ENOTRECOVERABLE) or not, waiting for a living owner until the deadline:
-/// make whole what it guards, call `outlive_mutex_consistent`, and unlock. Unlocked without, one that was given up stays so.
+/// Takes a mutex in any state, given up (ENOTRECOVERABLE) or not, waiting for a living owner until
+/// the deadline. Make whole what it guards, call `outlive_mutex_consistent`, and unlock. Unlocked
+/// without that call, a mutex that was given up stays so.
 ///
-/// Errors: as `outlive_mutex_lock_until`, but for EOWNERDEAD and ENOTRECOVERABLE.
+/// Errors: as `outlive_mutex_lock_until`, except EOWNERDEAD and ENOTRECOVERABLE.
 ///
-/// If a process dies: in the middle of the repair, it stays given up, or the next to lock is told.
+/// If a process dies in the middle of the repair, the mutex stays given up, or the next locker gets
+/// EOWNERDEAD.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_lock_to_reset(
     mutex: *mut outlive_mutex_t,
@@ -330,13 +344,13 @@ pub unsafe extern "C" fn outlive_mutex_lock_to_reset(
     })
 }
 
-/// Who holds it just now, dead or alive.
+/// Writes the thread that holds it now, dead or alive, to `*info`.
 ///
-/// Errors: ESRCH: nobody. EINVAL.
+/// Errors: ESRCH: no thread holds it. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_holder(mutex: *const outlive_mutex_t, info: *mut outlive_peer_info_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `info`.
         let out = unsafe { out(info) }?;
         let holder = find::<Handle>(mutex)?.mutex.holder();
         let holder = holder.ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;
@@ -345,7 +359,7 @@ pub unsafe extern "C" fn outlive_mutex_holder(mutex: *const outlive_mutex_t, inf
     })
 }
 
-/// How this process waits for this mutex: one of the OUTLIVE_WAIT numbers.
+/// Sets how this process waits for this mutex: one of the OUTLIVE_WAIT numbers.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]

@@ -1,4 +1,4 @@
-//! Things that are done once, by whoever comes first.
+//! Onces: actions that are done once, by the first thread that asks.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -11,7 +11,8 @@ use crate::deadline::{moment, outlive_deadline_t};
 use crate::domain::outlive_domain_t;
 use crate::place::{self, Primitive, fast_table, find};
 
-/// What has been done once, or not yet, in shared memory: 8 bytes of a record, or a named one. All zeroes: not yet.
+/// Whether an action has been done once, in shared memory: 8 bytes of a record, or a named one. All
+/// zeroes: not yet.
 #[repr(C)]
 pub struct outlive_once_t {
     words: [u64; 1],
@@ -30,7 +31,8 @@ impl Primitive for Handle {
     }
 }
 
-/// Does it. `previous_died`: 1 when somebody began before and died: half of it may be there. Must return.
+/// Does the action. `previous_died`: 1 when a thread began before and died: half of it may be done.
+/// It must return.
 pub type outlive_make_t = Option<unsafe extern "C" fn(argument: *mut c_void, previous_died: c_int)>;
 
 /// Opens the once of that name, or makes it.
@@ -39,7 +41,7 @@ pub type outlive_make_t = Option<unsafe extern "C" fn(argument: *mut c_void, pre
 ///
 /// Errors: as `outlive_mutex_open`.
 ///
-/// If a process dies: while it makes it, nothing is left of it.
+/// If a process dies while it makes the once, nothing is left of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_once_open(
     domain: *const outlive_domain_t,
@@ -47,7 +49,7 @@ pub unsafe extern "C" fn outlive_once_open(
     once: *mut *mut outlive_once_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `once`, a live domain, and a NUL-terminated name.
         let (out, domain, name) = unsafe { (handle_out(once)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         OnceLock::<()>::open(&domain.0, name)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Once)?).cast());
@@ -55,19 +57,20 @@ pub unsafe extern "C" fn outlive_once_open(
     })
 }
 
-/// Closes this opening of a named one. NULL is nothing.
+/// Closes this opening of a named once. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_once_close(once: *mut outlive_once_t) {
     entry(|| place::close(once.cast(), Kind::Once));
 }
 
-/// Sees to it that it has been done: by `make(argument, previous_died)`, unless somebody has done it, or is about to, which is
-/// waited for until the deadline.
+/// Makes sure that the action has been done: calls `make(argument, previous_died)`, unless it has
+/// been done. If another thread is doing it, this waits for that until the deadline.
 ///
-/// Errors: ETIMEDOUT; EBUSY with OUTLIVE_TRY: somebody living is about to. EDEADLK: this thread is. EINVAL, OUTLIVE_DAMAGED,
-/// EUSERS, ENOSPC.
+/// Errors: ETIMEDOUT; EBUSY with OUTLIVE_TRY: a living thread is doing it. EDEADLK: this thread is
+/// doing it. EINVAL, OUTLIVE_DAMAGED, EUSERS, ENOSPC.
 ///
-/// If a process dies: in the middle of `make`, the next one who comes, or who waits, does it, and is told.
+/// If a process dies in the middle of `make`, the next caller, or a waiter, does the action, with
+/// `previous_died` 1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_once_do(
     once: *mut outlive_once_t,
@@ -78,7 +81,7 @@ pub unsafe extern "C" fn outlive_once_do(
     entry(|| {
         let make = make.ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of a function"))?;
         let once = &find::<Handle>(once)?.0;
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a `make` that takes `argument`.
         let act = |state: OnceState| unsafe { make(argument, c_int::from(state.previous_died())) };
         let done: Result<&(), LockError<()>> = match moment(deadline) {
             Some(moment) => once.get_or_init_until(moment, act),
@@ -89,7 +92,7 @@ pub unsafe extern "C" fn outlive_once_do(
     })
 }
 
-/// Whether it has been done: 1, 0. 0 for what is no once.
+/// Returns whether it has been done: 1, 0. 0 for what is no once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_once_is_done(once: *const outlive_once_t) -> c_int {
     crate::code::entry_or(0, || Ok(c_int::from(find::<Handle>(once)?.0.get().is_some())))

@@ -14,8 +14,9 @@ use crate::held::{self, HeldByThread};
 use crate::mutex::open_lock;
 use crate::place::{self, Primitive, fast_table, find};
 
-/// A mutex in shared memory whose holder inherits the priority of who waits for it, for real-time threads: 64 bytes of a
-/// record, or a named one. All zeroes are an unlocked one. It belongs to the pid namespace and the C library that first used it.
+/// A mutex in shared memory whose holder inherits the priority of its waiters, for real-time
+/// threads: 64 bytes of a record, or a named one. All zeroes are an unlocked mutex. It belongs to
+/// the pid namespace and the C library that first used it.
 #[repr(C, align(64))]
 pub struct outlive_pi_mutex_t {
     words: [u64; 8],
@@ -25,7 +26,7 @@ const _: () = place::same_shape::<outlive_pi_mutex_t, EmbeddedPiMutex<()>>();
 
 struct Handle {
     mutex: PiMutex<()>,
-    /// By which threads note what they hold of it.
+    /// The number by which threads record what they hold of it.
     number: u64,
 }
 
@@ -59,13 +60,14 @@ impl Handle {
     }
 }
 
-/// Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as `outlive_mutex_open`.
+/// Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as
+/// `outlive_mutex_open`.
 ///
 /// Owner: `*mutex` is in shared memory, mapped until `outlive_pi_mutex_close`.
 ///
-/// Errors: as `outlive_mutex_open`. OUTLIVE_OTHER_PLACE comes from locking.
+/// Errors: as `outlive_mutex_open`. Locking, not opening, returns OUTLIVE_OTHER_PLACE.
 ///
-/// If a process dies: while it makes the mutex, nothing is left of it.
+/// If a process dies while it makes the mutex, nothing is left of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pi_mutex_open(
     domain: *const outlive_domain_t,
@@ -74,11 +76,12 @@ pub unsafe extern "C" fn outlive_pi_mutex_open(
     initial: *const c_void,
     mutex: *mut *mut outlive_pi_mutex_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes what `outlive_mutex_open` asks for: a live domain, a name, `size`
+    // bytes, and a place.
     entry(|| unsafe { open_lock(domain, name, Kind::PiMutex, size, initial, mutex) })
 }
 
-/// The value behind a named mutex. NULL: it has none, or is inside a record.
+/// Returns the value behind a named mutex. NULL: it has none, or is inside a record.
 ///
 /// Owner: shared memory, mapped until `outlive_pi_mutex_close`.
 #[unsafe(no_mangle)]
@@ -88,17 +91,20 @@ pub unsafe extern "C" fn outlive_pi_mutex_value(mutex: *const outlive_pi_mutex_t
     })
 }
 
-/// Closes this opening of a named mutex. Nobody of this process may hold it or wait for it by this address. NULL is nothing.
+/// Closes this opening of a named mutex. No thread of this process may hold it or wait for it by
+/// this address. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pi_mutex_close(mutex: *mut outlive_pi_mutex_t) {
     entry(|| place::close(mutex.cast(), Kind::PiMutex));
 }
 
-/// Takes the lock, waiting until the deadline as long as a living owner holds it, and lending that one the caller's priority.
+/// Takes the lock, waiting until the deadline while a living owner holds it; the owner inherits the
+/// caller's priority meanwhile.
 ///
-/// Errors: as `outlive_mutex_lock_until`, and OUTLIVE_OTHER_PLACE: it belongs to another pid namespace or C library.
+/// Errors: as `outlive_mutex_lock_until`, and OUTLIVE_OTHER_PLACE: it belongs to another pid
+/// namespace or C library.
 ///
-/// If a process dies: as `outlive_mutex_lock`; what its priority was lent for is taken back.
+/// If a process dies: as with `outlive_mutex_lock`; a lent priority is taken back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pi_mutex_lock(mutex: *mut outlive_pi_mutex_t, deadline: outlive_deadline_t) -> c_int {
     entry(|| {
@@ -110,7 +116,7 @@ pub unsafe extern "C" fn outlive_pi_mutex_lock(mutex: *mut outlive_pi_mutex_t, d
     })
 }
 
-/// Gives the lock back.
+/// Unlocks the mutex.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL.
 #[unsafe(no_mangle)]
@@ -121,7 +127,7 @@ pub unsafe extern "C" fn outlive_pi_mutex_unlock(mutex: *mut outlive_pi_mutex_t)
     })
 }
 
-/// Declares that what the lock guards is whole again, after EOWNERDEAD. The caller holds the lock.
+/// Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL.
 #[unsafe(no_mangle)]
@@ -135,7 +141,8 @@ pub unsafe extern "C" fn outlive_pi_mutex_consistent(mutex: *mut outlive_pi_mute
     })
 }
 
-/// As `outlive_mutex_give_up`; `outlive_pi_mutex_reset` starts anew.
+/// Gives the mutex up as `outlive_mutex_give_up` does; `outlive_pi_mutex_reset` makes it usable
+/// again.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
 #[unsafe(no_mangle)]
@@ -146,8 +153,9 @@ pub unsafe extern "C" fn outlive_pi_mutex_give_up(mutex: *mut outlive_pi_mutex_t
     })
 }
 
-/// Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
-/// EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
+/// Returns whether the calling thread holds it, its last owner died with it, and no holder has
+/// declared it consistent since: the same as EOWNERDEAD, for code that does not see the return
+/// code. False for what is no such lock. Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pi_mutex_owner_died(mutex: *const outlive_pi_mutex_t) -> bool {
     entry_or(false, || {
@@ -159,25 +167,25 @@ pub unsafe extern "C" fn outlive_pi_mutex_owner_died(mutex: *const outlive_pi_mu
     })
 }
 
-/// Makes a mutex that was given up (ENOTRECOVERABLE) usable again. What it guards was made whole before, by an agreement of its
-/// users.
+/// Makes a mutex that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
+/// what it guards whole before.
 ///
-/// Errors: as `outlive_pi_mutex_lock`, but for EOWNERDEAD and ENOTRECOVERABLE.
+/// Errors: as `outlive_pi_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pi_mutex_reset(mutex: *mut outlive_pi_mutex_t, deadline: outlive_deadline_t) -> c_int {
     entry(|| Ok(find::<Handle>(mutex)?.mutex.reset((), moment_or_past(deadline))?))
 }
 
-/// Who holds it just now, dead or alive.
+/// Writes the thread that holds it now, dead or alive, to `*info`.
 ///
-/// Errors: ESRCH: nobody. EINVAL.
+/// Errors: ESRCH: no thread holds it. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pi_mutex_holder(
     mutex: *const outlive_pi_mutex_t,
     info: *mut outlive_peer_info_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `info`.
         let out = unsafe { out(info) }?;
         let holder = find::<Handle>(mutex)?.mutex.holder();
         let holder = holder.ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;

@@ -1,4 +1,5 @@
-//! Topics whose payloads a GPU reads and writes where they lie: the rest of `outlive_gpu.h`. doc/protocols/gpu.md has the argument.
+//! Topics whose payloads a GPU reads and writes in place: the rest of `outlive_gpu.h`.
+//! doc/protocols/gpu.md has the argument.
 
 use std::ffi::c_int;
 use std::ops::Range;
@@ -14,32 +15,35 @@ use crate::domain::close;
 use crate::gpu::{outlive_gpu_stream_t, outlive_gpu_t};
 use crate::topic::{outlive_header_t, outlive_sample_t, outlive_topic_t};
 
-/// A topic whose payload memory one GPU reads and writes where it lies. May be used by all threads at once.
+/// A topic whose payload memory one GPU reads and writes in place. All threads may use it at once.
 pub struct outlive_pinned_topic_t(PinnedTopic);
 
-/// A publisher whose loans a GPU writes. May be used by all threads at once.
+/// A publisher whose loans a GPU writes. All threads may use it at once.
 pub struct outlive_pinned_publisher_t(PinnedPublisher);
 
-/// Memory for one message, to be written by a GPU. Used by one thread at a time.
+/// Memory for one message, to be written by a GPU. One thread at a time may use it.
 pub struct outlive_pinned_loan_t(PinnedLoan);
 
-/// A sample that a GPU reads. May be used by all threads at once.
+/// A sample that a GPU reads. All threads may use it at once.
 pub struct outlive_pinned_sample_t {
     pinned: PinnedSample,
-    /// The handle that it was made from, to be looked at.
+    /// The sample handle that it was made from, for reading.
     sample: *const outlive_sample_t,
 }
 
-/// Makes a topic one for that GPU: memory of it is registered with the driver when a copy first goes there, and stays so until this, its
-/// publishers and samples are closed and all copies over. Once for each topic that is open, which may be closed before it. Others may publish and
+/// Makes a topic one for that GPU. Its memory is registered with the driver when a copy first goes
+/// there, and stays registered until this handle, its publishers and samples are closed and all
+/// copies have completed.
+///
+/// Call it once for each open topic, which may be closed before it. Other processes may publish and
 /// subscribe without a GPU.
 ///
 /// Owner: `*pinned` is the caller's, until `outlive_pinned_topic_close`.
 ///
 /// Errors: EINVAL.
 ///
-/// If a process dies: what its device was about to write is never published; its memory is the next publisher's once the kernel has closed the
-/// driver's files.
+/// If the process dies, what its device was about to write is never published; the next publisher
+/// gets its memory once the kernel has closed the driver's files.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_topic_open(
     gpu: *const outlive_gpu_t,
@@ -47,34 +51,37 @@ pub unsafe extern "C" fn outlive_pinned_topic_open(
     pinned: *mut *mut outlive_pinned_topic_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `pinned`, a live GPU, and a live topic.
         let (out, gpu, topic) = unsafe { (handle_out(pinned)?, borrow(gpu, "a GPU")?, borrow(topic, "a topic")?) };
         out.put(Box::into_raw(Box::new(outlive_pinned_topic_t(PinnedTopic::new(&gpu.gpu, topic.0.clone())))));
         Ok(())
     })
 }
 
-/// Lets go of a topic; does not wait for copies. What is registered goes with the last of its ends and copies. NULL is nothing.
+/// Closes a topic; does not wait for copies. Its memory stays registered until the last of its ends
+/// and copies is gone. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_topic_close(topic: *mut outlive_pinned_topic_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(topic) }
 }
 
-/// Waits, until the deadline, until all of this process's copies are over, their samples let go of, and what was due published. A program that
-/// ends before leaves what was due unpublished.
+/// Waits until the deadline for all of this process's copies to complete, their samples to be
+/// released, and what was due to be published. A program that ends before leaves what was due
+/// unpublished.
 ///
-/// Errors: ETIMEDOUT. OUTLIVE_DRIVER: the context has an error; then some are never over. EINVAL.
+/// Errors: ETIMEDOUT. OUTLIVE_DRIVER: the context has an error; then some copies never complete.
+/// EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_topic_wait_over(
     topic: *const outlive_pinned_topic_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live topic.
     entry(|| Ok(unsafe { borrow(topic, "a topic") }?.0.wait_over(moment_or_past(deadline))?))
 }
 
-/// A new publisher: one of the topic's 62.
+/// Makes a new publisher: one of the topic's 62.
 ///
 /// Owner: `*publisher` is the caller's, until `outlive_pinned_publisher_close`.
 ///
@@ -85,27 +92,29 @@ pub unsafe extern "C" fn outlive_pinned_topic_publisher(
     publisher: *mut *mut outlive_pinned_publisher_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `publisher` and a live topic.
         let (out, topic) = unsafe { (handle_out(publisher)?, borrow(topic, "a topic")?) };
         out.put(Box::into_raw(Box::new(outlive_pinned_publisher_t(topic.0.publisher()?))));
         Ok(())
     })
 }
 
-/// Drops a publisher. What is due is published all the same, its loans may be used still, and its place in the topic is given up with the last of them. NULL is nothing.
+/// Closes a publisher. What is due is published all the same, its loans may still be used, and its
+/// place in the topic is given up with the last of them. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_publisher_close(publisher: *mut outlive_pinned_publisher_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(publisher) }
 }
 
-/// Lends memory for a message of `size` bytes, from 0 to 1 GiB. Its bytes are not defined.
+/// Lends memory for a message of `size` bytes, from 0 to 1 GiB. Its contents are arbitrary.
 ///
-/// Owner: `*loan` is the caller's, until `outlive_pinned_publisher_publish_on` or `outlive_pinned_loan_drop`.
+/// Owner: `*loan` is the caller's, until `outlive_pinned_publisher_publish_on` or
+/// `outlive_pinned_loan_drop`.
 ///
 /// Errors: as `outlive_publisher_loan`.
 ///
-/// If a process dies: its loans are free again, once no device can be writing there.
+/// If the process dies, its loans are free again once no device can be writing there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_publisher_loan(
     publisher: *const outlive_pinned_publisher_t,
@@ -113,14 +122,14 @@ pub unsafe extern "C" fn outlive_pinned_publisher_loan(
     loan: *mut *mut outlive_pinned_loan_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `loan` and a live publisher.
         let (out, publisher) = unsafe { (handle_out(loan)?, borrow(publisher, "a publisher")?) };
         out.put(Box::into_raw(Box::new(outlive_pinned_loan_t(publisher.0.loan(size)?))));
         Ok(())
     })
 }
 
-/// What is to go with a loan.
+/// Sets the header that is published with a loan.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -129,25 +138,27 @@ pub unsafe extern "C" fn outlive_pinned_loan_set_header(
     header: *const outlive_header_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses and a readable header.
         let (loan, header) = unsafe { (borrow_mut(loan, "a loan")?, borrow(header, "a header")?) };
         loan.0.set_header(header.to_rust());
         Ok(())
     })
 }
 
-/// A part, if there can be one that ends so.
+/// Returns the range, if its end does not overflow.
 fn part(offset: usize, size: usize) -> Result<Range<usize>, Failure> {
     let end = offset.checked_add(size);
     end.map(|end| offset..end).ok_or_else(|| Failure::new(libc::EINVAL, "an offset and a size that no message has"))
 }
 
-/// Copies `size` bytes from the device, `from` being a `CUdeviceptr`, into the loan at `offset`, behind what is on the stream: one asynchronous copy.
-/// What is at `from` stays as it is until that is over.
+/// Copies `size` bytes from the device, `from` being a `CUdeviceptr`, into the loan at `offset`:
+/// one asynchronous copy, after the work on the stream. The caller leaves what is at `from`
+/// unchanged until the copy has completed.
 ///
-/// Errors: EINVAL: also a part that is not inside the loan. EBUSY: the stream is captured into a graph. OUTLIVE_DRIVER.
+/// Errors: EINVAL: also a part that is not inside the loan. EBUSY: the stream is captured into a
+/// graph. OUTLIVE_DRIVER.
 ///
-/// If a process dies: the memory is used again once no device can be writing there.
+/// If the process dies, the memory is reused once no device can be writing there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_loan_copy_from_device(
     loan: *mut outlive_pinned_loan_t,
@@ -157,30 +168,35 @@ pub unsafe extern "C" fn outlive_pinned_loan_copy_from_device(
     stream: *const outlive_gpu_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses and a live stream.
         let (loan, stream) = unsafe { (borrow_mut(loan, "a loan")?, borrow(stream, "a stream")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes device memory of `size` bytes that stays until the copy is
+        // over.
         Ok(unsafe { loan.0.copy_part_from_device(part(offset, size)?, from, &stream.0) }?)
     })
 }
 
-/// Gives a loan back unpublished; it is used again once all copies into it are over. NULL is nothing.
+/// Gives a loan back unpublished; it is reused once all copies into it have completed. Passing NULL
+/// has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_loan_drop(loan: *mut outlive_pinned_loan_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(loan) }
 }
 
-/// Publishes a loan when the stream has got to where it is now; returns at once. Copies into it on other streams are waited for, too.
-/// Messages that are due on one stream are published in order. It waits, until the deadline, only for reliable subscribers that
-/// have not taken what lies in the way of all that are due.
+/// Publishes a loan when the stream has completed all work enqueued so far; returns at once. The
+/// publishing also waits for copies into the loan on other streams. Messages that are due on one
+/// stream are published in order. It waits, until the deadline, only for reliable subscribers that
+/// have not taken messages which those that are due would overwrite.
 ///
-/// Owner: the loan is used up, whatever comes of it.
+/// Owner: the loan is consumed, also by a call that fails.
 ///
-/// Errors: EBUSY: the stream is captured into a graph. ETIMEDOUT; EAGAIN with OUTLIVE_TRY: such a subscriber lives and has not taken it. OUTLIVE_DRIVER;
-/// those of `outlive_publisher_publish` with what became of a message that was due before. Nothing will be published then.
+/// Errors: EBUSY: the stream is captured into a graph. ETIMEDOUT; EAGAIN with OUTLIVE_TRY: such a
+/// subscriber is alive and has not taken its message. OUTLIVE_DRIVER; those of
+/// `outlive_publisher_publish` for a message that was due before. After an error the loan is not
+/// published.
 ///
-/// If a process dies: before the stream has got there, the message is never seen.
+/// If the process dies before the stream has got there, the message is never seen.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_publisher_publish_on(
     publisher: *const outlive_pinned_publisher_t,
@@ -189,18 +205,18 @@ pub unsafe extern "C" fn outlive_pinned_publisher_publish_on(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses.
         let loan = core::ptr::from_mut(unsafe { borrow_mut(loan, "a loan") }?);
-        // SAFETY: a box's; it is used up.
+        // SAFETY: the library made every handle as a box; the C caller gives this one up.
         let outlive_pinned_loan_t(loan) = *unsafe { Box::from_raw(loan) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live publisher and a live stream.
         let (publisher, stream) = unsafe { (borrow(publisher, "a publisher")?, borrow(stream, "a stream")?) };
         let due = publisher.0.publish_on_until(loan, &stream.0, moment_or_past(deadline));
         due.map_err(|error| tried(error, deadline))
     })
 }
 
-/// What `OUTLIVE_TRY` makes of a deadline that has passed.
+/// Returns the failure; with `OUTLIVE_TRY`, a deadline that has passed is EAGAIN.
 pub(crate) fn tried(error: Error, deadline: outlive_deadline_t) -> Failure {
     match error {
         Error::TimedOut if deadline == OUTLIVE_TRY => {
@@ -210,29 +226,32 @@ pub(crate) fn tried(error: Error, deadline: outlive_deadline_t) -> Failure {
     }
 }
 
-/// Waits, until the deadline, until all messages that are due have been published.
+/// Waits until the deadline for all messages that are due to be published.
 ///
-/// Errors: ETIMEDOUT, OUTLIVE_DRIVER, EINVAL; those of `outlive_publisher_publish` with what became of one that was due.
+/// Errors: ETIMEDOUT, OUTLIVE_DRIVER, EINVAL; those of `outlive_publisher_publish` for a message
+/// that was due.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_publisher_wait_published(
     publisher: *const outlive_pinned_publisher_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live publisher.
     entry(|| Ok(unsafe { borrow(publisher, "a publisher") }?.0.wait_published(moment_or_past(deadline))?))
 }
 
-/// How many messages are due. 0 for NULL.
+/// Returns how many messages are due. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_publisher_due(publisher: *const outlive_pinned_publisher_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live publisher.
     entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.due()))
 }
 
-/// Makes a sample one that the GPU reads. It was taken by a subscriber of the topic that `topic` was made from; one of the same topic opened once
-/// more lies elsewhere, and its copies go by the driver's own buffers.
+/// Makes a sample one that the GPU reads. A subscriber of the topic that `topic` was made from has
+/// taken it; a sample of the same topic opened once more lies elsewhere, and its copies go through
+/// the driver's own buffers.
 ///
-/// Owner: `sample` is used up, whatever comes of it. `*pinned` is the caller's, until `outlive_pinned_sample_release`.
+/// Owner: `sample` is consumed, also by a call that fails. `*pinned` is the caller's, until
+/// `outlive_pinned_sample_release`.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -243,9 +262,10 @@ pub unsafe extern "C" fn outlive_pinned_topic_sample(
 ) -> c_int {
     entry(|| {
         let handle = NonNull::new(sample);
-        // SAFETY: as the header asks of the caller: of `outlive_subscriber_recv` or the like; used up.
+        // SAFETY: the C caller passes NULL or a sample of `outlive_subscriber_recv` or the like,
+        // and gives it up.
         let taken = handle.map(|handle| unsafe { Sample::<[u8]>::from_raw(handle.cast()) });
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a place for `pinned` and a live topic.
         let (out, topic) = unsafe { (handle_out(pinned)?, borrow(topic, "a topic")?) };
         let taken = taken.ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of a sample"))?;
         out.put(Box::into_raw(Box::new(outlive_pinned_sample_t { pinned: topic.0.pinned(taken), sample })));
@@ -253,21 +273,24 @@ pub unsafe extern "C" fn outlive_pinned_topic_sample(
     })
 }
 
-/// The sample as any: for `outlive_sample_data`, `outlive_sample_size`, `outlive_sample_header` and the like, not to be released. NULL for NULL.
+/// Returns the sample for `outlive_sample_data`, `outlive_sample_size`, `outlive_sample_header` and
+/// the like; it must not be released. NULL for NULL.
 ///
 /// Owner: the pinned sample.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_sample_get(sample: *const outlive_pinned_sample_t) -> *const outlive_sample_t {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live sample.
     entry_or(core::ptr::null(), || Ok(unsafe { borrow(sample, "a sample") }?.sample))
 }
 
-/// Copies `size` bytes of the message from `offset` on to the device, `to` being a `CUdeviceptr`, behind what is on the stream: one asynchronous copy. The message is
-/// held until that is over, also if it is released before.
+/// Copies `size` bytes of the message from `offset` on to the device, `to` being a `CUdeviceptr`:
+/// one asynchronous copy, after the work on the stream. The message is held until the copy has
+/// completed, also if it is released before.
 ///
-/// Errors: EINVAL: also a part that is not inside the message. EBUSY: the stream is captured into a graph. OUTLIVE_DRIVER.
+/// Errors: EINVAL: also a part that is not inside the message. EBUSY: the stream is captured into a
+/// graph. OUTLIVE_DRIVER.
 ///
-/// If a process dies: what it held is let go of once it has ended.
+/// If the process dies, what it held is released once it has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_sample_copy_to_device(
     sample: *const outlive_pinned_sample_t,
@@ -277,16 +300,18 @@ pub unsafe extern "C" fn outlive_pinned_sample_copy_to_device(
     stream: *const outlive_gpu_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live sample and a live stream.
         let (sample, stream) = unsafe { (borrow(sample, "a sample")?, borrow(stream, "a stream")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes device memory of `size` bytes that stays until the copy is
+        // over.
         Ok(unsafe { sample.pinned.copy_part_to_device(part(offset, size)?, to, &stream.0) }?)
     })
 }
 
-/// Lets go of a sample: its memory can be used again once all copies of it are over. NULL is nothing.
+/// Releases a sample: its memory can be reused once all copies of it have completed. Passing NULL
+/// has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_sample_release(sample: *mut outlive_pinned_sample_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(sample) }
 }

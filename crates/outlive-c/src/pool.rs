@@ -1,4 +1,4 @@
-//! Pools: memory that one process hands to another.
+//! Pools: memory that one process hands over to another.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -11,39 +11,41 @@ use crate::code::{Failure, entry, entry_or};
 use crate::domain::{close, outlive_domain_t, peer};
 use crate::owned::Owned;
 
-/// A pool, open in this process: memory from 0 bytes to 1 GiB. May be used by all threads at once.
+/// A pool, open in this process: memory objects of 0 bytes to 1 GiB. All threads may use it at
+/// once.
 pub struct outlive_pool_t(Arc<Pool>);
 
-/// An object that several processes hold, each by name. May be used by all threads at once.
+/// An object that several processes hold, each by name. All threads may use it at once.
 pub struct outlive_shared_t(Owned<SharedObject<'static>, Pool>);
 
-/// How to open a pool; one that is there keeps the size it was made with. Begin with `OUTLIVE_POOL_OPTIONS_INIT`.
+/// Options for opening a pool; an existing pool keeps its size. Begin with
+/// `OUTLIVE_POOL_OPTIONS_INIT`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_pool_options_t {
     /// `sizeof(outlive_pool_options_t)`.
     pub size: usize,
-    /// The most bytes of the file system that a new pool may take. The whole file counts: objects, the pool's
-    /// own words, and a record of 16 bytes for each object, which stays when memory of small objects is used
-    /// for larger ones. 0: a quarter of the file system, at most 8 GiB.
+    /// The most bytes of the file system that a new pool may take. The whole file counts: objects,
+    /// the pool's own words, and a record of 16 bytes for each object, which stays when memory of
+    /// small objects is used for larger ones. 0: a quarter of the file system, at most 8 GiB.
     pub max_bytes: u64,
-    /// The most bytes that threads keep for themselves. 0: 16 MiB.
+    /// The most bytes that each thread keeps in its cache. 0: 16 MiB.
     pub cache_bytes: u64,
     /// Debug modes, as text: `tag,integrity`. NULL: none.
     pub modes: *const c_char,
-    /// Not 0: as huge pages.
+    /// Not 0: ask for huge pages.
     pub huge_pages: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
 }
 
-/// Opens the pool of that name, or makes it. `options` NULL: as by default.
+/// Opens the pool of that name, or makes it. `options` NULL: the defaults.
 ///
 /// Owner: `*pool` is the caller's, until `outlive_pool_close`.
 ///
 /// Errors: as `outlive_queue_open`.
 ///
-/// If a process dies: what it had is free once its last thread has ended.
+/// If a process dies, what it had is free once its last thread has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_open(
     domain: *const outlive_domain_t,
@@ -52,7 +54,7 @@ pub unsafe extern "C" fn outlive_pool_open(
     pool: *mut *mut outlive_pool_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `pool`, a live domain, and a NUL-terminated name.
         let (out, domain, name) = unsafe { (handle_out(pool)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         let default = outlive_pool_options_t {
             size: 0,
@@ -62,7 +64,8 @@ pub unsafe extern "C" fn outlive_pool_open(
             huge_pages: 0,
             reserved: 0,
         };
-        // SAFETY: as above; integers and a pointer.
+        // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
+        // integers and pointers.
         let given = unsafe { self::options(options, default) }?;
         let mut how = PoolOptions { huge_pages: given.huge_pages != 0, ..PoolOptions::DEFAULT };
         if given.max_bytes > 0 {
@@ -71,7 +74,7 @@ pub unsafe extern "C" fn outlive_pool_open(
         if given.cache_bytes > 0 {
             how.cache_bytes = given.cache_bytes;
         }
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a NUL-terminated `modes`.
         if let Some(modes) = unsafe { text_or_none(given.modes) }? {
             how.modes = modes.parse::<Modes>().map_err(|error| Failure::new(libc::EINVAL, &error.to_string()))?;
         }
@@ -80,56 +83,58 @@ pub unsafe extern "C" fn outlive_pool_open(
     })
 }
 
-/// Lets go of a pool: addresses in it mean nothing any more, unless it is open elsewhere in this process. NULL is nothing.
+/// Closes a pool: addresses in it are invalid from then on, unless it is open elsewhere in this
+/// process. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_close(pool: *mut outlive_pool_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(pool) }
 }
 
-/// How much of a pool is whose. Of a fixed size for ever. Since ABI 2.
+/// How much of a pool is in which state. Its size never changes. Since ABI 2.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_pool_usage_t {
-    /// Objects that there are; the next six sum up to it.
+    /// All objects; the next six add up to this.
     pub objects: u64,
     /// In use by a process.
     pub used: u64,
     /// In the cache of a thread.
     pub cached: u64,
-    /// Nobody's.
+    /// Free for any process.
     pub free: u64,
     /// Handed over and not claimed yet.
     pub offered: u64,
-    /// Held by several processes, or one that lets others join.
+    /// Held by several processes, or by one that lets others join.
     pub shared: u64,
-    /// In the hands of a thread that takes or frees just now, or died doing so.
+    /// Held by a thread that is taking or freeing it, or died doing so.
     pub moving: u64,
     /// How often there was no room for one.
     pub failed: u64,
     /// Bytes of all objects.
     pub object_bytes: u64,
-    /// Bytes of those that are handed over and not claimed yet.
+    /// Bytes of objects that are handed over and not claimed yet.
     pub unclaimed_bytes: u64,
-    /// Bytes of memory that the pool has taken.
+    /// Bytes of memory that the pool takes now.
     pub bytes: u64,
-    /// The most that it may take.
+    /// The most bytes that it may take.
     pub max_bytes: u64,
-    /// Processes that have objects, the dead too.
+    /// Processes that have objects, dead ones included.
     pub holders: u64,
     /// 0.
     pub reserved: [u64; 3],
 }
 
-/// Looks at all objects.
+/// Looks at all objects and writes to `*usage` how many are in which state.
 ///
 /// Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED. Since ABI 2.
 ///
-/// If a process dies: what it had counts as its, until somebody frees it (`outlive_pool_gc`).
+/// If a process dies, what it had counts as its own until a process collects it
+/// (`outlive_pool_gc`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_usage(pool: *const outlive_pool_t, usage: *mut outlive_pool_usage_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live pool and a place for `usage`.
         let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(usage)?) };
         let found = pool.0.usage()?;
         out.put(outlive_pool_usage_t {
@@ -152,16 +157,18 @@ pub unsafe extern "C" fn outlive_pool_usage(pool: *const outlive_pool_t, usage: 
     })
 }
 
-/// Gives memory back to the system, except what is likely to be needed again, and frees what the dead had. `*objects` (may be
-/// NULL): of the dead, free now; `*bytes` (may be NULL): of memory that the system has back. Since ABI 2.
+/// Gives memory back to the system, except what is likely to be needed again, and frees what dead
+/// processes had. `*objects` (may be NULL): objects of dead processes that are free now; `*bytes`
+/// (may be NULL): bytes that the system has back. Since ABI 2.
 ///
 /// Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED.
 ///
-/// If a process dies: in here, some of it is done, and the next one does the rest.
+/// If a process dies during the call, some of it is done, and the next call does the rest.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_gc(pool: *const outlive_pool_t, objects: *mut u64, bytes: *mut u64) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live pool, NULL or a place for `objects`, and NULL or a
+        // place for `bytes`.
         let (pool, objects, bytes) = unsafe { (borrow(pool, "a pool")?, out_or_none(objects), out_or_none(bytes)) };
         let trimmed = pool.0.gc()?;
         if let Some(out) = objects {
@@ -174,13 +181,16 @@ pub unsafe extern "C" fn outlive_pool_gc(pool: *const outlive_pool_t, objects: *
     })
 }
 
-/// Takes memory of `size` bytes, aligned to `align`, a power of two up to 4,096 (0: 16). Its bytes are not defined.
+/// Allocates memory of `size` bytes, aligned to `align`, a power of two up to 4,096 (0: 16). Its
+/// contents are arbitrary.
 ///
-/// Owner: `*data` is this process's, until `outlive_pool_free`, or handed over. Any thread may free it.
+/// Owner: `*data` is this process's, until `outlive_pool_free`, or until it is handed over. Any
+/// thread may free it.
 ///
-/// Errors: ENOSPC: the pool is at its largest; the message says who has most. EMSGSIZE, EINVAL, EUSERS, OUTLIVE_FAULT.
+/// Errors: ENOSPC: the pool is at its largest; the message names the process that has most.
+/// EMSGSIZE, EINVAL, EUSERS, OUTLIVE_FAULT.
 ///
-/// If a process dies: it is free once its last thread has ended.
+/// If the process dies, the memory is free once its last thread has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_alloc(
     pool: *const outlive_pool_t,
@@ -189,7 +199,7 @@ pub unsafe extern "C" fn outlive_pool_alloc(
     data: *mut *mut c_void,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live pool and a place for `data`.
         let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(data)?) };
         let object = if align == 0 { pool.0.alloc(size)? } else { pool.0.alloc_aligned(size, align)? };
         out.put(object.into_raw().as_ptr().cast());
@@ -197,41 +207,45 @@ pub unsafe extern "C" fn outlive_pool_alloc(
     })
 }
 
-/// The object at an address, taken back for a moment.
+/// Returns the object at an address, for a moment.
 ///
 /// # Safety
-/// As the header asks of the caller: `data` came from this pool, and is this process's still.
+/// The C caller guarantees that `data` came from this pool, and still belongs to this process.
 unsafe fn object(pool: &outlive_pool_t, data: *mut c_void) -> Result<Object<'_>, Failure> {
     let data = NonNull::new(data.cast::<u8>()).ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of memory"))?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the C caller guarantees that `data` came from this pool, and still belongs to this
+    // process.
     Ok(unsafe { pool.0.from_raw(data) }?)
 }
 
-/// Frees memory. NULL is nothing.
+/// Frees memory. Passing NULL has no effect.
 ///
-/// Errors: EINVAL: no object begins there, or it was freed before. EPERM: it is not this process's. EXDEV: another pool's.
-/// OUTLIVE_FAULT: a debug mode found that somebody wrote where he may not.
+/// Errors: EINVAL: no object begins there, or it was freed before. EPERM: it is not this process's.
+/// EXDEV: another pool's. OUTLIVE_FAULT: a debug mode found bytes that the program must not have
+/// written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_free(pool: *const outlive_pool_t, data: *mut c_void) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live pool.
         let pool = unsafe { borrow(pool, "a pool") }?;
         if data.is_null() {
             return Ok(());
         }
-        // SAFETY: as above.
+        // SAFETY: the C caller passes an address of this pool's, which it gives up.
         Ok(unsafe { object(pool, data) }?.free()?)
     })
 }
 
-/// Hands memory over: whoever has the offset may claim it, or only the owner of `token` (a process's; 0: anybody). In one
-/// atomic step: at no moment is it nobody's. `domain`: the token's; may be NULL without one.
+/// Hands memory over: any process that has the offset may claim it, or only the owner of `token` (a
+/// process's or thread's; 0: any process). It does so in one atomic step: at each moment the object
+/// has an owner or is offered. `domain`: the token's; may be NULL without one.
 ///
-/// Owner: `data` is no longer this process's; with EINVAL, EPERM and EXDEV it is as before.
+/// Owner: `data` is no longer this process's; after EINVAL, EPERM and EXDEV it is as before.
 ///
 /// Errors: as `outlive_pool_free`, and EINVAL for a number that is no token.
 ///
-/// If a process dies: offered to anybody, it stays; to a process, it is free once that has ended.
+/// If a process dies: an object offered to any process stays; one offered to a process is free once
+/// that has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_offer(
     pool: *const outlive_pool_t,
@@ -241,11 +255,11 @@ pub unsafe extern "C" fn outlive_pool_offer(
     offset: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live pool and a place for `offset`.
         let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(offset)?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live domain.
         let to = if token == 0 { None } else { Some(unsafe { peer(domain, token) }?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes an address of this pool's, which it gives up.
         let object = unsafe { object(pool, data) }?;
         let offset = match to {
             None => object.into_offset()?,
@@ -256,14 +270,15 @@ pub unsafe extern "C" fn outlive_pool_offer(
     })
 }
 
-/// Takes over what was handed over. `*size` (may be NULL): its bytes.
+/// Takes over an object that was handed over. `*size` (may be NULL): its bytes.
 ///
-/// Owner: `*data` is this process's, until `outlive_pool_free`, or handed over.
+/// Owner: `*data` is this process's, until `outlive_pool_free`, or until it is handed over.
 ///
-/// Errors: ESTALE: it was claimed before, or is gone. EACCES: it is for somebody else. OUTLIVE_OTHER_TYPE: it is a value of a
-/// type of Rust's. EINVAL, OUTLIVE_FAULT.
+/// Errors: ESTALE: it was claimed before, or is gone. EACCES: it is offered to another process.
+/// OUTLIVE_OTHER_TYPE: it is a value of a Rust type. EINVAL, OUTLIVE_FAULT.
 ///
-/// If a process dies: in here, it is still offered, or free with the dead one.
+/// If the process dies during the call, the object is still offered, or free once the process has
+/// ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_claim(
     pool: *const outlive_pool_t,
@@ -272,10 +287,10 @@ pub unsafe extern "C" fn outlive_pool_claim(
     size: *mut usize,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live pool and a place for `data`.
         let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(data)?) };
         let object = pool.0.claim(Offset::from(offset))?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `size`.
         if let Some(out) = unsafe { out_or_none(size) } {
             out.put(object.len());
         }
@@ -284,14 +299,15 @@ pub unsafe extern "C" fn outlive_pool_claim(
     })
 }
 
-/// Makes memory one that several processes hold, each by name; nobody writes to it from then on.
+/// Turns memory into an object that several processes hold, each by name; no process may write to
+/// it from then on.
 ///
-/// Owner: `data` is used up; with EINVAL, EPERM and EXDEV it is as before. `*shared` is the caller's, until
-/// `outlive_shared_release`.
+/// Owner: `data` is consumed; after EINVAL, EPERM and EXDEV it is as before. `*shared` is the
+/// caller's, until `outlive_shared_release`.
 ///
 /// Errors: as `outlive_pool_free`, and ENOSPC.
 ///
-/// If a process dies: a holder, its name is taken out; the last one's death frees the object.
+/// If a holder dies, its name is removed; the last holder's death frees the object.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_share(
     pool: *const outlive_pool_t,
@@ -299,12 +315,12 @@ pub unsafe extern "C" fn outlive_pool_share(
     shared: *mut *mut outlive_shared_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `shared` and a live pool.
         let (out, pool) = unsafe { (handle_out(shared)?, borrow(pool, "a pool")?) };
         let data =
             NonNull::new(data.cast::<u8>()).ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of memory"))?;
         let shared = Owned::new(Arc::clone(&pool.0), |pool| {
-            // SAFETY: as above.
+            // SAFETY: the C caller passes an address of this pool's, which it gives up.
             unsafe { pool.from_raw(data) }?.share()
         })?;
         out.put(Box::into_raw(Box::new(outlive_shared_t(shared))));
@@ -312,7 +328,7 @@ pub unsafe extern "C" fn outlive_pool_share(
     })
 }
 
-/// Becomes one of those who hold a shared object.
+/// Makes this process a holder of a shared object.
 ///
 /// Owner: `*shared` is the caller's, until `outlive_shared_release`.
 ///
@@ -324,7 +340,7 @@ pub unsafe extern "C" fn outlive_pool_join(
     shared: *mut *mut outlive_shared_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `shared` and a live pool.
         let (out, pool) = unsafe { (handle_out(shared)?, borrow(pool, "a pool")?) };
         let shared = Owned::new(Arc::clone(&pool.0), |pool| pool.join(Offset::from(offset)))?;
         out.put(Box::into_raw(Box::new(outlive_shared_t(shared))));
@@ -332,30 +348,31 @@ pub unsafe extern "C" fn outlive_pool_join(
     })
 }
 
-/// A shared object's bytes, to read. NULL for NULL. Owner: `shared`.
+/// Returns a shared object's bytes, for reading. NULL for NULL. Owner: `shared`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_shared_data(shared: *const outlive_shared_t) -> *const c_void {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live shared object.
     entry_or(core::ptr::null(), || Ok(unsafe { borrow(shared, "a shared object") }?.0.part().as_ptr().cast()))
 }
 
-/// How many they are. 0 for NULL.
+/// Returns how many bytes a shared object has. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_shared_size(shared: *const outlive_shared_t) -> usize {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live shared object.
     entry_or(0, || Ok(unsafe { borrow(shared, "a shared object") }?.0.part().len()))
 }
 
-/// By which others join: good as long as somebody holds it. 0 for NULL.
+/// Returns the offset by which other processes join: valid as long as any process holds the object.
+/// 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_shared_offset(shared: *const outlive_shared_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live shared object.
     entry_or(0, || Ok(unsafe { borrow(shared, "a shared object") }?.0.part().offset().as_u64()))
 }
 
-/// Lets go of a shared object; the last one frees it. NULL is nothing.
+/// Releases a shared object; the last holder frees it. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_shared_release(shared: *mut outlive_shared_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(shared) }
 }

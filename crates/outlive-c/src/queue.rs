@@ -11,54 +11,58 @@ use crate::domain::{close, outlive_domain_t};
 use crate::owned::outlasting;
 use crate::wait::wait;
 
-/// A queue, open in this process: where its ends are made. May be used by all threads at once.
+/// A queue, open in this process; its senders and its receiver are made from it. All threads may
+/// use it at once.
 pub struct outlive_queue_t(Queue);
 
-/// The end that messages go into. Used by one thread at a time.
+/// Puts messages into a queue. One thread at a time may use it.
 pub struct outlive_sender_t(Sender);
 
-/// The end that messages come out of: one at a time, of all processes. Used by one thread at a time.
+/// Takes messages out of a queue, which has one receiver at a time, of all processes. One thread at
+/// a time may use it.
 pub struct outlive_receiver_t {
-    // In this order they are dropped.
+    // They are dropped in this order.
     /// Borrows from `receiver`.
     peeked: Option<Peeked<'static>>,
     pub(crate) receiver: Receiver,
 }
 
-/// How to make a queue; one that is there keeps what it was made with. Begin with `OUTLIVE_QUEUE_OPTIONS_INIT`.
+/// Options for making a queue; an existing queue keeps its own. Begin with
+/// `OUTLIVE_QUEUE_OPTIONS_INIT`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_queue_options_t {
     /// `sizeof(outlive_queue_options_t)`.
     pub size: usize,
-    /// The most bytes that the queue may take, messages and all. Where memory of short messages is used for
-    /// long ones, the file may take up to 64 KiB more for each 2 MiB of it. 0: a quarter of the file system,
-    /// at most 6 GiB.
+    /// The most bytes that the queue may take, messages included. 0: a quarter of the file system,
+    /// at most 6 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
+    /// short messages is reused for long ones.
     pub max_bytes: u64,
     /// Slots to begin with. 0: 64.
     pub first_slots: u32,
     /// Bytes of a slot; a message of up to 24 bytes less is stored in the slot itself. 0: 128.
     pub slot_bytes: u32,
-    /// Not 0: a send fails with ENOTCONN while there is no receiver, instead of keeping the message for one.
+    /// Not 0: a send fails with ENOTCONN while there is no receiver, instead of keeping the message
+    /// for one.
     pub need_receiver: u32,
     /// How this process's ends wait: one of the OUTLIVE_WAIT numbers.
     pub wait: u32,
-    /// Not 0: the queue must be there already.
+    /// Not 0: the queue must exist.
     pub must_exist: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
 }
 
-/// What has happened to a queue. Exact when it is quiet. Of a fixed size for ever.
+/// Counts what has happened to a queue. Exact when it is quiet. Its size never changes.
 #[repr(C)]
 pub struct outlive_queue_counters_t {
     /// Messages sent and acknowledged.
     pub sent: u64,
     /// Messages received for good.
     pub received: u64,
-    /// Messages that lie there.
+    /// Messages in the queue.
     pub pending: u64,
-    /// Messages whose sender died in the middle; they were never acknowledged.
+    /// Messages whose sender died during the send; they were never acknowledged.
     pub abandoned: u64,
     /// Messages handed out again because a receiver died before it committed them.
     pub redelivered: u64,
@@ -66,20 +70,20 @@ pub struct outlive_queue_counters_t {
     pub grown: u64,
     /// The largest backlog seen, in slots.
     pub high_water: u64,
-    /// Bytes of memory that the queue has taken.
+    /// Bytes of memory that the queue takes now.
     pub bytes: u64,
-    /// The most it may take.
+    /// The most bytes that it may take.
     pub max_bytes: u64,
     /// 0.
     pub reserved: [u64; 7],
 }
 
-/// Bytes of the caller's.
+/// Bytes of the C caller's.
 #[repr(C)]
 pub struct outlive_bytes_t {
-    /// Where. May be NULL when there are none.
+    /// Their address. It may be NULL when there are none.
     pub data: *const c_void,
-    /// How many.
+    /// How many bytes there are.
     pub size: usize,
 }
 
@@ -92,14 +96,15 @@ impl AsRef<[u8]> for Item<'_> {
     }
 }
 
-/// Opens the queue of that name, or makes it. `options` NULL: as by default.
+/// Opens the queue of that name, or makes it. `options` NULL: the defaults.
 ///
-/// Owner: `*queue` is the caller's, until `outlive_queue_close`. Its ends may be used longer than it.
+/// Owner: `*queue` is the caller's, until `outlive_queue_close`. Its senders and receivers may
+/// outlive it.
 ///
-/// Errors: EINVAL, OUTLIVE_OTHER_KIND, ENOSPC, ENOMEM, EACCES, ENOENT (with `must_exist`), OUTLIVE_OTHER_VERSION,
-/// OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+/// Errors: EINVAL, OUTLIVE_OTHER_KIND, ENOSPC, ENOMEM, EACCES, ENOENT (with `must_exist`),
+/// OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
 ///
-/// If a process dies: while it makes the queue, nothing is left of it. What was sent stays.
+/// If a process dies while it makes the queue, nothing is left of it. Sent messages stay.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_queue_open(
     domain: *const outlive_domain_t,
@@ -108,7 +113,8 @@ pub unsafe extern "C" fn outlive_queue_open(
     queue: *mut *mut outlive_queue_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `queue`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(queue)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         let default = outlive_queue_options_t {
             size: 0,
@@ -120,7 +126,8 @@ pub unsafe extern "C" fn outlive_queue_open(
             must_exist: 0,
             reserved: 0,
         };
-        // SAFETY: as above; integers.
+        // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
+        // integers.
         let given = unsafe { self::options(options, default) }?;
         let mut how = Queue::options().need_receiver(given.need_receiver != 0).wait(wait(given.wait)?);
         if given.max_bytes > 0 {
@@ -138,14 +145,14 @@ pub unsafe extern "C" fn outlive_queue_open(
     })
 }
 
-/// Lets go of a queue. Its ends stay. NULL is nothing.
+/// Closes a queue. Its senders and receivers stay. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_queue_close(queue: *mut outlive_queue_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(queue) }
 }
 
-/// What has happened so far.
+/// Writes what has happened to the queue so far to `*counters`.
 ///
 /// Errors: EINVAL, OUTLIVE_DAMAGED.
 #[unsafe(no_mangle)]
@@ -154,7 +161,7 @@ pub unsafe extern "C" fn outlive_queue_counters(
     counters: *mut outlive_queue_counters_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live queue and a place for `counters`.
         let (queue, out) = unsafe { (borrow(queue, "a queue")?, out(counters)?) };
         let found = queue.0.counters()?;
         out.put(outlive_queue_counters_t {
@@ -173,7 +180,7 @@ pub unsafe extern "C" fn outlive_queue_counters(
     })
 }
 
-/// A new sender: any number, in any number of processes and threads.
+/// Makes a new sender: any number, in any number of processes and threads.
 ///
 /// Owner: `*sender` is the caller's, until `outlive_sender_close`.
 ///
@@ -184,28 +191,29 @@ pub unsafe extern "C" fn outlive_queue_sender(
     sender: *mut *mut outlive_sender_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `sender` and a live queue.
         let (out, queue) = unsafe { (handle_out(sender)?, borrow(queue, "a queue")?) };
         out.put(Box::into_raw(Box::new(outlive_sender_t(queue.0.sender()?))));
         Ok(())
     })
 }
 
-/// The receiver, if there is none, or it is dead: then what it had not committed comes first.
+/// Makes this process the receiver if there is none, or if it is dead: then the message that it had
+/// not committed comes first.
 ///
 /// Owner: `*receiver` is the caller's, until `outlive_receiver_close`.
 ///
-/// Errors: EBUSY: another lives. EAGAIN: the last one is dead, and one of its threads has not come to its end within two
-/// seconds. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
+/// Errors: EBUSY: another receiver is alive. EAGAIN: the last one is dead, and one of its threads
+/// has not ended within two seconds. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
 ///
-/// If a process dies: while it takes over, the next one does.
+/// If a process dies while it takes over, the next caller takes over.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_queue_receiver(
     queue: *const outlive_queue_t,
     receiver: *mut *mut outlive_receiver_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `receiver` and a live queue.
         let (out, queue) = unsafe { (handle_out(receiver)?, borrow(queue, "a queue")?) };
         let receiver = outlive_receiver_t { peeked: None, receiver: queue.0.receiver()? };
         out.put(Box::into_raw(Box::new(receiver)));
@@ -213,28 +221,32 @@ pub unsafe extern "C" fn outlive_queue_receiver(
     })
 }
 
-/// Drops a sender. NULL is nothing.
+/// Closes a sender. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sender_close(sender: *mut outlive_sender_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(sender) }
 }
 
-/// Drops the receiver: another may be made. A message that was peeked at and not committed stays. NULL is nothing.
+/// Closes the receiver: another may be made. A message that was peeked at and not committed stays.
+/// Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_receiver_close(receiver: *mut outlive_receiver_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(receiver) }
 }
 
-/// Sends a message, of 0 bytes to 1 GiB, copied; waits until the deadline while the queue is at its largest and full.
+/// Sends a copy of a message, of 0 bytes to 1 GiB; waits until the deadline while the queue is full
+/// and at its largest.
 ///
-/// Errors: EPIPE: the receiver died, and none has taken over. ENOTCONN: there is none, and the queue refuses messages then.
-/// ETIMEDOUT; EAGAIN with OUTLIVE_TRY: full. EMSGSIZE: larger than a message may be, or than the queue may grow. EINVAL,
-/// EUSERS, OUTLIVE_DAMAGED. In all cases nothing was sent, not in part either.
+/// Errors: EPIPE: the receiver died, and no process has taken over. ENOTCONN: there is none, and
+/// the queue refuses messages then. ETIMEDOUT; EAGAIN with OUTLIVE_TRY: full. EMSGSIZE: larger than
+/// a message may be, or than the queue may grow. EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error no
+/// part of the message was sent.
 ///
-/// If a process dies: 0 says that the message is in the queue and outlives this process; dead in the middle, nothing of it is
-/// received. The receiver's death ends the wait at once.
+/// If the process dies: after a return of 0 the message is in the queue and outlives this process;
+/// if it dies during the call, no part of the message is received. The receiver's death ends the
+/// wait at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sender_send(
     sender: *mut outlive_sender_t,
@@ -243,18 +255,19 @@ pub unsafe extern "C" fn outlive_sender_send(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live sender and `size` readable bytes at `data`.
         let (sender, message) = unsafe { (borrow(sender, "a sender")?, bytes(data, size)?) };
         Ok(sender.0.send_or_try(message, moment(deadline))?)
     })
 }
 
-/// Sends many messages in one step: all of them are in the queue, one after the other, or none is.
+/// Sends many messages in one step: either all of them are in the queue, one after the other, or
+/// none is.
 ///
-/// Errors: as `outlive_sender_send`; the messages together, with 4 bytes each, count as one for EMSGSIZE. With OUTLIVE_TRY,
-/// ETIMEDOUT in place of EAGAIN.
+/// Errors: as `outlive_sender_send`; EMSGSIZE when the messages together, with 4 bytes each, are
+/// too large. With OUTLIVE_TRY, ETIMEDOUT in place of EAGAIN.
 ///
-/// If a process dies: in the middle, none of them is received.
+/// If the process dies during the call, none of the messages is received.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sender_send_batch(
     sender: *mut outlive_sender_t,
@@ -263,9 +276,9 @@ pub unsafe extern "C" fn outlive_sender_send_batch(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live sender and `count` readable items at `messages`.
         let (sender, messages) = unsafe { (borrow(sender, "a sender")?, items(messages, count, "messages")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `size` readable bytes at `data`.
         let items = messages.iter().map(|message| Ok(Item(unsafe { bytes(message.data, message.size) }?)));
         let items: Vec<Item<'_>> = items.collect::<Result<_, Failure>>()?;
         sender.0.send_batch_until(&items, crate::deadline::moment_or_past(deadline))?;
@@ -273,14 +286,18 @@ pub unsafe extern "C" fn outlive_sender_send_batch(
     })
 }
 
-/// Receives a message into `buffer`, waiting for one until the deadline. `*size`: its bytes. At most once: who dies after this
-/// has returned takes the message with it; `outlive_receiver_peek` is for where that must not be.
+/// Receives a message into `buffer`, waiting for one until the deadline. `*size`: its bytes.
 ///
-/// Errors: EMSGSIZE: it does not fit; `*size` says what is needed, and it stays in the queue. ETIMEDOUT; EAGAIN with
-/// OUTLIVE_TRY: nothing there. EPIPE: all senders are gone (`outlive_receiver_end_when_senders_gone`). EPERM: not the
-/// receiver (any more), as in a forked child. OUTLIVE_DAMAGED: that message is skipped. EINVAL, EUSERS.
+/// A message is received at most once: a process that dies after this has returned takes the
+/// message with it; `outlive_receiver_peek` does not lose it.
 ///
-/// If a process dies: a sender in the middle, its message is skipped; what it had sent is received.
+/// Errors: EMSGSIZE: it does not fit; `*size` is the room that it needs, and it stays in the queue.
+/// ETIMEDOUT; EAGAIN with OUTLIVE_TRY: the queue is empty. EPIPE: all senders are gone
+/// (`outlive_receiver_end_when_senders_gone`). EPERM: not the receiver, or not any more, as in a
+/// forked child. OUTLIVE_DAMAGED: that message is skipped. EINVAL, EUSERS.
+///
+/// If a sender dies during a send, that message is skipped; the messages that it had sent are
+/// received.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_receiver_recv(
     receiver: *mut outlive_receiver_t,
@@ -290,11 +307,12 @@ pub unsafe extern "C" fn outlive_receiver_recv(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live receiver that no other thread uses and a place for
+        // `size`.
         let (receiver, out) = unsafe { (borrow_mut(receiver, "a receiver")?, out(size)?) };
         receiver.peeked = None;
         let room = if buffer.is_null() { 0 } else { capacity };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `capacity` writable bytes at `buffer`.
         let len = unsafe { receiver.receiver.recv_to(buffer.cast(), room, moment(deadline)) }?;
         out.put(len);
         if len > room { Err(no_room(buffer, capacity, len)) } else { Ok(()) }
@@ -309,15 +327,18 @@ fn no_room(buffer: *const c_void, capacity: usize, len: usize) -> Failure {
     Failure::new(libc::EMSGSIZE, &format!("the buffer has {capacity} bytes, {len} are needed; the message stays"))
 }
 
-/// Looks at the next message where it lies, waiting for one until the deadline. It stays in the queue until
-/// `outlive_receiver_commit`; peeked at again without, it is the same one.
+/// Returns the next message where it lies, without taking it out of the queue, waiting for one
+/// until the deadline. It stays in the queue until `outlive_receiver_commit`; a second peek without
+/// a commit returns the same message.
 ///
-/// Owner: `*data` is shared memory, which stays as it is until the commit, the next call with this receiver, or its close.
-/// `*redelivered` (may be NULL): 1 when a receiver that died had been handed this message too, and may have acted on it.
+/// Owner: `*data` is shared memory, which stays as it is until the commit, the next call with this
+/// receiver, or its close. `*redelivered` (may be NULL): 1 when an earlier receiver got this
+/// message too and died before it committed it: it may have acted on it.
 ///
 /// Errors: as `outlive_receiver_recv`.
 ///
-/// If a process dies: this one, before the commit: the next receiver is handed the same message, with `*redelivered`.
+/// If this process dies before the commit, the next receiver gets the same message, with
+/// `*redelivered`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_receiver_peek(
     receiver: *mut outlive_receiver_t,
@@ -327,11 +348,13 @@ pub unsafe extern "C" fn outlive_receiver_peek(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live receiver that no other thread uses, a place for
+        // `data`, and a place for `size`.
         let (this, data, size) = unsafe { (borrow_mut(receiver, "a receiver")?, out(data)?, out(size)?) };
         this.peeked = None;
-        // SAFETY: the receiver lies in the same box as what borrows from it, is dropped after that, and is not used before
-        // `peeked` has been taken or dropped: all functions here begin with that.
+        // SAFETY: the receiver lies in the same box as what borrows from it, is dropped after that,
+        // and is not used before `peeked` has been taken or dropped: all functions here begin with
+        // that.
         let source: &'static mut Receiver = unsafe { outlasting(&mut this.receiver) };
         let peeked = match moment(deadline) {
             Some(moment) => source.peek(moment)?,
@@ -339,7 +362,7 @@ pub unsafe extern "C" fn outlive_receiver_peek(
         };
         data.put(peeked.as_ptr().cast());
         size.put(peeked.len());
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `redelivered`.
         if let Some(out) = unsafe { out_or_none(redelivered) } {
             out.put(u32::from(peeked.redelivered()));
         }
@@ -348,29 +371,29 @@ pub unsafe extern "C" fn outlive_receiver_peek(
     })
 }
 
-/// Takes the message that was peeked at out of the queue.
+/// Takes the message that was peeked at out of the queue for good.
 ///
-/// Errors: EINVAL: none was.
+/// Errors: EINVAL: no message was peeked at.
 ///
-/// If a process dies: in here, the message is handed out again, or not.
+/// If the process dies during the call, the next receiver gets the message again, or not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_receiver_commit(receiver: *mut outlive_receiver_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live receiver that no other thread uses.
         let peeked = unsafe { borrow_mut(receiver, "a receiver") }?.peeked.take();
         peeked.ok_or_else(|| Failure::new(libc::EINVAL, "no message was peeked at"))?.commit();
         Ok(())
     })
 }
 
-/// Whether a receive that finds nothing ends with EPIPE when there has been a sender and none is left, alive and not closed.
-/// Default: 0, wait for the next one.
+/// Sets whether a receive that finds nothing ends with EPIPE once there have been senders and all
+/// of them have died or been closed. Default: 0, it waits for the next sender.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_receiver_end_when_senders_gone(receiver: *mut outlive_receiver_t, end: u32) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live receiver that no other thread uses.
         let receiver = unsafe { borrow_mut(receiver, "a receiver") }?;
         receiver.peeked = None;
         receiver.receiver.end_when_senders_gone(end != 0);

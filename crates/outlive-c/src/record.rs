@@ -27,21 +27,25 @@ pub const OUTLIVE_LATCH: u32 = 9;
 /// In an `outlive_place_t`: an `outlive_pi_mutex_t`.
 pub const OUTLIVE_PI_MUTEX: u32 = 12;
 
-/// In an `outlive_place_t`: an `outlive_semaphore_t` with permits behind it: `OUTLIVE_SEMAPHORE_PLACE`. Since ABI 2.
+/// In an `outlive_place_t`: an `outlive_semaphore_t` with permits behind it:
+/// `OUTLIVE_SEMAPHORE_PLACE`. Since ABI 2.
 pub const OUTLIVE_SEMAPHORE: u32 = 10;
-/// In an `outlive_place_t`: an `outlive_barrier_t` with seats behind it: `OUTLIVE_BARRIER_PLACE`. Since ABI 2.
+/// In an `outlive_place_t`: an `outlive_barrier_t` with seats behind it: `OUTLIVE_BARRIER_PLACE`.
+/// Since ABI 2.
 pub const OUTLIVE_BARRIER: u32 = 11;
 /// In an `outlive_place_t`: an `outlive_ceiling_mutex_t`: `OUTLIVE_CEILING_PLACE`. Since ABI 2.
 pub const OUTLIVE_CEILING_MUTEX: u32 = 13;
 
-/// Where in a record a primitive lies, and which: `OUTLIVE_PLACE(type, member, OUTLIVE_MUTEX)`.
+/// Where in a record a primitive lies, and of which kind: `OUTLIVE_PLACE(type, member,
+/// OUTLIVE_MUTEX)`.
 #[repr(C)]
 pub struct outlive_place_t {
     /// Bytes from the record's start.
     pub offset: usize,
     /// One of the numbers above.
     pub kind: u32,
-    /// How many permits a semaphore has room for, how many seats a barrier, how high a mutex's ceiling is; 0 of the others.
+    /// How many permits a semaphore has room for, how many seats a barrier, how high a mutex's
+    /// ceiling is; 0 for the others.
     pub number: u32,
 }
 
@@ -61,21 +65,25 @@ fn kind(number: u32) -> Result<Kind, Failure> {
     }
 }
 
-/// Fills a new record in, zeroed before, which nobody else sees yet. Must return; may be called twice, for two files of which
-/// one is thrown away. `argument` is the caller's.
+/// Initialises a new record, zeroed before, which no other process sees yet. It must return; it may
+/// be called twice, for two files of which one is thrown away. `argument` is the caller's.
 pub type outlive_init_t = Option<unsafe extern "C" fn(data: *mut c_void, argument: *mut c_void)>;
 
-/// Opens the record of that name, or makes it: `size` bytes, page-aligned, zeroed, filled in by `init` (may be NULL), before
-/// anybody else sees them. `places` says where the primitives lie: they stand in the file, so that what the dead hold is found
-/// by anybody, and a program with another idea of the struct is refused.
+/// Opens the record of that name, or makes it: `size` bytes, page-aligned, zeroed, then initialised
+/// by `init` (may be NULL) before another process sees them. `places` says where the primitives
+/// lie. The file records them, so that any process finds what dead ones hold, and a program with
+/// another idea of the struct is refused.
 ///
-/// Owner: `*data` is shared memory, mapped until `outlive_record_close`. What is not under a lock in it has to be atomic.
+/// Owner: `*data` is shared memory, mapped until `outlive_record_close`. Fields that no lock guards
+/// have to be atomic.
 ///
-/// Errors: EINVAL (also for places that overlap, lie outside or are not aligned, for numbers that cannot be, and for more than
-/// 46), OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (there with another size, or with other primitives, places or numbers), ENOSPC,
-/// ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+/// Errors: EINVAL (also for places that overlap, lie outside or are not aligned, for invalid
+/// numbers, and for more than 46), OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (it exists with another
+/// size, or with other primitives, places or numbers), ENOSPC, ENOMEM, EACCES,
+/// OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
 ///
-/// If a process dies: while it makes the record, nothing is left of it. Afterwards, each primitive tells by itself.
+/// If a process dies while it makes the record, nothing is left of it. Afterwards, each primitive
+/// reports deaths by itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_record_open(
     domain: *const outlive_domain_t,
@@ -88,9 +96,9 @@ pub unsafe extern "C" fn outlive_record_open(
     data: *mut *mut c_void,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `data`, a live domain, and a NUL-terminated name.
         let (out, domain, name) = unsafe { (handle_out(data)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `count` readable items at `places`.
         let places = unsafe { items(places, count, "the places of primitives") }?;
         let place = |place: &outlive_place_t| {
             let kind = kind(place.kind)?;
@@ -103,7 +111,8 @@ pub unsafe extern "C" fn outlive_record_open(
         let layout = ValueType { name: None, size, align: 64 };
         let untyped = Untyped::record(&domain.0, name, layout, &places, |at| {
             if let Some(init) = init {
-                // SAFETY: `size` bytes of a file that nobody else has yet; as the header asks of the caller.
+                // SAFETY: `at` has `size` bytes of a file that no other process has yet; the C
+                // caller passes `init` for such a record.
                 unsafe { init(at.cast(), argument) };
             }
         })?;
@@ -112,8 +121,9 @@ pub unsafe extern "C" fn outlive_record_open(
     })
 }
 
-/// Closes this opening of a record: addresses in it mean nothing any more. Nobody of this process may hold or wait for a
-/// primitive in it. NULL is nothing; so is what is not an opened record's start.
+/// Closes this opening of a record: addresses in it are invalid from then on. No thread of this
+/// process may hold or wait for a primitive in it. Passing NULL, or what is not an opened record's
+/// start, has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_record_close(data: *mut c_void) {
     entry(|| place::close(data.cast(), Kind::Record));

@@ -12,45 +12,49 @@ use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 use crate::owned::Owned;
 use crate::wait::wait;
 
-/// The end that asks. It and its calls are used by one thread at a time.
+/// Calls a service. One thread at a time may use it and its calls.
 pub struct outlive_client_t(Arc<Client>);
 
-/// A call that is under way.
+/// A call that is in flight.
 pub struct outlive_call_t(pub(crate) Owned<Pending<'static>, Client>);
 
-/// A reply. May be used by all threads at once.
+/// A reply. All threads may use it at once.
 pub struct outlive_reply_t(Reply);
 
-/// The end that answers: one at a time, of all processes. Used by one thread at a time.
+/// Receives a service's requests. A service has one server at a time, of all processes. One thread
+/// at a time may use it.
 pub struct outlive_server_t(pub(crate) Server);
 
-/// A request that waits for its reply. May move to another thread, which replies.
+/// A request that waits for its reply. It may move to another thread, which replies.
 pub struct outlive_request_t(Request);
 
 /// Several replies to one request.
 pub struct outlive_stream_t(Stream);
 
-/// How to make a service; one that is there keeps what it was made with. Begin with `OUTLIVE_SERVICE_OPTIONS_INIT`.
+/// Options for making a service; an existing service keeps its own. Begin with
+/// `OUTLIVE_SERVICE_OPTIONS_INIT`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_service_options_t {
     /// `sizeof(outlive_service_options_t)`.
     pub size: usize,
-    /// The most bytes that requests and replies may take together, records and all, besides 24 KiB for each
-    /// client. Where memory of short ones is used for long ones, the file may take up to 64 KiB more for each
-    /// 2 MiB of it. 0: 1 GiB.
+    /// The most bytes that requests and replies may take together, records included, besides 24 KiB
+    /// for each client. 0: 1 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where
+    /// memory of short messages is reused for long ones.
     pub max_bytes: u64,
     /// How this process's end waits: one of the OUTLIVE_WAIT numbers.
     pub wait: u32,
-    /// For clients, not 0: calls that are not begun wait for a server, instead of failing with ENOTCONN or EPIPE.
+    /// For clients, not 0: calls that are not begun wait for a server, instead of failing with
+    /// ENOTCONN or EPIPE.
     pub wait_for_server: u32,
 }
 
 /// # Safety
-/// As the header asks of the caller.
+/// The C caller guarantees NULL, or options of the size that they say.
 unsafe fn service(given: *const outlive_service_options_t) -> Result<(ServiceOptions, bool), Failure> {
     let default = outlive_service_options_t { size: 0, max_bytes: 0, wait: 0, wait_for_server: 0 };
-    // SAFETY: the caller's promise; integers.
+    // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
+    // integers.
     let given = unsafe { options(given, default) }?;
     let mut how = ServiceOptions::default().wait(wait(given.wait)?);
     if given.max_bytes > 0 {
@@ -59,13 +63,13 @@ unsafe fn service(given: *const outlive_service_options_t) -> Result<(ServiceOpt
     Ok((how, given.wait_for_server != 0))
 }
 
-/// Opens the service of that name as a client, or makes it. `options` NULL: as by default.
+/// Opens the service of that name as a client, or makes it. `options` NULL: the defaults.
 ///
 /// Owner: `*client` is the caller's, until `outlive_client_close`.
 ///
 /// Errors: as `outlive_queue_open`, and EUSERS.
 ///
-/// If a process dies: a client, its calls that are not begun never will be, and its replies are freed.
+/// If a client dies, its calls that are not begun never will be, and its replies are freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_client_open(
     domain: *const outlive_domain_t,
@@ -74,9 +78,10 @@ pub unsafe extern "C" fn outlive_client_open(
     client: *mut *mut outlive_client_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `client`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(client)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or options of the size that they say.
         let (how, is_patient) = unsafe { service(options) }?;
         let client = how.client(&domain.0, name)?;
         client.wait_for_server(is_patient);
@@ -87,22 +92,24 @@ pub unsafe extern "C" fn outlive_client_open(
     })
 }
 
-/// Lets go of a client. Its calls go on until they are dropped. NULL is nothing.
+/// Closes a client. Its calls go on until they are dropped. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_client_close(client: *mut outlive_client_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(client) }
 }
 
-/// Asks, and waits for the reply until the deadline.
+/// Sends a request, and waits for the reply until the deadline.
 ///
 /// Owner: `*reply` is the caller's, until `outlive_reply_free`.
 ///
-/// Errors: EPIPE: the server died, and nobody had begun the call. ECONNRESET: the server died with it begun, and may have done
-/// something. ENOTCONN: there is none. ECONNABORTED: the server dropped the request. ETIMEDOUT: the call is cancelled. EMSGSIZE,
-/// EAGAIN (1,024 calls are under way), EPERM (a forked child needs a client of its own), EINVAL, EUSERS, OUTLIVE_DAMAGED.
+/// Errors: EPIPE: the server died, and no server had begun the call. ECONNRESET: the server died
+/// after it had begun the call, which may have taken effect. ENOTCONN: there is no server.
+/// ECONNABORTED: the server dropped the request. ETIMEDOUT: the call is cancelled. EMSGSIZE, EAGAIN
+/// (1,024 calls are in flight), EPERM (a forked child needs a client of its own), EINVAL, EUSERS,
+/// OUTLIVE_DAMAGED.
 ///
-/// If a process dies: the server, the call ends at once. No call is ever begun twice.
+/// If the server dies, the call ends at once. No call is ever begun twice.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_client_call(
     client: *mut outlive_client_t,
@@ -112,16 +119,17 @@ pub unsafe extern "C" fn outlive_client_call(
     reply: *mut *mut outlive_reply_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `reply` and a live client.
         let (out, client) = unsafe { (handle_out(reply)?, borrow(client, "a client")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `size` readable bytes at `data`.
         let reply = client.0.call_until(unsafe { bytes(data, size) }?, moment_or_past(deadline))?;
         out.put(Box::into_raw(Box::new(outlive_reply_t(reply))));
         Ok(())
     })
 }
 
-/// Asks without waiting for the reply; the deadline is for memory for a long request, and for a server where that is asked for.
+/// Sends a request without waiting for the reply; the deadline is for memory for a long request,
+/// and, with `wait_for_server`, for a server.
 ///
 /// Owner: `*call` is the caller's, until `outlive_call_drop`.
 ///
@@ -135,9 +143,9 @@ pub unsafe extern "C" fn outlive_client_begin(
     call: *mut *mut outlive_call_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `call` and a live client.
         let (out, client) = unsafe { (handle_out(call)?, borrow(client, "a client")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `size` readable bytes at `data`.
         let request = unsafe { bytes(data, size) }?;
         let begin = |client: &'static Client| client.begin_until(request, moment_or_past(deadline));
         out.put(Box::into_raw(Box::new(outlive_call_t(Owned::new(Arc::clone(&client.0), begin)?))));
@@ -145,11 +153,13 @@ pub unsafe extern "C" fn outlive_client_begin(
     })
 }
 
-/// The next reply, waited for until the deadline; `*reply` is NULL when there are no more.
+/// Returns the next reply of a call, waiting for it until the deadline; `*reply` is NULL when there
+/// are no more.
 ///
 /// Owner: `*reply` is the caller's, until `outlive_reply_free`.
 ///
-/// Errors: as `outlive_client_call`; ETIMEDOUT cancels nothing here; EAGAIN with OUTLIVE_TRY: not yet.
+/// Errors: as `outlive_client_call`; ETIMEDOUT does not cancel the call; EAGAIN with OUTLIVE_TRY:
+/// not yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_call_next(
     call: *mut outlive_call_t,
@@ -157,7 +167,8 @@ pub unsafe extern "C" fn outlive_call_next(
     reply: *mut *mut outlive_reply_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `reply` and a live call that no other thread
+        // uses.
         let (out, call) = unsafe { (handle_out(reply)?, borrow_mut(call, "a call")?) };
         let pending = call.0.part_mut();
         let next = match moment(deadline) {
@@ -171,42 +182,42 @@ pub unsafe extern "C" fn outlive_call_next(
     })
 }
 
-/// Drops a call; one that is not over is cancelled. NULL is nothing.
+/// Drops a call; one that is not over is cancelled. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_call_drop(call: *mut outlive_call_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(call) }
 }
 
-/// A reply's bytes. NULL for NULL. Owner: the reply.
+/// Returns a reply's bytes. NULL for NULL. Owner: the reply.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_reply_data(reply: *const outlive_reply_t) -> *const c_void {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live reply.
     entry_or(core::ptr::null(), || Ok(unsafe { borrow(reply, "a reply") }?.0.as_ptr().cast()))
 }
 
-/// How many they are. 0 for NULL.
+/// Returns how many bytes a reply has. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_reply_size(reply: *const outlive_reply_t) -> usize {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live reply.
     entry_or(0, || Ok(unsafe { borrow(reply, "a reply") }?.0.len()))
 }
 
-/// Frees a reply. NULL is nothing.
+/// Frees a reply. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_reply_free(reply: *mut outlive_reply_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(reply) }
 }
 
-/// Opens the service of that name as its server, or makes it. `options` NULL: as by default.
+/// Opens the service of that name as its server, or makes it. `options` NULL: the defaults.
 ///
 /// Owner: `*server` is the caller's, until `outlive_server_close`.
 ///
-/// Errors: EBUSY: another serves and lives. EAGAIN, EUSERS; otherwise as `outlive_queue_open`.
+/// Errors: EBUSY: another server is alive. EAGAIN, EUSERS; otherwise as `outlive_queue_open`.
 ///
-/// If a process dies: while it takes over, the next one does. A server's calls end at once; what it had not begun, the next one
-/// takes over.
+/// If a process dies while it takes over, the next caller takes over. When a server dies, the calls
+/// that it had begun end at once, and the next server takes over those that it had not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_server_open(
     domain: *const outlive_domain_t,
@@ -215,29 +226,31 @@ pub unsafe extern "C" fn outlive_server_open(
     server: *mut *mut outlive_server_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `server`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(server)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or options of the size that they say.
         let (how, _) = unsafe { service(options) }?;
         out.put(Box::into_raw(Box::new(outlive_server_t(how.serve(&domain.0, name)?))));
         Ok(())
     })
 }
 
-/// Stops serving. Requests that it has go on. NULL is nothing.
+/// Stops serving. Requests that it has taken can still be replied to. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_server_close(server: *mut outlive_server_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(server) }
 }
 
-/// The next request, waited for until the deadline.
+/// Returns the next request, waiting for it until the deadline.
 ///
 /// Owner: `*request` is the caller's, until it is replied to or dropped.
 ///
-/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EPERM: not the server (any more). EINVAL, EUSERS, OUTLIVE_DAMAGED.
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EPERM: not the server, or not any more. EINVAL,
+/// EUSERS, OUTLIVE_DAMAGED.
 ///
-/// If a process dies: a client, its requests are passed over.
+/// If a client dies, its requests are skipped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_server_next(
     server: *mut outlive_server_t,
@@ -245,7 +258,8 @@ pub unsafe extern "C" fn outlive_server_next(
     request: *mut *mut outlive_request_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `request` and a live server that no other thread
+        // uses.
         let (out, server) = unsafe { (handle_out(request)?, borrow_mut(server, "a server")?) };
         let request = match moment(deadline) {
             Some(moment) => server.0.next_until(moment)?,
@@ -256,28 +270,28 @@ pub unsafe extern "C" fn outlive_server_next(
     })
 }
 
-/// A request's bytes. NULL for NULL. Owner: the request.
+/// Returns a request's bytes. NULL for NULL. Owner: the request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_request_data(request: *const outlive_request_t) -> *const c_void {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live request.
     entry_or(core::ptr::null(), || Ok(unsafe { borrow(request, "a request") }?.0.as_ptr().cast()))
 }
 
-/// How many they are. 0 for NULL.
+/// Returns how many bytes a request has. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_request_size(request: *const outlive_request_t) -> usize {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live request.
     entry_or(0, || Ok(unsafe { borrow(request, "a request") }?.0.len()))
 }
 
-/// Whether the client wants no reply any more, or is dead. False for NULL.
+/// Returns whether the client wants no reply any more, or is dead. False for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_request_is_cancelled(request: *const outlive_request_t) -> bool {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live request.
     entry_or(false, || Ok(unsafe { borrow(request, "a request") }?.0.is_cancelled()))
 }
 
-/// Who asked, dead or alive, also when another client has its place by now.
+/// Writes the client, dead or alive, to `*info`, also when another client has its place by now.
 ///
 /// Errors: ESRCH: not known any more. EINVAL.
 #[unsafe(no_mangle)]
@@ -286,7 +300,7 @@ pub unsafe extern "C" fn outlive_request_client(
     info: *mut outlive_peer_info_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live request and a place for `info`.
         let (request, out) = unsafe { (borrow(request, "a request")?, out(info)?) };
         let client = request.0.client().ok_or_else(|| Failure::new(libc::ESRCH, "the client is not known any more"))?;
         out.put(outlive_peer_info_t::of_holder(&client));
@@ -295,23 +309,23 @@ pub unsafe extern "C" fn outlive_request_client(
 }
 
 /// # Safety
-/// NULL, or a handle of this library's, which is used up.
+/// The C caller guarantees NULL, or a handle of this library's, which it gives up.
 unsafe fn used_up<T>(handle: *mut T, what: &str) -> Result<Box<T>, Failure> {
     if handle.is_null() {
         return Err(Failure::new(libc::EINVAL, &format!("NULL in place of {what}")));
     }
-    // SAFETY: the caller's promise; all handles are boxes.
+    // SAFETY: the library made every handle as a box; the C caller gives this one up.
     Ok(unsafe { Box::from_raw(handle) })
 }
 
-/// Replies. Never waits.
+/// Sends the reply. Never waits.
 ///
-/// Owner: the request is used up, whatever comes of it.
+/// Owner: the request is consumed, also by a call that fails.
 ///
-/// Errors: ECANCELED: the client wants no reply any more. EPIPE: it died. EMSGSIZE, ENOSPC, EPERM, EINVAL, OUTLIVE_DAMAGED: the
-/// client is told ECONNABORTED.
+/// Errors: ECANCELED: the client wants no reply any more. EPIPE: it died. After EMSGSIZE, ENOSPC,
+/// EPERM, EINVAL and OUTLIVE_DAMAGED the client gets ECONNABORTED.
 ///
-/// If a process dies: 0 says that the reply is the client's, whatever becomes of this process.
+/// If the process dies: after a return of 0 the client has the reply, even if this process dies.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_request_reply(
     request: *mut outlive_request_t,
@@ -319,23 +333,24 @@ pub unsafe extern "C" fn outlive_request_reply(
     size: usize,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live request, which it gives up.
         let request = unsafe { used_up(request, "a request") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `size` readable bytes at `data`.
         Ok(request.0.reply(unsafe { bytes(data, size) }?)?)
     })
 }
 
-/// Drops a request: the client is told ECONNABORTED. NULL is nothing.
+/// Drops a request: the client gets ECONNABORTED. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_request_drop(request: *mut outlive_request_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(request) }
 }
 
-/// Begins to reply by several replies.
+/// Begins a stream: several replies to one request.
 ///
-/// Owner: the request is used up; `*stream` is the caller's, until `outlive_stream_finish` or `outlive_stream_drop`.
+/// Owner: the request is consumed; `*stream` is the caller's, until `outlive_stream_finish` or
+/// `outlive_stream_drop`.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -344,21 +359,21 @@ pub unsafe extern "C" fn outlive_request_stream(
     stream: *mut *mut outlive_stream_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `stream`.
         let out = unsafe { handle_out(stream) }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live request, which it gives up.
         let request = unsafe { used_up(request, "a request") }?;
         out.put(Box::into_raw(Box::new(outlive_stream_t(request.0.stream()))));
         Ok(())
     })
 }
 
-/// Sends a reply of a stream, waiting until the deadline while eight are on their way.
+/// Sends a reply of a stream, waiting until the deadline while eight are under way.
 ///
-/// Errors: ETIMEDOUT, also with OUTLIVE_TRY; otherwise as `outlive_request_reply`. The stream goes on after ETIMEDOUT, EMSGSIZE
-/// and ENOSPC.
+/// Errors: ETIMEDOUT, also with OUTLIVE_TRY; otherwise as `outlive_request_reply`. The stream goes
+/// on after ETIMEDOUT, EMSGSIZE and ENOSPC.
 ///
-/// If a process dies: the client: EPIPE, at once.
+/// If the client dies, the call returns EPIPE at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_stream_send(
     stream: *mut outlive_stream_t,
@@ -367,26 +382,28 @@ pub unsafe extern "C" fn outlive_stream_send(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live stream that no other thread uses and `size` readable
+        // bytes at `data`.
         let (stream, reply) = unsafe { (borrow_mut(stream, "a stream")?, bytes(data, size)?) };
         Ok(stream.0.send_until(reply, moment_or_past(deadline))?)
     })
 }
 
-/// The last word: nothing more comes.
+/// Ends a stream: no more replies come.
 ///
-/// Owner: the stream is used up.
+/// Owner: the stream is consumed.
 ///
 /// Errors: as `outlive_request_reply`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_stream_finish(stream: *mut outlive_stream_t) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live stream, which it gives up.
     entry(|| Ok(unsafe { used_up(stream, "a stream") }?.0.finish()?))
 }
 
-/// Cuts a stream off: the client is told ECONNABORTED after the last reply. NULL is nothing.
+/// Cuts a stream off: the client gets ECONNABORTED after the last reply. Passing NULL has no
+/// effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_stream_drop(stream: *mut outlive_stream_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(stream) }
 }

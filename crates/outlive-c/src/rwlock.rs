@@ -13,8 +13,9 @@ use crate::held::{self, HeldByThread};
 use crate::mutex::open_lock;
 use crate::place::{self, Primitive, fast_table, find};
 
-/// A reader-writer lock in shared memory: 4,160 bytes of a record (readers have cache lines of their own), or a named one. All
-/// zeroes are an unlocked one. It is used by its address, like a `pthread_rwlock_t`, and never copied.
+/// A reader-writer lock in shared memory: 4,160 bytes of a record (readers have cache lines of
+/// their own), or a named one. All zeroes are an unlocked lock. It is used by its address, like a
+/// `pthread_rwlock_t`, and never copied.
 #[repr(C, align(64))]
 pub struct outlive_rwlock_t {
     words: [u64; 520],
@@ -24,7 +25,7 @@ const _: () = place::same_shape::<outlive_rwlock_t, EmbeddedRwLock<()>>();
 
 struct Handle {
     lock: RwLock<()>,
-    /// By which threads note what they hold of it.
+    /// The number by which threads record what they hold of it.
     number: u64,
 }
 
@@ -68,14 +69,15 @@ impl Handle {
     }
 }
 
-/// Opens the lock of that name, or makes it, with `size` bytes of value behind it, aligned to 64: `outlive_rwlock_value`.
-/// `initial`: the value if it is made; NULL: zeroes. Rust's `RwLock<T>` with a T of as many bytes is the same.
+/// Opens the lock of that name, or makes it, with `size` bytes of value behind it, aligned to 64:
+/// `outlive_rwlock_value`. `initial`: the value of a new lock; NULL: zeroes. It is the same as
+/// Rust's `RwLock<T>` with a T of as many bytes.
 ///
 /// Owner: `*lock` is in shared memory, mapped until `outlive_rwlock_close`.
 ///
 /// Errors: as `outlive_mutex_open`.
 ///
-/// If a process dies: while it makes the lock, nothing is left of it.
+/// If a process dies while it makes the lock, nothing is left of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_open(
     domain: *const outlive_domain_t,
@@ -84,12 +86,13 @@ pub unsafe extern "C" fn outlive_rwlock_open(
     initial: *const c_void,
     lock: *mut *mut outlive_rwlock_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes what `outlive_mutex_open` asks for: a live domain, a name, `size`
+    // bytes, and a place.
     entry(|| unsafe { open_lock(domain, name, Kind::RwLock, size, initial, lock) })
 }
 
-/// The value behind a named lock, to be read by readers and written by the writer only. NULL: it has none, or is inside a
-/// record.
+/// Returns the value behind a named lock, which readers may read and only the writer may write.
+/// NULL: it has none, or is inside a record.
 ///
 /// Owner: shared memory, mapped until `outlive_rwlock_close`.
 #[unsafe(no_mangle)]
@@ -99,22 +102,26 @@ pub unsafe extern "C" fn outlive_rwlock_value(lock: *const outlive_rwlock_t) -> 
     })
 }
 
-/// Closes this opening of a named lock. Nobody of this process may hold it or wait for it by this address.
+/// Closes this opening of a named lock. No thread of this process may hold it or wait for it by
+/// this address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_close(lock: *mut outlive_rwlock_t) {
     entry(|| place::close(lock.cast(), Kind::RwLock));
 }
 
-/// Takes the lock to read, waiting until the deadline as long as a living writer holds it or waits for it. It belongs to the
-/// calling thread, which may read several times at once unless a writer waits.
+/// Takes the lock for reading, waiting until the deadline while a living writer holds it or waits
+/// for it. The lock belongs to the calling thread, which may read several times at once unless a
+/// writer waits.
 ///
-/// Errors: EOWNERDEAD: a writer died, and you have the lock alone, *as its writer*, to repair what it left:
-/// `outlive_rwlock_consistent`, then unlock or `outlive_rwlock_downgrade`; unlocked without, the next to come is told again.
-/// ENOTRECOVERABLE: it was given up (`outlive_rwlock_give_up`). EDEADLK: this
-/// thread writes, or reads already while a writer waits for that. ETIMEDOUT; EBUSY with OUTLIVE_TRY. EINVAL: no such lock that
-/// this process has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
+/// Errors: EOWNERDEAD: a writer died, and the caller has the lock alone, *as its writer*, to repair
+/// what that one left: call `outlive_rwlock_consistent`, then unlock or `outlive_rwlock_downgrade`;
+/// unlocked without that call, the next locker gets EOWNERDEAD again. ENOTRECOVERABLE: a holder
+/// gave it up (`outlive_rwlock_give_up`). EDEADLK: this thread writes, or reads already while a
+/// writer waits for that. ETIMEDOUT; EBUSY with OUTLIVE_TRY. EINVAL: no such lock that this process
+/// has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
 ///
-/// If a process dies: reading, nobody is told, writers go on at once. Writing, exactly one is told, the next to come.
+/// If a reader dies, writers go on at once, without a report. If a writer dies, exactly one locker
+/// is told, the next one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_read(lock: *mut outlive_rwlock_t, deadline: outlive_deadline_t) -> c_int {
     entry(|| {
@@ -128,10 +135,11 @@ pub unsafe extern "C" fn outlive_rwlock_read(lock: *mut outlive_rwlock_t, deadli
     })
 }
 
-/// Takes the lock to write, waiting until the deadline until no living thread reads or writes. New readers wait meanwhile.
+/// Takes the lock for writing, waiting until the deadline for all living readers and writers to
+/// leave. New readers wait meanwhile.
 ///
-/// Errors: EOWNERDEAD: the lock is yours, but its last writer died with it. EDEADLK: this thread reads or writes already.
-/// Otherwise as `outlive_rwlock_read`.
+/// Errors: EOWNERDEAD: the caller has the lock, but its last writer died with it. EDEADLK: this
+/// thread reads or writes already. Otherwise as `outlive_rwlock_read`.
 ///
 /// If a process dies: as `outlive_rwlock_read`.
 #[unsafe(no_mangle)]
@@ -147,7 +155,7 @@ pub unsafe extern "C" fn outlive_rwlock_write(lock: *mut outlive_rwlock_t, deadl
     })
 }
 
-/// Gives the lock back, what the thread took of it last.
+/// Unlocks what the thread took of the lock last.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL.
 #[unsafe(no_mangle)]
@@ -158,8 +166,8 @@ pub unsafe extern "C" fn outlive_rwlock_unlock(lock: *mut outlive_rwlock_t) -> c
     })
 }
 
-/// Declares that what the lock guards is whole again, after EOWNERDEAD. Unlocked without, the next to come, to read or to write,
-/// gets EOWNERDEAD again.
+/// Declares after EOWNERDEAD that what the lock guards is whole again. Without this call, the next
+/// locker, reader or writer, gets EOWNERDEAD again.
 ///
 /// Errors: EPERM: this thread does not hold it as its writer. EINVAL.
 #[unsafe(no_mangle)]
@@ -180,12 +188,13 @@ pub unsafe extern "C" fn outlive_rwlock_consistent(lock: *mut outlive_rwlock_t) 
     })
 }
 
-/// Gives the lock back, and gives it up: what it guards cannot be made whole. All who come later, to read or to write, get
-/// ENOTRECOVERABLE, until somebody calls `outlive_rwlock_reset`. The caller has the lock as its writer.
+/// Unlocks the lock and gives it up: what it guards cannot be made whole. All later lockers,
+/// readers and writers, get ENOTRECOVERABLE, until a thread calls `outlive_rwlock_reset`. The
+/// caller has the lock as its writer.
 ///
 /// Errors: EPERM: this thread does not hold it as its writer. EINVAL. Since ABI 2.
 ///
-/// If a process dies: in here, the lock is given up, or the next to come is told.
+/// If a process dies during the call, the lock is given up, or the next locker gets EOWNERDEAD.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_give_up(lock: *mut outlive_rwlock_t) -> c_int {
     entry(|| {
@@ -203,8 +212,9 @@ pub unsafe extern "C" fn outlive_rwlock_give_up(lock: *mut outlive_rwlock_t) -> 
     })
 }
 
-/// Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
-/// EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
+/// Returns whether the calling thread holds it, its last owner died with it, and no holder has
+/// declared it consistent since: the same as EOWNERDEAD, for code that does not see the return
+/// code. False for what is no such lock. Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_owner_died(lock: *const outlive_rwlock_t) -> bool {
     entry_or(false, || {
@@ -216,12 +226,12 @@ pub unsafe extern "C" fn outlive_rwlock_owner_died(lock: *const outlive_rwlock_t
     })
 }
 
-/// From reader to writer, once the other readers have left, waiting for them until the deadline. Nobody writes in between, so
-/// what was read still holds.
+/// Turns the caller from a reader into the writer once the other readers have left, waiting for
+/// them until the deadline. No other thread writes in between, so what it read still holds.
 ///
-/// Errors: with the lock held to read as before: EBUSY: a writer waits already, or others read with OUTLIVE_TRY: give the lock
-/// back and take it as a writer. EDEADLK: this thread reads a second time. ETIMEDOUT, OUTLIVE_DAMAGED. EPERM: this thread does
-/// not read. EINVAL.
+/// Errors, with the lock still held for reading: EBUSY: a writer waits already, or other threads
+/// read with OUTLIVE_TRY: unlock and lock for writing. EDEADLK: this thread reads a second time.
+/// ETIMEDOUT, OUTLIVE_DAMAGED. EPERM: this thread does not read. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_upgrade(lock: *mut outlive_rwlock_t, deadline: outlive_deadline_t) -> c_int {
     entry(|| {
@@ -251,10 +261,10 @@ pub unsafe extern "C" fn outlive_rwlock_upgrade(lock: *mut outlive_rwlock_t, dea
     })
 }
 
-/// From writer to reader; nobody writes in between.
+/// Turns the caller from the writer into a reader; no other thread writes in between.
 ///
-/// Errors: EPERM: this thread does not hold it as its writer, or it came with EOWNERDEAD and nothing was declared consistent:
-/// held as before. EINVAL.
+/// Errors: EPERM: this thread does not hold it as its writer, or it got EOWNERDEAD and has not
+/// declared it consistent: it holds the lock as before. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_downgrade(lock: *mut outlive_rwlock_t) -> c_int {
     entry(|| {
@@ -274,16 +284,17 @@ pub unsafe extern "C" fn outlive_rwlock_downgrade(lock: *mut outlive_rwlock_t) -
     })
 }
 
-/// Makes a lock that was given up (ENOTRECOVERABLE) usable again. What it guards was made whole before, by an agreement of its
-/// users.
+/// Makes a lock that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
+/// what it guards whole before.
 ///
-/// Errors: as `outlive_rwlock_write`, but for EOWNERDEAD and ENOTRECOVERABLE.
+/// Errors: as `outlive_rwlock_write`, except EOWNERDEAD and ENOTRECOVERABLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_reset(lock: *mut outlive_rwlock_t, deadline: outlive_deadline_t) -> c_int {
     entry(|| Ok(find::<Handle>(lock)?.lock.reset((), crate::deadline::moment_or_past(deadline))?))
 }
 
-/// Who holds it just now: one writer, or any number of readers. As many as fit into `infos`; `*count` says how many there are.
+/// Writes the present holders, one writer or any number of readers, to `infos`, as many as fit;
+/// `*count` is how many there are.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -293,6 +304,6 @@ pub unsafe extern "C" fn outlive_rwlock_holders(
     capacity: usize,
     count: *mut usize,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes room for `capacity` entries at `infos`, and a place for `count`.
     entry(|| unsafe { give_holders(&find::<Handle>(lock)?.lock.holders(), infos, capacity, count) })
 }

@@ -1,4 +1,4 @@
-//! Semaphores, by name or inside a record: their permits are the thread's.
+//! Semaphores, by name or inside a record: their permits belong to threads.
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
@@ -14,10 +14,13 @@ use crate::domain::{give_holders, id, outlive_domain_t, outlive_peer_info_t};
 use crate::owned::Owned;
 use crate::place::{self, Primitive, fast_table, find};
 
-/// A semaphore in shared memory: so many permits, and whoever dies gives its own back. A named one, or the beginning of one in
-/// a record, whose permits follow it: `OUTLIVE_SEMAPHORE_OF(3) slots;`, noted as a place by `OUTLIVE_SEMAPHORE_PLACE`, used as
-/// `&line->slots.semaphore`. All zeroes are one whose permits are all free (`outlive_semaphore_init`). It is used by its
-/// address, and never copied; permits belong to the thread that took them.
+/// A semaphore in shared memory: a number of permits; a thread that dies gives its own back.
+///
+/// It is a named one, or the beginning of a struct in a record in which the permits follow:
+/// `OUTLIVE_SEMAPHORE_OF(3) slots;`, listed as a place by `OUTLIVE_SEMAPHORE_PLACE`, used as
+/// `&line->slots.semaphore`. All zeroes are a semaphore whose permits are all free
+/// (`outlive_semaphore_init`). It is used by its address, and never copied; a permit belongs to the
+/// thread that took it.
 #[repr(C, align(64))]
 pub struct outlive_semaphore_t {
     words: [u32; 16],
@@ -27,7 +30,7 @@ pub struct outlive_semaphore_t {
 const _: () = assert!(size_of::<outlive_semaphore_t>() + 16 * 4 == size_of::<EmbeddedSemaphore<16>>());
 const _: () = assert!(align_of::<outlive_semaphore_t>() == align_of::<EmbeddedSemaphore<16>>());
 
-/// This process's half of a semaphore; permits keep it, also when it is closed.
+/// This process's part of a semaphore; permits keep it, also when it is closed.
 struct Handle(Arc<Semaphore>);
 
 impl Primitive for Handle {
@@ -39,7 +42,7 @@ impl Primitive for Handle {
     }
 }
 
-/// The permits that the thread has, the last one taken last.
+/// The permits of the thread, the last one taken last.
 struct Mine(Vec<Owned<Permit<'static>, Semaphore>>);
 
 impl Drop for Mine {
@@ -53,15 +56,16 @@ thread_local! {
     static MINE: RefCell<Mine> = const { RefCell::new(Mine(Vec::new())) };
 }
 
-/// Opens the semaphore of that name, or makes it with so many permits, of 1 to 65,536. `most`: as many may there be at a time,
-/// if `outlive_semaphore_add` adds some; 0: no more than `permits`.
+/// Opens the semaphore of that name, or makes it with so many permits, of 1 to 65,536. `most`: the
+/// most permits that there may be at a time, if `outlive_semaphore_add` adds some; 0: no more than
+/// `permits`.
 ///
 /// Owner: `*semaphore` is in shared memory, mapped until `outlive_semaphore_close`.
 ///
 /// Errors: as `outlive_mutex_open`.
 ///
-/// If a process dies: while it makes it, nothing is left of it. Afterwards its permits are free at once; who sleeps for one is
-/// woken by the death itself.
+/// If a process dies while it makes the semaphore, nothing is left of it. If it dies later, its
+/// permits are free at once, and the death itself wakes a thread that sleeps for one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_open(
     domain: *const outlive_domain_t,
@@ -71,7 +75,8 @@ pub unsafe extern "C" fn outlive_semaphore_open(
     semaphore: *mut *mut outlive_semaphore_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `semaphore`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) =
             unsafe { (handle_out(semaphore)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Semaphore::options(permits).most(most.max(permits)).open(&domain.0, name)?;
@@ -80,14 +85,14 @@ pub unsafe extern "C" fn outlive_semaphore_open(
     })
 }
 
-/// In a record's initialiser: so many of the permits are free at first, `permits` of `most`, which is the room that the
-/// struct and its place have. Without it all are. Since ABI 2.
+/// Sets, in a record's initialiser, how many of the permits are free at first: `permits` of `most`,
+/// for which the struct and its place have room. Without this call all are free. Since ABI 2.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_init(semaphore: *mut outlive_semaphore_t, permits: u32, most: u32) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live semaphore that no other thread uses.
         let at = unsafe { borrow_mut(semaphore, "a semaphore") }?;
         if most == 0 || most > 1 << 16 || permits > most {
             return Err(Failure::new(
@@ -95,32 +100,35 @@ pub unsafe extern "C" fn outlive_semaphore_init(semaphore: *mut outlive_semaphor
                 "a semaphore has room for 1 to 65,536 permits, and no more than fit",
             ));
         }
-        // SAFETY: as the header asks of the caller: a new record's, with so much room, which nobody else sees.
+        // SAFETY: the C caller passes a semaphore of a new record with room for `most`, which no
+        // other process sees yet.
         unsafe { Untyped::set_permits(core::ptr::from_mut(at).cast(), most, permits) };
         Ok(())
     })
 }
 
-/// Closes this opening of a named semaphore: its address means nothing any more. Permits that threads hold by it stay theirs
-/// until they end. NULL is nothing; so is what is not an opened named semaphore.
+/// Closes this opening of a named semaphore: its address is invalid from then on. Permits that
+/// threads hold by it stay theirs until they end. Passing NULL, or what is not an opened named
+/// semaphore, has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_close(semaphore: *mut outlive_semaphore_t) {
     entry(|| place::close(semaphore.cast(), Kind::Semaphore));
 }
 
-/// Takes a permit, waiting for one until the deadline. `*index` (may be NULL): which it is, from 0 on; no two holders have
-/// the same.
+/// Takes a permit, waiting for one until the deadline. `*index` (may be NULL): its number, from 0
+/// on; no two holders have the same.
 ///
-/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EDEADLK: this thread holds all. EINVAL, EUSERS, ENOSPC.
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EDEADLK: this thread holds all permits. EINVAL,
+/// EUSERS, ENOSPC.
 ///
-/// If a process dies: a holder, its permit is free at once.
+/// If a holder dies, its permit is free at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_acquire(
     semaphore: *const outlive_semaphore_t,
     deadline: outlive_deadline_t,
     index: *mut u32,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a place for `index`.
     entry(|| unsafe {
         keep_permit(semaphore, index, |semaphore| match moment(deadline) {
             Some(moment) => semaphore.acquire_until(moment),
@@ -129,16 +137,16 @@ pub unsafe extern "C" fn outlive_semaphore_acquire(
     })
 }
 
-/// A permit, now the thread's.
+/// Keeps a permit for the thread.
 ///
 /// # Safety
-/// As the header asks of the callers of `outlive_semaphore_acquire`.
+/// The C caller guarantees what `outlive_semaphore_acquire` asks for.
 unsafe fn keep_permit(
     semaphore: *const outlive_semaphore_t,
     index: *mut u32,
     get: impl FnOnce(&'static Semaphore) -> Result<Permit<'static>, AcquireError>,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the C caller passes NULL or a place for `index`.
     let index = unsafe { out_or_none(index) };
     let permit = Owned::new(Arc::clone(&find::<Handle>(semaphore)?.0), get)?;
     if let Some(index) = index {
@@ -160,7 +168,7 @@ fn last_permit(semaphore: *const outlive_semaphore_t) -> Result<Owned<Permit<'st
 
 /// Gives back the permit that this thread took last.
 ///
-/// Errors: EPERM: it has none. EINVAL.
+/// Errors: EPERM: this thread has none. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_release(semaphore: *const outlive_semaphore_t) -> c_int {
     entry(|| {
@@ -169,10 +177,10 @@ pub unsafe extern "C" fn outlive_semaphore_release(semaphore: *const outlive_sem
     })
 }
 
-/// Uses up the permit that this thread took last: there is one less, until somebody adds one. So a semaphore
-/// counts things that are made in one place and used up in another.
+/// Consumes the permit that this thread took last: there is one less, until a thread adds one. So a
+/// semaphore counts items that one process produces and another consumes.
 ///
-/// Errors: EPERM: it has none. EINVAL.
+/// Errors: EPERM: this thread has none. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_consume(semaphore: *const outlive_semaphore_t) -> c_int {
     entry(|| {
@@ -182,12 +190,13 @@ pub unsafe extern "C" fn outlive_semaphore_consume(semaphore: *const outlive_sem
     })
 }
 
-/// Hands the permit that this thread took last to another thread, or process: the owner of `token`, who takes it
-/// up by `outlive_semaphore_take_up`. In one atomic step: at no moment is it nobody's. Since ABI 2.
+/// Hands the permit that this thread took last to another thread, or process: to the owner of
+/// `token`, which takes it by `outlive_semaphore_take_up`. It does so in one atomic step: the
+/// permit is never free meanwhile. Since ABI 2.
 ///
-/// Errors: EPERM: it has none. EINVAL, also for a number that is no token.
+/// Errors: EPERM: this thread has none. EINVAL, also for a number that is no token.
 ///
-/// If a process dies: who it was handed to, before or after taking it up: the permit is free.
+/// If the receiver of the permit dies, before or after taking it, the permit is free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_hand_to(semaphore: *const outlive_semaphore_t, token: u32) -> c_int {
     entry(|| {
@@ -198,19 +207,19 @@ pub unsafe extern "C" fn outlive_semaphore_hand_to(semaphore: *const outlive_sem
     })
 }
 
-/// Takes up a permit that somebody handed to this thread or its process, waiting for one until the deadline. `*index` (may be
-/// NULL): which it is. Since ABI 2.
+/// Takes a permit that another thread handed to this thread or its process, waiting for one until
+/// the deadline. `*index` (may be NULL): its number. Since ABI 2.
 ///
 /// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
 ///
-/// If a process dies: who was to hand one over: this does not know of it, use a deadline.
+/// If the thread dies that ought to hand one over, this call does not learn of it: use a deadline.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_take_up(
     semaphore: *const outlive_semaphore_t,
     deadline: outlive_deadline_t,
     index: *mut u32,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a place for `index`.
     entry(|| unsafe {
         keep_permit(semaphore, index, |semaphore| match moment(deadline) {
             Some(moment) => semaphore.take_up_until(moment),
@@ -221,21 +230,22 @@ pub unsafe extern "C" fn outlive_semaphore_take_up(
 
 /// Adds a permit.
 ///
-/// Errors: EOVERFLOW: there are as many as there may be. EINVAL.
+/// Errors: EOVERFLOW: there are as many permits as there may be. EINVAL.
 ///
-/// If a process dies: in here, it is added or not.
+/// If a process dies during the call, the permit is added or not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_add(semaphore: *const outlive_semaphore_t) -> c_int {
     entry(|| Ok(find::<Handle>(semaphore)?.0.add_permit()?))
 }
 
-/// How many permits are free just now. 0 for what is no semaphore.
+/// Returns how many permits are free now. 0 for what is no semaphore.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_free(semaphore: *const outlive_semaphore_t) -> u32 {
     entry_or(0, || Ok(find::<Handle>(semaphore)?.0.free() as u32))
 }
 
-/// Who holds permits just now. As many as fit into `infos`; `*count` says how many there are.
+/// Writes the present holders of permits to `infos`, as many as fit; `*count` is how many there
+/// are.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -245,6 +255,6 @@ pub unsafe extern "C" fn outlive_semaphore_holders(
     capacity: usize,
     count: *mut usize,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes room for `capacity` entries at `infos`, and a place for `count`.
     entry(|| unsafe { give_holders(&find::<Handle>(semaphore)?.0.holders(), infos, capacity, count) })
 }

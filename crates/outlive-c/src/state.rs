@@ -9,23 +9,24 @@ use crate::code::{Failure, OUTLIVE_OTHER_TYPE, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 
-/// The latest value under a name: one writer, any number of readers, nobody waits for anybody. May be used by all threads at
-/// once.
+/// The latest value under a name: one writer, any number of readers; no reader and no writer waits
+/// for another. All threads may use it at once.
 pub struct outlive_state_t(pub(crate) StateBytes);
 
-/// The one who sets the values. Used by one thread at a time.
+/// Sets the values of a state. One thread at a time may use it.
 pub struct outlive_state_writer_t(BytesWriter);
 
-/// Opens the state of that name, or makes one for values of at most `most` bytes, 128 MiB at most, with this one in it. One
-/// that is there keeps the value that it has, and is refused when it is of another size. `most` 0: it must be there, of
-/// whatever type and size.
+/// Opens the state of that name, or makes one with this value in it, for values of at most `most`
+/// bytes, 128 MiB at most. An existing state keeps its value, and is refused when it is of another
+/// size. `most` 0: the state must exist, of any type and size.
 ///
 /// Owner: `*state` is the caller's, until `outlive_state_close`.
 ///
-/// Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (also for values of another size), ENOSPC (also for a first value that is larger than `most`), ENOENT
-/// (with `most` 0), ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+/// Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (also for values of another size), ENOSPC
+/// (also for a first value that is larger than `most`), ENOENT (with `most` 0), ENOMEM, EACCES,
+/// OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
 ///
-/// If a process dies: while it makes the state, nothing is left of it.
+/// If a process dies while it makes the state, nothing is left of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_open(
     domain: *const outlive_domain_t,
@@ -36,9 +37,10 @@ pub unsafe extern "C" fn outlive_state_open(
     state: *mut *mut outlive_state_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `state`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(state)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `size` readable bytes at `initial`.
         let initial = unsafe { bytes(initial, size) }?;
         let opened = match most {
             0 => StateBytes::open(&domain.0, name)?,
@@ -53,15 +55,16 @@ pub unsafe extern "C" fn outlive_state_open(
     })
 }
 
-/// Opens the state of that name, or makes one whose values all have `size` bytes, with those at `initial` in it (NULL:
-/// zeroes). It is the same as Rust's `State<T>` with a T of as many bytes, and C++'s.
+/// Opens the state of that name, or makes one whose values all have `size` bytes, with those at
+/// `initial` in it (NULL: zeroes). It is the same as Rust's `State<T>` with a T of as many bytes,
+/// and C++'s.
 ///
 /// Owner: `*state` is the caller's, until `outlive_state_close`.
 ///
-/// Errors: as `outlive_state_open`; OUTLIVE_OTHER_TYPE also for one whose values have another size, or several. EINVAL also for
-/// `size` 0.
+/// Errors: as `outlive_state_open`; OUTLIVE_OTHER_TYPE also for a state whose values have another
+/// size, or several. EINVAL also for `size` 0.
 ///
-/// If a process dies: while it makes the state, nothing is left of it.
+/// If a process dies while it makes the state, nothing is left of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_open_fixed(
     domain: *const outlive_domain_t,
@@ -71,12 +74,13 @@ pub unsafe extern "C" fn outlive_state_open_fixed(
     state: *mut *mut outlive_state_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `state`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(state)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         if size == 0 {
             return Err(Failure::new(libc::EINVAL, "values of a fixed size have some bytes"));
         }
-        // SAFETY: as above.
+        // SAFETY: the C caller passes `size` readable bytes at `initial`.
         let initial = if initial.is_null() { &[] } else { unsafe { bytes(initial, size) }? };
         let opened = StateBytes::create_fixed(&domain.0, name, size, initial)?;
         out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
@@ -84,19 +88,21 @@ pub unsafe extern "C" fn outlive_state_open_fixed(
     })
 }
 
-/// Lets go of a state. Its writer stays. NULL is nothing.
+/// Closes a state. Its writer stays. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_close(state: *mut outlive_state_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(state) }
 }
 
-/// The latest value, whole, into `buffer`; `*size`: its bytes; `*version` (may be NULL): which it is. Never waits. Needs
-/// no copy in between when `capacity` is `outlive_state_capacity` or more; `buffer` may be written behind the value then.
+/// Copies the latest value, whole, into `buffer`; `*size`: its bytes; `*version` (may be NULL): its
+/// version. Never waits. A `capacity` of `outlive_state_capacity` or more saves a second copy;
+/// bytes of `buffer` behind the value may be written then.
 ///
-/// Errors: EMSGSIZE: it does not fit; `*size` says what is needed. EINVAL, ENOMEM, OUTLIVE_DAMAGED.
+/// Errors: EMSGSIZE: it does not fit; `*size` is the room that it needs. EINVAL, ENOMEM,
+/// OUTLIVE_DAMAGED.
 ///
-/// If a process dies: the writer in the middle of a set: the value before, whole.
+/// If the writer dies in the middle of a set, this returns the previous value, whole.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_get(
     state: *const outlive_state_t,
@@ -106,21 +112,21 @@ pub unsafe extern "C" fn outlive_state_get(
     version: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live state and a place for `size`.
         let (state, size) = unsafe { (borrow(state, "a state")?, out(size)?) };
         let (found, len) = if capacity >= state.0.capacity() && !buffer.is_null() {
-            // SAFETY: room for as much as it asks for, just compared.
+            // SAFETY: `buffer` has room for the state's capacity, as just compared.
             unsafe { state.0.get_to(buffer.cast()) }?
         } else {
             let mut value = Vec::new();
             let found = state.0.get_into(&mut value)?;
             size.put_early(value.len());
-            // SAFETY: as above.
+            // SAFETY: the C caller passes `capacity` writable bytes at `buffer`.
             unsafe { fill(&value, buffer, capacity) }?;
             (found, value.len())
         };
         size.put(len);
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `version`.
         if let Some(out) = unsafe { out_or_none(version) } {
             out.put(found);
         }
@@ -128,26 +134,28 @@ pub unsafe extern "C" fn outlive_state_get(
     })
 }
 
-/// The most bytes that its values can have. 0 for NULL.
+/// Returns the most bytes that its values can have. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_capacity(state: *const outlive_state_t) -> usize {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live state.
     entry_or(0, || Ok(unsafe { borrow(state, "a state") }?.0.capacity()))
 }
 
-/// The latest value's version: 1 is the first, and each set gives the next. 0 for NULL.
+/// Returns the latest value's version: the first value has version 1, and each set adds 1. 0 for
+/// NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_version(state: *const outlive_state_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live state.
     entry_or(0, || Ok(unsafe { borrow(state, "a state") }?.0.version()))
 }
 
-/// Waits until the value is another than that of version `seen`, or its writer is dead, or until the deadline. `*version` (may
-/// be NULL): which it is now.
+/// Waits until the value has another version than `seen`, or its writer is dead, or until the
+/// deadline. `*version` (may be NULL): the version now.
 ///
-/// Errors: EPIPE: the writer is dead, and the value is the one that was seen. ETIMEDOUT, also with OUTLIVE_TRY. EINVAL, EUSERS.
+/// Errors: EPIPE: the writer is dead, and the value still has version `seen`. ETIMEDOUT, also with
+/// OUTLIVE_TRY. EINVAL, EUSERS.
 ///
-/// If a process dies: the writer: who waits is told at once.
+/// If the writer dies, waiters are told at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_wait_changed(
     state: *const outlive_state_t,
@@ -156,7 +164,7 @@ pub unsafe extern "C" fn outlive_state_wait_changed(
     version: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live state and NULL or a place for `version`.
         let (state, out) = unsafe { (borrow(state, "a state")?, out_or_none(version)) };
         let change = state.0.wait_changed_until(seen, moment_or_past(deadline))?;
         let (now, died) = match change {
@@ -178,14 +186,15 @@ pub unsafe extern "C" fn outlive_state_wait_changed(
     })
 }
 
-/// The writer, if there is none, or it is dead; waits until the deadline for a living one to leave or to end.
+/// Makes this process the writer, if there is none or it is dead; waits until the deadline for a
+/// living one to leave or to end.
 ///
 /// Owner: `*writer` is the caller's, until `outlive_state_writer_close`.
 ///
-/// Errors: EBUSY: another lives. EAGAIN: the last one is dead, and one of its threads has not come to its end within two
-/// seconds. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
+/// Errors: EBUSY: another writer is alive. EAGAIN: the last one is dead, and one of its threads has
+/// not ended within two seconds. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
 ///
-/// If a process dies: while it takes over, the next one does.
+/// If a process dies while it takes over, the next caller takes over.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_writer(
     state: *const outlive_state_t,
@@ -193,7 +202,7 @@ pub unsafe extern "C" fn outlive_state_writer(
     writer: *mut *mut outlive_state_writer_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `writer` and a live state.
         let (out, state) = unsafe { (handle_out(writer)?, borrow(state, "a state")?) };
         let writer = match moment(deadline) {
             Some(moment) => state.0.writer_until(moment)?,
@@ -204,23 +213,23 @@ pub unsafe extern "C" fn outlive_state_writer(
     })
 }
 
-/// Drops the writer: another may be made. NULL is nothing.
+/// Closes the writer: another may be made. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_writer_close(writer: *mut outlive_state_writer_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(writer) }
 }
 
-/// Who has the writer, dead or alive.
+/// Writes the writer's thread or process, dead or alive, to `*info`.
 ///
-/// Errors: ESRCH: nobody. EINVAL.
+/// Errors: ESRCH: there is no writer. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_writer_now(
     state: *const outlive_state_t,
     info: *mut outlive_peer_info_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live state and a place for `info`.
         let (state, out) = unsafe { (borrow(state, "a state")?, out(info)?) };
         let holder = state.0.writer_now().ok_or_else(|| Failure::new(libc::ESRCH, "nobody has the writer"))?;
         out.put(outlive_peer_info_t::of_holder(&holder));
@@ -228,12 +237,12 @@ pub unsafe extern "C" fn outlive_state_writer_now(
     })
 }
 
-/// Sets the value. Never waits. `*version` (may be NULL): which it is.
+/// Sets the value. Never waits. `*version` (may be NULL): its version.
 ///
-/// Errors: EMSGSIZE: too large, or of another length than all its values have. EPERM: not the writer (any more), as in a forked
-/// child. EINVAL, ENOSPC, OUTLIVE_DAMAGED.
+/// Errors: EMSGSIZE: too large, or of another length than all its values have. EPERM: not the
+/// writer, or not any more, as in a forked child. EINVAL, ENOSPC, OUTLIVE_DAMAGED.
 ///
-/// If a process dies: in here, the value before is there, or this one, whole.
+/// If the process dies during the call, the state has the previous value or this one, whole.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_writer_set(
     writer: *mut outlive_state_writer_t,
@@ -242,10 +251,11 @@ pub unsafe extern "C" fn outlive_state_writer_set(
     version: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live writer that no other thread uses and `size` readable
+        // bytes at `data`.
         let (writer, value) = unsafe { (borrow_mut(writer, "a writer")?, bytes(data, size)?) };
         let set = writer.0.set(value)?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `version`.
         if let Some(out) = unsafe { out_or_none(version) } {
             out.put(set);
         }

@@ -1,4 +1,4 @@
-//! Topics: messages to many processes, written and read in place.
+//! Topics: publish/subscribe, with messages written and read in place.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
@@ -18,14 +18,15 @@ use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
 use crate::wait::wait;
 
-/// A topic, open in this process: where publishers and subscribers are made. May be used by all threads at once.
+/// A topic, open in this process; its publishers and subscribers are made from it. All threads may
+/// use it at once.
 pub struct outlive_topic_t(pub(crate) Topic<[u8]>);
 
-/// The end that messages go into. It and its loans are used by one thread at a time.
+/// Publishes messages to a topic. One thread at a time may use it and its loans.
 pub struct outlive_publisher_t(pub(crate) Rc<Lender>);
 
-/// A publisher, and room for a loan's handle: it seldom has two at a time. Counted without atomics: one thread at a time has
-/// all of it.
+/// A publisher, and room for a loan's handle: it seldom has two loans at a time. Counted without
+/// atomics: one thread at a time has all of it.
 pub(crate) struct Lender {
     pub(crate) publisher: Publisher<[u8]>,
     spare: Cell<Option<Box<MaybeUninit<outlive_loan_t>>>>,
@@ -33,7 +34,7 @@ pub(crate) struct Lender {
 
 /// Memory that a publisher has lent for a message, to be written in place.
 pub struct outlive_loan_t {
-    // In this order they are dropped.
+    // They are dropped in this order.
     /// Borrows from `lender`.
     loan: Loan<'static, [u8]>,
     lender: Rc<Lender>,
@@ -42,30 +43,32 @@ pub struct outlive_loan_t {
 impl outlive_loan_t {
     #[inline]
     fn new(lender: &Rc<Lender>, size: usize) -> Result<*mut outlive_loan_t, PublishError> {
-        // SAFETY: what an Rc has stays where it is as long as there is an Rc, and this one is dropped after the loan.
+        // SAFETY: what an Rc has does not move as long as there is an Rc, and this one is dropped
+        // after the loan.
         let loan = unsafe { &*Rc::as_ptr(lender) }.publisher.loan(size)?;
         let room = lender.spare.take().unwrap_or_else(Box::new_uninit);
         Ok(Box::into_raw(Box::write(room, outlive_loan_t { loan, lender: Rc::clone(lender) })))
     }
 
-    /// Takes it out of its room.
+    /// Takes the loan out of its memory.
     ///
     /// # Safety
-    /// From `new`, once.
+    /// `new` made it, and this is called once for it.
     #[inline]
     unsafe fn take(this: NonNull<outlive_loan_t>) -> outlive_loan_t {
-        // SAFETY: the caller's promise: a box's, and whole.
+        // SAFETY: the caller passes what `new` made as a box and filled, and gives it up.
         let (loan, room) = unsafe { (this.read(), Box::from_raw(this.cast::<MaybeUninit<_>>().as_ptr())) };
         loan.lender.spare.set(Some(room));
         loan
     }
 }
 
-/// The end that messages come out of: each subscriber gets all of them. Used by one thread at a time.
+/// Receives the messages of a topic: each subscriber gets all of them. One thread at a time may use
+/// it.
 pub struct outlive_subscriber_t(pub(crate) Subscriber<[u8]>);
 
-/// A message that was taken: it stays as it is until it is released, whatever its publisher does. May be used by all threads
-/// at once, and longer than its subscriber.
+/// A received message: it stays as it is until it is released, whatever its publisher does. All
+/// threads may use it at once, also longer than its subscriber exists.
 pub struct outlive_sample_t(PhantomData<Sample<[u8]>>);
 
 impl outlive_sample_t {
@@ -76,74 +79,79 @@ impl outlive_sample_t {
     }
 }
 
-/// The sample that a handle is.
+/// Returns the sample that a handle is.
 ///
 /// # Safety
-/// NULL, or from `outlive_sample_t::of`, for as long as `'a`.
+/// The C caller guarantees NULL, or a handle from `outlive_sample_t::of`, for as long as `'a`.
 #[inline]
 unsafe fn sample<'a>(handle: *const outlive_sample_t) -> Result<impl Deref<Target = Sample<[u8]>> + 'a, Failure> {
-    // SAFETY: the caller's promise; only looked at.
+    // SAFETY: the C caller passes NULL or a live sample; it is only read.
     let handle = NonNull::from(unsafe { borrow(handle, "a sample") }?);
-    // SAFETY: as above; not dropped here.
+    // SAFETY: the handle comes from `outlive_sample_t::of`; `ManuallyDrop` keeps this copy from
+    // being dropped.
     Ok(ManuallyDrop::new(unsafe { Sample::from_raw(handle.cast()) }))
 }
 
-/// How to make a topic; one that is there keeps what it was made with. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
+/// Options for making a topic; an existing topic keeps its own. Begin with
+/// `OUTLIVE_TOPIC_OPTIONS_INIT`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_topic_options_t {
     /// `sizeof(outlive_topic_options_t)`.
     pub size: usize,
-    /// The most bytes that the topic may take, messages and all. Where memory of short messages is used for
-    /// long ones, the file may take up to 64 KiB more for each 2 MiB of it. 0: a quarter of the file system,
-    /// at most 4 GiB.
+    /// The most bytes that the topic may take, messages included. 0: a quarter of the file system,
+    /// at most 4 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
+    /// short messages is reused for long ones.
     pub max_bytes: u64,
-    /// How many messages of each publisher are kept: as many may a subscriber be behind, and get as history. 0: 16.
+    /// How many messages of each publisher are kept: the maximum lag of a subscriber, and its
+    /// longest history. 0: 16.
     pub depth: u32,
-    /// Not 0: publishers leave headers without a stamp as they are.
+    /// Not 0: publishers do not stamp headers that have no stamp.
     pub no_stamps: u32,
     /// How this process's ends wait: one of the OUTLIVE_WAIT numbers.
     pub wait: u32,
-    /// Not 0: the topic must be there already; its messages may be of any type, and are bytes here.
+    /// Not 0: the topic must exist; its messages may be of any type, and are bytes here.
     pub must_exist: u32,
 }
 
-/// How to subscribe. Begin with `OUTLIVE_SUBSCRIBER_OPTIONS_INIT`.
+/// Options of a subscriber. Begin with `OUTLIVE_SUBSCRIBER_OPTIONS_INIT`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_subscriber_options_t {
     /// `sizeof(outlive_subscriber_options_t)`.
     pub size: usize,
-    /// Not 0: publishers wait until this subscriber has taken a message before they overwrite it. Its death releases them.
+    /// Not 0: publishers wait until this subscriber has taken a message before they overwrite it.
+    /// Its death releases them.
     pub reliable: u32,
-    /// How many messages of each publisher from before the joining to take, as far as they are there.
+    /// How many messages of each publisher from before the subscription to receive, as far as they
+    /// are still there.
     pub history: u32,
-    /// The most messages of each publisher to be behind; older ones are passed over, and counted as lost. 0: as many as the
-    /// topic keeps.
+    /// The maximum lag behind each publisher, in messages; older ones are skipped, and counted as
+    /// lost. 0: the topic's depth.
     pub keep_last: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
-    /// Messages with these keys only; none: all messages. Copied.
+    /// Receive only messages with these keys; none: all messages. The array is copied.
     pub keys: *const u64,
     /// How many keys.
     pub key_count: usize,
-    /// How often there ought to be a message, in nanoseconds: receiving fails with ETIME when none comes for so long. 0: not
-    /// said.
+    /// How often to expect a message, in nanoseconds: receiving fails with ETIME when none comes
+    /// for so long. 0: no such limit.
     pub period: u64,
 }
 
-/// What goes with a message, as its publisher fills it in. Of a fixed size for ever.
+/// Data that a publisher sends along with a message. Its size never changes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_header_t {
-    /// When: nanoseconds since 1970, or whatever the users of a topic agree on. 0: publishers fill in the time of day, unless the
-    /// topic has no stamps.
+    /// The time: nanoseconds since 1970, or what the users of a topic agree on. 0: publishers fill
+    /// in the time of day, unless the topic has no stamps.
     pub stamp: u64,
-    /// Which frame of reference, sensor or stream: the users' business.
+    /// A frame of reference, sensor or stream; its meaning is up to the application.
     pub frame: u64,
-    /// By which subscribers may choose.
+    /// The key by which subscribers may select messages.
     pub key: u64,
-    /// The users' own.
+    /// Bytes for the application's own use.
     pub own: [u8; 32],
 }
 
@@ -153,15 +161,17 @@ impl outlive_header_t {
     }
 }
 
-/// Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: as by default.
+/// Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: the
+/// defaults.
 ///
-/// Owner: `*topic` is the caller's, until `outlive_topic_close`. Its ends may be used longer than it.
+/// Owner: `*topic` is the caller's, until `outlive_topic_close`. Its publishers and subscribers may
+/// outlive it.
 ///
-/// Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (its messages are of a type of Rust's: `must_exist` opens it all the
-/// same), ENOSPC, ENOMEM, EACCES, ENOENT (with `must_exist`), OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and
-/// what the system says.
+/// Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (its messages are of a Rust type:
+/// `must_exist` opens it all the same), ENOSPC, ENOMEM, EACCES, ENOENT (with `must_exist`),
+/// OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
 ///
-/// If a process dies: while it makes the topic, nothing is left of it. What was published stays.
+/// If a process dies while it makes the topic, nothing is left of it. Published messages stay.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_topic_open(
     domain: *const outlive_domain_t,
@@ -170,10 +180,12 @@ pub unsafe extern "C" fn outlive_topic_open(
     topic: *mut *mut outlive_topic_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `topic`, a live domain, and a NUL-terminated
+        // name.
         let (out, domain, name) = unsafe { (handle_out(topic)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         let default = outlive_topic_options_t { size: 0, max_bytes: 0, depth: 0, no_stamps: 0, wait: 0, must_exist: 0 };
-        // SAFETY: as above; integers.
+        // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
+        // integers.
         let given = unsafe { self::options(options, default) }?;
         let wait = wait(given.wait)?;
         let opened = if given.must_exist != 0 {
@@ -195,14 +207,14 @@ pub unsafe extern "C" fn outlive_topic_open(
     })
 }
 
-/// Lets go of a topic. Its ends stay. NULL is nothing.
+/// Closes a topic. Its publishers and subscribers stay. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_topic_close(topic: *mut outlive_topic_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(topic) }
 }
 
-/// How many publishers and subscribers live. Each place may be NULL.
+/// Returns how many living publishers and subscribers there are. Each place may be NULL.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -212,13 +224,13 @@ pub unsafe extern "C" fn outlive_topic_counts(
     subscribers: *mut u32,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live topic.
         let topic = unsafe { borrow(topic, "a topic") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `publishers`.
         if let Some(out) = unsafe { out_or_none(publishers) } {
             out.put(topic.0.publishers().len() as u32);
         }
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `subscribers`.
         if let Some(out) = unsafe { out_or_none(subscribers) } {
             out.put(topic.0.subscribers().len() as u32);
         }
@@ -226,7 +238,7 @@ pub unsafe extern "C" fn outlive_topic_counts(
     })
 }
 
-/// A new publisher: up to 62 at a time.
+/// Makes a new publisher: up to 62 at a time.
 ///
 /// Owner: `*publisher` is the caller's, until `outlive_publisher_close`.
 ///
@@ -237,7 +249,7 @@ pub unsafe extern "C" fn outlive_topic_publisher(
     publisher: *mut *mut outlive_publisher_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `publisher` and a live topic.
         let (out, topic) = unsafe { (handle_out(publisher)?, borrow(topic, "a topic")?) };
         let lender = Lender { publisher: topic.0.publisher()?, spare: Cell::new(None) };
         out.put(Box::into_raw(Box::new(outlive_publisher_t(Rc::new(lender)))));
@@ -245,10 +257,10 @@ pub unsafe extern "C" fn outlive_topic_publisher(
     })
 }
 
-/// How to subscribe, as C says it.
+/// Reads the options of a subscriber.
 ///
 /// # Safety
-/// NULL, or such options.
+/// The C caller guarantees NULL, or options of the size that they say.
 pub(crate) unsafe fn subscriber_options(
     options: *const outlive_subscriber_options_t,
 ) -> Result<SubscriberOptions, Failure> {
@@ -262,25 +274,27 @@ pub(crate) unsafe fn subscriber_options(
         key_count: 0,
         period: 0,
     };
-    // SAFETY: the caller's promise; integers and a pointer.
+    // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
+    // integers or a pointer.
     let given = unsafe { self::options(options, default) }?;
     Ok(SubscriberOptions {
         reliable: given.reliable != 0,
         history: given.history,
         keep_last: if given.keep_last == 0 { u32::MAX } else { given.keep_last },
-        // SAFETY: the caller's promise.
+        // SAFETY: the C caller passes `key_count` readable keys at `keys`.
         keys: unsafe { items(given.keys, given.key_count, "keys") }?.to_vec(),
         period: (given.period > 0).then(|| Duration::from_nanos(given.period)),
     })
 }
 
-/// A new subscriber: up to 64 at a time. `options` NULL: to all that is published from now on.
+/// Makes a new subscriber: up to 64 at a time. `options` NULL: it receives what is published from
+/// now on.
 ///
 /// Owner: `*subscriber` is the caller's, until `outlive_subscriber_close`.
 ///
 /// Errors: EUSERS, ENOSPC, EINVAL, OUTLIVE_DAMAGED.
 ///
-/// If a process dies: in here, as if it had never come.
+/// If a process dies during the call, there is no new subscriber.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_topic_subscriber(
     topic: *const outlive_topic_t,
@@ -288,38 +302,40 @@ pub unsafe extern "C" fn outlive_topic_subscriber(
     subscriber: *mut *mut outlive_subscriber_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `subscriber` and a live topic.
         let (out, topic) = unsafe { (handle_out(subscriber)?, borrow(topic, "a topic")?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or options of the size that they say.
         let how = unsafe { subscriber_options(options) }?;
         out.put(Box::into_raw(Box::new(outlive_subscriber_t(topic.0.subscriber_with(how)?))));
         Ok(())
     })
 }
 
-/// Drops a publisher; its loans must have been published or dropped. What it published stays. NULL is nothing.
+/// Closes a publisher; its loans must have been published or dropped. Its published messages stay.
+/// Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_publisher_close(publisher: *mut outlive_publisher_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(publisher) }
 }
 
-/// Drops a subscriber. Samples that it took stay. NULL is nothing.
+/// Closes a subscriber. Samples that it took stay valid. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_subscriber_close(subscriber: *mut outlive_subscriber_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(subscriber) }
 }
 
-/// Lends memory for a message of `size` bytes, from 0 to 1 GiB, to be written in place: `*data`, aligned to 8, of more
-/// than 168 bytes to 64. Its bytes are not defined.
+/// Lends memory for a message of `size` bytes, from 0 to 1 GiB, to be written in place: `*data`,
+/// aligned to 8, or to 64 if it has more than 168 bytes. Its contents are arbitrary.
 ///
-/// Owner: `*loan` and `*data` are the caller's, until `outlive_publisher_publish` or `outlive_loan_drop`.
+/// Owner: `*loan` and `*data` are the caller's, until `outlive_publisher_publish` or
+/// `outlive_loan_drop`.
 ///
-/// Errors: ENOSPC: the topic is at its largest, and subscribers hold what is there. EMSGSIZE, EINVAL, EPERM (a forked child
-/// needs a publisher of its own), EUSERS, OUTLIVE_DAMAGED.
+/// Errors: ENOSPC: the topic is at its largest, and subscribers hold its messages. EMSGSIZE,
+/// EINVAL, EPERM (a forked child needs a publisher of its own), EUSERS, OUTLIVE_DAMAGED.
 ///
-/// If a process dies: its loans are free again.
+/// If the process dies, its loans are free again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_publisher_loan(
     publisher: *mut outlive_publisher_t,
@@ -328,44 +344,44 @@ pub unsafe extern "C" fn outlive_publisher_loan(
     data: *mut *mut c_void,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `loan` and a place for `data`.
         let (out, place) = unsafe { (handle_out(loan)?, crate::argument::out(data)?) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live publisher.
         let publisher = unsafe { borrow(publisher, "a publisher") }?;
         let loan = outlive_loan_t::new(&publisher.0, size)?;
-        // SAFETY: made just now.
+        // SAFETY: `new` has just made it, and no other code has it.
         let bytes = unsafe { &mut (*loan).loan };
-        // Without any, an address all the same.
+        // A loan of no bytes has a valid address, too.
         place.put(if bytes.is_empty() { loan.cast() } else { bytes.as_mut_ptr().cast() });
         out.put(loan);
         Ok(())
     })
 }
 
-/// What is to go with a loan.
+/// Sets the header that is published with a loan.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_loan_set_header(loan: *mut outlive_loan_t, header: *const outlive_header_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses and a readable header.
         let (loan, header) = unsafe { (borrow_mut(loan, "a loan")?, borrow(header, "a header")?) };
         loan.loan.set_header(header.to_rust());
         Ok(())
     })
 }
 
-/// Gives a loan back unpublished. NULL is nothing.
+/// Gives a loan back unpublished. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_loan_drop(loan: *mut outlive_loan_t) {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a loan of this library's, which it gives up.
         drop(NonNull::new(loan).map(|loan| unsafe { outlive_loan_t::take(loan) }));
         Ok(())
     });
 }
 
-/// What `OUTLIVE_TRY` makes of a deadline that has passed.
+/// Returns the failure; with `OUTLIVE_TRY`, a deadline that has passed is EAGAIN.
 fn tried(error: PublishError, deadline: outlive_deadline_t) -> Failure {
     match error {
         PublishError::TimedOut { slowest } if deadline == OUTLIVE_TRY => PublishError::Full { slowest }.into(),
@@ -374,24 +390,26 @@ fn tried(error: PublishError, deadline: outlive_deadline_t) -> Failure {
 }
 
 /// # Safety
-/// NULL, or a place for a number.
+/// The C caller guarantees that `sequence` is NULL, or a place for a number.
 unsafe fn tell(published: &Published<'_>, sequence: *mut u64) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the C caller passes NULL or a place for `sequence`.
     if let Some(out) = unsafe { out_or_none(sequence) } {
         out.put(published.sequence());
     }
 }
 
-/// Publishes a loan. Waits, until the deadline, only for a reliable subscriber that has not taken what lies in the way.
-/// `*sequence` (may be NULL): its number among the messages of this publisher's ring.
+/// Publishes a loan. It waits, until the deadline, only for a reliable subscriber that has not
+/// taken the message that would be overwritten. `*sequence` (may be NULL): its number among the
+/// messages of this publisher's ring.
 ///
-/// Owner: the loan is used up, whatever comes of it.
+/// Owner: the loan is consumed, also by a call that fails.
 ///
-/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: such a subscriber lives and has not taken it. EPERM, EINVAL, EUSERS,
-/// OUTLIVE_DAMAGED. Nothing was published then.
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: such a subscriber is alive and has not taken its
+/// message. EPERM, EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the loan was not published.
 ///
-/// If a process dies: 0 says that the message is there, whatever becomes of this process; dead in the middle, nobody gets it.
-/// A reliable subscriber's death ends the wait at once.
+/// If the process dies: after a return of 0 the message is published, even if this process dies; if
+/// it dies during the call, subscribers get the whole message or none of it. A reliable
+/// subscriber's death ends the wait at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_publisher_publish(
     publisher: *mut outlive_publisher_t,
@@ -400,15 +418,15 @@ pub unsafe extern "C" fn outlive_publisher_publish(
     sequence: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live loan that no other thread uses.
         let loan = NonNull::from(unsafe { borrow_mut(loan, "a loan") }?);
-        // SAFETY: as above; it is used up.
+        // SAFETY: the C caller passes a loan of this library's, which it gives up.
         let outlive_loan_t { loan, lender: _lender } = unsafe { outlive_loan_t::take(loan) };
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live publisher.
         let publisher = &unsafe { borrow(publisher, "a publisher") }?.0.publisher;
         let published = publisher.publish_until(loan, moment_or_past(deadline));
         let published = published.map_err(|error| tried(error, deadline))?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `sequence`.
         unsafe { tell(&published, sequence) };
         Ok(())
     })
@@ -418,7 +436,7 @@ pub unsafe extern "C" fn outlive_publisher_publish(
 ///
 /// Errors: as `outlive_publisher_loan` and `outlive_publisher_publish`.
 ///
-/// If a process dies: as `outlive_publisher_publish`.
+/// If a process dies: as with `outlive_publisher_publish`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_publisher_publish_copy(
     publisher: *mut outlive_publisher_t,
@@ -429,10 +447,10 @@ pub unsafe extern "C" fn outlive_publisher_publish_copy(
     sequence: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live publisher and `size` readable bytes at `data`.
         let (publisher, message) = unsafe { (borrow(publisher, "a publisher")?, bytes(data, size)?) };
         let publisher = &publisher.0.publisher;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a readable header.
         let header = unsafe { header.as_ref() };
         let until = moment_or_past(deadline);
         let published = match header {
@@ -440,7 +458,7 @@ pub unsafe extern "C" fn outlive_publisher_publish_copy(
             Some(header) => publish_with(publisher, message, header.to_rust(), until),
         };
         let published = published.map_err(|error| tried(error, deadline))?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes NULL or a place for `sequence`.
         unsafe { tell(&published, sequence) };
         Ok(())
     })
@@ -459,22 +477,23 @@ fn publish_with<'p>(
     publisher.publish_until(loan, until)
 }
 
-/// How many subscribers live. 0 for NULL.
+/// Returns how many living subscribers there are. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_publisher_subscriber_count(publisher: *const outlive_publisher_t) -> u32 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live publisher.
     entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.publisher.subscriber_count()))
 }
 
-/// What is next; waits for it until the deadline.
+/// Receives the next message, waiting for it until the deadline.
 ///
-/// Owner: `*sample` is the caller's, until `outlive_sample_release`; up to 256 may be held at a time.
+/// Owner: `*sample` is the caller's, until `outlive_sample_release`; up to 256 may be held at a
+/// time.
 ///
-/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: nothing there. ETIME: nothing has come for longer than the period. ENOBUFS:
-/// 256 are held. EPERM: a forked child needs a subscriber of its own. OUTLIVE_DAMAGED: what was there is passed over. EINVAL,
-/// EUSERS.
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
+/// longer than the period. ENOBUFS: 256 samples are held. EPERM: a forked child needs a subscriber
+/// of its own. OUTLIVE_DAMAGED: the damaged message is skipped. EINVAL, EUSERS.
 ///
-/// If a process dies: a publisher, what it had published is taken as before.
+/// If a publisher dies, its published messages are received as before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_subscriber_recv(
     subscriber: *mut outlive_subscriber_t,
@@ -482,7 +501,8 @@ pub unsafe extern "C" fn outlive_subscriber_recv(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `sample` and a live subscriber that no other
+        // thread uses.
         let (out, subscriber) = unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
         let sample = match moment(deadline) {
             Some(moment) => subscriber.0.recv_until(moment)?,
@@ -497,18 +517,20 @@ pub(crate) fn nothing() -> Failure {
     Failure::new(libc::EAGAIN, "nothing there just now; wait, or try later")
 }
 
-/// The newest message that there is, taken before or not; those before it are passed over, without counting as lost.
+/// Returns the newest message that is there, taken before or not; older ones are skipped, without
+/// counting as lost.
 ///
 /// Owner: as `outlive_subscriber_recv`.
 ///
-/// Errors: EAGAIN: nobody has ever published. Otherwise as `outlive_subscriber_recv`.
+/// Errors: EAGAIN: no message is there. Otherwise as `outlive_subscriber_recv`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_subscriber_latest(
     subscriber: *mut outlive_subscriber_t,
     sample: *mut *mut outlive_sample_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `sample` and a live subscriber that no other
+        // thread uses.
         let (out, subscriber) = unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
         let sample = subscriber.0.latest()?.ok_or_else(nothing)?;
         out.put(outlive_sample_t::of(sample));
@@ -516,44 +538,45 @@ pub unsafe extern "C" fn outlive_subscriber_latest(
     })
 }
 
-/// How many messages were overwritten before this subscriber came to them, so far. 0 for NULL.
+/// Returns how many messages were overwritten before this subscriber took them, so far. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_subscriber_lost(subscriber: *const outlive_subscriber_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.lost()))
 }
 
-/// How many messages lie there for it. 0 for NULL.
+/// Returns how many messages are waiting for it. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_subscriber_lag(subscriber: *const outlive_subscriber_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.lag()))
 }
 
-/// How many publishers live. 0 for NULL.
+/// Returns how many living publishers there are. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_subscriber_publisher_count(subscriber: *const outlive_subscriber_t) -> u32 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.publisher_count()))
 }
 
-/// A sample's bytes, to read: aligned to 8, of more than 168 bytes to 64. NULL for NULL.
+/// Returns a sample's bytes, for reading: aligned to 8, or to 64 if there are more than 168. NULL
+/// for NULL.
 ///
 /// Owner: the sample.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_data(sample: *const outlive_sample_t) -> *const c_void {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live sample.
     entry_or(core::ptr::null(), || Ok(unsafe { self::sample(sample) }?.bytes().as_ptr().cast()))
 }
 
-/// How many bytes it has. 0 for NULL.
+/// Returns how many bytes a sample has. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_size(sample: *const outlive_sample_t) -> usize {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live sample.
     entry_or(0, || Ok(unsafe { self::sample(sample) }?.bytes().len()))
 }
 
-/// What its publisher said besides; all zero if nothing.
+/// Writes the header that its publisher sent along to `*header`; all zero if there was none.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -562,7 +585,7 @@ pub unsafe extern "C" fn outlive_sample_header(
     header: *mut outlive_header_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes NULL or a live sample and a place for `header`.
         let (sample, out) = unsafe { (self::sample(sample)?, out(header)?) };
         let Header { stamp, frame, key, own } = sample.header();
         out.put(outlive_header_t { stamp, frame, key, own });
@@ -570,33 +593,34 @@ pub unsafe extern "C" fn outlive_sample_header(
     })
 }
 
-/// Its number among the messages of its publisher's ring, without gaps but for what was lost. 0 for NULL.
+/// Returns its number among the messages of its publisher's ring, without gaps except for lost
+/// messages. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_sequence(sample: *const outlive_sample_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live sample.
     entry_or(0, || Ok(unsafe { self::sample(sample) }?.sequence()))
 }
 
-/// Its order among all messages of the topic: what was published before another's publishing began has a lower one. 0 for
-/// NULL.
+/// Returns its order among all messages of the topic: a message that was published before another's
+/// publishing began has the lower order. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_order(sample: *const outlive_sample_t) -> u64 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live sample.
     entry_or(0, || Ok(unsafe { self::sample(sample) }?.order()))
 }
 
-/// The token of the process that published it. 0: not known.
+/// Returns the token of the process that published it. 0: not known.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_publisher(sample: *const outlive_sample_t) -> u32 {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live sample.
     entry_or(0, || Ok(unsafe { self::sample(sample) }?.publisher().map_or(0, |token| token.as_u32())))
 }
 
-/// Lets go of a sample: its memory can be used again. NULL is nothing.
+/// Releases a sample: its memory can be reused. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_release(sample: *mut outlive_sample_t) {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live sample, which it gives up.
         drop(NonNull::new(sample).map(|handle| unsafe { Sample::<[u8]>::from_raw(handle.cast()) }));
         Ok(())
     });

@@ -1,14 +1,14 @@
-//! How waiting is done.
+//! How a call waits.
 
 use outlive::WaitStrategy;
 
 use crate::code::Failure;
 
-/// Spin as long as that has lately been paying, then sleep. The default.
+/// Spin as long as that has paid recently, then sleep. The default.
 pub const OUTLIVE_WAIT_ADAPTIVE: u32 = 0;
-/// Sleep at once: no processor time is spent on waiting.
+/// Sleep at once: waiting takes no processor time.
 pub const OUTLIVE_WAIT_BLOCK: u32 = 1;
-/// Spin long before sleeping: lowest latency, at the price of a busy processor.
+/// Spin for long before sleeping: the lowest latency, at the price of a busy processor.
 pub const OUTLIVE_WAIT_SPIN: u32 = 2;
 
 pub(crate) fn wait(number: u32) -> Result<WaitStrategy, Failure> {

@@ -1,4 +1,4 @@
-//! Waiting for many things at once.
+//! Wait sets: waiting for many things at once.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -20,7 +20,7 @@ use crate::rpc::{outlive_call_t, outlive_server_t};
 use crate::state::outlive_state_t;
 use crate::topic::{outlive_publisher_t, outlive_subscriber_t, outlive_topic_t};
 
-/// A set of things to wait for, of one domain. Used by one thread at a time.
+/// A set of sources to wait for, all of one domain. One thread at a time may use it.
 pub struct outlive_wait_set_t {
     set: WaitSet,
     next: u64,
@@ -29,7 +29,7 @@ pub struct outlive_wait_set_t {
     told: HashMap<u64, Told>,
 }
 
-/// Sources that are ready until they have been told, by this process's half of them.
+/// Sources that are ready until their news has been taken, by this process's part of them.
 enum Told {
     Timer(Timer),
     State(BytesWatch),
@@ -45,36 +45,37 @@ pub const OUTLIVE_SET: u32 = 3;
 /// The timer's moment has passed.
 pub const OUTLIVE_ELAPSED: u32 = 4;
 
-/// There is another value; others publish or subscribe.
+/// There is another value; or the publishers or subscribers have changed.
 pub const OUTLIVE_CHANGED: u32 = 5;
 /// A publish is worth a try.
 pub const OUTLIVE_WRITABLE: u32 = 6;
 
-/// Something that is ready.
+/// A source that is ready.
 #[repr(C)]
 pub struct outlive_ready_t {
-    /// Which: as adding it said.
+    /// Its key, as the call that added it returned it.
     pub key: u64,
-    /// What about it: one of the numbers above.
+    /// What it is ready for: one of the numbers above.
     pub what: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
 }
 
-/// An empty set, for things of that domain.
+/// Makes an empty set, for sources of that domain.
 ///
 /// Owner: `*set` is the caller's, until `outlive_wait_set_close`.
 ///
 /// Errors: EINVAL.
 ///
-/// If a process dies: whose end is waited for is told, to all sets; a sender, what it had sent is told.
+/// If a process dies whose end a set waits for, all such sets report it; what a dead sender had
+/// sent is still reported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_open(
     domain: *const outlive_domain_t,
     set: *mut *mut outlive_wait_set_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a place for `set` and a live domain.
         let (out, domain) = unsafe { (handle_out(set)?, borrow(domain, "a domain")?) };
         out.put(Box::into_raw(Box::new(outlive_wait_set_t {
             set: WaitSet::new(&domain.0),
@@ -87,19 +88,19 @@ pub unsafe extern "C" fn outlive_wait_set_open(
     })
 }
 
-/// Drops a set, and its descriptor. NULL is nothing.
+/// Closes a set, and its descriptor. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_close(set: *mut outlive_wait_set_t) {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { crate::domain::close(set) }
 }
 
-/// Adds a source; its number.
+/// Adds a source; returns its key.
 ///
 /// # Safety
-/// As the header asks of the caller.
+/// The C caller passes a live set that no other thread uses, and a place for `key`.
 unsafe fn add(set: *mut outlive_wait_set_t, source: &impl Source, key: *mut u64) -> Result<u64, Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
     let (this, out) = unsafe { (borrow_mut(set, "a set")?, out(key)?) };
     let number = this.next;
     let added = this.set.add(source)?;
@@ -110,10 +111,10 @@ unsafe fn add(set: *mut outlive_wait_set_t, source: &impl Source, key: *mut u64)
     Ok(number)
 }
 
-/// Adds a queue's receiver: OUTLIVE_READABLE when a receive is worth a try, OUTLIVE_ENDED when it would be told that the senders
-/// are gone. Use OUTLIVE_TRY on what is ready.
+/// Adds a queue's receiver: OUTLIVE_READABLE when a receive is worth a try, OUTLIVE_ENDED when a
+/// receive would return EPIPE because the senders are gone. Call what is ready with OUTLIVE_TRY.
 ///
-/// Errors: EXDEV: of another domain. EINVAL.
+/// Errors: EXDEV: the source is of another domain. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_add_receiver(
     set: *mut outlive_wait_set_t,
@@ -121,9 +122,9 @@ pub unsafe extern "C" fn outlive_wait_set_add_receiver(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live receiver.
         let receiver = unsafe { borrow(receiver, "a receiver") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, &receiver.receiver, key) }.map(drop)
     })
 }
@@ -138,14 +139,15 @@ pub unsafe extern "C" fn outlive_wait_set_add_subscriber(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live subscriber.
         let subscriber = unsafe { borrow(subscriber, "a subscriber") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, &subscriber.0, key) }.map(drop)
     })
 }
 
-/// Adds bits of an event: OUTLIVE_SET as long as any of them is set, or all of them with `all` not 0. The set takes none.
+/// Adds bits of an event: OUTLIVE_SET as long as any of them is set, or all of them with `all` not
+/// 0. The set clears none.
 ///
 /// Errors: EXDEV, EINVAL.
 #[unsafe(no_mangle)]
@@ -159,7 +161,7 @@ pub unsafe extern "C" fn outlive_wait_set_add_event(
     entry(|| {
         let event = &find::<EventHandle>(event)?.0;
         let bits = if all == 0 { event.any_of(bits) } else { event.all_of(bits) };
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, &bits, key) }.map(drop)
     })
 }
@@ -175,7 +177,7 @@ pub unsafe extern "C" fn outlive_wait_set_add_latch(
 ) -> c_int {
     entry(|| {
         let latch = &find::<LatchHandle>(latch)?.0;
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, latch, key) }.map(drop)
     })
 }
@@ -190,11 +192,12 @@ pub unsafe extern "C" fn outlive_wait_set_add_peer(
     token: u32,
     key: *mut u64,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key` and a
+    // live domain.
     entry(|| unsafe { add(set, &peer(domain, token)?, key) }.map(drop))
 }
 
-/// Adds a timer: OUTLIVE_ELAPSED from that moment on, until `outlive_wait_set_take_timer`.
+/// Adds a timer: OUTLIVE_ELAPSED from that point in time on, until `outlive_wait_set_take_timer`.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -203,11 +206,11 @@ pub unsafe extern "C" fn outlive_wait_set_add_timer(
     at: outlive_deadline_t,
     key: *mut u64,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
     entry(|| unsafe { add_timer(set, Timer::at(moment_or_past(at)), key) })
 }
 
-/// Adds a timer that elapses every so many nanoseconds, from one span from now on.
+/// Adds a timer that elapses every so many nanoseconds, for the first time that long from now.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -216,24 +219,24 @@ pub unsafe extern "C" fn outlive_wait_set_add_timer_every(
     nanoseconds: u64,
     key: *mut u64,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
+    // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
     entry(|| unsafe { add_timer(set, Timer::every(Duration::from_nanos(nanoseconds)), key) })
 }
 
 /// # Safety
-/// As the header asks of the caller.
+/// The C caller passes a live set that no other thread uses, and a place for `key`.
 unsafe fn add_timer(set: *mut outlive_wait_set_t, timer: Timer, key: *mut u64) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
     let number = unsafe { add(set, &timer, key) }?;
-    // SAFETY: as above.
+    // SAFETY: the C caller passes a live set that no other thread uses.
     unsafe { borrow_mut(set, "a set") }?.told.insert(number, Told::Timer(timer));
     Ok(())
 }
 
-/// How many of a timer's moments have passed since this was asked last: `*elapsed`. From then on it is not ready before the
-/// next.
+/// Returns in `*elapsed` how often a timer has elapsed since the last call. From then on it is not
+/// ready until it elapses again.
 ///
-/// Errors: EINVAL: no timer of this set.
+/// Errors: EINVAL: the key is no timer of this set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_take_timer(
     set: *mut outlive_wait_set_t,
@@ -241,7 +244,7 @@ pub unsafe extern "C" fn outlive_wait_set_take_timer(
     elapsed: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set and a place for `elapsed`.
         let (set, out) = unsafe { (borrow(set, "a set")?, out(elapsed)?) };
         let Some(Told::Timer(timer)) = set.told.get(&key) else {
             return Err(Failure::new(libc::EINVAL, "no timer of this set has that key"));
@@ -261,14 +264,15 @@ pub unsafe extern "C" fn outlive_wait_set_add_server(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live server.
         let server = unsafe { borrow(server, "a server") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, &server.0, key) }.map(drop)
     })
 }
 
-/// Adds a call: OUTLIVE_READABLE when a reply, or its end, is there; OUTLIVE_ENDED when there is no server any more.
+/// Adds a call: OUTLIVE_READABLE when a reply, or its end, is there; OUTLIVE_ENDED when there is no
+/// server any more.
 ///
 /// Errors: EXDEV, EINVAL.
 #[unsafe(no_mangle)]
@@ -278,14 +282,14 @@ pub unsafe extern "C" fn outlive_wait_set_add_call(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live call.
         let call = unsafe { borrow(call, "a call") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, call.0.part(), key) }.map(drop)
     })
 }
 
-/// Adds a publisher: OUTLIVE_WRITABLE when no reliable subscriber that lives is in the way.
+/// Adds a publisher: OUTLIVE_WRITABLE when no living reliable subscriber is in the way.
 ///
 /// Errors: EXDEV, EINVAL.
 #[unsafe(no_mangle)]
@@ -295,15 +299,15 @@ pub unsafe extern "C" fn outlive_wait_set_add_publisher(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live publisher.
         let publisher = unsafe { borrow(publisher, "a publisher") }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, &publisher.0.publisher.writable(), key) }.map(drop)
     })
 }
 
-/// Adds a state: OUTLIVE_CHANGED of a value, what is there now being the first; OUTLIVE_ENDED of a writer's death; until
-/// `outlive_wait_set_take_state`.
+/// Adds a state: OUTLIVE_CHANGED for a value, the present one first; OUTLIVE_ENDED for a writer's
+/// death; each until `outlive_wait_set_take_state`.
 ///
 /// Errors: EXDEV, EINVAL.
 #[unsafe(no_mangle)]
@@ -313,19 +317,21 @@ pub unsafe extern "C" fn outlive_wait_set_add_state(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live state.
         let watch = unsafe { borrow(state, "a state") }?.0.watch();
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         let number = unsafe { add(set, &watch, key) }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses.
         unsafe { borrow_mut(set, "a set") }?.told.insert(number, Told::State(watch));
         Ok(())
     })
 }
 
-/// What is new about a state: `*version`, of the value that is there. From then on it is not ready before the next.
+/// Takes a state's news: `*version` is that of the present value. From then on it is not ready
+/// until the next change.
 ///
-/// Errors: EPIPE: its writer died. EAGAIN: nothing is new. EINVAL: no state of this set.
+/// Errors: EPIPE: its writer died. EAGAIN: there is no news. EINVAL: the key is no state of this
+/// set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_take_state(
     set: *mut outlive_wait_set_t,
@@ -333,7 +339,8 @@ pub unsafe extern "C" fn outlive_wait_set_take_state(
     version: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses and a place for
+        // `version`.
         let (set, out) = unsafe { (borrow_mut(set, "a set")?, out(version)?) };
         let Some(Told::State(watch)) = set.told.get_mut(&key) else {
             return Err(Failure::new(libc::EINVAL, "no state of this set has that key"));
@@ -352,7 +359,8 @@ pub unsafe extern "C" fn outlive_wait_set_take_state(
     })
 }
 
-/// Adds a topic: OUTLIVE_CHANGED when others publish or subscribe than were told last, until `outlive_wait_set_take_topic`.
+/// Adds a topic: OUTLIVE_CHANGED when its publishers or subscribers differ from the last report,
+/// until `outlive_wait_set_take_topic`.
 ///
 /// Errors: EXDEV, EINVAL.
 #[unsafe(no_mangle)]
@@ -362,19 +370,20 @@ pub unsafe extern "C" fn outlive_wait_set_add_topic(
     key: *mut u64,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live topic.
         let presence = unsafe { borrow(topic, "a topic") }?.0.watch();
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         let number = unsafe { add(set, &presence, key) }?;
-        // SAFETY: as above.
+        // SAFETY: the C caller passes a live set that no other thread uses.
         unsafe { borrow_mut(set, "a set") }?.told.insert(number, Told::Topic(presence));
         Ok(())
     })
 }
 
-/// How many publish and subscribe now: `*publishers`, `*subscribers`. From then on it is not ready before the next change.
+/// Takes a topic's news: `*publishers` and `*subscribers` are how many there are now. From then on
+/// it is not ready until the next change.
 ///
-/// Errors: EAGAIN: nobody has come or gone. EINVAL: no topic of this set.
+/// Errors: EAGAIN: there is no change. EINVAL: the key is no topic of this set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_take_topic(
     set: *mut outlive_wait_set_t,
@@ -383,7 +392,8 @@ pub unsafe extern "C" fn outlive_wait_set_take_topic(
     subscribers: *mut u32,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses, a place for
+        // `publishers`, and a place for `subscribers`.
         let (set, publishers, subscribers) =
             unsafe { (borrow_mut(set, "a set")?, out(publishers)?, out(subscribers)?) };
         let Some(Told::Topic(presence)) = set.told.get_mut(&key) else {
@@ -397,13 +407,13 @@ pub unsafe extern "C" fn outlive_wait_set_take_topic(
     })
 }
 
-/// Takes a source out. What it was made from may be closed before or after.
+/// Removes a source from the set. The handle that it was made from may be closed before or after.
 ///
-/// Errors: EINVAL: it is not in.
+/// Errors: EINVAL: the set does not have it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_remove(set: *mut outlive_wait_set_t, key: u64) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses.
         let set = unsafe { borrow_mut(set, "a set") }?;
         let known =
             set.keys.remove(&key).ok_or_else(|| Failure::new(libc::EINVAL, "nothing in this set has that key"))?;
@@ -414,12 +424,14 @@ pub unsafe extern "C" fn outlive_wait_set_remove(set: *mut outlive_wait_set_t, k
     })
 }
 
-/// Waits until something is ready, or the deadline: all that is ready then, as much as fits into `ready`; `*count` says how much
-/// was written. What did not fit is told the next time: what is ready is told as long as it is.
+/// Waits until a source is ready, or until the deadline, and writes all that are ready then to
+/// `ready`, as many as fit; `*count` is how many were written. A source is reported as long as it
+/// is ready, so those that did not fit are reported the next time.
 ///
-/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: nothing. EINVAL, EUSERS, and what the system says.
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no source is ready. EINVAL, EUSERS, and errors of
+/// the system.
 ///
-/// If a process dies: one who waits in a set, nobody notices.
+/// If a process dies that waits in a set, that has no effect on others.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_wait(
     set: *mut outlive_wait_set_t,
@@ -429,7 +441,7 @@ pub unsafe extern "C" fn outlive_wait_set_wait(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses and a place for `count`.
         let (this, out) = unsafe { (borrow_mut(set, "a set")?, out(count)?) };
         if ready.is_null() || capacity == 0 {
             return Err(Failure::new(libc::EINVAL, "no room for what is ready"));
@@ -450,7 +462,7 @@ pub unsafe extern "C" fn outlive_wait_set_wait(
                 _ => 0,
             };
             let key = this.numbers.get(&key).copied().unwrap_or(0);
-            // SAFETY: as above; below `capacity`.
+            // SAFETY: `written` is below `capacity`, for which the C caller passes room at `ready`.
             unsafe { ready.add(written).write(outlive_ready_t { key, what, reserved: 0 }) };
             written += 1;
         }
@@ -462,16 +474,16 @@ pub unsafe extern "C" fn outlive_wait_set_wait(
     })
 }
 
-/// A descriptor that is readable when something is ready, for `epoll` and `poll`: until `outlive_wait_set_wait` with OUTLIVE_TRY
-/// has found nothing.
+/// Returns a descriptor that is readable when a source is ready, for `epoll` and `poll`; it stays
+/// readable until `outlive_wait_set_wait` with OUTLIVE_TRY has found nothing.
 ///
-/// Owner: the set; do not read from it, do not close it.
+/// Owner: the set; do not read from it, and do not close it.
 ///
-/// Errors: EINVAL, EUSERS, EMFILE, and what the system says.
+/// Errors: EINVAL, EUSERS, EMFILE, and errors of the system.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_wait_set_fd(set: *mut outlive_wait_set_t, fd: *mut c_int) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
+        // SAFETY: the C caller passes a live set that no other thread uses and a place for `fd`.
         let (set, out) = unsafe { (borrow_mut(set, "a set")?, out(fd)?) };
         out.put(set.set.as_fd()?.as_raw_fd());
         Ok(())

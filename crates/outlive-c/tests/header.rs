@@ -1,5 +1,5 @@
-//! `include/outlive.h` and `include/outlive_gpu.h` are what the sources say: written by cbindgen,
-//! and checked in, so that C programmers need no Rust.
+//! `include/outlive.h` and `include/outlive_gpu.h` are what the sources say. cbindgen writes them,
+//! and they are checked in, so that C programmers need no Rust.
 //!
 //! `cargo xtask header` writes them anew.
 
@@ -33,37 +33,47 @@ const SOURCES: [&str; 20] = [
 ];
 
 const BEGINNING: &str = "\
-/* Outlive: shared-memory communication for processes that may die at any instruction. The C interface, ABI version 2.
+/* Outlive: daemonless shared-memory IPC for Linux whose locks, queues and topics recover when any
+ * participant is killed. This is the C interface, ABI version 2.
  *
- * Written by cbindgen from the sources, which have the same comments: edit those. doc/c-abi.md has the rules in full:
+ * cbindgen writes this file from the sources, which have the same comments: edit those.
+ * doc/c-abi.md has the rules in full:
  *
- * - Functions return 0, or a positive number: errno's where there is one (EOWNERDEAD, ETIMEDOUT, EPIPE, ...), else one of the
- *   OUTLIVE_ codes. outlive_last_error() has the thread's last message. Nothing is ever thrown.
- * - `X_open` gives a handle, `X_close` takes it; NULL to a close is nothing. A result's place is NULL (handles) or as it was
- *   (everything else) when a call fails. NULL where something is needed is EINVAL.
- * - What waits takes a moment: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also ends when what it waits for can never come
- *   because a peer died.
- * - Mutexes, condition variables, rwlocks, events, latches, onces, semaphores and barriers are bytes in shared memory, used by
- *   their address, as with pthreads: named ones, or inside a record, a struct of your own. A lock belongs to the thread that took
- *   it.
- * - A forked child has nothing of its parent's but what is in shared memory: it opens its own ends, and holds none of its
- *   parent's locks.
- * - From version to version things are only added: options structs begin with their size (use the INIT macros), others never
- *   change.
+ * - Functions return 0, or a positive number: an errno number where there is one (EOWNERDEAD,
+ *   ETIMEDOUT, EPIPE, ...), else one of the OUTLIVE_ codes. outlive_last_error() returns the
+ *   thread's last message. No function throws.
+ * - `X_open` returns a handle, and `X_close` ends it; passing NULL to a close function has no
+ *   effect. When a call fails, a place for a handle holds NULL, and any other place is unchanged.
+ *   NULL where something is needed gives EINVAL.
+ * - A call that waits takes a deadline: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also
+ *   ends when what it waits for can never come because a peer died.
+ * - Mutexes, condition variables, rwlocks, events, latches, onces, semaphores and barriers are
+ *   bytes in shared memory, used by their address, as with pthreads: named ones, or inside a
+ *   record, a struct of your own. A lock belongs to the thread that took it.
+ * - A forked child shares only shared memory with its parent: it opens its own handles, and holds
+ *   none of its parent's locks.
+ * - New versions only add: options structs begin with their size (use the INIT macros), and other
+ *   structs never change.
  */";
 
 const GPU_BEGINNING: &str = "\
-/* Outlive for GPUs: topics whose payloads a GPU reads and writes where they lie. In the same library as outlive.h, whose rules hold here.
+/* Outlive for GPUs: topics whose payloads a GPU reads and writes in place. It is part of the same
+ * library as outlive.h, whose rules hold here.
  *
- * Written by cbindgen from the sources, which have the same comments: edit those. doc/protocols/gpu.md has the argument.
+ * cbindgen writes this file from the sources, which have the same comments: edit those.
+ * doc/protocols/gpu.md has the argument.
  *
- * - Nothing is linked with CUDA, and no header of CUDA's is needed: the driver is loaded by outlive_gpu_open, which gives ENODEV where there is
- *   none. A CUcontext and a CUstream are `void *` here, a CUdeviceptr is `uint64_t`. What the driver refuses is OUTLIVE_DRIVER.
- * - An ordinary topic, opened by outlive_topic_open, is made one for a GPU by outlive_pinned_topic_open. Its subscribers are the ordinary
- *   ones: a sample that they have taken is made one for the GPU by outlive_pinned_topic_sample.
- * - A device topic, outlive_device_topic_open, leaves its messages in the memory of one GPU, which all its processes use.
- * - A message becomes visible when the stream that writes it has got there; a sample stays held until the copies that read it are over. Nobody
- *   waits for either. Whoever dies before, nobody sees half a message.
+ * - The library is not linked with CUDA, and needs no header of CUDA's: outlive_gpu_open loads the
+ *   driver, and returns ENODEV where there is none. A CUcontext and a CUstream are `void *` here, a
+ *   CUdeviceptr is `uint64_t`. What the driver refuses is OUTLIVE_DRIVER.
+ * - outlive_pinned_topic_open makes an ordinary topic, opened by outlive_topic_open, one for a GPU.
+ *   Its subscribers are ordinary ones: outlive_pinned_topic_sample makes a sample that they have
+ *   received one for the GPU.
+ * - A device topic, outlive_device_topic_open, leaves its messages in the memory of one GPU, which
+ *   all its processes use.
+ * - A message becomes visible when the stream that writes it has got there; a sample stays held
+ *   until the copies that read it have completed. No thread waits for either. If a process dies
+ *   before, no process sees half a message.
  */";
 
 const MACROS: &str = "\
@@ -72,12 +82,13 @@ const MACROS: &str = "\
 /** A primitive's place in a record: OUTLIVE_PLACE(struct line, lock, OUTLIVE_MUTEX). */
 #define OUTLIVE_PLACE(type, member, kind) { offsetof(type, member), (kind), 0 }
 
-/** In a struct: a semaphore with room for so many permits, a barrier for so many participants: OUTLIVE_SEMAPHORE_OF(3) slots; is
- * used as &line->slots.semaphore. */
+/** In a struct: a semaphore with room for so many permits, or a barrier for so many participants:
+ * OUTLIVE_SEMAPHORE_OF(3) slots; is used as &line->slots.semaphore. */
 #define OUTLIVE_SEMAPHORE_OF(permit_count) struct { outlive_semaphore_t semaphore; uint32_t permits[permit_count]; }
 #define OUTLIVE_BARRIER_OF(seat_count) struct { outlive_barrier_t barrier; uint32_t seats[seat_count]; }
 
-/** Their places: OUTLIVE_SEMAPHORE_PLACE(struct line, slots). A mutex's, with its ceiling. */
+/** The places of these: OUTLIVE_SEMAPHORE_PLACE(struct line, slots). That of a ceiling mutex has its
+ * ceiling. */
 #define OUTLIVE_SEMAPHORE_PLACE(type, member) \\
     { offsetof(type, member), OUTLIVE_SEMAPHORE, (uint32_t)(sizeof(((type *)0)->member.permits) / sizeof(uint32_t)) }
 #define OUTLIVE_BARRIER_PLACE(type, member) \\

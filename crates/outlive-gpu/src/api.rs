@@ -1,7 +1,9 @@
-//! The entry points of the CUDA driver that are used here, by the names under which libcuda.so.1 exports them.
+//! The entry points of the CUDA driver that this crate uses, by the names under which libcuda.so.1
+//! exports them.
 //!
-//! Types and numbers are those of cuda.h: `CUdevice` and `CUresult` are ints, `CUdeviceptr` 64 bits, contexts, streams and events
-//! pointers. Where the header's macros lead to a second version (`_v2`), so do the names here.
+//! Types and numbers are those of cuda.h: `CUdevice` and `CUresult` are ints, `CUdeviceptr` 64
+//! bits, contexts, streams and events pointers. Where the header's macros lead to a second version
+//! (`_v2`), so do the names here.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 
@@ -51,7 +53,7 @@ pub(crate) const AS_FILE: c_int = 1;
 /// `CU_MEM_ALLOC_GRANULARITY_MINIMUM`.
 pub(crate) const MINIMUM: c_int = 0;
 
-/// What a device may do with a block.
+/// The access of a device to a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum May {
     /// `CU_MEM_ACCESS_FLAGS_PROT_READ`.
@@ -68,7 +70,8 @@ impl Location {
 }
 
 impl BlockProperties {
-    /// Of memory on that device (`CU_MEM_ALLOCATION_TYPE_PINNED` is the only kind) that can be exported as a file.
+    /// Properties of memory on that device that can be exported as a file
+    /// (`CU_MEM_ALLOCATION_TYPE_PINNED` is the only kind).
     pub(crate) fn on(device: Device) -> BlockProperties {
         let (location, windows) = (Location::of(device), std::ptr::null_mut());
         BlockProperties { kind: 1, handle_types: AS_FILE, location, windows, flags: [0; 8] }
@@ -88,12 +91,12 @@ pub(crate) const NO_DEVICE: Code = 100;
 pub(crate) const NOT_READY: Code = 600;
 pub(crate) const NOT_SUPPORTED: Code = 801;
 
-/// `CU_STREAM_NON_BLOCKING`: it does not wait for the legacy default stream, nor that one for it.
+/// `CU_STREAM_NON_BLOCKING`: it and the legacy default stream do not wait for each other.
 pub(crate) const STREAM_NON_BLOCKING: c_uint = 1;
 /// `CU_EVENT_DISABLE_TIMING`.
 pub(crate) const EVENT_DISABLE_TIMING: c_uint = 2;
 
-/// `CU_MEMHOSTREGISTER_PORTABLE`: of all contexts.
+/// `CU_MEMHOSTREGISTER_PORTABLE`: for all contexts.
 pub(crate) const REGISTER_PORTABLE: c_uint = 1;
 /// `CU_MEMHOSTREGISTER_READ_ONLY`.
 pub(crate) const REGISTER_READ_ONLY: c_uint = 8;
@@ -120,7 +123,8 @@ macro_rules! entry_points {
             /// Looks all of them up. `Err`: the one that is missing.
             ///
             /// # Safety
-            /// What `find` gives is a function of the CUDA driver of that name.
+            /// The caller guarantees that `find` returns a function of the CUDA driver of that
+            /// name, or NULL.
             pub(crate) unsafe fn find(find: impl Fn(&CStr) -> *mut c_void) -> Result<Api, &'static CStr> {
                 Ok(Api {
                     $($name: {
@@ -128,7 +132,8 @@ macro_rules! entry_points {
                         if found.is_null() {
                             return Err($symbol);
                         }
-                        // SAFETY: the caller's promise; the signature is cuda.h's.
+                        // SAFETY: the caller guarantees a function of that name; the signature is
+                        // cuda.h's.
                         unsafe {
                             core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> Code>(found)
                         }

@@ -1,4 +1,4 @@
-//! The driver: a shared library, loaded when it is asked for and never unloaded.
+//! The driver: a shared library, loaded on demand and never unloaded.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -27,33 +27,36 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The machine's own driver, libcuda.so.1.
+    /// Loads the machine's own driver, libcuda.so.1.
     ///
     /// # Errors
-    /// [`Error::NoGpu`] where there is none, where it is older than CUDA 11.4 or newer than this machine's kernel module, and where it finds no GPU.
+    /// [`Error::NoGpu`] where there is none, where it is older than CUDA 11.4 or newer than this
+    /// machine's kernel module, and where it finds no GPU.
     pub fn open() -> Result<Driver, Error> {
         Driver::load(Path::new("libcuda.so.1"))
     }
 
-    /// A driver of one's own choosing, by the path of its shared library.
+    /// Loads a driver by the path of its shared library.
     ///
     /// # Errors
-    /// As [`Driver::open`].
+    /// The errors of [`Driver::open`].
     pub fn load(library: &Path) -> Result<Driver, Error> {
         let no_gpu = |why: String| Error::NoGpu { why };
         let name =
             CString::new(OsStr::as_bytes(library.as_os_str())).map_err(|_| no_gpu("a path with NUL".to_owned()))?;
-        // SAFETY: a C string. What its constructors do is the library's business, as with each that is linked.
+        // SAFETY: a NUL-terminated name. The library's constructors run as with any library that a
+        // program links.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             return Err(no_gpu(last_dl_error()));
         }
-        // SAFETY: a library that is never unloaded.
+        // SAFETY: a handle of a library that is never unloaded, and a NUL-terminated name.
         let find = |name: &CStr| unsafe { libc::dlsym(library, name.as_ptr()) };
-        // SAFETY: whoever calls his library libcuda.so.1, or hands us its path, says that it has the driver's functions.
+        // SAFETY: a library that is called libcuda.so.1, or whose path the caller gives, has the
+        // driver's functions.
         let api = unsafe { Api::find(find) };
         let api = api.map_err(|missing| no_gpu(format!("the driver has no {}", missing.to_string_lossy())))?;
-        // SAFETY: the first call, with the only flags that there are.
+        // SAFETY: the driver's first call, with the only valid flags.
         match unsafe { (api.init)(0) } {
             api::SUCCESS => Ok(Driver { api: Arc::new(api) }),
             api::NO_DEVICE => Err(no_gpu("the driver finds none".to_owned())),
@@ -61,18 +64,19 @@ impl Driver {
         }
     }
 
-    /// How many GPUs there are.
+    /// Returns how many GPUs there are.
     ///
     /// # Errors
     /// [`Error::Driver`].
     pub fn count(&self) -> Result<u32, Error> {
         let mut count = 0;
-        // SAFETY: a place for it.
+        // SAFETY: `count` is a place for a number.
         self.check("cuDeviceGetCount", unsafe { (self.api.device_count)(&mut count) })?;
         Ok(count.try_into().unwrap_or(0))
     }
 
-    /// The GPU of that number, by its primary context: the one that the CUDA runtime, PyTorch, CuPy and cudarc use.
+    /// Returns the GPU of that number, by its primary context: the one that the CUDA runtime,
+    /// PyTorch, CuPy and cudarc use.
     ///
     /// # Errors
     /// [`Error::NoGpu`] if there are not so many, [`Error::Driver`].
@@ -80,15 +84,16 @@ impl Driver {
         Gpu::primary(self, number)
     }
 
-    /// A context of the caller's: a `CUcontext`.
+    /// Returns the GPU of a context of the caller's: a `CUcontext`.
     ///
     /// # Errors
     /// [`Error::Driver`].
     ///
     /// # Safety
-    /// It is a context of this driver's, and stays as long as there is anything that was made with it.
+    /// The caller guarantees that it is a context of this driver's, and keeps it as long as
+    /// anything exists that was made with it.
     pub unsafe fn gpu_of_context(&self, context: *mut c_void) -> Result<Gpu, Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees a context of this driver's, and keeps it.
         unsafe { Gpu::of_context(self, context) }
     }
 
@@ -101,24 +106,25 @@ impl Driver {
 fn describe(api: &Api, function: &'static str, code: Code) -> Error {
     let of = |ask: unsafe extern "C" fn(Code, *mut *const c_char) -> Code| {
         let mut text: *const c_char = ptr::null();
-        // SAFETY: a place for a string of the driver's, which stays; null, if it does not know the number.
+        // SAFETY: `text` is a place for a string of the driver's, which stays; NULL if it does not
+        // know the number.
         let known = unsafe { ask(code, &mut text) } == api::SUCCESS && !text.is_null();
         if !known {
             return "an unknown error".to_owned();
         }
-        // SAFETY: as above.
+        // SAFETY: the driver returned a NUL-terminated string, which stays.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     };
     Error::Driver { function, code, name: of(api.error_name), text: of(api.error_text) }
 }
 
 fn last_dl_error() -> String {
-    // SAFETY: of this thread, until its next call of that kind.
+    // SAFETY: the string belongs to this thread, until its next call of that kind.
     let text = unsafe { libc::dlerror() };
     if text.is_null() {
         return "it cannot be loaded".to_owned();
     }
-    // SAFETY: a C string.
+    // SAFETY: `dlerror` returned a NUL-terminated string.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 

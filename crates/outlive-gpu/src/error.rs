@@ -1,66 +1,69 @@
-//! What can go wrong between a topic and a GPU.
+//! The errors of topics on a GPU.
 
 use std::fmt;
 
 use outlive::TokenId;
 use outlive::topic::{PublishError, SubscribeError};
 
-/// Why something was not done.
+/// Says why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no driver here, none that can be used, or no GPU. Topics work as ever, without this crate.
+    /// There is no driver here, none that can be used, or no GPU. Topics work as before, without
+    /// this crate.
     NoGpu {
-        /// What was missing.
+        /// What is missing.
         why: String,
     },
-    /// The driver refused.
+    /// The driver refused a call.
     Driver {
-        /// The function that did.
+        /// The function that refused.
         function: &'static str,
-        /// What it returned.
+        /// The code that it returned.
         code: i32,
-        /// The driver's name of that.
+        /// The driver's name for the code.
         name: String,
-        /// The driver's words.
+        /// The driver's description of the code.
         text: String,
     },
-    /// The stream is captured into a graph: what is replayed would publish, or let go, once more.
+    /// The stream is captured into a graph: a replay would publish, or release, once more.
     Capturing,
-    /// The copies that were to end did not until the deadline.
+    /// The deadline passed before the copies completed.
     TimedOut,
     /// The part is not inside the message.
     OutOfBounds {
         /// How many values the message has.
         len: usize,
     },
-    /// This GPU's memory cannot be shared with other processes: no device topics here.
+    /// This GPU's memory cannot be shared with other processes: it has no device topics.
     CannotShare {
         /// What is missing.
         why: &'static str,
     },
-    /// The process has died that had the message's GPU memory, and this one had not mapped it. The message is lost.
+    /// The process that had the message's GPU memory has died, and this one had not mapped it. The
+    /// message is lost.
     OwnerDied {
         /// The process, by its token.
         owner: TokenId,
     },
-    /// The process that had the message's GPU memory has closed its topic, and this one had not mapped it. The message is lost.
+    /// The process that had the message's GPU memory has closed its topic, and this one had not
+    /// mapped it. The message is lost.
     BlockGone {
         /// The process, by its token.
         owner: TokenId,
     },
-    /// A message of the topic is no card: a stray write, or somebody hostile. It is passed over.
+    /// A message of the topic is no card: a stray write, or a hostile process. It is skipped.
     NoCard,
-    /// The system refused something that is needed to share GPU memory.
+    /// The system refused a call that is needed to share GPU memory.
     System {
-        /// What was to be done.
+        /// What the call was for.
         what: &'static str,
         /// The system's error number.
         errno: i32,
     },
-    /// The message lies in another GPU's memory than the subscriber's. It is passed over.
+    /// The message lies in another GPU's memory than the subscriber's. It is skipped.
     OtherGpu,
-    /// Publishing failed; of what was due on a stream, too.
+    /// Publishing failed, also for a message that was due on a stream.
     Publish(PublishError),
     /// Receiving failed.
     Subscribe(SubscribeError),

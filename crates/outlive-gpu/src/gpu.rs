@@ -10,7 +10,7 @@ use crate::driver::Driver;
 use crate::host_function;
 use crate::{DevicePointer, Error};
 
-/// A GPU, by one context. Clones are the same.
+/// A GPU, by one context. Clones share it.
 #[derive(Clone)]
 pub struct Gpu {
     inner: Arc<Inner>,
@@ -20,27 +20,27 @@ struct Inner {
     driver: Driver,
     context: Handle,
     device: Device,
-    /// The primary context is ours to release.
+    /// Whether the primary context was retained here, and has to be released.
     is_primary: bool,
     name: String,
     identity: Identity,
-    /// Whether it has blocks of memory that can be exported; what is missing.
+    /// Whether it has blocks of memory that can be exported; else what is missing.
     can_share: Result<(), &'static str>,
     can_register: bool,
-    /// How memory is registered that this process may only read, if at all.
+    /// How memory is registered that this process may only read; `None`: not at all.
     read_only: Option<u32>,
-    /// A stream without work: what it says is what the context says.
+    /// A stream without work: its state is the context's.
     probe: Handle,
-    /// The process, by number.
+    /// The process's number.
     process: u32,
 }
 
-// SAFETY: the driver's functions may be called by all threads; a context is current where it is pushed.
+// SAFETY: all threads may call the driver's functions; a context is current where it is pushed.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: all threads may call the driver's functions; a context is current where it is pushed.
 unsafe impl Sync for Inner {}
 
-/// Which GPU it is, on the whole machine: its UUID, which all processes agree on.
+/// Identifies the GPU on the whole machine: its UUID, which is the same in all processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity([u64; 2]);
 
@@ -59,17 +59,17 @@ impl Identity {
     }
 }
 
-/// The context is the calling thread's current one until this is dropped.
+/// Keeps the context the calling thread's current one until it is dropped.
 pub(crate) struct Current<'g> {
     gpu: &'g Gpu,
-    /// Of one thread.
+    /// Bound to one thread.
     _here: PhantomData<*const ()>,
 }
 
 impl Drop for Current<'_> {
     fn drop(&mut self) {
         let mut popped = ptr::null_mut();
-        // SAFETY: pushed by `Gpu::enter`, and nothing between leaves another one there.
+        // SAFETY: `Gpu::enter` pushed it, and no code in between leaves another one there.
         unsafe { (self.gpu.api().pop_context)(&mut popped) };
     }
 }
@@ -80,19 +80,19 @@ impl Gpu {
             return Err(Error::NoGpu { why: format!("there is none of number {number}") });
         }
         let (mut device, mut context) = (0, ptr::null_mut());
-        // SAFETY: a place for it.
+        // SAFETY: `device` is a place for a device.
         driver.check("cuDeviceGet", unsafe { (driver.api.device)(&mut device, number as c_int) })?;
-        // SAFETY: the same.
+        // SAFETY: `context` is a place for a context, and the driver returned the device.
         let retained = unsafe { (driver.api.retain_primary_context)(&mut context, device) };
         driver.check("cuDevicePrimaryCtxRetain", retained)?;
         Gpu::finish(driver, context, device, true)
     }
 
     /// # Safety
-    /// As [`Driver::gpu_of_context`].
+    /// The caller guarantees what [`Driver::gpu_of_context`] asks for.
     pub(crate) unsafe fn of_context(driver: &Driver, context: Handle) -> Result<Gpu, Error> {
         let mut device = 0;
-        // SAFETY: the caller's promise; a place for the device.
+        // SAFETY: the caller guarantees the context; `device` is a place for a device.
         unsafe {
             driver.check("cuCtxPushCurrent", (driver.api.push_context)(context))?;
             let asked = (driver.api.context_device)(&mut device);
@@ -107,10 +107,11 @@ impl Gpu {
         let api = &driver.api;
         let attribute = |which| {
             let mut value = 0;
-            // SAFETY: a place for it. An attribute that an older driver does not know is an error: not there.
+            // SAFETY: `value` is a place for a number. An attribute that an older driver does not
+            // know is an error: not there.
             (unsafe { (api.device_attribute)(&mut value, which, device) } == api::SUCCESS).then_some(value != 0)
         };
-        // Older drivers do not know the attribute, and register.
+        // Older drivers do not know the attribute, and can register.
         let can_register = attribute(api::HOST_REGISTER_SUPPORTED).unwrap_or(true);
         let read_only = match attribute(api::READ_ONLY_HOST_REGISTER_SUPPORTED) {
             _ if !can_register => None,
@@ -118,12 +119,12 @@ impl Gpu {
             _ => attribute(api::USES_HOST_PAGE_TABLES).unwrap_or(false).then_some(0),
         };
         let mut name = [0 as c_char; 128];
-        // SAFETY: a place for so many bytes.
+        // SAFETY: `name` has so many bytes.
         let named = unsafe { (api.device_name)(name.as_mut_ptr(), name.len() as c_int, device) } == api::SUCCESS;
         let name: Vec<u8> = name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0 && named).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
         let mut uuid = [0; 16];
-        // SAFETY: a place for it.
+        // SAFETY: `uuid` is a place for a UUID.
         driver.check("cuDeviceGetUuid", unsafe { (api.device_uuid)(&mut uuid, device) })?;
         let identity = Identity::of_uuid(uuid);
         let can_share = match (attribute(api::BLOCKS_SUPPORTED), attribute(api::AS_FILE_SUPPORTED)) {
@@ -160,7 +161,7 @@ impl Gpu {
         &self.inner.driver.api
     }
 
-    /// The device's name.
+    /// Returns the device's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -170,7 +171,7 @@ impl Gpu {
         self.inner.device
     }
 
-    /// Which one it is on this machine.
+    /// Returns which GPU of this machine it is.
     pub(crate) fn identity(&self) -> Identity {
         self.inner.identity
     }
@@ -179,51 +180,54 @@ impl Gpu {
         self.inner.can_share.map_err(|why| Error::CannotShare { why })
     }
 
-    /// Whether this GPU's memory can be shared with other processes: for [`DeviceTopic`](crate::DeviceTopic)s.
+    /// Returns whether this GPU's memory can be shared with other processes: for
+    /// [`DeviceTopic`](crate::DeviceTopic)s.
     #[must_use]
     pub fn shares(&self) -> bool {
         self.inner.can_share.is_ok()
     }
 
-    /// The context: a `CUcontext`, for other libraries.
+    /// Returns the context, a `CUcontext`, for other libraries.
     #[must_use]
     pub fn context(&self) -> *mut c_void {
         self.inner.context
     }
 
-    /// Whether the context is without error: after one, nothing that was enqueued in it is done any more.
+    /// Checks that the context has no error: after one, no work that was enqueued in it is done any
+    /// more.
     ///
     /// # Errors
     /// [`Error::Driver`], with that error.
     pub fn check(&self) -> Result<(), Error> {
         let _current = self.enter()?;
-        // SAFETY: a stream of this context's.
+        // SAFETY: `probe` is a stream of this context.
         match unsafe { (self.api().query_stream)(self.inner.probe) } {
             api::NOT_READY => Ok(()),
             code => self.checked("cuStreamQuery", code),
         }
     }
 
-    /// Whether this process's copies from a topic's memory are direct: the device can have memory registered that may only be read.
+    /// Returns whether this process's copies from a topic's memory are direct: the device can have
+    /// memory registered that may only be read.
     #[must_use]
     pub fn reads_pinned(&self) -> bool {
         self.inner.read_only.is_some()
     }
 
-    /// Whether this process's copies to a topic's memory are direct.
+    /// Returns whether this process's copies to a topic's memory are direct.
     #[must_use]
     pub fn writes_pinned(&self) -> bool {
         self.inner.can_register
     }
 
-    /// The flags by which memory is registered; `None`: it cannot be.
+    /// Returns the flags by which memory is registered; `None`: it cannot be.
     pub(crate) fn flags(&self, is_writable: bool) -> Option<u32> {
         let flags = if is_writable { self.inner.can_register.then_some(0) } else { self.inner.read_only };
         flags.map(|flags| flags | api::REGISTER_PORTABLE)
     }
 
     pub(crate) fn enter(&self) -> Result<Current<'_>, Error> {
-        // SAFETY: a context that stays: ours, or by the promise of who gave it.
+        // SAFETY: the context stays: retained here, or kept by the caller of `gpu_of_context`.
         self.checked("cuCtxPushCurrent", unsafe { (self.api().push_context)(self.inner.context) })?;
         Ok(Current { gpu: self, _here: PhantomData })
     }
@@ -233,7 +237,8 @@ impl Gpu {
         self.inner.driver.check(function, code)
     }
 
-    /// Of the process that opened it: in a forked child nothing of the driver's may be touched.
+    /// Returns whether this is the process that opened it: a forked child must not touch anything
+    /// of the driver's.
     pub(crate) fn is_ours(&self) -> bool {
         std::process::id() == self.inner.process
     }
@@ -241,15 +246,16 @@ impl Gpu {
     pub(crate) fn new_stream(&self) -> Result<Handle, Error> {
         let _current = self.enter()?;
         let mut stream = ptr::null_mut();
-        // SAFETY: a place for it.
+        // SAFETY: `stream` is a place for a stream.
         self.checked("cuStreamCreate", unsafe { (self.api().create_stream)(&mut stream, api::STREAM_NON_BLOCKING) })?;
         Ok(stream)
     }
 
-    /// Copies to the device, behind what is on the stream.
+    /// Copies to the device, after the work on the stream.
     ///
     /// # Safety
-    /// Both places are there, and `from` does not change, until the copy is over.
+    /// The caller guarantees that both places exist, and that `from` does not change, until the
+    /// copy has completed.
     pub(crate) unsafe fn copy_to_device(
         &self,
         to: DevicePointer,
@@ -257,15 +263,16 @@ impl Gpu {
         len: usize,
         stream: Handle,
     ) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees both places until the copy has completed.
         let code = unsafe { (self.api().copy_to_device)(to, from.cast(), len, stream) };
         self.checked("cuMemcpyHtoDAsync", code)
     }
 
-    /// Copies from the device, behind what is on the stream.
+    /// Copies from the device, after the work on the stream.
     ///
     /// # Safety
-    /// Both places are there, and nobody else touches `to`, until the copy is over.
+    /// The caller guarantees that both places exist, and that no other thread touches `to`, until
+    /// the copy has completed.
     pub(crate) unsafe fn copy_from_device(
         &self,
         to: *mut u8,
@@ -273,7 +280,7 @@ impl Gpu {
         len: usize,
         stream: Handle,
     ) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees both places until the copy has completed.
         let code = unsafe { (self.api().copy_from_device)(to.cast(), from, len, stream) };
         self.checked("cuMemcpyDtoHAsync", code)
     }
@@ -283,10 +290,10 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let api = &self.driver.api;
         if std::process::id() != self.process || host_function::is_inside() {
-            // A forked child's copy; and who could come last in a host function has seen to it that he does not.
+            // A forked child's copy. Or a host function, whose users leave the last drop to others.
             return;
         }
-        // SAFETY: made by us, and nobody has the context by this value any more. Errors: it is gone already.
+        // SAFETY: made here, and no other value has the context. Errors: it is gone already.
         unsafe {
             if !self.probe.is_null() && (api.push_context)(self.context) == api::SUCCESS {
                 (api.destroy_stream)(self.probe);

@@ -1,4 +1,4 @@
-//! Kernels, for those who have no other library to start them.
+//! Kernels, for programs without another library to start them.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -9,7 +9,7 @@ use crate::gpu::Gpu;
 use crate::stream::Stream;
 use crate::{DevicePointer, Error};
 
-/// Kernels that are loaded together. Unloaded when it and all kernels of it are dropped.
+/// Kernels that are loaded together. They are unloaded when this and all its kernels are dropped.
 #[derive(Clone)]
 pub struct Module {
     inner: Arc<Inner>,
@@ -20,24 +20,24 @@ struct Inner {
     module: Handle,
 }
 
-// SAFETY: the driver's functions may be called by all threads.
+// SAFETY: all threads may call the driver's functions.
 unsafe impl Send for Inner {}
-// SAFETY: the same.
+// SAFETY: all threads may call the driver's functions.
 unsafe impl Sync for Inner {}
 
-/// A kernel of a module. Clones are the same.
+/// A kernel of a module. Clones share it.
 #[derive(Clone)]
 pub struct Kernel {
     module: Module,
     function: Handle,
 }
 
-// SAFETY: as above.
+// SAFETY: all threads may call the driver's functions; the handle stays as long as the module.
 unsafe impl Send for Kernel {}
-// SAFETY: the same.
+// SAFETY: all threads may call the driver's functions; the handle stays as long as the module.
 unsafe impl Sync for Kernel {}
 
-/// What a kernel is given, as it declares it.
+/// An argument of a kernel, as the kernel declares it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Argument {
     /// A pointer.
@@ -51,19 +51,20 @@ pub enum Argument {
 }
 
 impl Module {
-    /// Loads kernels: PTX as text, which the driver translates for its GPU. A cubin or fatbin has NULs, so it cannot come here.
+    /// Loads kernels: PTX as text, which the driver translates for its GPU. A cubin or fatbin has
+    /// NULs, so this cannot load it.
     ///
     /// # Errors
-    /// [`Error::Driver`]: `CUDA_ERROR_INVALID_PTX` or `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`, as a rule.
+    /// [`Error::Driver`]: usually `CUDA_ERROR_INVALID_PTX` or `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`.
     pub fn load(gpu: &Gpu, ptx: &CStr) -> Result<Module, Error> {
         let _current = gpu.enter()?;
         let mut module = ptr::null_mut();
-        // SAFETY: a place for it, a text that ends with NUL.
+        // SAFETY: `module` is a place for a module, and the text is NUL-terminated.
         gpu.checked("cuModuleLoadData", unsafe { (gpu.api().load_module)(&mut module, ptx.as_ptr().cast()) })?;
         Ok(Module { inner: Arc::new(Inner { gpu: gpu.clone(), module }) })
     }
 
-    /// The kernel of that name: what is `extern "C"` in CUDA C++.
+    /// Returns the kernel of that name: a function that is `extern "C"` in CUDA C++.
     ///
     /// # Errors
     /// [`Error::Driver`]: `CUDA_ERROR_NOT_FOUND`.
@@ -71,7 +72,8 @@ impl Module {
         let Inner { gpu, module } = &*self.inner;
         let _current = gpu.enter()?;
         let mut function = ptr::null_mut();
-        // SAFETY: a place for it, a module that stays, a C string.
+        // SAFETY: `function` is a place for a function, the module stays, and the name is
+        // NUL-terminated.
         let code = unsafe { (gpu.api().function_of_module)(&mut function, *module, name.as_ptr()) };
         gpu.checked("cuModuleGetFunction", code)?;
         Ok(Kernel { module: self.clone(), function })
@@ -79,14 +81,16 @@ impl Module {
 }
 
 impl Kernel {
-    /// Runs it behind what is on the stream: so many blocks of so many threads, each by x, y, z. Does not wait.
+    /// Runs the kernel after the work on the stream: so many blocks of so many threads, each by x,
+    /// y, z. Does not wait.
     ///
     /// # Errors
-    /// [`Error::Driver`]. What goes wrong in the kernel is found later: [`Gpu::check`].
+    /// [`Error::Driver`]. A failure in the kernel itself is found later: [`Gpu::check`].
     ///
     /// # Safety
-    /// The arguments are those that the kernel declares, in number and kind, and it does no more than it may to the memory they name, which
-    /// stays, as does the kernel, until it is over.
+    /// The caller guarantees that the arguments are those that the kernel declares, in number and
+    /// kind, that it does no more than it may to the memory which they name, and that this memory
+    /// and the kernel stay until it has completed.
     pub unsafe fn launch(
         &self,
         blocks: [u32; 3],
@@ -103,7 +107,8 @@ impl Kernel {
         let mut places: Vec<*mut c_void> = arguments.iter().map(place).collect();
         let ([bx, by, bz], [tx, ty, tz]) = (blocks, threads);
         let _current = gpu.enter()?;
-        // SAFETY: the caller's promise; the driver copies the arguments before it returns, and writes none.
+        // SAFETY: the caller guarantees arguments and memory; the driver copies the arguments
+        // before it returns, and writes none.
         let code = unsafe {
             let launch = gpu.api().launch_kernel;
             launch(self.function, bx, by, bz, tx, ty, tz, 0, stream.raw(), places.as_mut_ptr(), ptr::null_mut())
@@ -118,7 +123,8 @@ impl Drop for Inner {
             return;
         }
         let Ok(_current) = self.gpu.enter() else { return };
-        // SAFETY: of `load`, once; no kernel of it is on its way, as `launch` demands. Errors: the context is gone, and it with it.
+        // SAFETY: `load` made it, and this unloads it once; the caller of `launch` keeps the kernel
+        // until it has completed. Errors: the context is gone, and it with it.
         unsafe { (self.gpu.api().unload_module)(self.module) };
     }
 }

@@ -19,27 +19,29 @@ use crate::under_way::{self, Keeps};
 
 /// What loans and host functions need of a publisher. It leaves its ring with the last of them.
 pub(crate) struct Lender<M: Message + ?Sized, K> {
-    /// Before what it refers to. Nobody holds it while he calls the driver or waits: host functions take it.
+    /// Before what it refers to. No thread holds it while it calls the driver or waits: host
+    /// functions take it.
     turn: Mutex<()>,
     publisher: Publisher<M>,
-    /// How many messages are due. Changed by who has the turn.
+    /// How many messages are due. Changed by the thread that has the turn.
     due: AtomicU64,
-    /// Why one that was due was not published.
+    /// Why a message that was due was not published.
     failed: Mutex<Option<PublishError>>,
     pub(crate) keeper: Arc<K>,
 }
 
-// SAFETY: the publisher is used by who has the turn only.
+// SAFETY: only the thread that has the turn uses the publisher.
 unsafe impl<M: Message + ?Sized, K: Keeps> Sync for Lender<M, K> {}
 
-/// A loan, wherever it goes with its lender.
+/// A loan, together with its lender.
 pub(crate) struct Lent<M: Message + ?Sized + 'static, K: Keeps> {
-    /// Published or given back by who has the turn.
+    /// Published or given back by the thread that has the turn.
     loan: Option<Loan<'static, M>>,
     pub(crate) lender: Arc<Lender<M, K>>,
 }
 
-// SAFETY: it refers to the publisher, which is used by who has the turn only, and stays with the lender.
+// SAFETY: it refers to the publisher, which only the thread that has the turn uses, and stays with
+// the lender.
 unsafe impl<M: Message + ?Sized, K: Keeps> Send for Lent<M, K> {}
 
 impl<M: Message + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
@@ -52,13 +54,13 @@ impl<M: Message + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// With the publisher, as nobody else.
+    /// Calls `with` on the publisher, exclusively.
     pub(crate) fn publisher<R>(&self, with: impl FnOnce(&Publisher<M>) -> R) -> R {
         let _turn = self.turn();
         with(&self.publisher)
     }
 
-    /// Lends what `lend` says, and what it says of that.
+    /// Lends what `lend` returns, and passes on what else it returns.
     pub(crate) fn lend<R, E>(
         self: &Arc<Self>,
         lend: impl for<'p> FnOnce(&'p Publisher<M>) -> Result<(Loan<'p, M>, R), E>,
@@ -66,13 +68,14 @@ impl<M: Message + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
         let lender = Arc::clone(self);
         let _turn = self.turn();
         let (loan, facts) = lend(&self.publisher)?;
-        // SAFETY: only its lifetime: it refers to the publisher, which stays where it is in the lender as long as the loan
-        // does; `Lent` has both.
+        // SAFETY: only the lifetime changes: the loan refers to the publisher, which does not move
+        // in the lender as long as the loan exists; `Lent` has both.
         let loan = unsafe { core::mem::transmute::<Loan<'_, M>, Loan<'static, M>>(loan) };
         Ok((Lent { loan: Some(loan), lender }, facts))
     }
 
-    /// Waits until no reliable subscriber is in the way of one more message than are due; that one is due then.
+    /// Waits until no reliable subscriber is in the way of one more message than are due; then that
+    /// one is due.
     fn make_due(&self, deadline: Deadline) -> Result<(), Error> {
         self.keeper.wait_until(deadline, &mut |_| {
             let _turn = self.turn();
@@ -95,17 +98,19 @@ impl<M: Message + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
         self.due.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Before anything is enqueued of a loan that is to be published: what is left is undone, what has failed is told, the way is clear.
+    /// Prepares the publishing of a loan, before any work is enqueued: undoes what host functions
+    /// left, reports a failed message, and waits until no reliable subscriber is in the way.
     pub(crate) fn prepare(&self, stream: &Stream, deadline: Deadline) -> Result<(), Error> {
         under_way::look_after_left();
         self.tell_failure()?;
         stream.expect_no_capture()?;
-        // Due from here on: what comes after it needs a clear way, too.
+        // Due from here on: the next message needs room, too.
         self.make_due(deadline)
     }
 
-    /// Behind [`Lender::prepare`]: publishes it when these streams have got to where they are now. Not so: it is not due any more; and where a device may be
-    /// writing it still, nobody gets its memory again.
+    /// Publishes it, after [`Lender::prepare`], when these streams have completed all work enqueued
+    /// so far. On failure it is not due any more; and where a device may still be writing it, its
+    /// memory is not reused.
     pub(crate) fn publish_after(lent: Lent<M, K>, streams: &[Stream], may_be_written: bool) -> Result<(), Error> {
         let lender = Arc::clone(&lent.lender);
         let Some(last) = streams.last() else {
@@ -116,7 +121,7 @@ impl<M: Message + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
         due.map_err(|(error, work)| {
             lender.one_less_due();
             if may_be_written {
-                // Nobody will tell when the device has done.
+                // No callback will tell when the device has finished.
                 std::mem::forget(work);
             }
             error
@@ -145,17 +150,18 @@ impl<M: Message + ?Sized, K: Keeps + 'static> Lent<M, K> {
         }
     }
 
-    /// What is lent, to be written by this process.
+    /// Returns the loan's memory, for this process to write.
     pub(crate) fn get_mut(&mut self) -> Option<&mut M> {
         self.loan.as_deref_mut()
     }
 
-    /// In a host function, or for who enqueued nothing: publishes without waiting.
+    /// Publishes without waiting: in a host function, or for a caller that enqueued no work.
     fn publish(mut self) {
         let lender = Arc::clone(&self.lender);
         let turn = lender.turn();
         if let Some(loan) = self.loan.take() {
-            // The way is clear: `prepare` has seen to that. Not so (somebody scribbled): it fails, and nobody waits.
+            // No subscriber is in the way: `prepare` has waited for that. Otherwise (a stray write)
+            // it fails at once.
             let published = lender.publisher.publish_until(loan, Deadline::after(Duration::ZERO));
             if let Err(error) = published.map(drop) {
                 *lender.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
@@ -165,12 +171,12 @@ impl<M: Message + ?Sized, K: Keeps + 'static> Lent<M, K> {
         drop(turn);
     }
 
-    /// It was not published: given back when these streams have got to where they are now.
+    /// Gives an unpublished loan back when these streams have completed all work enqueued so far.
     pub(crate) fn give_back_after(self, streams: &[Stream]) {
         let Some(last) = streams.last() else { return };
         let keeper = Arc::clone(&self.lender.keeper);
         if let Err((_, work)) = last.after(streams, keeper, Box::new(move || drop(self))) {
-            // The device may be writing still, and nobody will tell when it has done.
+            // The device may still be writing, and no callback will tell when it has finished.
             std::mem::forget(work);
         }
     }

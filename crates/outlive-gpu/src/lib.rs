@@ -1,12 +1,13 @@
-//! Topics whose payloads GPUs read and write where they lie, in memory that several processes share.
+//! Topics whose payloads GPUs read and write in place, in memory that several processes share.
 //!
 //! ```text
 //! process A                          process B
 //! GPU ── one copy ──► shared memory ── one copy ──► GPU
 //! ```
-//! The payload memory of a topic is registered with the CUDA driver, in each process as the topic grows, so that each leg is a single
-//! asynchronous copy at the bus's full speed. A message becomes visible when the stream that writes it has got there, without anybody
-//! waiting for it; a sample stays held until the copies that read it are over, even if it is dropped before.
+//! The payload memory of a topic is registered with the CUDA driver, in each process as the topic
+//! grows, so that each leg is a single asynchronous copy at the bus's full speed. A message becomes
+//! visible when the stream that writes it has got there, and no thread waits for that; a sample
+//! stays held until the copies that read it have completed, even if it is dropped before.
 //!
 //! ```no_run
 //! use outlive::Domain;
@@ -28,13 +29,14 @@
 //! // The other.
 //! let mut subscriber = topic.subscriber()?;
 //! let sample = subscriber.recv()?;
-//! // SAFETY: as above, and nobody else writes there meanwhile.
+//! // SAFETY: `image` has as many floats, and no other work writes there until the copy is over.
 //! unsafe { sample.copy_to_device(image, &stream)? };
 //! drop(sample);                                   // held until the copy is over
 //! # Ok::<(), outlive_gpu::Error>(())
 //! ```
 //!
-//! Where publisher and subscriber use the same GPU, a [`DeviceTopic`] leaves the payload in its memory, and hands over where it lies:
+//! Where publisher and subscriber use the same GPU, a [`DeviceTopic`] leaves the payload in its
+//! memory, and sends only its address:
 //!
 //! ```no_run
 //! # use outlive::Domain;
@@ -58,9 +60,10 @@
 //! # Ok::<(), outlive_gpu::Error>(())
 //! ```
 //!
-//! The driver, libcuda.so.1, is loaded when it is asked for; nothing here needs it to be built or tested. doc/protocols/gpu.md has the
-//! argument, and what holds when a process dies. **Not run on a GPU yet**: tested against a driver that keeps "device" memory in
-//! ordinary memory and is as strict as the documentation.
+//! The driver, libcuda.so.1, is loaded on demand; neither building nor testing needs it.
+//! doc/protocols/gpu.md has the argument, and what holds when a process dies. **Not run on a GPU
+//! yet**: tested against a fake driver that keeps "device" memory in ordinary memory and is as
+//! strict as the documentation.
 
 mod api;
 mod device;

@@ -1,10 +1,10 @@
-//! Memory on a GPU, for those who have no other library to take it from.
+//! Memory on a GPU, for programs without another library to allocate it.
 
 use crate::gpu::Gpu;
 use crate::stream::Stream;
 use crate::{DevicePointer, Error, api};
 
-/// Memory on a GPU. Dropped, it is free once the device has done with it.
+/// Memory on a GPU. Dropped, it is freed once the device has finished with it.
 pub struct DeviceMemory {
     gpu: Gpu,
     address: DevicePointer,
@@ -12,37 +12,38 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// As many bytes.
+    /// Allocates so many bytes.
     ///
     /// # Errors
-    /// [`Error::Driver`]: `CUDA_ERROR_OUT_OF_MEMORY`, as a rule.
+    /// [`Error::Driver`]: usually `CUDA_ERROR_OUT_OF_MEMORY`.
     pub fn new(gpu: &Gpu, len: usize) -> Result<DeviceMemory, Error> {
         let mut address = 0;
         let _current = gpu.enter()?;
-        // SAFETY: a place for it. Of 0 bytes there is no memory.
+        // SAFETY: `address` is a place for an address. The driver has no memory of 0 bytes.
         gpu.checked("cuMemAlloc", unsafe { (gpu.api().allocate)(&mut address, len.max(1)) })?;
         Ok(DeviceMemory { gpu: gpu.clone(), address, len })
     }
 
-    /// Where it is.
+    /// Returns its address.
     #[must_use]
     pub fn address(&self) -> DevicePointer {
         self.address
     }
 
-    /// How many bytes it has.
+    /// Returns how many bytes it has.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Returns whether it has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Writes bytes from ordinary memory to its beginning, behind what is on the stream, and waits for that.
+    /// Writes bytes from ordinary memory to its beginning, after the work on the stream, and waits
+    /// for that.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`], [`Error::Driver`].
@@ -51,7 +52,8 @@ impl DeviceMemory {
         stream.write(self.address, bytes)
     }
 
-    /// Reads bytes from its beginning into ordinary memory, behind what is on the stream, and waits for that.
+    /// Reads bytes from its beginning into ordinary memory, after the work on the stream, and waits
+    /// for that.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`], [`Error::Driver`].
@@ -60,7 +62,7 @@ impl DeviceMemory {
         stream.read(self.address, bytes)
     }
 
-    /// Fills it, behind what is on the stream; does not wait.
+    /// Fills it, after the work on the stream; does not wait.
     ///
     /// # Errors
     /// [`Error::Driver`].
@@ -79,51 +81,52 @@ impl Drop for DeviceMemory {
             return;
         }
         let Ok(_current) = self.gpu.enter() else { return };
-        // SAFETY: of `new`, once. The driver waits for work that uses it. Errors: the context is gone, and it with it.
+        // SAFETY: `new` allocated it, and this frees it once. The driver waits for work that uses
+        // it. Errors: the context is gone, and it with it.
         unsafe { (self.gpu.api().free)(self.address) };
     }
 }
 
-/// Ordinary memory that the driver has registered from the beginning: what other roads copy from and to.
+/// Ordinary memory that the driver has registered from the beginning, for copies without a topic.
 pub struct HostMemory {
     gpu: Gpu,
     address: *mut u8,
     len: usize,
 }
 
-// SAFETY: memory of this value's alone.
+// SAFETY: the memory belongs to this value alone.
 unsafe impl Send for HostMemory {}
 
 impl HostMemory {
-    /// As many bytes, all 0 as a rule.
+    /// Allocates so many bytes, usually all 0.
     ///
     /// # Errors
     /// [`Error::Driver`].
     pub fn new(gpu: &Gpu, len: usize) -> Result<HostMemory, Error> {
         let mut address = std::ptr::null_mut();
         let _current = gpu.enter()?;
-        // SAFETY: a place for it.
+        // SAFETY: `address` is a place for an address.
         gpu.checked("cuMemHostAlloc", unsafe {
             (gpu.api().allocate_host)(&mut address, len.max(1), api::REGISTER_PORTABLE)
         })?;
         Ok(HostMemory { gpu: gpu.clone(), address: address.cast(), len })
     }
 
-    /// Copies all of it to the device, behind what is on the stream, and waits for that.
+    /// Copies all of it to the device, after the work on the stream, and waits for that.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`], [`Error::Driver`].
     pub fn copy_to(&self, memory: &mut DeviceMemory, stream: &Stream) -> Result<(), Error> {
-        // SAFETY: so many bytes, this value's.
+        // SAFETY: `new` allocated `len` bytes, which this value has.
         memory.write(unsafe { std::slice::from_raw_parts(self.address, self.len) }, stream)
     }
 
-    /// Copies as many bytes from the device, behind what is on the stream, and waits for that.
+    /// Copies as many bytes from the device, after the work on the stream, and waits for that.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`], [`Error::Driver`].
     pub fn copy_from(&mut self, memory: &DeviceMemory, stream: &Stream) -> Result<(), Error> {
-        // SAFETY: so many bytes, this value's alone.
+        // SAFETY: `new` allocated `len` bytes, which this value alone has.
         memory.read(unsafe { std::slice::from_raw_parts_mut(self.address, self.len) }, stream)
     }
 }
@@ -134,7 +137,8 @@ impl Drop for HostMemory {
             return;
         }
         let Ok(_current) = self.gpu.enter() else { return };
-        // SAFETY: of `new`, once; copies from and to it have been waited for.
+        // SAFETY: `new` allocated it, and this frees it once; copies from and to it have been
+        // waited for.
         unsafe { (self.gpu.api().free_host)(self.address.cast()) };
     }
 }

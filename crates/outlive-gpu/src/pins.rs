@@ -1,12 +1,14 @@
-//! Which of a topic's memory is registered with the driver, in this process: doc/protocols/gpu.md, "Pinned topics".
+//! Which parts of a topic's memory this process has registered with the driver:
+//! doc/protocols/gpu.md, "Pinned topics".
 //!
 //! | state of a unit | how it got there | a copy there |
 //! | --- | --- | --- |
-//! | not in the table | | registers what has pages |
-//! | registered in pieces | | registers what has come to have pages, as one more piece |
-//! | of another life | the heap gave its pages back | unregisters the old one: nobody copies there any more, or it would live |
+//! | not in the table | | registers the part that has pages |
+//! | registered in pieces | | registers the part that has got pages since, as one more piece |
+//! | of another generation | the heap gave its pages back | unregisters the old one: no copy is under way there, or it would still be of this generation |
 //!
-//! A death leaves nothing: tables are the process's own, and the kernel undoes what the driver did.
+//! A death leaves nothing: the tables are private memory, and the kernel undoes what the driver
+//! did.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -18,29 +20,30 @@ use crate::gpu::{Current, Gpu};
 use crate::under_way::{self, Keeps, UnderWay};
 use crate::{Error, api};
 
-/// A topic's memory, as registered by one context. Kept by the topic's ends, and by each copy that is under way.
+/// A topic's memory, as registered by one context. Kept by the topic's ends, and by each copy that
+/// is under way.
 pub(crate) struct Pins {
     /// Until it is dropped.
     registered: Option<Registered>,
     under_way: Arc<UnderWay>,
 }
 
-/// Which memory an address lies in: keeps it mapped.
+/// Returns which memory an address lies in: keeps it mapped.
 type MemoryOf = Box<dyn Fn(*const u8) -> Option<PayloadMemory> + Send + Sync>;
 
 struct Registered {
-    /// Unregistered before it is unmapped.
+    /// Unregistered before the memory is unmapped.
     table: Mutex<Table>,
     memory_of: MemoryOf,
     gpu: Gpu,
 }
 
-/// By where they begin.
+/// By the address where each begins.
 type Table = BTreeMap<usize, Unit>;
 
 struct Unit {
     life: u64,
-    /// Where the unit ends, with what may come to have pages.
+    /// Where the unit ends, including the part that may get pages.
     end: usize,
     /// Where its first piece begins and each one ends.
     borders: Vec<usize>,
@@ -49,7 +52,7 @@ struct Unit {
 /// Why a copy was not made.
 pub(crate) struct NotCopied {
     pub(crate) error: Error,
-    /// Some of it was enqueued.
+    /// Whether part of it was enqueued.
     pub(crate) has_begun: bool,
 }
 
@@ -72,8 +75,8 @@ impl Pins {
         }
     }
 
-    /// Copies to or from memory that the caller has: `copy` is called for each part that is registered as one, with where it
-    /// begins and how long it is.
+    /// Copies to or from memory that the caller has: calls `copy` for each part that is registered
+    /// as one, with its beginning and its length.
     pub(crate) fn copy(
         &self,
         address: *const u8,
@@ -84,7 +87,7 @@ impl Pins {
         self.registered().copy(&current, address, len, copy)
     }
 
-    /// How many bytes are registered.
+    /// Returns how many bytes are registered.
     pub(crate) fn bytes(&self) -> usize {
         let table = self.registered().lock();
         table.values().filter_map(|unit| Some(unit.borders.last()? - unit.borders.first()?)).sum()
@@ -121,7 +124,8 @@ impl Registered {
     ) -> Result<(), NotCopied> {
         let mut table = self.lock();
         let (from, to) = (address.addr(), address.addr() + len);
-        // Short messages lie elsewhere; and where nothing can be registered, the driver has buffers of its own.
+        // Short messages lie elsewhere; and where no memory can be registered, the driver has
+        // buffers of its own.
         let borders = match (self.memory_of)(address) {
             Some(memory) => self.prepare(current, &mut table, &memory, to)?,
             None => &[],
@@ -135,7 +139,7 @@ impl Registered {
         Ok(())
     }
 
-    /// Registers what has to be, up to there; the borders of the pieces.
+    /// Registers what has to be, up to that address; returns the borders of the pieces.
     fn prepare<'t>(
         &self,
         current: &Current<'_>,
@@ -147,7 +151,8 @@ impl Registered {
         let (start, end) = (memory.start.addr(), memory.start.addr() + memory.most);
         let is_known = |unit: &Unit| unit.life == memory.life && unit.end == end;
         if !table.get(&start).is_some_and(|unit| is_known(unit) && unit.borders.last() >= Some(&to)) {
-            // What lies there otherwise is over: a copy under way would keep its object, and so its life.
+            // Other units at this place are over: a copy under way would keep its object, and so
+            // the unit's generation.
             let over = |(&at, unit): (&usize, &Unit)| {
                 let overlaps = at < end && start < unit.end;
                 (overlaps && !(at == start && is_known(unit))).then_some(at)
@@ -162,9 +167,10 @@ impl Registered {
             let page = rustix::param::page_size();
             let wanted = (start + memory.bytes).next_multiple_of(page);
             if wanted > until {
-                // By the address that the memory was given as.
+                // Derived from the address as which the memory was given.
                 let at = memory.start.wrapping_add(until - start).cast_mut().cast::<c_void>();
-                // SAFETY: mapped as long as `memory_of` is there, with pages all of it; unregistered before.
+                // SAFETY: mapped as long as `memory_of` exists, with pages throughout; it was
+                // unregistered before.
                 let code = unsafe { (self.gpu.api().register)(at, wanted - until, flags) };
                 if code == api::NOT_SUPPORTED {
                     return Ok(&[]);
@@ -176,13 +182,14 @@ impl Registered {
         Ok(table.get(&start).map_or(&[], |unit| &unit.borders))
     }
 
-    /// All pieces, whatever becomes of each; the first error.
+    /// Unregisters all pieces, whatever becomes of each; returns the first error.
     fn unregister(&self, _current: &Current<'_>, unit: &Unit) -> Result<(), Error> {
         let pieces = unit.borders.split_last().map_or(&[][..], |(_, starts)| starts);
         let mut result = Ok(());
         for &start in pieces {
             let at = std::ptr::without_provenance_mut(start);
-            // SAFETY: registered by `prepare` as a piece that begins there, once; no copy is under way in it.
+            // SAFETY: `prepare` registered it as a piece that begins there, once; no copy is under
+            // way in it.
             let code = unsafe { (self.gpu.api().unregister)(at) };
             result = result.and(self.gpu.checked("cuMemHostUnregister", code));
         }
@@ -196,10 +203,10 @@ impl Drop for Registered {
             return;
         }
         let table = std::mem::take(&mut *self.lock());
-        // The context is gone: what was registered in it is, too.
+        // The context is gone, and with it what was registered in it.
         let Ok(current) = self.gpu.enter() else { return };
         for unit in table.values() {
-            // As above; and nobody is left who could be told.
+            // Errors: the context is gone; and there is no caller to report them to.
             let _ = self.unregister(&current, unit);
         }
     }

@@ -1,4 +1,4 @@
-//! The end that messages go into, from a GPU: doc/protocols/gpu.md, "Loans".
+//! A pinned topic's publisher, for messages from a GPU: doc/protocols/gpu.md, "Loans".
 //!
 //! | a loan is | a death here |
 //! | --- | --- |
@@ -21,10 +21,11 @@ use crate::stream::Stream;
 use crate::under_way::{self, Keeps as _};
 use crate::{DevicePointer, Error};
 
-/// A publisher whose loans a GPU writes where they lie. May be used by all threads at once.
+/// A publisher whose loans a GPU writes in place. All threads may use it at once.
 ///
 /// # If a process dies
-/// As with [`Publisher`]: what was published stays, nothing of what was due is seen.
+/// The same as with [`Publisher`]: published messages stay, and no part of a message that was due
+/// is seen.
 pub struct PinnedPublisher<T: Plain = u8> {
     lender: Arc<Lender<T>>,
     /// Whether the topic has been told that a device writes.
@@ -34,20 +35,21 @@ pub struct PinnedPublisher<T: Plain = u8> {
 type Lender<T> = lender::Lender<[T], Pins>;
 type Lent<T> = lender::Lent<[T], Pins>;
 
-/// Memory for one message, to be written by a GPU: [`PinnedPublisher::publish_on`] publishes it. Dropped, it is the publisher's again, once
-/// all copies into it are over.
+/// Memory for one message, written by a GPU and published by [`PinnedPublisher::publish_on`].
+///
+/// A loan that is dropped goes back to the publisher, once all copies into it have completed.
 #[must_use = "a loan that is dropped is not published"]
 pub struct PinnedLoan<T: Plain = u8> {
     /// Until it is published or dropped.
     lent: Option<Lent<T>>,
     at: *mut T,
     len: usize,
-    /// Where copies into it are enqueued.
+    /// The streams on which copies into it are enqueued.
     streams: Vec<Stream>,
     is_told: Arc<AtomicBool>,
 }
 
-// SAFETY: the memory is the loan's alone, whichever thread has it.
+// SAFETY: the memory belongs to the loan alone, whichever thread has it.
 unsafe impl<T: Plain> Send for PinnedLoan<T> {}
 
 impl<T: Plain> PinnedPublisher<T> {
@@ -55,13 +57,14 @@ impl<T: Plain> PinnedPublisher<T> {
         PinnedPublisher { lender: Lender::new(publisher, pins), is_told: Arc::default() }
     }
 
-    /// Memory for a message of so many values. What is in it is not defined.
+    /// Lends memory for a message of so many values. Its contents are arbitrary.
     ///
     /// # Errors
     /// [`Error::Publish`].
     ///
     /// # If a process dies
-    /// With it: its memory is the next publisher's, once no device can be writing there any more.
+    /// If this process dies, the next publisher gets the memory, once no device can be writing
+    /// there any more.
     pub fn loan(&self, count: usize) -> Result<PinnedLoan<T>, Error> {
         let lent = self.lender.lend(|publisher| {
             let mut loan = publisher.loan(count)?;
@@ -72,28 +75,32 @@ impl<T: Plain> PinnedPublisher<T> {
         Ok(PinnedLoan { lent: Some(lent), at, len, streams: Vec::new(), is_told: Arc::clone(&self.is_told) })
     }
 
-    /// Publishes a loan when the stream has got to where it is now; returns at once. Copies into it on other streams are waited for, too.
+    /// Publishes a loan when the stream has completed all work enqueued so far; returns at once. It
+    /// also waits for copies into the loan on other streams.
     ///
-    /// Messages that are due on one stream are published in order. It waits only as long as a reliable subscriber has not taken what
-    /// lies in the way of all that are due, or more messages are due than the topic keeps.
+    /// Messages that are due on one stream are published in order. The call waits only while a
+    /// reliable subscriber has not taken messages that those which are due would overwrite, or more
+    /// messages are due than the topic keeps.
     ///
     /// # Errors
-    /// [`Error::Capturing`], [`Error::Driver`], and [`Error::Publish`] with what became of one that was due before. The loan is given back
-    /// then; where the driver fails after a copy, its memory is used no more as long as this process lives.
+    /// [`Error::Capturing`], [`Error::Driver`], and [`Error::Publish`] for a message that was due
+    /// before. The loan is given back then; where the driver fails after a copy, its memory is not
+    /// reused as long as this process lives.
     ///
     /// # If a process dies
-    /// Before the stream has got there: the message is never seen.
+    /// If this process dies before the stream has got there, the message is never seen.
     pub fn publish_on(&self, loan: PinnedLoan<T>, stream: &Stream) -> Result<(), Error> {
         self.publish_on_until(loan, stream, Deadline::NEVER)
     }
 
-    /// As [`PinnedPublisher::publish_on`], waiting until the deadline at most.
+    /// Publishes a loan as [`PinnedPublisher::publish_on`] does, waiting until the deadline at
+    /// most.
     ///
     /// # Errors
-    /// As there, and [`Error::TimedOut`].
+    /// The errors of [`PinnedPublisher::publish_on`], and [`Error::TimedOut`].
     ///
     /// # If a process dies
-    /// As there.
+    /// The same as with [`PinnedPublisher::publish_on`].
     pub fn publish_on_until(
         &self,
         mut loan: PinnedLoan<T>,
@@ -109,8 +116,9 @@ impl<T: Plain> PinnedPublisher<T> {
         loan.lent.take().map_or(Ok(()), |lent| Lender::publish_after(lent, &streams, has_copies))
     }
 
-    /// Waits until no reliable subscriber is in the way of one more message than are due: [`PinnedPublisher::publish_on`] does not wait then, if nobody else
-    /// publishes by this publisher meanwhile.
+    /// Waits until no reliable subscriber is in the way of one more message than are due: then
+    /// [`PinnedPublisher::publish_on`] does not wait, unless another thread publishes by this
+    /// publisher meanwhile.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Driver`].
@@ -124,12 +132,12 @@ impl<T: Plain> PinnedPublisher<T> {
     /// Waits until all messages that are due have been published.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Driver`], and [`Error::Publish`] with what became of one that was due.
+    /// [`Error::TimedOut`], [`Error::Driver`], and [`Error::Publish`] for a message that was due.
     pub fn wait_published(&self, deadline: impl Into<Deadline>) -> Result<(), Error> {
         self.lender.wait_published(deadline.into())
     }
 
-    /// How many messages are due.
+    /// Returns how many messages are due.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.lender.due()
@@ -137,57 +145,61 @@ impl<T: Plain> PinnedPublisher<T> {
 }
 
 impl<T: Plain> PinnedLoan<T> {
-    /// How many values it has.
+    /// Returns how many values it has.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Returns whether it has no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where it lies in this process. A device writes there: what the processor sees is anything, until the message is published.
+    /// Returns its address in this process. A device writes there: the processor may see any bytes
+    /// until the message is published.
     #[must_use]
     pub fn as_ptr(&self) -> *const T {
         self.at
     }
 
-    /// What is to go with it.
+    /// Sets the header that is published with the message.
     pub fn set_header(&mut self, header: Header) {
         if let Some(lent) = &mut self.lent {
             lent.set_header(header);
         }
     }
 
-    /// Copies the whole message from the device, behind what is on the stream: one asynchronous copy.
+    /// Copies the whole message from the device: one asynchronous copy, after the work on the
+    /// stream.
     ///
     /// # Errors
     /// [`Error::Capturing`], [`Error::Driver`].
     ///
     /// # Safety
-    /// `from` is device memory with as many values, which stays as it is until the copy is over.
+    /// The caller guarantees that `from` is device memory with as many values, which does not
+    /// change until the copy has completed.
     ///
     /// # If a process dies
-    /// This one: the memory is used again once no device can be writing there.
+    /// If this process dies, the memory is reused once no device can be writing there.
     pub unsafe fn copy_from_device(&mut self, from: DevicePointer, stream: &Stream) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees `from` until the copy has completed.
         unsafe { self.copy_part_from_device(0..self.len, from, stream) }
     }
 
-    /// The same for some of its values.
+    /// Copies some of its values from the device, as [`PinnedLoan::copy_from_device`].
     ///
     /// # Errors
-    /// As [`PinnedLoan::copy_from_device`], and [`Error::OutOfBounds`].
+    /// The errors of [`PinnedLoan::copy_from_device`], and [`Error::OutOfBounds`].
     ///
     /// # Safety
-    /// `from` is device memory with as many values as the part has, which stays as it is until the copy is over; parts that are copied on
+    /// The caller guarantees that `from` is device memory with as many values as the part has,
+    /// which does not change until the copy has completed, and that parts which are copied on
     /// different streams at a time do not overlap.
     ///
     /// # If a process dies
-    /// As with [`PinnedLoan::copy_from_device`].
+    /// The same as with [`PinnedLoan::copy_from_device`].
     pub unsafe fn copy_part_from_device(
         &mut self,
         part: Range<usize>,
@@ -200,7 +212,7 @@ impl<T: Plain> PinnedLoan<T> {
         }
         stream.expect_no_capture()?;
         let Some(lent) = &self.lent else { return Ok(()) };
-        // Relaxed: told twice is told.
+        // Relaxed: telling it twice does no harm.
         if !self.is_told.load(Ordering::Relaxed) {
             lent.lender.publisher(outlive::topic::Publisher::expect_device_writes);
             self.is_told.store(true, Ordering::Relaxed);
@@ -209,7 +221,8 @@ impl<T: Plain> PinnedLoan<T> {
         let len = part.len() * size_of::<T>();
         let pins = &lent.lender.keeper;
         let copied = pins.copy(to, len, |at, len| {
-            // SAFETY: the caller's promise for the device; here: of the loan, which stays until it is over.
+            // SAFETY: the caller guarantees the device's memory; the loan's stays until the copy
+            // has completed.
             unsafe { pins.gpu().copy_from_device(to.wrapping_add(at), from + at as u64, len, stream.raw()) }
         });
         let has_begun = copied.as_ref().err().is_none_or(|not| not.has_begun);
@@ -224,7 +237,7 @@ impl<T: Plain> Drop for PinnedLoan<T> {
     fn drop(&mut self) {
         let Some(lent) = self.lent.take() else { return };
         if !lent.lender.keeper.gpu().is_ours() {
-            // A forked child's copy: its parent's.
+            // A forked child's copy: the loan belongs to its parent.
             std::mem::forget(lent);
             return;
         }

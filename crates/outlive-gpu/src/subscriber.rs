@@ -1,4 +1,4 @@
-//! The end that messages come out of, into a GPU.
+//! A pinned topic's subscriber, for messages to a GPU.
 
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
@@ -12,19 +12,22 @@ use crate::stream::Stream;
 use crate::under_way::{self, Keeps as _};
 use crate::{DevicePointer, Error};
 
-/// A subscriber whose samples a GPU reads where they lie. It is a [`Subscriber`], to be waited for like any.
+/// A subscriber whose samples a GPU reads in place. It is a [`Subscriber`], and a source for wait
+/// sets.
 ///
 /// # If a process dies
-/// As with [`Subscriber`]: the samples that it held, also for copies under way, are let go of once it has ended.
+/// The same as with [`Subscriber`]: the samples that it held, also for copies under way, are
+/// released once it has ended.
 pub struct PinnedSubscriber<T: Plain = u8> {
     subscriber: Subscriber<[T]>,
     pins: Arc<Pins>,
 }
 
-/// A message, to read: by this process, and by its GPU. Held until this and all clones are dropped and all copies of it over.
+/// A received message, for this process and its GPU to read. It is held until this and all clones
+/// are dropped and all copies of it have completed.
 ///
 /// # If a process dies
-/// As with [`Sample`].
+/// The same as with [`Sample`].
 pub struct PinnedSample<T: Plain = u8> {
     sample: Arc<Sample<[T]>>,
     pins: Arc<Pins>,
@@ -39,48 +42,48 @@ impl<T: Plain> PinnedSubscriber<T> {
         PinnedSample::new(Arc::new(sample), Arc::clone(&self.pins))
     }
 
-    /// What is next, if anything is there.
+    /// Returns the next message, or `None` at once if there is none.
     ///
     /// # Errors
     /// [`Error::Subscribe`].
     ///
     /// # If a process dies
-    /// As with [`Subscriber::try_recv`].
+    /// The same as with [`Subscriber::try_recv`].
     pub fn try_recv(&mut self) -> Result<Option<PinnedSample<T>>, Error> {
         let sample = self.subscriber.try_recv()?;
         Ok(sample.map(|sample| self.pinned(sample)))
     }
 
-    /// What is next; waits for it.
+    /// Returns the next message, waiting for one.
     ///
     /// # Errors
     /// [`Error::Subscribe`].
     ///
     /// # If a process dies
-    /// As with [`Subscriber::recv`].
+    /// The same as with [`Subscriber::recv`].
     pub fn recv(&mut self) -> Result<PinnedSample<T>, Error> {
         self.recv_until(Deadline::NEVER)
     }
 
-    /// What is next; waits for it until the deadline.
+    /// Returns the next message, waiting for one until the deadline.
     ///
     /// # Errors
     /// [`Error::Subscribe`].
     ///
     /// # If a process dies
-    /// As with [`Subscriber::recv_until`].
+    /// The same as with [`Subscriber::recv_until`].
     pub fn recv_until(&mut self, deadline: impl Into<Deadline>) -> Result<PinnedSample<T>, Error> {
         let sample = self.subscriber.recv_until(deadline)?;
         Ok(self.pinned(sample))
     }
 
-    /// The newest message that there is, taken before or not.
+    /// Returns the newest message that is there, taken before or not.
     ///
     /// # Errors
     /// [`Error::Subscribe`].
     ///
     /// # If a process dies
-    /// As with [`Subscriber::latest`].
+    /// The same as with [`Subscriber::latest`].
     pub fn latest(&mut self) -> Result<Option<PinnedSample<T>>, Error> {
         let sample = self.subscriber.latest()?;
         Ok(sample.map(|sample| self.pinned(sample)))
@@ -106,31 +109,35 @@ impl<T: Plain> PinnedSample<T> {
         PinnedSample { sample, pins }
     }
 
-    /// Copies the message to the device, behind what is on the stream: one asynchronous copy. It stays held until that is over.
+    /// Copies the message to the device: one asynchronous copy, after the work on the stream. The
+    /// message stays held until the copy has completed.
     ///
     /// # Errors
-    /// [`Error::Capturing`], [`Error::Driver`]. Where the driver fails in the middle, the message is held as long as this process lives.
+    /// [`Error::Capturing`], [`Error::Driver`]. Where the driver fails in the middle, the message
+    /// is held as long as this process lives.
     ///
     /// # Safety
-    /// `to` is device memory for the whole message, which stays until the copy is over.
+    /// The caller guarantees that `to` is device memory for the whole message, which stays until
+    /// the copy has completed.
     ///
     /// # If a process dies
-    /// This one: the message is held until it has ended.
+    /// If this process dies, the message is held until it has ended.
     pub unsafe fn copy_to_device(&self, to: DevicePointer, stream: &Stream) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees `to` until the copy has completed.
         unsafe { self.copy_part_to_device(0..self.len(), to, stream) }
     }
 
-    /// The same for some of its values.
+    /// Copies some of its values to the device, as [`PinnedSample::copy_to_device`].
     ///
     /// # Errors
-    /// As [`PinnedSample::copy_to_device`], and [`Error::OutOfBounds`].
+    /// The errors of [`PinnedSample::copy_to_device`], and [`Error::OutOfBounds`].
     ///
     /// # Safety
-    /// `to` is device memory for that part, which stays until the copy is over.
+    /// The caller guarantees that `to` is device memory for that part, which stays until the copy
+    /// has completed.
     ///
     /// # If a process dies
-    /// As with [`PinnedSample::copy_to_device`].
+    /// The same as with [`PinnedSample::copy_to_device`].
     pub unsafe fn copy_part_to_device(
         &self,
         part: Range<usize>,
@@ -143,7 +150,8 @@ impl<T: Plain> PinnedSample<T> {
         let (from, len) = (values.as_ptr().cast::<u8>(), size_of_val(values));
         let gpu = self.pins.gpu();
         let copied = self.pins.copy(from, len, |at, len| {
-            // SAFETY: the caller's promise for the device; here: of the sample, a share of which is kept until it is over.
+            // SAFETY: the caller guarantees `to`; a share of the sample is kept until the copy has
+            // completed.
             unsafe { gpu.copy_to_device(to + at as u64, from.wrapping_add(at), len, stream.raw()) }
         });
         let copied = match copied {
@@ -153,7 +161,8 @@ impl<T: Plain> PinnedSample<T> {
         let share = Arc::clone(&self.sample);
         let held = stream.after(std::slice::from_ref(stream), self.pins.clone(), Box::new(move || drop(share)));
         copied.and(held.map_err(|(error, share)| {
-            // The device may be reading still, registered memory as it is, and nobody will tell when it has done.
+            // The device may still be reading this registered memory, and no callback will tell
+            // when it has finished.
             std::mem::forget((share, Arc::clone(&self.pins)));
             error
         }))

@@ -1,4 +1,4 @@
-//! A topic whose payload memory the driver knows.
+//! A topic whose payload memory is registered with the driver.
 
 use std::sync::Arc;
 
@@ -13,22 +13,24 @@ use crate::publisher::PinnedPublisher;
 use crate::subscriber::{PinnedSample, PinnedSubscriber};
 use crate::under_way::{self, Keeps as _};
 
-/// A topic whose payloads a GPU reads and writes where they lie. It is an ordinary topic, in which others may publish and subscribe
-/// without a GPU; opened once in each process, so that memory is registered once. Clones are the same.
+/// A topic whose payloads a GPU reads and writes in place. It is an ordinary topic, in which other
+/// processes may publish and subscribe without a GPU. Open it once in each process, so that memory
+/// is registered once. Clones share it.
 ///
-/// Memory is registered when a copy first goes there, and stays so until the topic and its ends are dropped and all copies over, or
-/// copies go to what has taken its place in the file. Registered memory cannot be swapped out.
+/// Memory is registered when a copy first goes there, and stays registered until the topic and its
+/// ends are dropped and all copies have completed, or until copies go to what has taken its place
+/// in the file. Registered memory cannot be swapped out.
 ///
 /// # If a process dies
-/// As with [`Topic`]. What its device was about to write is never published; its memory is the next publisher's once the kernel has
-/// closed the driver's files.
+/// The same as with [`Topic`]. If the process dies, what its device was about to write is never
+/// published; the next publisher gets its memory once the kernel has closed the driver's files.
 pub struct PinnedTopic<T: Plain = u8> {
     topic: Topic<[T]>,
     pins: Arc<Pins>,
 }
 
 impl<T: Plain> PinnedTopic<T> {
-    /// Opens the topic of that name, or makes it as by default.
+    /// Opens the topic of that name, or makes it with default options if there is none.
     ///
     /// # Errors
     /// [`Error::Topic`].
@@ -36,8 +38,9 @@ impl<T: Plain> PinnedTopic<T> {
         Ok(PinnedTopic::new(gpu, Topic::open(domain, name)?))
     }
 
-    /// A topic that is open already; for one GPU, and once: the driver registers memory once at each address. A topic that is opened once more
-    /// lies at another address.
+    /// Makes a pinned topic of a topic that is open already. Do so for one GPU, and once: the
+    /// driver registers memory once at each address. A topic that is opened once more lies at
+    /// another address.
     #[must_use]
     pub fn new(gpu: &Gpu, topic: Topic<[T]>) -> PinnedTopic<T> {
         under_way::look_after_left();
@@ -46,82 +49,85 @@ impl<T: Plain> PinnedTopic<T> {
         PinnedTopic { topic, pins }
     }
 
-    /// The topic itself.
+    /// Returns the topic itself.
     #[must_use]
     pub fn topic(&self) -> &Topic<[T]> {
         &self.topic
     }
 
-    /// A new publisher.
+    /// Makes a new publisher.
     ///
     /// # Errors
     /// [`Error::Topic`].
     ///
     /// # If a process dies
-    /// As with [`Topic::publisher`].
+    /// The same as with [`Topic::publisher`].
     pub fn publisher(&self) -> Result<PinnedPublisher<T>, Error> {
         under_way::look_after_left();
         Ok(PinnedPublisher::new(self.topic.publisher()?, Arc::clone(&self.pins)))
     }
 
-    /// A new subscriber.
+    /// Makes a new subscriber.
     ///
     /// # Errors
     /// [`Error::Topic`].
     ///
     /// # If a process dies
-    /// As with [`Topic::subscriber`].
+    /// The same as with [`Topic::subscriber`].
     pub fn subscriber(&self) -> Result<PinnedSubscriber<T>, Error> {
         self.subscriber_with(SubscriberOptions::default())
     }
 
-    /// A new subscriber, otherwise than by default.
+    /// Makes a new subscriber with options.
     ///
     /// # Errors
     /// [`Error::Topic`].
     ///
     /// # If a process dies
-    /// As with [`Topic::subscriber`].
+    /// The same as with [`Topic::subscriber`].
     pub fn subscriber_with(&self, options: SubscriberOptions) -> Result<PinnedSubscriber<T>, Error> {
         under_way::look_after_left();
         Ok(PinnedSubscriber::new(self.topic.subscriber_with(options)?, Arc::clone(&self.pins)))
     }
 
-    /// A sample that an ordinary subscriber of [`PinnedTopic::topic`] has taken, to be read by the GPU as well. One of the same topic opened once more
-    /// lies elsewhere: its copies go by the driver's own buffers.
+    /// Makes a sample that an ordinary subscriber of [`PinnedTopic::topic`] has taken one for the
+    /// GPU. A sample of the same topic opened once more lies elsewhere: its copies go through the
+    /// driver's own buffers.
     ///
     /// # If a process dies
-    /// As with [`PinnedSample`].
+    /// The same as with [`PinnedSample`].
     #[must_use]
     pub fn pinned(&self, sample: impl Into<Arc<Sample<[T]>>>) -> PinnedSample<T> {
         PinnedSample::new(sample.into(), Arc::clone(&self.pins))
     }
 
-    /// How many bytes of the topic are registered in this process.
+    /// Returns how many bytes of the topic are registered in this process.
     #[must_use]
     pub fn registered_bytes(&self) -> usize {
         self.pins.bytes()
     }
 
-    /// How many publishings and ends of copies are due.
+    /// Returns how many messages and ends of copies are due.
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.pins.under_way().outstanding()
     }
 
-    /// Waits until all of this process's copies are over, their samples let go of, and what was due published.
+    /// Waits until all of this process's copies have completed, their samples are released, and
+    /// what was due is published.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::Driver`] if the context has an error: then some are never over, and their memory is used no more as long as
-    /// this process lives.
+    /// [`Error::TimedOut`]; [`Error::Driver`] if the context has an error: then some copies never
+    /// complete, and their memory is not reused as long as this process lives.
     pub fn wait_over(&self, deadline: impl Into<Deadline>) -> Result<(), Error> {
         self.pins.wait_until(deadline.into(), &mut |outstanding| outstanding == 0)
     }
 
-    /// Waits as [`PinnedTopic::wait_over`] does, and lets go of the topic: the last of its clones and ends to go takes its registrations back.
+    /// Waits as [`PinnedTopic::wait_over`] does, and closes the topic: its memory is unregistered
+    /// with the last of its clones and ends.
     ///
     /// # Errors
-    /// As [`PinnedTopic::wait_over`].
+    /// The errors of [`PinnedTopic::wait_over`].
     pub fn close(self, deadline: impl Into<Deadline>) -> Result<(), Error> {
         self.wait_over(deadline)?;
         drop(self);

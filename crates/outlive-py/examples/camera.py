@@ -1,9 +1,10 @@
-"""A camera and three viewers: frames of 6 MB, written and read where they lie, and nobody waits for a slow one.
+"""A camera and three viewers: frames of 6 MB, written and read in place; none waits for a slow one.
 
     python examples/camera.py [DOMAIN]
 
-The camera fills a frame in shared memory; each viewer looks at it in the same place. One viewer is slow and loses frames, one
-keeps every tenth to compare at the end, and one is killed while it holds frames: the others do not notice.
+The camera fills a frame in shared memory; each viewer reads it in the same place. One viewer is slow
+and loses frames, one keeps every tenth to compare at the end, and one is killed while it holds
+frames: the others go on.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def view(domain: outlive.Domain, name: str, pause: float, results: outlive.Queue
 
 def main() -> None:
     domain = outlive.Domain(sys.argv[1] if len(sys.argv) > 1 else f"camera-{os.getpid()}")
-    # Before anybody else opens it, since who makes it says how deep it is.
+    # Before another process opens it: the one that makes the topic sets its depth.
     topic = outlive.Topic("camera", domain, depth=8)
     results = outlive.Queue("results", domain)
     context = multiprocessing.get_context("spawn")

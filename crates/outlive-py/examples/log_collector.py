@@ -1,10 +1,11 @@
-"""A log collector: any number of programs send lines, one writes them to a file, in one order, and none is lost.
+"""A log collector: any number of programs send lines, and one writes them to a file, in one order.
 
-    python examples/log_collector.py FILE [DOMAIN]      collects, until all who sent have ended
+    python examples/log_collector.py FILE [DOMAIN]      collects, until all senders have ended
     python examples/log_collector.py --demo [DOMAIN]    three programs that log, and a collector that is killed on the way
 
-``logging`` needs nothing but a handler that sends: a sender that is killed leaves whole lines, and when the collector is
-killed the next one goes on where it stopped.
+``logging`` needs only a handler that sends. A sender that is killed leaves whole lines. When the
+collector is killed, the next one goes on where it stopped; at most the one line is lost that the
+killed collector had received and not written.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def demo(domain: outlive.Domain) -> None:
         for process in chatterers:
             process.join()
         second.join()
-        # Between two programs there was nobody who sends, perhaps, and the second collector took that for the end.
+        # Perhaps no sender was alive between two programs, and the second collector took that for
+        # the end.
         collect(domain, path)
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()

@@ -1,9 +1,9 @@
-"""A counter that survives whoever counts: processes are killed at any moment, and no count is lost or made twice.
+"""A counter that survives its processes: they are killed at random, and no count is lost or doubled.
 
     python examples/robust_counter.py [DOMAIN]
 
-Each process adds 1 to the number that the lock guards, and says so in a tally of its own. One after the other is killed; at
-the end the number is compared with all tallies.
+Each process adds 1 to the number that the lock guards, and to a tally of its own. One after the
+other is killed; at the end the number is compared with all tallies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def count(domain: outlive.Domain, number: int) -> None:
     while True:
         with lock as held:
             if held.owner_died:
-                # Somebody was killed in here. A number of 64 bits is whole whatever happened.
+                # A holder was killed in here. A number of 64 bits is always whole.
                 held.mark_consistent()
             held.value += 1
         # Killed just here: counted, and not yet in the tally.

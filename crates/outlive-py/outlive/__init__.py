@@ -1,27 +1,30 @@
-"""Shared-memory communication for Linux processes that may die at any instruction.
+"""Daemonless shared-memory IPC for Linux.
 
-What is shared (locks, queues, topics) outlives whoever used it. When a process is killed, nobody hangs, nothing that was
-acknowledged is lost, and no daemon had to watch.
+Its locks, queues and topics recover when any participant is killed: no other process hangs, and
+there is no daemon to watch them. ``Queue.peek`` and ``commit`` lose no acknowledged message; a
+``recv`` can lose the one message that a process had taken when it died.
 
-Everything has a name in a domain, a folder in ``/dev/shm``; whoever opens the name has the same thing::
+Each object has a name in a domain, a folder in ``/dev/shm``; all processes that open the name
+share the object::
 
     import outlive
 
     lock = outlive.Lock("total")                    # another process: the same line
     with lock as held:
-        if held.owner_died:                         # somebody was killed in here
-            held.mark_consistent()                  # after a look at what it guards
+        if held.owner_died:                         # a holder was killed in here
+            held.mark_consistent()                  # after a check of what it guards
         held.value += 1
 
     topic = outlive.Topic("camera")
     with topic.publisher().loan((1080, 1920, 3), "uint8") as image:
         image[:] = 0                                # in shared memory, published when the block ends
 
-    for sample in topic.subscriber():               # there
+    for sample in topic.subscriber():               # in another process
         image = sample.numpy()                      # where it lies, read-only, never changes
 
-All waits can be interrupted by Ctrl-C and let other threads run. After ``os.fork`` a child uses the same locks, events,
-semaphores, queues, states and domains; of topics and services it makes ends of its own (``NotYours`` says so).
+All waits can be interrupted by Ctrl-C and let other threads run. After ``os.fork`` a child uses the
+same locks, events, semaphores, queues, states and domains; it makes its own publishers,
+subscribers, clients and servers (its parent's raise ``NotYours``).
 """
 
 from __future__ import annotations
@@ -102,5 +105,5 @@ __all__ = [
 ]
 __all__ += _errors.__all__
 
-# A thread that was inside an object when its process forked is not there in the child.
+# A thread that was inside an object when its process forked does not exist in the child.
 _os.register_at_fork(after_in_child=_outlive._after_fork)

@@ -1,4 +1,4 @@
-"""Types of the extension module; what its classes do say their docstrings (``help(outlive.Lock)``)."""
+"""Types of the extension module; the docstrings of its classes say what they do (``help(outlive.Lock)``)."""
 
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence

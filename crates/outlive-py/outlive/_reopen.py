@@ -1,4 +1,4 @@
-"""How what was pickled is opened again, where keywords are needed."""
+"""Opens unpickled objects again, where keywords are needed."""
 
 from __future__ import annotations
 

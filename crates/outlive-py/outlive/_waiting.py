@@ -1,7 +1,8 @@
 """Waiting in ``asyncio``: by a source's descriptor, in the loop's own thread.
 
-Of the core's two ways, futures and descriptors, this takes the descriptor: a loop watches it like a socket, and no foreign
-thread has to come into the interpreter. It is readable until a look has found nothing, so: try, look, and only then wait.
+The core has futures and descriptors; this uses the descriptor: a loop watches it like a socket, and
+no foreign thread has to attach to the interpreter. It is readable until a look has found nothing,
+so: try, look, and only then wait.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ class _Ready(Protocol):
 
 
 async def _readable(source: _Ready) -> None:
-    """Until a look at the source may find something."""
+    """Waits until a look at the source may find something."""
     descriptor = source.fileno()
     if source.is_ready():
-        # Somebody else may have been quicker, again and again: the loop has its turn.
+        # Another task may have been first, again and again: the loop gets its turn.
         await asyncio.sleep(0)
         return
     loop = asyncio.get_running_loop()
@@ -63,7 +64,7 @@ async def _readable(source: _Ready) -> None:
 
 
 async def take(source: _Source[T]) -> T:
-    """The source's next message."""
+    """Returns the source's next message."""
     while True:
         message = source.try_recv()
         if message is not None:
@@ -72,7 +73,7 @@ async def take(source: _Source[T]) -> T:
 
 
 async def next_of(source: _Source[T]) -> T:
-    """The same, for ``async for`` over a queue whose senders may be gone."""
+    """Returns the next message, for ``async for`` over a queue whose senders may be gone."""
     try:
         return await take(source)
     except SendersGone:
@@ -80,7 +81,7 @@ async def next_of(source: _Source[T]) -> T:
 
 
 async def _told(call: Call, ask: Callable[[float], T]) -> T:
-    """What ``ask`` says of a call, given no time, once there is something to be said."""
+    """Returns the result of ``ask``, called with a timeout of 0, once there is one."""
     while True:
         try:
             return ask(0)
@@ -89,12 +90,12 @@ async def _told(call: Call, ask: Callable[[float], T]) -> T:
 
 
 async def answer_of(call: Call) -> bytes:
-    """``await call``."""
+    """Implements ``await call``."""
     return await _told(call, call.result)
 
 
 async def reply_of(call: Call) -> bytes:
-    """``async for`` over a call."""
+    """Implements ``async for`` over a call."""
     reply = await _told(call, call.next)
     if reply is None:
         raise StopAsyncIteration
@@ -102,13 +103,16 @@ async def reply_of(call: Call) -> bytes:
 
 
 async def call(client: Client, request: Buffer, timeout: float | None) -> bytes:
-    """``Client.call_async``. What does not fit the queue of requests just now, or waits for a server, does so in a thread."""
+    """Implements ``Client.call_async``.
+
+    A request that has to wait for memory, or for a server, waits in a thread.
+    """
     until = None if timeout is None else time.monotonic() + timeout
     try:
         begun = client.begin(request, timeout=0)
     except CallTimeout:
         begun = await asyncio.to_thread(client.begin, request, timeout)
-    # Cancelled at the end, and by the end of the task.
+    # The call is cancelled at the end, also when the task is cancelled.
     with begun:
         if until is None:
             return await answer_of(begun)
@@ -120,7 +124,7 @@ async def call(client: Client, request: Buffer, timeout: float | None) -> bytes:
 
 
 async def send(stream: Stream, data: Buffer) -> None:
-    """``Stream.send_async``."""
+    """Implements ``Stream.send_async``."""
     try:
         stream.send(data, timeout=0)
     except Timeout:

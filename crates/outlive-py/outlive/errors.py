@@ -1,8 +1,8 @@
-"""What can go wrong.
+"""The exceptions that Outlive raises.
 
-Each class is an :class:`OutliveError` and, where Python has a word of its own for it, that as well: a deadline that passed is
-a ``TimeoutError``, a full queue a ``queue.Full``, a name in use for something else a ``TypeError``. Messages say what happened
-and what to do next.
+Each class is an :class:`OutliveError` and, where Python has a class of its own for it, that as
+well: a deadline that passed is a ``TimeoutError``, a full queue a ``queue.Full``, a name in use for
+something else a ``TypeError``. Messages say what happened and what to do next.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ __all__ = [
 
 
 class OutliveError(Exception):
-    """All that Outlive raises, but for what Python raises for wrong arguments."""
+    """The base of all exceptions of Outlive. Python raises its own for wrong arguments."""
 
 
 class OwnerDied(OutliveError):
-    """An owner died holding the lock, and nobody has said since that what it guards is whole: see ``Lock.check``."""
+    """An owner died holding the lock, and no holder has repaired what it guards: see ``Lock.check``."""
 
 
 class NotRecoverable(OutliveError):
@@ -60,11 +60,11 @@ class NotRecoverable(OutliveError):
 
 
 class Deadlock(OutliveError, RuntimeError):
-    """This thread has it already and would wait for itself."""
+    """This thread holds it already, and would wait for itself."""
 
 
 class Timeout(OutliveError, TimeoutError):
-    """The deadline passed first."""
+    """The deadline passed."""
 
 
 class Missed(Timeout):
@@ -72,19 +72,22 @@ class Missed(Timeout):
 
 
 class PeerDied(OutliveError):
-    """The one on the other side died."""
+    """The process on the other side died."""
 
 
 class ReceiverDied(PeerDied):
-    """The queue's receiver died, and none has taken over. What was sent before is kept for one that does."""
+    """The queue's receiver died, and no process has taken over. Messages in the queue stay for one that does."""
 
 
 class ClientDied(PeerDied):
-    """Who asked died: nobody wants the answer."""
+    """The client died: no process waits for the reply."""
 
 
 class ServerDied(PeerDied):
-    """The server died. ``begun``: it had begun the call, and how far it came nobody knows; if not, the call may be made again."""
+    """The server died. ``begun``: whether it had begun the call.
+
+    If so, no process knows how far it came; if not, the call may be repeated.
+    """
 
     def __init__(self, message: str, begun: bool = False) -> None:
         super().__init__(message, begun)
@@ -95,16 +98,16 @@ class ServerDied(PeerDied):
 
 
 class CallTimeout(Timeout):
-    """The deadline passed. ``begun``: a server had begun the call; if not, nobody will carry it out any more."""
+    """The deadline passed. ``begun``: a server had begun the call; if not, no server will begin it."""
 
     def __init__(self, message: str, begun: bool = False) -> None:
-        # Alone: an OSError takes two for its number and its text.
+        # One argument: an OSError takes two for its number and its text.
         super().__init__(message)
         self.begun = begun
 
 
 class NoReceiver(OutliveError):
-    """There is no receiver, and the queue was made to refuse messages then."""
+    """The queue has no receiver, and was made to refuse messages then."""
 
 
 class NoServer(OutliveError):
@@ -112,15 +115,15 @@ class NoServer(OutliveError):
 
 
 class SendersGone(OutliveError):
-    """Nothing left to receive, and all senders are gone."""
+    """The queue is empty, and all senders are gone."""
 
 
 class Dropped(OutliveError):
-    """The server let go of the request without an answer."""
+    """The server dropped the request without a reply."""
 
 
 class Cancelled(OutliveError):
-    """The client wants no answer any more."""
+    """The client wants no reply any more."""
 
 
 class BarrierBroken(PeerDied, _threading.BrokenBarrierError):
@@ -128,64 +131,67 @@ class BarrierBroken(PeerDied, _threading.BrokenBarrierError):
 
 
 class Full(OutliveError, _queue.Full):
-    """The queue is as large as it may grow."""
+    """The queue is full, and as large as it may grow."""
 
 
 class Empty(OutliveError, _queue.Empty):
-    """Nothing to receive."""
+    """The queue is empty."""
 
 
 class Gone(OutliveError, LookupError):
-    """What was offered has been claimed, what was shared is held by nobody any more."""
+    """The offered object has been claimed, or no process holds the shared one any more."""
 
 
 class NoGpu(OutliveError):
-    """There is no driver for GPUs here, none that can be used, or no such GPU. Everything else works without."""
+    """There is no driver for GPUs here, none that can be used, or no such GPU. All else works without."""
 
 
 class GpuError(OutliveError, RuntimeError):
-    """The GPU's driver refused: its function, words and number are in the message. After some errors a GPU does nothing more for this process."""
+    """The GPU's driver refused: the message has its function, message and number.
+
+    After some errors a GPU does no more work for this process.
+    """
 
 
 class TooLarge(OutliveError, ValueError):
-    """More bytes than there may be."""
+    """The message or object is larger than it may be."""
 
 
 class TooMany(OutliveError):
-    """As many are there as there may be: publishers, subscribers, samples held, calls in flight."""
+    """A limit is reached: of publishers, subscribers, samples held, or calls in flight."""
 
 
 class Taken(OutliveError):
-    """There is one of these at a time (a queue's receiver, a state's writer, a service's server), and it lives."""
+    """A living process has this role (a queue's receiver, a state's writer, a service's server)."""
 
 
 class NotYours(OutliveError, RuntimeError):
-    """A forked child has its parent's handle: it needs one of its own."""
+    """A forked child does not have its parent's handle: it makes its own."""
 
 
 class BadName(OutliveError, ValueError):
-    """What was given cannot be a name, or a number out of bounds."""
+    """The argument is no valid name, or a number out of bounds."""
 
 
 class WrongKind(OutliveError, TypeError):
-    """The name is in use for something of another kind, or for values of another type."""
+    """The name is in use for another kind of object, or for values of another type."""
 
 
 class Damaged(OutliveError):
-    """Shared bytes make no sense: a stray write, somebody hostile, or another version of Outlive."""
+    """Shared memory is damaged, by a stray write or a hostile process, or of another version."""
 
 
 class NotFound(OutliveError, FileNotFoundError):
-    """There is nothing of that name."""
+    """There is no object of that name."""
 
 
 class NotPermitted(OutliveError, PermissionError):
-    """A permission is missing, or the folder belongs to somebody else."""
+    """A permission is missing, or the folder belongs to another user."""
 
 
 class NoSpace(OutliveError, OSError):
-    """The file system, its quota or a limit has no room. What was there stays usable."""
+    """The file system, its quota or a limit has no room. Existing objects stay usable."""
 
 
 class Refused(OutliveError, OSError):
-    """The system refused for a reason of its own: ``errno``."""
+    """The system refused a call, for another reason: ``errno``."""

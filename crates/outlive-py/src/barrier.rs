@@ -1,4 +1,4 @@
-//! `Barrier`: participants with names.
+//! `Barrier`: a barrier that knows its participants.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,21 +10,23 @@ use crate::errors::{Raise, Raised};
 use crate::held::{lender, this_thread};
 use crate::waiting::{Until, wait};
 
-/// A barrier between processes: each phase begins when all participants have arrived in the one before.
+/// A barrier between processes: each phase begins when all participants have arrived in the one
+/// before.
 ///
-/// A thread takes its seat with its first ``wait``, and keeps it until ``leave``. The death of one who is missing ends all waits
-/// at once: with ``BarrierBroken``, until somebody calls ``repair``, or, with ``count_out``, the others go on without it.
+/// A thread takes its seat with its first ``wait``, and keeps it until ``leave``. If a participant
+/// that has not arrived dies, all waits end at once: with ``BarrierBroken``, until a process calls
+/// ``repair``, or, with ``count_out``, the others go on without it.
 ///
 /// >>> step = Barrier("step", 2, folder)
 /// >>> other = threading.Thread(target=lambda: (step.wait(timeout=10), step.leave()))
 /// >>> other.start()
-/// >>> step.wait(timeout=10) in (True, False)      # True for one of them: what is to be done once, it may do
+/// >>> step.wait(timeout=10) in (True, False)      # True for one of them
 /// True
 /// >>> other.join()
 /// >>> step.leave()
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Barrier {
-    /// By thread. Before `barrier`, which they borrow. Locked for a moment, never while waiting.
+    /// By thread. Before `barrier`, which they borrow. Locked for a moment, never during a wait.
     seats: Mutex<Vec<(u32, Seated)>>,
     barrier: Arc<Core>,
     domain: outlive::Domain,
@@ -38,8 +40,8 @@ type Opened = (String, u32, domain::Domain, bool);
 
 struct Seated(Seat<'static>);
 
-// SAFETY: used and dropped by the thread that took it, which is asked for by name; by another one, dropping it does
-// nothing, since it compares tokens.
+// SAFETY: only the thread that took it, whose name is beside it, uses it; dropped by another one,
+// it has no effect, since it compares tokens.
 unsafe impl Send for Seated {}
 
 impl Barrier {
@@ -51,7 +53,7 @@ impl Barrier {
 
     fn arrive(&self, py: Python<'_>, seat: &mut Seated, until: Until) -> PyResult<bool> {
         let passed = wait(py, until, |deadline| match seat.0.wait_until(deadline) {
-            // The arrival stands: the next slice goes on with it.
+            // The arrival counts: the next slice goes on with it.
             Err(BarrierError::TimedOut) => None,
             other => Some(other),
         })?;
@@ -86,15 +88,16 @@ impl Barrier {
         domain::Domain { domain: self.domain.clone() }
     }
 
-    /// Arrives, and waits until all have; whether this is the one of them that may do what is to be done once. ``Timeout``: the
-    /// arrival stands, and waiting again goes on with it.
+    /// Arrives, and waits until all participants have. Returns True for one of them, which may do
+    /// what is done once. ``Timeout``: the arrival counts, and waiting again goes on with it.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let until = Until::timeout(timeout)?;
         let thread = this_thread(&self.domain).raised(py)?;
         let mut seat = match self.seat(thread) {
             Some(seat) => seat,
-            // SAFETY: in an Arc, and `seats` is dropped before it; this one goes there, or is dropped in here.
+            // SAFETY: in an Arc, and `seats` is dropped before it; this one goes there, or is
+            // dropped in here.
             None => Seated(unsafe { lender(&*self.barrier) }.join().raised(py)?),
         };
         let passed = self.arrive(py, &mut seat, until);
@@ -102,20 +105,20 @@ impl Barrier {
         passed
     }
 
-    /// Gives this thread's seat up.
+    /// Gives up this thread's seat.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
         let thread = this_thread(&self.domain).raised(py)?;
         drop(self.seat(thread));
         Ok(())
     }
 
-    /// Whether a death has broken it.
+    /// Whether a death has broken the barrier.
     #[getter]
     fn broken(&self) -> bool {
         self.barrier.is_broken()
     }
 
-    /// Participants: process, and whether it has arrived in the present phase.
+    /// Returns the participants: process, and whether it has arrived in the present phase.
     fn participants(&self) -> Vec<(u32, bool)> {
         self.barrier.participants().into_iter().map(|(holder, arrived)| (holder.pid, arrived)).collect()
     }

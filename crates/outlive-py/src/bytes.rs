@@ -1,4 +1,4 @@
-//! What is given to be sent: anything that shows its bytes.
+//! The bytes of messages to send: of any object that has the buffer protocol.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char};
@@ -12,10 +12,10 @@ use crate::dlpack::{self, Taken};
 use crate::layout::Layout;
 use crate::waiting::detached;
 
-/// From so many bytes on, other threads may run while they are copied.
+/// From so many bytes on, other threads may run during the copy.
 const LONG: usize = 64 << 10;
 
-/// Bytes to be sent, kept as long as this is there.
+/// Bytes to be sent, kept as long as this exists.
 pub(crate) enum Given<'py> {
     Bytes(Bound<'py, PyBytes>),
     Buffer(View<'py>),
@@ -23,7 +23,7 @@ pub(crate) enum Given<'py> {
 }
 
 impl<'py> Given<'py> {
-    /// The bytes of `object`: bytes, or whatever has the buffer protocol.
+    /// Returns the bytes of `object`: bytes, or an object that has the buffer protocol.
     pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Given::Bytes(bytes.clone()));
@@ -37,7 +37,7 @@ impl<'py> Given<'py> {
         })
     }
 
-    /// The same, or a tensor.
+    /// Returns the bytes of such an object, or of a tensor.
     pub(crate) fn array_of(object: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
         match Given::of(object) {
             Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => match dlpack::take(object)? {
@@ -56,7 +56,7 @@ impl<'py> Given<'py> {
         }
     }
 
-    /// What it is besides bytes.
+    /// Returns its array layout, if it is more than bytes.
     pub(crate) fn layout(&self) -> PyResult<Option<Layout>> {
         match self {
             Given::Bytes(_) => Ok(None),
@@ -65,25 +65,26 @@ impl<'py> Given<'py> {
         }
     }
 
-    /// Copies them.
+    /// Copies the bytes to `to`.
     ///
     /// # Safety
-    /// `len` bytes can be written there, and nobody else does.
+    /// The caller guarantees that `len` bytes can be written at `to`, and that no other thread
+    /// does.
     pub(crate) unsafe fn copy_to(&self, py: Python<'_>, to: *mut u8) -> PyResult<()> {
         let len = self.len();
         let copy = |from: *const u8| {
-            // SAFETY: the caller's promise for the destination. The source is held; what other threads write to it
-            // meanwhile is their own doing, as with every copy of a buffer.
+            // SAFETY: the caller guarantees the destination. The source is held; other threads that
+            // write to it meanwhile race with this copy as with any copy of a buffer.
             let copy = || unsafe { core::ptr::copy_nonoverlapping(from, to, len) };
             if len >= LONG { detached(py, copy) } else { copy() }
         };
         match self {
             Given::Bytes(bytes) => copy(bytes.as_bytes().as_ptr()),
             Given::Buffer(buffer) if len == 0 || buffer.is_in_a_row() => copy(buffer.pointer()),
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees `len` writable bytes at `to`.
             Given::Buffer(buffer) => return unsafe { buffer.copy_strided(to) },
             Given::Tensor(tensor) => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees `len` writable bytes at `to`.
                 let copy = || unsafe { tensor.copy_to(to) };
                 if len >= LONG { detached(py, copy) } else { copy() }
             }
@@ -91,17 +92,18 @@ impl<'py> Given<'py> {
         Ok(())
     }
 
-    /// They lie in a row, for as long as this is there; or a copy that does.
+    /// Returns them as one contiguous slice, for as long as this exists; or as a copy.
     pub(crate) fn row(&self, py: Python<'_>) -> PyResult<Cow<'_, [u8]>> {
         match self {
             Given::Bytes(bytes) => Ok(Cow::Borrowed(bytes.as_bytes())),
             Given::Buffer(buffer) if buffer.len() > 0 && buffer.is_in_a_row() => {
-                // SAFETY: the buffer is held; what other threads write to it meanwhile is their own doing.
+                // SAFETY: the buffer is held; other threads that write to it meanwhile race with
+                // this read as with any of a buffer.
                 Ok(Cow::Borrowed(unsafe { core::slice::from_raw_parts(buffer.pointer(), buffer.len()) }))
             }
             other => {
                 let mut copy = vec![0; other.len()];
-                // SAFETY: just made as long.
+                // SAFETY: the vector was just made with that length.
                 unsafe { other.copy_to(py, copy.as_mut_ptr())? };
                 Ok(Cow::Owned(copy))
             }
@@ -123,7 +125,8 @@ pub(crate) struct View<'py> {
 impl<'py> View<'py> {
     fn get(object: &Bound<'py, PyAny>) -> PyResult<View<'py>> {
         let mut view = Box::new(ffi::Py_buffer::new());
-        // SAFETY: the object's, with the interpreter in hand; what is asked for is all that there may be, read-only.
+        // SAFETY: a live object, attached to the interpreter; all that a buffer may have is asked
+        // for, read-only.
         if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) } != 0 {
             return Err(PyErr::fetch(object.py()));
         }
@@ -139,7 +142,7 @@ impl<'py> View<'py> {
     }
 
     fn format(&self) -> &CStr {
-        // SAFETY: none is bytes; else a string that lives as long as the buffer.
+        // SAFETY: NULL stands for bytes; else a string that lives as long as the buffer.
         if self.view.format.is_null() { c"B" } else { unsafe { CStr::from_ptr(self.view.format) } }
     }
 
@@ -148,24 +151,26 @@ impl<'py> View<'py> {
         if dimensions == 0 || self.view.shape.is_null() {
             return Vec::new();
         }
-        // SAFETY: as many as dimensions, as long as the buffer.
+        // SAFETY: the buffer has as many extents as dimensions, for as long as it lives.
         let shape = unsafe { core::slice::from_raw_parts(self.view.shape, dimensions) };
         shape.iter().map(|extent| *extent as usize).collect()
     }
 
-    /// Row by row.
+    /// Returns whether it is row-major and contiguous.
     fn is_in_a_row(&self) -> bool {
-        // SAFETY: a buffer that was filled in.
+        // SAFETY: `PyObject_GetBuffer` has filled the view in.
         unsafe { ffi::PyBuffer_IsContiguous(&raw const *self.view, b'C' as c_char) == 1 }
     }
 
-    /// Copies what does not lie in a row, row by row.
+    /// Copies a buffer that is not contiguous, row by row.
     ///
     /// # Safety
-    /// `len` bytes can be written there, and nobody else does.
+    /// The caller guarantees that `len` bytes can be written at `to`, and that no other thread
+    /// does.
     #[cold]
     unsafe fn copy_strided(&self, to: *mut u8) -> PyResult<()> {
-        // SAFETY: a buffer that was filled in; the caller's promise.
+        // SAFETY: `PyObject_GetBuffer` has filled the view in; the caller guarantees `len` writable
+        // bytes.
         let failed =
             unsafe { ffi::PyBuffer_ToContiguous(to.cast(), &raw const *self.view, self.view.len, b'C' as c_char) != 0 };
         if failed { Err(PyErr::fetch(self.py)) } else { Ok(()) }
@@ -174,7 +179,7 @@ impl<'py> View<'py> {
 
 impl Drop for View<'_> {
     fn drop(&mut self) {
-        // SAFETY: once, with the interpreter in hand, as `py` says.
+        // SAFETY: released once, attached to the interpreter, as `py` says.
         unsafe { ffi::PyBuffer_Release(&raw mut *self.view) };
     }
 }

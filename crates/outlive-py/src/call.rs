@@ -1,7 +1,8 @@
-//! `Call`: a call in flight, of `Client.begin`.
+//! `Call`: a call in flight, made by `Client.begin`.
 //!
-//! Who waits for a reply is inside with the client only for a look, and waits outside by a set of the call's own: so the client's other
-//! threads go on meanwhile, and any of them may cancel the call.
+//! A thread that waits for a reply is inside with the client only for a look, and waits outside by
+//! a wait set of the call's own: so the client's other threads go on meanwhile, and any of them may
+//! cancel the call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,14 +24,14 @@ use crate::waiting::{Until, detached, passed, wait};
 /// A client of the core's, with its calls.
 pub(crate) type Lender = lender::Lender<rpc::Client, Begun>;
 
-/// A call of the core's, and what was told of its end, which is told again.
+/// A call of the core's, and its end once it was reported, which is reported again.
 pub(crate) struct Begun {
     pending: Pending<'static>,
     failed: Option<CallError>,
 }
 
 impl Begun {
-    /// The next reply; `None` after the last. `TimedOut`: nothing yet.
+    /// Returns the next reply; `None` after the last. `TimedOut`: none yet.
     fn look(&mut self) -> Result<Option<Reply>, CallError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
@@ -45,11 +46,14 @@ impl Begun {
     }
 }
 
-/// A call that was begun and goes on: what ``Client.begin`` gives. Any thread may use it. ``result`` is the answer; a server that sends
-/// several replies is iterated over, also with ``async for``; ``await call`` is ``result`` for ``asyncio``.
+/// A call in flight, made by ``Client.begin``. Any thread may use it.
 ///
-/// The server's death ends it at once with ``ServerDied``; replies that had arrived are given first. Collected, or at the end of a ``with``
-/// block, it is cancelled: if no server has begun it, none will.
+/// ``result`` is the reply; iterate over the call, also with ``async for``, when a server sends
+/// several; ``await call`` is ``result`` for ``asyncio``.
+///
+/// The server's death ends the call at once with ``ServerDied``; replies that had arrived are
+/// returned first. When the object is collected, or at the end of a ``with`` block, the call is
+/// cancelled: if no server has begun it, none will.
 ///
 /// >>> server, client = Server("count", folder), Client("count", folder)
 /// >>> first, second = client.begin(b"2"), client.begin(b"x")
@@ -62,11 +66,11 @@ impl Begun {
 /// >>> list(first)
 /// [b'one', b'two']
 /// >>> third = client.begin(b"3")
-/// >>> third.cancel(), server.try_recv()       # nobody had begun it, and nobody will
+/// >>> third.cancel(), server.try_recv()       # no server had begun it, and none will
 /// (True, None)
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct Call {
-    // In this order they are dropped.
+    // They are dropped in this order.
     set: Turn<Option<WaitSet>>,
     pending: lender::Lent<rpc::Client, Begun>,
     /// The first reply.
@@ -85,7 +89,7 @@ impl Call {
     ) -> PyResult<Call> {
         let late = CallError::TimedOut { begun: false };
         let Some(inside) = lender.enter_until(py, until)? else { return Err(late.raise(py)) };
-        // SAFETY: a `Lent` keeps the lender, and what is called on the call is called inside.
+        // SAFETY: a `Lent` keeps the lender, and calls of the call are made inside.
         let client = unsafe { inside.lender() };
         let begun = request.with(py, |bytes| {
             wait(py, until, |deadline| match client.begin_until(bytes, deadline) {
@@ -103,7 +107,8 @@ impl Call {
         })
     }
 
-    /// The next reply, by a look and, as long as there is none, a wait; `None` after the last.
+    /// Returns the next reply, by a look and, as long as there is none, a wait; `None` after the
+    /// last.
     fn next_reply<'py>(&self, py: Python<'py>, until: Until) -> PyResult<Option<Bound<'py, PyBytes>>> {
         loop {
             match self.look(py, until)? {
@@ -111,7 +116,7 @@ impl Call {
                 Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
                 Err(other) => return Err(other.raise(py)),
             }
-            // After the client, never inside it: who waits has the set.
+            // After the client, never inside it: a thread that waits has the set.
             let Some(mut set) = self.set.enter_until(py, until)? else { continue };
             let set = match &mut *set {
                 Some(set) => set,
@@ -138,7 +143,7 @@ impl Call {
             return Err(raise(py, "Cancelled", "the call was cancelled"));
         };
         let found = detached(py, || begun.look());
-        // Inside still: who finds the call over finds its answer.
+        // Still inside: a thread that finds the call over finds its reply.
         Ok(found.map(|reply| {
             let reply = PyBytes::new(py, &reply?);
             self.answer.get_or_init(py, || reply.clone().unbind());
@@ -146,7 +151,7 @@ impl Call {
         }))
     }
 
-    /// Adds it to a set.
+    /// Adds the call to a set.
     pub(crate) fn watch(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<Key> {
         match self.pending.enter_until(py, Until::NEVER)?.as_deref() {
             Some(Some(begun)) => set.add(&begun.pending).raised(py),
@@ -157,8 +162,9 @@ impl Call {
 
 #[pymethods]
 impl Call {
-    /// The answer, waiting for it; of several replies, the first. May be asked for again. ``CallTimeout`` when it took longer than so
-    /// many seconds: the call goes on, and ``begun`` says whether a server has begun it.
+    /// Waits for the reply and returns it; of several, the first. It may be called again.
+    /// ``CallTimeout`` after so many seconds: the call goes on, and ``begun`` says whether a server
+    /// has begun it.
     #[pyo3(signature = (timeout=None))]
     fn result<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
         let until = Until::timeout(timeout)?;
@@ -168,14 +174,15 @@ impl Call {
         match self.next_reply(py, until)? {
             Some(first) => Ok(self.answer.get(py).map_or(first, |answer| answer.bind(py).clone())),
             None => match self.answer.get(py) {
-                // Another thread was quicker.
+                // Another thread was first.
                 Some(answer) => Ok(answer.bind(py).clone()),
                 None => Err(CallError::Dropped.raise(py)),
             },
         }
     }
 
-    /// The next reply, waiting for it; None after the last. An answer is one reply. ``CallTimeout`` as ``result``.
+    /// Waits for the next reply and returns it; None after the last. ``CallTimeout`` as in
+    /// ``result``.
     #[pyo3(signature = (timeout=None))]
     fn next<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         self.next_reply(py, Until::timeout(timeout)?)
@@ -189,15 +196,15 @@ impl Call {
         self.next_reply(py, Until::NEVER)
     }
 
-    /// Lets go of it. True: no server had begun it, and none will. False: one had, or it was over; what is still to come is not told
-    /// any more.
+    /// Cancels the call. True: no server had begun it, and none will. False: a server had, or it
+    /// was over; replies that are still to come are discarded.
     fn cancel(&self, py: Python<'_>) -> PyResult<bool> {
         let Some(mut pending) = self.pending.enter_until(py, Until::NEVER)? else { return Ok(false) };
         match pending.take() {
             None => Ok(false),
             Some(begun) => {
                 let was_begun = begun.pending.cancel();
-                // Who waits for it looks again at the end of its slice.
+                // A waiting thread looks again at the end of its slice.
                 self.cancelled.store(true, Ordering::Relaxed);
                 Ok(!was_begun)
             }
@@ -217,16 +224,18 @@ impl Call {
         slf.py().import("outlive._waiting")?.call_method1("reply_of", (slf,))
     }
 
-    /// A descriptor that is readable when there is something to be told, for event loops; see ``is_ready``.
+    /// A descriptor that is readable when there is a reply or the call's end, for event loops; see
+    /// ``is_ready``.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         descriptor(py, &mut *self.set.enter(py)?, &self.domain, |set| self.watch(py, set))
     }
 
-    /// Whether it is worth to look for a reply. The descriptor is readable until this has said no.
+    /// Whether a look for a reply is worth it. The descriptor is readable until this has returned
+    /// False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
         match &mut *self.set.enter(py)? {
             Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
-            // A look tells.
+            // A look finds out.
             None => Ok(true),
         }
     }

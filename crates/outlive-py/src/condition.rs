@@ -1,4 +1,4 @@
-//! `Condition`: waiting for what a lock guards to change.
+//! `Condition`: waiting for a change of what a lock guards.
 
 use std::sync::Arc;
 
@@ -12,18 +12,21 @@ use crate::held::{lender, this_thread};
 use crate::lock::Lock;
 use crate::waiting::{Until, detached};
 
-/// For how many seconds longer who gave a timeout waits for the lock, unless said.
+/// How many seconds longer a wait with a timeout waits for the lock, by default.
 const RELOCK: f64 = 10.0;
 
 /// A condition variable between processes, of a ``Lock``, with ``threading.Condition``'s methods.
 ///
-/// ``wait`` may return though nobody notified, at the latest when signals are looked for: look at the condition, in a loop, or
-/// by ``wait_for``. A notification survives the death of whoever got it.
+/// ``wait`` may return without a notification, at the latest when it looks for signals: check the
+/// condition in a loop, or use ``wait_for``. A notification survives the death of the waiter that
+/// got it: it goes to the next one.
 ///
-/// To return, it takes the lock again. A holder that dies does not keep it from that; one that lives and does not let go (stopped, say)
-/// does, for so many seconds longer as ``relock`` says: 10 where there is a timeout, for ever where there is none. Then ``Timeout`` is raised
-/// (that the timeout passed is no exception but False), the lock is not held, and the end of the ``with`` block knows. So it is when a
-/// signal's handler raises in that part of the wait; ``threading.Condition`` waits for ever there.
+/// To return, ``wait`` takes the lock again. A holder that dies does not keep it from that. One
+/// that is alive and does not release it (stopped, say) does, for ``relock`` seconds longer: 10
+/// where there is a timeout, for ever where there is none. Then it raises ``Timeout`` (a timeout
+/// that passes otherwise is no exception but False), the lock is not held, and the end of the
+/// ``with`` block knows. The same happens when a signal's handler raises in that part of the wait;
+/// ``threading.Condition`` waits for ever there.
 ///
 /// >>> lock = Lock("stock", folder)
 /// >>> delivered = Condition("delivered", lock)
@@ -45,15 +48,15 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// One slice of a wait: so what changed while nobody waited, between two, is looked at by who called.
+    /// Waits for one slice: the caller checks what changed between two slices.
     fn sleep(&self, py: Python<'_>, until: Until, relock: Option<f64>) -> PyResult<bool> {
         let lock = self.lock.get();
         let thread = this_thread(lock.core_domain()).raised(py)?;
         let guard = lock.take_guard(thread);
         let guard =
             guard.ok_or_else(|| PyRuntimeError::new_err("cannot wait on a lock that this thread does not hold"))?;
-        // SAFETY: in an Arc that outlives this call; what is borrowed is the lock's guard, in whose object it goes back, and
-        // which refers to the mutex alone.
+        // SAFETY: in an Arc that outlives this call; it borrows the lock's guard, which goes back
+        // into its object and refers to the mutex alone.
         let condvar = unsafe { lender(&*self.condvar) };
         let ended = detached(py, || {
             let (slice, next) = until.two_slices();
@@ -62,19 +65,19 @@ impl Condition {
         match ended {
             Ok((guard, _)) => lock.settle(py, Ok(guard)).map(|_| ())?,
             Err(LockError::OwnerDied((guard, _))) => lock.settle(py, Err(LockError::OwnerDied(guard))).map(|_| ())?,
-            // Somebody keeps it: by slices of the lock's own from here on.
+            // Another thread keeps it: by slices of the lock's own from here on.
             Err(LockError::TimedOut) => lock.take_again(py, Until::timeout(relock)?)?,
             Err(other) => return Err(other).raised(py),
         }
-        // The lock is held, whatever a handler raises: the 'with' block gives it back.
+        // The lock is held, whatever a handler raises: the 'with' block releases it.
         py.check_signals()?;
         Ok(!until.has_passed())
     }
 }
 
-/// How many seconds it may take to have the lock again; `None` is for ever.
+/// Returns how many seconds the relock may take; `None` is for ever.
 fn patience(timeout: Option<f64>, relock: Option<f64>) -> PyResult<Option<f64>> {
-    // What is wrong with it is told before anything is waited for.
+    // A wrong value is reported before any wait.
     Until::timeout(relock)?;
     Ok(relock.or(timeout.map(|_| RELOCK)))
 }
@@ -107,14 +110,17 @@ impl Condition {
         self.lock.get().release(py)
     }
 
-    /// Gives the lock back, waits, and takes it again; False when the timeout passed. ``Timeout``, without the lock, when it was not to be had
-    /// again for ``relock`` seconds longer: 10 unless said, and for ever (``math.inf``) in a wait without a timeout.
+    /// Releases the lock, waits for a notification, and takes the lock again; returns False when
+    /// the timeout passed. Raises ``Timeout``, without the lock, when the lock is not free for
+    /// ``relock`` seconds longer: 10 by default, and for ever (``math.inf``) in a wait without a
+    /// timeout.
     #[pyo3(signature = (timeout=None, *, relock=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>, relock: Option<f64>) -> PyResult<bool> {
         self.sleep(py, Until::timeout(timeout)?, patience(timeout, relock)?)
     }
 
-    /// Waits until ``predicate()``, called under the lock, is true; what it said last. ``Timeout``, without the lock, as ``wait``.
+    /// Waits until ``predicate()``, called under the lock, is true; returns its last result. Raises
+    /// ``Timeout``, without the lock, as ``wait``.
     #[pyo3(signature = (predicate, timeout=None, *, relock=None))]
     fn wait_for<'py>(
         &self,
@@ -133,7 +139,7 @@ impl Condition {
         }
     }
 
-    /// Wakes one who waits, or so many. The lock should be held.
+    /// Wakes one waiter, or so many. The caller should hold the lock.
     #[pyo3(signature = (n=1))]
     fn notify(&self, n: usize) {
         for _ in 0..n {
@@ -141,7 +147,7 @@ impl Condition {
         }
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiters.
     fn notify_all(&self) {
         self.condvar.notify_all();
     }

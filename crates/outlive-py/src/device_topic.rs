@@ -1,4 +1,5 @@
-//! Topics whose payloads stay in GPU memory: `DeviceTopic`, its subscribers and samples. Arrays are the blocks themselves.
+//! Topics whose payloads stay in GPU memory: `DeviceTopic`, its subscribers and samples. Arrays are
+//! the blocks themselves.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,12 +21,16 @@ use crate::topic::subscriber_options;
 use crate::turn::Turn;
 use crate::waiting::{Until, detached, wait};
 
-/// Messages that stay in a GPU's memory: what goes from process to process is a card that says where. Processes that use it use the same GPU.
+/// A topic whose messages stay in a GPU's memory: only a descriptor that says where goes from
+/// process to process. All processes that use it use the same GPU.
 ///
-/// What ``loan_gpu`` gives is the message itself, and so is what a sample shows by ``gpu``, ``cupy`` and ``torch``: nothing is copied. A message is seen
-/// when its stream has got there; a sample is held as long as an array of it is there, and until the streams that took it have got there.
+/// What ``loan_gpu`` returns is the message itself, and so is what a sample gives by ``gpu``,
+/// ``cupy`` and ``torch``: nothing is copied. A message becomes visible when its stream has got
+/// there; a sample is held as long as an array of it exists, and until the streams that took it
+/// have got there.
 ///
-/// If a publisher's process dies, what was published stays for those who have its memory mapped; others get ``PeerDied``. In Rust it is a ``DeviceTopic<u8>``.
+/// If a publisher's process dies, what it published stays for the processes that have its memory
+/// mapped; others get ``PeerDied``. In Rust it is a ``DeviceTopic<u8>``.
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct DeviceTopic {
     end: Arc<End>,
@@ -38,7 +43,7 @@ struct End {
     topic: outlive_gpu::DeviceTopic,
     /// Made with the first loan.
     publisher: OnceLock<DevicePublisher>,
-    /// Of who publishes.
+    /// The turn of publishing threads.
     turn: Arc<Turn<()>>,
 }
 
@@ -48,12 +53,12 @@ impl End {
             return Ok(publisher);
         }
         let made = self.topic.publisher()?;
-        // Another thread was quicker: its one.
+        // Another thread was first: its publisher.
         Ok(self.publisher.get_or_init(|| made))
     }
 }
 
-/// A block that is lent: its array's, until it is published.
+/// A block that is lent: its array has it until it is published.
 struct Block {
     address: DevicePointer,
     is_over: AtomicBool,
@@ -92,7 +97,7 @@ struct InPlace {
 }
 
 impl InPlace {
-    /// The loan, which knows who writes it.
+    /// Returns the loan, told of the streams that write it.
     fn take(&mut self) -> Option<DeviceLoan> {
         self.block.is_over.store(true, Ordering::Relaxed);
         let mut loan = self.loan.take()?;
@@ -154,8 +159,9 @@ impl DeviceTopic {
         self.end.on.number
     }
 
-    /// A message's memory, to be written by work on the ``stream``: as ``Topic.loan_gpu``, but the array is the message. After the block it is others': what was
-    /// made of it must not be used any more.
+    /// Lends a message's memory, to be written by work on the ``stream``: as ``Topic.loan_gpu``,
+    /// but the array is the message. After the block it belongs to the subscribers: arrays made of
+    /// it must not be used any more.
     #[pyo3(signature = (shape, dtype=None, *, stream=None, key=0, frame=0, stamp=0, timeout=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn loan_gpu(
@@ -191,7 +197,7 @@ impl DeviceTopic {
         GpuLoan::new(py, Box::new(lent), array, stream, timeout)
     }
 
-    /// A new subscriber: as ``Topic.subscriber``.
+    /// Makes a new subscriber, as ``Topic.subscriber``.
     #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=Vec::new(), period=None))]
     fn subscriber(
         &self,
@@ -208,7 +214,8 @@ impl DeviceTopic {
         Ok(DeviceSubscriber { turn: Turn::new(subscriber), on: Arc::clone(&self.end.on), name: self.name.clone() })
     }
 
-    /// Waits until all that was left to streams here is published and let go of. ``Timeout`` when that takes longer than so many seconds.
+    /// Waits until all that this process has enqueued on streams is published and released. Raises
+    /// ``Timeout`` when that takes longer than so many seconds.
     #[pyo3(signature = (timeout=None))]
     fn wait_gpu(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let over = wait(py, Until::timeout(timeout)?, |deadline| match self.end.topic.wait_over(deadline) {
@@ -216,7 +223,7 @@ impl DeviceTopic {
             other => Some(other),
         })?;
         over.unwrap_or(Err(Error::TimedOut)).raised(py)?;
-        // What became of them.
+        // Reports what became of them.
         self.end
             .publisher
             .get()
@@ -224,12 +231,12 @@ impl DeviceTopic {
             .raised(py)
     }
 
-    /// The processes that publish and live, one entry for each publisher.
+    /// Returns the living processes that publish, one entry for each publisher.
     fn publishers(&self) -> Vec<u32> {
         self.end.topic.topic().publishers().into_iter().map(|holder| holder.pid).collect()
     }
 
-    /// The processes that subscribe and live, one entry for each subscriber.
+    /// Returns the living processes that subscribe, one entry for each subscriber.
     fn subscribers(&self) -> Vec<u32> {
         self.end.topic.topic().subscribers().into_iter().map(|holder| holder.pid).collect()
     }
@@ -239,7 +246,8 @@ impl DeviceTopic {
     }
 }
 
-/// The end of a device topic that messages come out of: an iterator that waits for each and does not end. Any thread may use it, one at a time.
+/// Receives the messages of a device topic: an iterator that waits for each and does not end. Any
+/// thread may use it, one at a time.
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct DeviceSubscriber {
     turn: Turn<outlive_gpu::DeviceSubscriber>,
@@ -275,14 +283,15 @@ impl DeviceSubscriber {
 
 #[pymethods]
 impl DeviceSubscriber {
-    /// The next message, the oldest first; waits for it, ``Timeout`` when none came for so many seconds. ``PeerDied``: its publisher's process died before
-    /// its memory was mapped here; the message is passed over.
+    /// Receives the next message, the oldest first, waiting for one; raises ``Timeout`` when none
+    /// came for so many seconds. ``PeerDied``: its publisher's process died before its memory was
+    /// mapped here; the message is skipped.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<DeviceSample> {
         self.take(py, Until::timeout(timeout)?)
     }
 
-    /// The next message, if one is there.
+    /// Receives the next message, or returns None at once.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<DeviceSample>> {
         on_gpu(py, self.on.number)?;
         let mut inside = self.turn.enter(py)?;
@@ -290,7 +299,7 @@ impl DeviceSubscriber {
         Ok(detached(py, || subscriber.try_recv()).raised(py)?.map(|sample| self.sample(sample)))
     }
 
-    /// The newest message, taken before or not; None when nobody has ever published.
+    /// Returns the newest message, taken before or not; None when there is none.
     fn latest(&self, py: Python<'_>) -> PyResult<Option<DeviceSample>> {
         on_gpu(py, self.on.number)?;
         let mut inside = self.turn.enter(py)?;
@@ -298,7 +307,7 @@ impl DeviceSubscriber {
         Ok(detached(py, || subscriber.latest()).raised(py)?.map(|sample| self.sample(sample)))
     }
 
-    /// Messages that were overwritten or passed over before they were taken.
+    /// Messages that were overwritten or skipped before they were taken.
     #[getter]
     fn lost(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.turn.enter(py)?.lost())
@@ -317,7 +326,8 @@ impl DeviceSubscriber {
     }
 }
 
-/// A message in a GPU's memory, where its publisher wrote it. It stays as it is as long as this or an array of it is there.
+/// A message in a GPU's memory, where its publisher wrote it. It stays as it is as long as this or
+/// an array of it exists.
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct DeviceSample {
     sample: outlive_gpu::DeviceSample,
@@ -327,7 +337,7 @@ pub(crate) struct DeviceSample {
     on: Arc<OnGpu>,
 }
 
-/// A share of a sample that an array has.
+/// An array's share of a sample.
 struct Held {
     /// Until it is dropped.
     sample: outlive_gpu::DeviceSample,
@@ -353,7 +363,8 @@ impl Drop for Held {
     fn drop(&mut self) {
         if self.on.is_ours() {
             for stream in self.streams.get_mut().unwrap_or_else(PoisonError::into_inner) {
-                // Not so: it is held as long as this process lives, or the stream is captured, and its work is not ours.
+                // On failure it is held as long as this process lives; or the stream is captured,
+                // and its work is not ours.
                 let _ = self.sample.hold_on(stream);
             }
         }
@@ -362,8 +373,9 @@ impl Drop for Held {
 
 #[pymethods]
 impl DeviceSample {
-    /// The message, where it lies, for work on the ``stream``: read-only, though only DLPack of version 1 can say so. It stays held as long as the array or what
-    /// was made of it, and until the streams that took it have got there.
+    /// Returns the message, where it lies, for work on the ``stream``: read-only, though only
+    /// DLPack of version 1 can say so. It is held as long as the array or what was made of it
+    /// exists, and until the streams that took it have got there.
     #[pyo3(signature = (*, stream=None))]
     fn gpu(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<GpuArray> {
         on_gpu(py, self.on.number)?;
@@ -374,19 +386,21 @@ impl DeviceSample {
         Ok(GpuArray::new(Arc::new(held), &self.on, stream, self.layout.clone()))
     }
 
-    /// The message as a CuPy array, where it lies: not to be written. ``stream``: None is CuPy's current one.
+    /// Returns the message as a CuPy array, where it lies: do not write to it. ``stream``: None is
+    /// CuPy's current one.
     #[pyo3(signature = (*, stream=None))]
     fn cupy<'py>(slf: &Bound<'py, Self>, stream: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         gpu_library::cupy(slf.as_any(), stream, Where::There(slf.get().on.number))
     }
 
-    /// The message as a PyTorch tensor, where it lies: not to be written. ``stream``: None is PyTorch's current one.
+    /// Returns the message as a PyTorch tensor, where it lies: do not write to it. ``stream``: None
+    /// is PyTorch's current one.
     #[pyo3(signature = (*, stream=None))]
     fn torch<'py>(slf: &Bound<'py, Self>, stream: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         gpu_library::torch(slf.as_any(), stream, Where::There(slf.get().on.number))
     }
 
-    /// The array's extents; of bytes: how many.
+    /// The array's shape; of bytes: how many.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.layout.shape())
@@ -422,7 +436,7 @@ impl DeviceSample {
         self.sample.publisher().map(|token| token.as_u32())
     }
 
-    /// When it was published, in nanoseconds since 1970; 0 if that was not said.
+    /// When it was published, in nanoseconds since 1970; 0 if that was not given.
     #[getter]
     fn stamp(&self) -> u64 {
         self.header.stamp
@@ -433,7 +447,7 @@ impl DeviceSample {
         self.header.frame
     }
 
-    /// By which subscribers may choose.
+    /// The key by which subscribers may select messages.
     #[getter]
     fn key(&self) -> u64 {
         self.header.key

@@ -1,8 +1,10 @@
-//! DLPack, both ways: samples as tensors of other libraries, and their tensors as messages. Version 1, on the CPU; arrays in a GPU's memory, of which
-//! the version before knows as much, by both.
+//! DLPack, both ways: samples as tensors of other libraries, and their tensors as messages. Version
+//! 1 on the CPU; for arrays in a GPU's memory, of which the earlier version says as much, both
+//! versions.
 //!
-//! A tensor that is given out keeps its sample until its consumer calls the deleter, on whatever thread. It is marked
-//! read-only, which only version 1 can say: who asks for an older one is refused, unless a copy will do.
+//! A tensor that is given out keeps its sample until its consumer calls the deleter, on any thread.
+//! It is marked read-only, which only version 1 can say: a consumer that asks for an older version
+//! is refused, unless a copy will do.
 
 use std::any::Any;
 use std::ffi::{CStr, c_void};
@@ -63,19 +65,19 @@ struct ManagedVersioned {
     tensor: Tensor,
 }
 
-/// What a consumer has: the tensor first, since its address is all that comes back.
+/// What a consumer has: the tensor first, since only its address comes back.
 #[repr(C)]
 struct Given {
     managed: ManagedVersioned,
     shape: [i64; MOST_DIMENSIONS],
     strides: [i64; MOST_DIMENSIONS],
-    /// Of a tensor over a sample.
+    /// The sample of a tensor over one.
     sample: Option<Py<PyAny>>,
-    /// Of one that is a copy.
+    /// The bytes of a tensor that is a copy.
     copy: Vec<u8>,
 }
 
-/// The sample as a capsule.
+/// Returns the sample as a capsule.
 pub(crate) fn export<'py>(
     sample: &Bound<'py, PyAny>,
     bytes: &[u8],
@@ -120,34 +122,35 @@ pub(crate) fn export<'py>(
         given.managed.tensor.data = given.copy.as_mut_ptr().cast();
     }
     let given = Box::into_raw(given);
-    // SAFETY: just made; its arrays lie in it, where it stays until it is deleted.
+    // SAFETY: just made; its arrays lie in it, and it does not move until it is deleted.
     unsafe {
         (*given).managed.tensor.shape = (&raw mut (*given).shape).cast();
         (*given).managed.tensor.strides = (&raw mut (*given).strides).cast();
     }
     // SAFETY: the name is static; the destructor is called once.
     let capsule = unsafe { ffi::PyCapsule_New(given.cast(), VERSIONED.as_ptr(), Some(destroy)) };
-    // SAFETY: a new reference, or null with an exception set.
+    // SAFETY: a new reference, or NULL with an exception set.
     let capsule = unsafe { Bound::from_owned_ptr_or_err(sample.py(), capsule) };
     if capsule.is_err() {
-        // SAFETY: nobody else has it.
+        // SAFETY: `Box::into_raw` made it, and no consumer has it.
         drop(unsafe { Box::from_raw(given) });
     }
     capsule
 }
 
-/// The consumer has done with the tensor, on whatever thread.
+/// Called when the consumer has finished with the tensor, on any thread.
 unsafe extern "C" fn delete(managed: *mut ManagedVersioned) {
-    // SAFETY: what `export` made, at whose beginning that is; called once.
+    // SAFETY: `export` made it, with the tensor at its beginning; a consumer calls this once.
     let given = unsafe { Box::from_raw(managed.cast::<Given>()) };
-    // Not attached to an interpreter that has gone, the reference stays: so does the process's memory.
+    // Without an interpreter to attach to, the reference stays: so does the process's memory.
     let kept = std::mem::ManuallyDrop::new(given);
     let _ = Python::try_attach(|_| drop(std::mem::ManuallyDrop::into_inner(kept)));
 }
 
-/// The capsule goes; a consumer that took the tensor has renamed it.
+/// Called when the capsule goes; a consumer that took the tensor has renamed it.
 unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
-    // SAFETY: called with our capsule; with the name that it had, it holds what `export` made, which nobody took.
+    // SAFETY: called with this capsule; under its original name it holds what `export` made, which
+    // no consumer took.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) == 1 {
             delete(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
@@ -161,11 +164,12 @@ struct OnDevice {
     unversioned: Managed,
     shape: [i64; MOST_DIMENSIONS],
     strides: [i64; MOST_DIMENSIONS],
-    /// Until the consumer has done with it. Nothing of Python's.
+    /// Until the consumer has finished with it. Nothing of Python's.
     _kept: Arc<dyn Any + Send + Sync>,
 }
 
-/// Memory of a GPU's as a capsule: of version 1 if the consumer knows it, else of the one before, which cannot say that it is read-only.
+/// Returns a GPU's memory as a capsule: of version 1 if the consumer knows it, else of the earlier
+/// one, which cannot say that it is read-only.
 pub(crate) fn export_on_device<'py>(
     py: Python<'py>,
     address: u64,
@@ -179,7 +183,7 @@ pub(crate) fn export_on_device<'py>(
     let (code, bits) = layout.dlpack();
     let null: *mut c_void = core::ptr::null_mut();
     let tensor = Tensor {
-        // An address of the device's: nothing for the processor.
+        // An address of the device's: invalid for the processor.
         data: core::ptr::without_provenance_mut(address as usize),
         device,
         dimensions: layout.shape().len() as i32,
@@ -202,7 +206,7 @@ pub(crate) fn export_on_device<'py>(
         strides,
         _kept: kept,
     }));
-    // SAFETY: just made; its arrays lie in it, where it stays until it is deleted.
+    // SAFETY: just made; its arrays lie in it, and it does not move until it is deleted.
     let (capsule, name) = unsafe {
         let (shape, strides) = ((&raw mut (*given).shape).cast(), (&raw mut (*given).strides).cast());
         for tensor in [&raw mut (*given).versioned.tensor, &raw mut (*given).unversioned.tensor] {
@@ -216,32 +220,34 @@ pub(crate) fn export_on_device<'py>(
             ((&raw mut (*given).unversioned).cast::<c_void>(), UNVERSIONED)
         }
     };
-    // SAFETY: the name is static; the destructor is called once; a new reference, or null with an exception set.
+    // SAFETY: the name is static; the destructor is called once; a new reference, or NULL with an
+    // exception set.
     let capsule = unsafe {
         Bound::from_owned_ptr_or_err(py, ffi::PyCapsule_New(capsule, name.as_ptr(), Some(destroy_on_device)))
     };
     if capsule.is_err() {
-        // SAFETY: nobody else has it.
+        // SAFETY: `Box::into_raw` made it, and no consumer has it.
         drop(unsafe { Box::from_raw(given) });
     }
     capsule
 }
 
-/// The consumer has done with the array, on whatever thread.
+/// Called when the consumer has finished with the array, on any thread.
 unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
-    // SAFETY: of `export_on_device`, whose context is the whole; called once.
+    // SAFETY: `export_on_device` made it, and its context is the whole; a consumer calls this once.
     drop(unsafe { Box::from_raw((*managed).context.cast::<OnDevice>()) });
 }
 
-/// The same.
+/// Called when the consumer of an unversioned tensor has finished with it, on any thread.
 unsafe extern "C" fn delete_unversioned(managed: *mut Managed) {
-    // SAFETY: as above.
+    // SAFETY: `export_on_device` made it, and its context is the whole; a consumer calls this once.
     drop(unsafe { Box::from_raw((*managed).context.cast::<OnDevice>()) });
 }
 
-/// The capsule goes; a consumer that took the array has renamed it.
+/// Called when the capsule goes; a consumer that took the array has renamed it.
 unsafe extern "C" fn destroy_on_device(capsule: *mut ffi::PyObject) {
-    // SAFETY: called with our capsule; with the name that it had, it holds what `export_on_device` made, which nobody took.
+    // SAFETY: called with this capsule; under its original name it holds what `export_on_device`
+    // made, which no consumer took.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) == 1 {
             delete_versioned(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
@@ -251,7 +257,7 @@ unsafe extern "C" fn destroy_on_device(capsule: *mut ffi::PyObject) {
     }
 }
 
-/// A row-major array's, in items.
+/// Returns a row-major array's extents and strides, in items.
 fn extents_and_strides(layout: &Layout) -> ([i64; MOST_DIMENSIONS], [i64; MOST_DIMENSIONS]) {
     let (mut extents, mut strides) = ([0; MOST_DIMENSIONS], [0; MOST_DIMENSIONS]);
     let mut stride = 1;
@@ -263,7 +269,7 @@ fn extents_and_strides(layout: &Layout) -> ([i64; MOST_DIMENSIONS], [i64; MOST_D
     (extents, strides)
 }
 
-/// Somebody's tensor, to be copied: kept by its capsule.
+/// Another library's tensor, to be copied: kept by its capsule.
 pub(crate) struct Taken<'py> {
     _capsule: Bound<'py, PyCapsule>,
     tensor: Tensor,
@@ -272,7 +278,7 @@ pub(crate) struct Taken<'py> {
     pub(crate) layout: Layout,
 }
 
-/// The object as a tensor, if it is one.
+/// Returns the object as a tensor, if it is one.
 pub(crate) fn take<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py>>> {
     let py = object.py();
     if !object.hasattr("__dlpack__")? || !object.hasattr("__dlpack_device__")? {
@@ -284,7 +290,7 @@ pub(crate) fn take<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py
     }
     let asked = [("max_version", (1, 0))].into_py_dict(py)?;
     let capsule = match object.call_method("__dlpack__", (), Some(&asked)) {
-        // Of before version 1.
+        // A version before 1.
         Err(error) if error.is_instance_of::<PyTypeError>(py) => object.call_method0("__dlpack__")?,
         other => other?,
     };
@@ -306,7 +312,7 @@ pub(crate) fn take<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py
     let dimensions = tensor.dimensions.max(0) as usize;
     let words = |at: *mut i64| match at.is_null() || dimensions == 0 {
         true => Vec::new(),
-        // SAFETY: DLPack: as many as dimensions.
+        // SAFETY: by DLPack's rules there are as many as dimensions.
         false => unsafe { core::slice::from_raw_parts(at, dimensions) }.to_vec(),
     };
     let extents: Vec<usize> = words(tensor.shape).into_iter().map(|extent| extent.max(0) as usize).collect();
@@ -315,7 +321,7 @@ pub(crate) fn take<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py
     let item = isize::from(bits / 8);
     let mut strides: Vec<isize> = words(tensor.strides).into_iter().map(|stride| stride as isize * item).collect();
     if strides.is_empty() {
-        // Null: row-major.
+        // NULL stands for row-major.
         strides = vec![0; dimensions];
         let mut stride = item;
         for at in (0..dimensions).rev() {
@@ -327,23 +333,24 @@ pub(crate) fn take<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py
 }
 
 impl Taken<'_> {
-    /// Its items, row by row.
+    /// Copies its items, row by row.
     ///
     /// # Safety
-    /// As many bytes as the layout says can be written there.
+    /// The caller guarantees that as many bytes as the layout says can be written at `to`.
     pub(crate) unsafe fn copy_to(&self, mut to: *mut u8) {
         let item = usize::from(self.tensor.dtype.bits / 8);
         let Some(count) = self.layout.len().map(|len| len / item).filter(|count| *count > 0) else { return };
         let from = self.tensor.data.cast::<u8>().wrapping_add(self.tensor.byte_offset as usize);
         let mut index = vec![0; self.extents.len()];
-        // The last dimension at once where it lies in a row.
+        // The last dimension is copied at once where it is contiguous.
         let row = match (self.extents.last(), self.strides.last()) {
             (Some(extent), Some(stride)) if *stride == item as isize => *extent,
             _ => 1,
         };
         for _ in 0..count / row {
             let at = index.iter().zip(&self.strides).map(|(at, stride)| *at as isize * stride).sum();
-            // SAFETY: DLPack's promise for the source; the caller's for the destination, which gets `count` items in all.
+            // SAFETY: DLPack's rules guarantee the source, the caller the destination, which gets
+            // `count` items in all.
             unsafe {
                 core::ptr::copy_nonoverlapping(from.wrapping_offset(at), to, item * row);
                 to = to.add(item * row);

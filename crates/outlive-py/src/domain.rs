@@ -1,4 +1,4 @@
-//! Domains, and those who take part in them.
+//! Domains, and the tokens of their threads and processes.
 
 use outlive::{TokenId, WaitError};
 use pyo3::prelude::*;
@@ -7,11 +7,11 @@ use pyo3::types::PyTuple;
 use crate::errors::{Raise, Raised, raise};
 use crate::waiting::{Until, wait};
 
-/// The folder in which named things meet: everything is opened in one.
+/// The folder in which processes find named objects: each object is opened in a domain.
 ///
-/// ``Domain()`` is the one that ``OUTLIVE_DOMAIN`` names, else ``default`` below ``/dev/shm/outlive-UID``; a name without a
-/// ``/`` is one beside it, a path any folder. It is made when missing. Domains can be pickled, inherited by ``fork``, and sent
-/// to other processes.
+/// ``Domain()`` is the one that ``OUTLIVE_DOMAIN`` names, else ``default`` below
+/// ``/dev/shm/outlive-UID``; a name without a ``/`` is one beside it, a path any folder. It is made
+/// when missing. Domains can be pickled, inherited by ``fork``, and sent to other processes.
 ///
 /// >>> domain = Domain(folder)
 /// >>> domain.path == folder
@@ -30,7 +30,7 @@ impl PartialEq for Domain {
     }
 }
 
-/// What every class is opened with: a domain, or what names one.
+/// Returns the domain with which a class is opened: a domain, or its name.
 pub(crate) fn of(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<outlive::Domain> {
     let Some(given) = given.filter(|given| !given.is_none()) else {
         return outlive::Domain::open_default().raised(py);
@@ -67,17 +67,17 @@ impl Domain {
         self.domain.path().to_string_lossy().into_owned()
     }
 
-    /// The calling thread's token: a number that names it to others, until it ends.
+    /// Returns the calling thread's token: a number that names it to other threads, until it ends.
     fn token(&self, py: Python<'_>) -> PyResult<u32> {
         Ok(self.domain.token().raised(py)?.as_u32())
     }
 
-    /// This process's token.
+    /// Returns this process's token.
     fn process_token(&self, py: Python<'_>) -> PyResult<u32> {
         Ok(self.domain.process_token().raised(py)?.as_u32())
     }
 
-    /// Whoever bears that token: to ask whether it lives, and to wait for its end.
+    /// Returns the owner of that token: to check whether it is alive, and to wait for its end.
     fn peer(&self, py: Python<'_>, token: u32) -> PyResult<Peer> {
         let known = self.domain.tokens().into_iter().find(|info| info.id.as_u32() == token);
         match known {
@@ -103,7 +103,7 @@ impl Domain {
     }
 }
 
-/// Somebody's token.
+/// The owner of a token: a thread or a process.
 ///
 /// >>> domain = Domain(folder)
 /// >>> me = domain.peer(domain.token())
@@ -130,7 +130,7 @@ impl Peer {
         self.token.as_u32()
     }
 
-    /// Whether it lives: one load, and right at once after its death.
+    /// Whether it is alive: one load, and correct at once after its death.
     #[getter]
     fn alive(&self) -> bool {
         self.peer().is_alive()
@@ -142,7 +142,7 @@ impl Peer {
         self.peer().info().map(|info| info.pid)
     }
 
-    /// Waits for its end; False when the timeout passed first.
+    /// Waits for its end; returns False when the timeout passed first.
     #[pyo3(signature = (timeout=None))]
     fn wait_dead(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let peer = self.peer();

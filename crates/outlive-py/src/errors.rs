@@ -1,4 +1,5 @@
-//! The core's errors as Python's: classes of `outlive/errors.py`, each of Outlive's and of Python's own kind.
+//! The core's errors as Python's: the classes of `outlive/errors.py`, each of Outlive's and of
+//! Python's own kind.
 
 use outlive::Error;
 use outlive::pool::PoolError;
@@ -13,7 +14,7 @@ use pyo3::types::PyType;
 
 const ENOSPC: i32 = 28;
 
-/// An exception of that class.
+/// Makes an exception of that class.
 pub(crate) fn raise(py: Python<'_>, class: &str, message: impl ToString) -> PyErr {
     match find(py, class) {
         Ok(class) => PyErr::from_type(class, (message.to_string(),)),
@@ -21,7 +22,7 @@ pub(crate) fn raise(py: Python<'_>, class: &str, message: impl ToString) -> PyEr
     }
 }
 
-/// An `OSError` of that class.
+/// Makes an `OSError` of that class.
 fn raise_errno(py: Python<'_>, class: &str, errno: i32, message: impl ToString) -> PyErr {
     match find(py, class) {
         Ok(class) => PyErr::from_type(class, (errno, message.to_string())),

@@ -11,8 +11,8 @@ use crate::waiting::{Until, wait};
 
 /// An event between processes with ``threading.Event``'s methods, and 31 of them in one: ``bits``.
 ///
-/// What was set stays set, also when who set it is killed. With ``automatic``, each bit lets one waiter through and is clear
-/// again.
+/// A bit that was set stays set, also when the process that set it is killed. With ``automatic``,
+/// each bit lets one waiter through and is clear again.
 ///
 /// >>> ready = Event("ready", folder)
 /// >>> ready.wait(timeout=0.01)
@@ -76,7 +76,7 @@ impl Event {
         self.event.bits()
     }
 
-    /// Sets the event, or these bits of it (0 to 30), and wakes all who wait.
+    /// Sets the event, or these bits of it (0 to 30), and wakes all waiters.
     #[pyo3(signature = (bits=1))]
     fn set(&self, bits: u32) -> PyResult<()> {
         if bits & !Core::ALL != 0 {
@@ -97,13 +97,14 @@ impl Event {
         self.event.bits() != 0
     }
 
-    /// Waits until any bit is set; False when the timeout passed first.
+    /// Waits until any bit is set; returns False when the timeout passed first.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         Ok(self.until(py, u32::MAX, false, timeout)? != 0)
     }
 
-    /// Waits until any of these bits is set, or all: those that are; 0 when the timeout passed first.
+    /// Waits until any of these bits is set, or all; returns those that are, or 0 when the timeout
+    /// passed first.
     #[pyo3(signature = (bits, *, all=false, timeout=None))]
     fn wait_bits(&self, py: Python<'_>, bits: u32, all: bool, timeout: Option<f64>) -> PyResult<u32> {
         self.until(py, bits, all, timeout)

@@ -1,4 +1,5 @@
-//! This process's GPUs: each opened when it is first asked for, with streams by number, and memory that comes back.
+//! This process's GPUs: each opened when it is first used, with streams by number, and memory that
+//! is reused.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,11 +14,11 @@ use crate::errors::{Raised, raise};
 use crate::turn::process;
 use crate::waiting::detached;
 
-/// In the environment: another driver than the machine's own, by its library's path.
+/// In the environment: the path of a driver's library other than the machine's own.
 const DRIVER: &str = "OUTLIVE_GPU_DRIVER";
-/// Streams that are known. Other libraries make and destroy them as they like.
+/// Streams that are remembered. Other libraries make and destroy them as they like.
 const MOST_STREAMS: usize = 64;
-/// Memory that is kept for the next array.
+/// Pieces of memory that are kept for the next array.
 const MOST_SPARE: usize = 8;
 const MOST_SPARE_BYTES: usize = 256 << 20;
 
@@ -27,19 +28,19 @@ pub(crate) const LEGACY: usize = 1;
 pub(crate) struct OnGpu {
     pub(crate) gpu: Gpu,
     pub(crate) number: u32,
-    /// Of which process: a forked child has none.
+    /// The process that opened it: a forked child has none.
     process: u32,
     streams: Mutex<HashMap<usize, Stream>>,
     spare: Mutex<Vec<Spare>>,
 }
 
-/// Memory that nobody has; what was enqueued on these streams uses it still, perhaps.
+/// Memory that no array has; work that was enqueued on these streams may still use it.
 struct Spare {
     memory: DeviceMemory,
     streams: Vec<Stream>,
 }
 
-/// By number. Locked by who has given the interpreter up.
+/// By number. Locked without the interpreter.
 static OPENED: Mutex<Vec<Arc<OnGpu>>> = Mutex::new(Vec::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -64,10 +65,10 @@ fn open(number: u32) -> Result<Result<Arc<OnGpu>, Error>, Forked> {
     }))
 }
 
-/// The driver is the parent's.
+/// The driver belongs to the parent.
 struct Forked;
 
-/// The GPU of that number.
+/// Returns the GPU of that number.
 pub(crate) fn on_gpu(py: Python<'_>, number: u32) -> PyResult<Arc<OnGpu>> {
     match detached(py, || open(number)) {
         Ok(opened) => opened.raised(py),
@@ -78,7 +79,8 @@ pub(crate) fn on_gpu(py: Python<'_>, number: u32) -> PyResult<Arc<OnGpu>> {
     }
 }
 
-/// A stream's number, of what a user has: None, a number, an object of PyTorch's, CuPy's, or of one who follows CUDA's own protocol.
+/// Returns a stream's number, from None, a number, an object of PyTorch's or CuPy's, or one that
+/// has CUDA's own protocol.
 pub(crate) fn stream_number(stream: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
     let Some(stream) = stream.filter(|stream| !stream.is_none()) else { return Ok(LEGACY) };
     let py = stream.py();
@@ -102,28 +104,29 @@ pub(crate) fn stream_number(stream: Option<&Bound<'_, PyAny>>) -> PyResult<usize
 }
 
 impl OnGpu {
-    /// Not in a forked child, where nothing of the driver's may be touched.
+    /// Returns false in a forked child, where nothing of the driver's may be touched.
     pub(crate) fn is_ours(&self) -> bool {
         self.process == process()
     }
 
-    /// Another library's stream: one that it keeps as long as there is work on it.
+    /// Returns another library's stream: one that it keeps as long as there is work on it.
     pub(crate) fn stream(&self, number: usize) -> Result<Stream, Error> {
         let mut streams = lock(&self.streams);
         if let Some(known) = streams.get(&number) {
             return Ok(known.clone());
         }
         if streams.len() >= MOST_STREAMS {
-            // Who uses one has it still.
+            // An array that uses one still has it.
             streams.clear();
         }
-        // SAFETY: its library's promise, by the protocols that say how streams are handed over.
+        // SAFETY: the protocols that hand streams over guarantee that its library keeps it.
         let stream = unsafe { Stream::from_raw(&self.gpu, std::ptr::without_provenance_mut(number)) }?;
         streams.insert(number, stream.clone());
         Ok(stream)
     }
 
-    /// Memory for an array that is written on that stream next. What used it before is waited for by the stream.
+    /// Returns memory for an array that is written on that stream next. The stream waits for what
+    /// used the memory before.
     pub(crate) fn buffer(self: &Arc<Self>, len: usize, stream: &Stream) -> Result<Buffer, Error> {
         let found = {
             let mut spare = lock(&self.spare);
@@ -143,7 +146,8 @@ impl OnGpu {
     }
 }
 
-/// Memory of an array's. Dropped, it is for the next one, once the streams that use it have got there.
+/// An array's memory. Dropped, it is for the next array, once the streams that use it have got
+/// there.
 pub(crate) struct Buffer {
     /// Until it is dropped.
     memory: Option<DeviceMemory>,
@@ -160,7 +164,7 @@ impl Buffer {
         lock(&self.used_on).push(stream.clone());
     }
 
-    /// The stream waits for whatever uses it.
+    /// Makes the stream wait for all that uses the memory.
     pub(crate) fn gather(&self, stream: &Stream) -> Result<(), Error> {
         lock(&self.used_on).iter().try_for_each(|other| stream.wait_for(other))
     }
@@ -175,6 +179,6 @@ impl Drop for Buffer {
         if spare.len() < MOST_SPARE && bytes + memory.len() <= MOST_SPARE_BYTES {
             spare.push(Spare { memory, streams });
         }
-        // Else it goes: the driver waits for the device.
+        // Else it is freed: the driver waits for the device.
     }
 }

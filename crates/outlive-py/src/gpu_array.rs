@@ -1,4 +1,4 @@
-//! `GpuArray`: an array in a GPU's memory, for other libraries to take as theirs.
+//! `GpuArray`: an array in a GPU's memory, which other libraries can use as their own.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::gpu::{Buffer, LEGACY, OnGpu};
 use crate::layout::Layout;
 use crate::waiting::detached;
 
-/// Where an array lies. It stays as long as anybody has it.
+/// Where an array lies. The memory stays as long as any object has it.
 pub(crate) trait Place: Any + Send + Sync {
     fn address(&self) -> DevicePointer;
-    /// Work on that stream uses it, too: from now on, until it is dropped.
+    /// Declares that work on that stream uses it, too: from now on, until it is dropped.
     fn used_on(&self, stream: &Stream);
-    /// What others read, too.
+    /// Returns whether other processes read it, too.
     fn is_read_only(&self) -> bool {
         false
     }
-    /// Why nobody may take it any more.
+    /// Returns why no library may take it any more.
     fn over(&self) -> Option<&'static str> {
         None
     }
@@ -39,16 +39,18 @@ impl Place for Buffer {
     }
 }
 
-/// An array in a GPU's memory: what ``loan_gpu`` and ``gpu`` of topics and samples give. Other libraries take it as theirs, without a copy:
-/// ``cupy.from_dlpack(array)``, ``torch.from_dlpack(array)`` (DLPack, which says on which stream they will use it), or by
+/// An array in a GPU's memory: what ``loan_gpu`` and ``gpu`` of topics and samples return. Other
+/// libraries use it as their own, without a copy: ``cupy.from_dlpack(array)``,
+/// ``torch.from_dlpack(array)`` (DLPack, which says on which stream they will use it), or by
 /// ``__cuda_array_interface__`` (Numba and others), for use on ``array.stream``.
 ///
-/// Its memory stays as long as this or what was made of it, and is used again once the streams that took it have got there.
+/// Its memory stays as long as this or what was made of it exists, and is reused once the streams
+/// that took it have got there.
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct GpuArray {
     pub(crate) place: Arc<dyn Place>,
     on: Arc<OnGpu>,
-    /// What is in it is there when this has got there.
+    /// Its contents are there when this has got there.
     stream: Stream,
     layout: Layout,
 }
@@ -91,14 +93,14 @@ impl GpuArray {
         self.on.number
     }
 
-    /// The stream, by CUDA's number: what is in the array is there when it has got there.
+    /// The stream, by CUDA's number: the array's contents are there when it has got there.
     #[getter]
     fn stream(&self) -> usize {
         self.stream.raw().addr()
     }
 
-    /// ``stream``: the consumer's, which waits for the array's: None or 1 for the legacy default stream, 2 for the thread's own, -1: it is to wait for
-    /// nothing.
+    /// ``stream``: the consumer's, which is made to wait for the array's: None or 1 for the legacy
+    /// default stream, 2 for the thread's own, -1: it waits for none.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -141,7 +143,8 @@ impl GpuArray {
         (dlpack::CUDA, self.on.number as i32)
     }
 
-    /// Version 3. Who takes it has his own work wait for ``stream``, and ours for his: best by using that stream.
+    /// Version 3. The consumer makes its own work wait for ``stream``, and ``stream`` for its work:
+    /// best by using that stream.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.expect_there()?;

@@ -1,4 +1,4 @@
-//! CuPy and PyTorch, if they are there: arrays by DLPack, types by name.
+//! CuPy and PyTorch, if they are installed: arrays by DLPack, types by name.
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -8,7 +8,7 @@ use crate::errors::raise;
 use crate::layout::{self, Layout};
 use crate::sample::DTYPE;
 
-/// An array's type and extents as the user says them. PyTorch's types are called as numpy's.
+/// Returns an array's type and extents from what the user gave. PyTorch's types have numpy's names.
 pub(crate) fn layout(py: Python<'_>, shape: &Bound<'_, PyAny>, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Layout> {
     let extents = layout::extents(shape)?;
     let Some(dtype) = dtype else { return Layout::of_numpy("|u1", &extents) };
@@ -21,7 +21,7 @@ pub(crate) fn layout(py: Python<'_>, shape: &Bound<'_, PyAny>, dtype: Option<&Bo
     Layout::of_numpy(&name.getattr("str")?.extract::<String>()?, &extents)
 }
 
-/// How many bytes it has, if a message can have them.
+/// Returns how many bytes it has, if a message can have them.
 pub(crate) fn len(py: Python<'_>, layout: &Layout) -> PyResult<usize> {
     layout.len().ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))
 }
@@ -36,7 +36,7 @@ fn import<'py>(py: Python<'py>, name: &str, package: &str) -> PyResult<Bound<'py
     })
 }
 
-/// What a sample shows by `gpu(stream=…, device=…)`, as the library's.
+/// Returns what a sample's `gpu(stream=…, device=…)` returns, as the library's array.
 fn shown<'py>(
     sample: &Bound<'py, PyAny>,
     library: &Bound<'py, PyModule>,
@@ -51,17 +51,17 @@ fn shown<'py>(
     library.call_method1("from_dlpack", (sample.call_method("gpu", (), Some(&how))?,))
 }
 
-/// Where it is to be.
+/// On which GPU an array has to be.
 #[derive(Clone, Copy)]
 pub(crate) enum Where {
     /// On that GPU; None: the library's current one.
     Chosen(Option<u32>),
-    /// There it is.
+    /// It is on that GPU already.
     There(u32),
 }
 
 impl Where {
-    /// The GPU, and what is said of it to who makes the array.
+    /// Returns the GPU, and what to tell the library that makes the array.
     fn find<'py>(self, current: impl FnOnce() -> PyResult<Bound<'py, PyAny>>) -> PyResult<(u32, Option<u32>)> {
         match self {
             Where::There(device) => Ok((device, None)),
@@ -74,7 +74,7 @@ impl Where {
     }
 }
 
-/// As a CuPy array.
+/// Returns it as a CuPy array.
 pub(crate) fn cupy<'py>(
     sample: &Bound<'py, PyAny>,
     stream: Option<Bound<'py, PyAny>>,
@@ -87,7 +87,7 @@ pub(crate) fn cupy<'py>(
     shown(sample, &cupy, stream, said)
 }
 
-/// As a PyTorch tensor.
+/// Returns it as a PyTorch tensor.
 pub(crate) fn torch<'py>(
     sample: &Bound<'py, PyAny>,
     stream: Option<Bound<'py, PyAny>>,

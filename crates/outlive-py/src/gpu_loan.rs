@@ -1,4 +1,4 @@
-//! `GpuLoan`: memory of a GPU's for a message that is to be published.
+//! `GpuLoan`: a GPU's memory for a message that will be published.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,20 +13,21 @@ use crate::gpu_array::GpuArray;
 use crate::turn::Turn;
 use crate::waiting::{Until, detached, wait};
 
-/// Nobody is in the way, as was just seen: time for the case that somebody came.
+/// No subscriber was in the way at the last look: time for one that came since.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// What is lent. Dropped, it is given back.
 pub(crate) trait Lent: Send {
-    /// Of who publishes by the same publisher.
+    /// Returns the turn of the threads that publish by the same publisher.
     fn turn(&self) -> Arc<Turn<()>>;
     /// Waits until no reliable subscriber is in the way.
     fn wait_clear(&self, deadline: Deadline) -> Result<(), Error>;
-    /// Publishes it when the stream has got to where it is now.
+    /// Publishes it when the stream has completed all work enqueued so far.
     fn publish(self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), Error>;
 }
 
-/// Memory of a GPU's for a message: what ``Topic.loan_gpu`` gives. For ``with``, which publishes it when its block ends, at the stream's pace.
+/// A GPU's memory for a message, made by ``Topic.loan_gpu``. For ``with``, which publishes it when
+/// its block ends, as soon as the stream has got there.
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct GpuLoan {
     /// Until it is published or given back.
@@ -51,7 +52,7 @@ impl GpuLoan {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Back where it was: to be published later.
+    /// Puts it back where it was, to be published later.
     fn put_back(&self, lent: Box<dyn Lent>) {
         *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = Some(lent);
     }
@@ -68,11 +69,11 @@ fn make_way(py: Python<'_>, lent: &dyn Lent, timeout: Option<f64>) -> PyResult<(
 
 #[pymethods]
 impl GpuLoan {
-    /// Publishes it when the stream has got to where it is now.
+    /// Publishes the message when the stream has completed all work enqueued so far.
     fn publish(&self, py: Python<'_>) -> PyResult<()> {
         let over = || PyRuntimeError::new_err("the loan was published or given back already");
         let lent = self.take().ok_or_else(over)?;
-        // Interrupted or timed out: the loan is there still, and may be published later.
+        // Interrupted or timed out: the loan is still there, and may be published later.
         let turn = lent.turn();
         let inside = turn.enter(py).and_then(|inside| make_way(py, &*lent, self.timeout).map(|()| inside));
         let _inside = match inside {
@@ -85,7 +86,7 @@ impl GpuLoan {
         detached(py, || lent.publish(&self.stream, Deadline::after(MOMENT))).raised(py)
     }
 
-    /// Gives it back.
+    /// Gives the memory back unpublished.
     fn discard(&self, py: Python<'_>) {
         let lent = self.take();
         detached(py, || drop(lent));

@@ -1,4 +1,4 @@
-//! What a topic has for GPUs: nothing, until somebody asks for it.
+//! A topic's GPUs: none, until the program uses one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,7 +16,7 @@ use crate::layout::Layout;
 use crate::turn::Turn;
 use crate::waiting::{Until, detached, wait};
 
-/// Of one open topic: of each GPU's number, what it is to that.
+/// The state of one open topic for each GPU's number.
 pub(crate) struct OnGpus {
     topic: Topic,
     ends: Mutex<HashMap<u32, Arc<End>>>,
@@ -28,23 +28,23 @@ struct End {
     topic: PinnedTopic,
     /// Made with the first loan.
     publisher: OnceLock<PinnedPublisher>,
-    /// Of who publishes.
+    /// The turn of publishing threads.
     turn: Arc<Turn<()>>,
 }
 
 impl End {
-    /// The publisher of this topic's loans.
+    /// Returns the publisher of this topic's loans.
     fn publisher(&self) -> Result<&PinnedPublisher, Error> {
         if let Some(publisher) = self.publisher.get() {
             return Ok(publisher);
         }
         let made = self.topic.publisher()?;
-        // Another thread was quicker: its one.
+        // Another thread was first: its publisher.
         Ok(self.publisher.get_or_init(|| made))
     }
 }
 
-/// A loan of the topic's, and where the array lies that is copied into it.
+/// A loan of the topic's, and the array that is copied into it.
 struct Pinned {
     loan: PinnedLoan,
     buffer: Arc<Buffer>,
@@ -63,7 +63,8 @@ impl Lent for Pinned {
     fn publish(mut self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), Error> {
         if !self.loan.is_empty() {
             self.buffer.gather(stream)?;
-            // SAFETY: as long as the loan; it is used again, or goes, when the stream has got there.
+            // SAFETY: the buffer lives as long as the loan, and is reused or freed only when the
+            // stream has got there.
             unsafe { self.loan.copy_from_device(self.buffer.address(), stream)? };
         }
         self.end.publisher()?.publish_on_until(self.loan, stream, deadline)
@@ -85,7 +86,7 @@ impl OnGpus {
         Ok(Arc::clone(ends.entry(device).or_insert_with(make)))
     }
 
-    /// A message in a GPU's memory, once the stream has got there.
+    /// Returns a message in a GPU's memory, complete once the stream has got there.
     pub(crate) fn copy_of(
         &self,
         py: Python<'_>,
@@ -100,7 +101,8 @@ impl OnGpus {
             let buffer = end.on.buffer(sample.bytes().len(), &stream)?;
             if !sample.bytes().is_empty() {
                 let pinned = end.topic.pinned(Arc::clone(sample));
-                // SAFETY: as long as the message; it is used again, or goes, when the stream has got there.
+                // SAFETY: the buffer lives as long as the message, and is reused or freed only when
+                // the stream has got there.
                 unsafe { pinned.copy_to_device(buffer.address(), &stream)? };
             }
             Ok::<_, Error>((buffer, stream))
@@ -109,7 +111,7 @@ impl OnGpus {
         Ok(GpuArray::new(Arc::new(buffer), &end.on, stream, layout.clone()))
     }
 
-    /// Memory for an array that is to be published.
+    /// Lends memory for an array that will be published.
     pub(crate) fn loan(
         &self,
         py: Python<'_>,
@@ -134,7 +136,7 @@ impl OnGpus {
         GpuLoan::new(py, Box::new(Pinned { loan, buffer, end }), array, stream, timeout)
     }
 
-    /// Waits until all is over.
+    /// Waits until all work has completed.
     pub(crate) fn wait_over(&self, py: Python<'_>, until: Until) -> PyResult<()> {
         let ends: Vec<_> = self.ends.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         for end in ends {
@@ -144,7 +146,7 @@ impl OnGpus {
             })?;
             over.unwrap_or(Err(Error::TimedOut)).raised(py)?;
             if let Some(publisher) = end.publisher.get() {
-                // What became of them.
+                // Reports what became of them.
                 publisher.wait_published(crate::waiting::passed()).raised(py)?;
             }
         }

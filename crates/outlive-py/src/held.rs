@@ -1,37 +1,40 @@
-//! What the core lends by reference (guards, permits, loans), kept in objects without a lifetime.
+//! Borrowed objects of the core (guards, permits, loans), kept in Python objects without a
+//! lifetime.
 //!
-//! Each such object has the lender in an [`Arc`] beside what it lent, and drops that first: the one place where a lifetime
-//! is made longer is [`lender`].
+//! Each such object has its lender in an [`Arc`] beside what was lent, and drops that first: the
+//! one place where a lifetime is extended is [`lender`].
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use outlive::{Domain, Error};
 
-/// The lender, for as long as what it lends is there.
+/// Returns the lender, for as long as what it lends exists.
 ///
 /// # Safety
-/// The lender stays where it is, and what is borrowed by way of this is dropped before it is.
+/// The caller keeps the lender where it is, and drops what is borrowed through this before it.
 pub(crate) unsafe fn lender<T>(lender: &T) -> &'static T {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the lender where it is until all borrows have been dropped.
     unsafe { &*core::ptr::from_ref(lender) }
 }
 
-/// A name for the calling thread that no other thread has, of this process or its forked children: its token.
+/// Returns a name for the calling thread that no other thread has, of this process or its forked
+/// children: its token.
 pub(crate) fn this_thread(domain: &Domain) -> Result<u32, Error> {
     domain.token().map(|token| token.as_u32())
 }
 
 /// What a thread got from a lock and gives back itself: a guard belongs to its thread.
 pub(crate) struct Held<G> {
-    /// Whose it is, by [`this_thread`]; 0: nobody's.
+    /// The thread that has it, by [`this_thread`]; 0: none.
     thread: AtomicU32,
     guard: UnsafeCell<Option<G>>,
 }
 
-// SAFETY: the guard is reached by the thread only whose name stands in `thread`, which no other thread writes.
+// SAFETY: only the thread whose name is in `thread` reaches the guard, and no other thread writes
+// that name.
 unsafe impl<G> Sync for Held<G> {}
-// SAFETY: as above; dropped by another thread, a guard of the core's does nothing, since it compares tokens.
+// SAFETY: dropped by another thread, a guard of the core's has no effect, since it compares tokens.
 unsafe impl<G> Send for Held<G> {}
 
 impl<G> Held<G> {
@@ -40,41 +43,43 @@ impl<G> Held<G> {
     }
 
     pub(crate) fn is_of(&self, thread: u32) -> bool {
-        // Relaxed: a thread's own name was written by itself.
+        // Relaxed: a thread wrote its own name itself.
         self.thread.load(Ordering::Relaxed) == thread
     }
 
-    /// The calling thread is about to get something. False: somebody has it, or is about to.
+    /// Reserves this for the calling thread, which is about to get a guard. False: another thread
+    /// has one, or is about to.
     pub(crate) fn reserve(&self, thread: u32) -> bool {
         // Acquire pairs with the Release in `take`.
         self.thread.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// The calling thread, whose name that is, has got it: it has reserved this, or has a lock that nobody else can have.
+    /// Keeps the guard that the calling thread, of that name, has got: it has reserved this, or has
+    /// a lock that no other thread can have.
     pub(crate) fn put(&self, thread: u32, guard: G) {
-        // SAFETY: nobody else is in here; what is left of an owner that has ended, or of before a fork, is another's, and
-        // dropping it does nothing.
+        // SAFETY: no other thread is in here; the guard of an owner that has ended, or of before a
+        // fork, is another's, and dropping it has no effect.
         unsafe { *self.guard.get() = Some(guard) };
         self.thread.store(thread, Ordering::Relaxed);
     }
 
-    /// The calling thread gives it back, or what it reserved.
+    /// Takes the calling thread's guard out, or ends its reservation.
     pub(crate) fn take(&self, thread: u32) -> Option<G> {
         if !self.is_of(thread) {
             return None;
         }
-        // SAFETY: this thread's.
+        // SAFETY: `thread` names this thread.
         let guard = unsafe { (*self.guard.get()).take() };
         self.thread.store(0, Ordering::Release);
         guard
     }
 
-    /// The calling thread uses what it has.
+    /// Calls `with` on the calling thread's guard.
     pub(crate) fn with<R>(&self, thread: u32, with: impl FnOnce(&mut G) -> R) -> Option<R> {
         if !self.is_of(thread) {
             return None;
         }
-        // SAFETY: this thread's; `with` does not come back here.
+        // SAFETY: `thread` names this thread; `with` does not come back here.
         unsafe { (*self.guard.get()).as_mut().map(with) }
     }
 }

@@ -7,10 +7,12 @@ use crate::domain;
 use crate::errors::Raised;
 use crate::waiting::{Until, wait};
 
-/// A gate between processes that opens for good once so many have arrived. One that is there already keeps its own number.
+/// A gate between processes that opens for good after so many arrivals. An existing latch keeps its
+/// own number.
 ///
-/// What has arrived is counted, also when it is killed after it. An arrival that has not come names nobody: who dies before it is waited
-/// for, so wait with a timeout, or let who watches it (``Peer.wait_dead``) arrive in its place.
+/// An arrival counts, also when its process is killed afterwards. A missing arrival names no
+/// process: if the one that ought to arrive dies before, waiters do not learn of it. So wait with a
+/// timeout, or let a process that watches it (``Peer.wait_dead``) arrive in its place.
 ///
 /// >>> ready = Latch("ready", 2, folder)
 /// >>> ready.arrive(), ready.wait(timeout=0.01)
@@ -48,13 +50,13 @@ impl Latch {
         domain::Domain { domain: self.domain.clone() }
     }
 
-    /// Counts so many arrivals; how many are missing now. The last opens it.
+    /// Counts so many arrivals, and returns how many are missing now. The last one opens the latch.
     #[pyo3(signature = (n=1))]
     fn arrive(&self, n: u32) -> u32 {
         self.latch.arrive(n)
     }
 
-    /// Opens it, however many are missing.
+    /// Opens the latch, however many arrivals are missing.
     fn release(&self) {
         self.latch.release();
     }
@@ -69,7 +71,7 @@ impl Latch {
         self.latch.is_open()
     }
 
-    /// Waits until it is open; False when the timeout passed first.
+    /// Waits until the latch is open; returns False when the timeout passed first.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let until = Until::timeout(timeout)?;

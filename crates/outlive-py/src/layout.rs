@@ -1,7 +1,8 @@
-//! What an array is besides its bytes: type and extents; how that travels, and how Python is shown it.
+//! The layout of an array: type and extents; how it travels, and how Python gets it.
 //!
-//! It travels in the message's header, in the 32 bytes that are the users' own, so that the payload is the array's bytes and
-//! nothing else, aligned as they lie in shared memory, for readers in any language:
+//! It travels in the message's header, in the 32 bytes for the application's own use, so that the
+//! payload is the array's bytes and nothing else, aligned as they lie in shared memory, for readers
+//! in any language:
 //!
 //! | byte | |
 //! | --- | --- |
@@ -11,7 +12,8 @@
 //! | 3 | bytes of an item |
 //! | 4 … 31 | extents, 32 bits each, little-endian; row-major, native byte order |
 //!
-//! A header that says so and does not fit the payload is no array's: shared bytes are looked at before they are used.
+//! A header that has these bytes and does not fit the payload is no array's: shared bytes are
+//! checked before they are used.
 
 use std::ffi::{CStr, c_int, c_void};
 
@@ -44,7 +46,7 @@ static ITEMS: [Item; 14] = [
 ];
 static BYTE: &Item = &ITEMS[1];
 
-/// Of a shape as numpy takes it: a number, or several.
+/// Reads a shape as numpy takes it: a number, or several.
 pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     match shape.cast::<PyTuple>() {
         Ok(tuple) => tuple.extract(),
@@ -65,12 +67,12 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// So many bytes.
+    /// Returns the layout of so many bytes.
     pub(crate) fn bytes(len: usize) -> Layout {
         Layout::bytes_checked(len).unwrap_or_else(|_| unreachable!("no message is that long"))
     }
 
-    /// So many bytes, if a message can have them.
+    /// Returns the layout of so many bytes, if a message can have them.
     pub(crate) fn bytes_checked(len: usize) -> PyResult<Layout> {
         Layout::new(BYTE, &[len])
     }
@@ -96,7 +98,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Of numpy's short form for a type: `<f4`.
+    /// Returns the layout of numpy's short form for a type: `<f4`.
     pub(crate) fn of_numpy(dtype: &str, extents: &[usize]) -> PyResult<Layout> {
         let other = || {
             PyTypeError::new_err(format!(
@@ -114,7 +116,8 @@ impl Layout {
         }
     }
 
-    /// Of the buffer protocol's letters; `None`: bytes, or something that has none here.
+    /// Returns the layout of the buffer protocol's letters; `None`: bytes, or a type that has none
+    /// here.
     pub(crate) fn of_format(format: &CStr, item_bytes: usize, extents: &[usize]) -> PyResult<Option<Layout>> {
         let letters = format.to_bytes();
         let letters = match letters {
@@ -145,7 +148,7 @@ impl Layout {
         Layout::new(item, extents).map(Some)
     }
 
-    /// Of DLPack's type.
+    /// Returns the layout of DLPack's type.
     pub(crate) fn of_dlpack(code: u8, bits: u8, lanes: u16, extents: &[usize]) -> PyResult<Layout> {
         let item = ITEMS.iter().find(|item| item.3 == code && u16::from(item.1) * 8 == u16::from(bits) && lanes == 1);
         let item = item
@@ -157,7 +160,7 @@ impl Layout {
         (self.item.3, self.item.1 * 8)
     }
 
-    /// As it travels.
+    /// Returns it as it travels.
     pub(crate) fn to_own(&self) -> [u8; 32] {
         let mut own = [0; 32];
         own[..4].copy_from_slice(&[MARK, self.dimensions as u8, self.item.0, self.item.1]);
@@ -167,7 +170,7 @@ impl Layout {
         own
     }
 
-    /// As it came, if it fits so many bytes.
+    /// Reads it as it travels, if it fits so many bytes.
     pub(crate) fn of_own(own: &[u8; 32], len: usize) -> Option<Layout> {
         let [MARK, dimensions @ 0..=7, kind, bytes] = own[..4] else { return None };
         let item = ITEMS.iter().find(|item| item.0 == kind && item.1 == bytes)?;
@@ -179,7 +182,7 @@ impl Layout {
         (layout.len() == Some(len)).then_some(layout)
     }
 
-    /// Its bytes; `None`: more than there can be.
+    /// Returns its bytes; `None`: more than there can be.
     pub(crate) fn len(&self) -> Option<usize> {
         let item = usize::from(self.item.1);
         self.shape().iter().try_fold(item, |len, extent| len.checked_mul(*extent as usize))
@@ -189,7 +192,7 @@ impl Layout {
         &self.shape[..self.dimensions]
     }
 
-    /// numpy's short form.
+    /// Returns numpy's short form.
     pub(crate) fn numpy(&self) -> String {
         let order = match self.item.1 {
             1 => '|',
@@ -199,10 +202,11 @@ impl Layout {
         format!("{order}{}{}", char::from(self.item.0), self.item.1)
     }
 
-    /// Shows `len` bytes at `data` as this by the buffer protocol.
+    /// Fills in a view of `len` bytes at `data` for the buffer protocol.
     ///
     /// # Safety
-    /// `view` is the caller's of `__getbuffer__`; the bytes stay, and this stays where it is, as long as `owner` lives.
+    /// `view` is the caller's of `__getbuffer__`; the bytes stay, and this does not move, as long
+    /// as `owner` lives.
     pub(crate) unsafe fn show(
         &self,
         view: *mut ffi::Py_buffer,
@@ -216,7 +220,7 @@ impl Layout {
             return Err(PyBufferError::new_err("nowhere to put it"));
         }
         let asked = |bits: c_int| flags & bits == bits;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller passes the view of `__getbuffer__`.
         let view = unsafe { &mut *view };
         view.obj = core::ptr::null_mut();
         if readonly && asked(ffi::PyBUF_WRITABLE) {

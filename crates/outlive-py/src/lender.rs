@@ -1,7 +1,9 @@
-//! A handle of the core's, and what it lends by reference to objects that outlive the call: loans of a publisher, calls of a client.
+//! A handle of the core's, and what it lends to objects that outlive the call: a publisher's loans,
+//! a client's calls.
 //!
-//! What is lent may be touched by who is inside with the lender only, since the core changes the lender by it. So what is
-//! collected while another thread is inside is put aside (a stray) and dropped by who comes in next.
+//! Only a thread that is inside with the lender may touch what was lent, since the core changes the
+//! lender by it. So what is collected while another thread is inside is put aside (a stray), and
+//! the next thread that enters drops it.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -13,14 +15,15 @@ use crate::held::lender;
 use crate::turn::{Inside, Turn, process};
 use crate::waiting::Until;
 
-/// What nobody wants any more. Dropped inside with its lender.
+/// What no object wants any more. Dropped inside with its lender.
 struct Stray<L>(L);
 
-// SAFETY: it refers to the lender, and is dropped by who is inside with it only.
+// SAFETY: it refers to the lender, and only a thread that is inside with the lender drops it.
 unsafe impl<L> Send for Stray<L> {}
 
 pub(crate) struct Lender<T, L> {
-    /// Before the lender, which they borrow. Locked for a moment, never while waiting, with nothing of Python's inside.
+    /// Before the lender, which they borrow. Locked for a moment, never during a wait, with nothing
+    /// of Python's inside.
     strays: Mutex<Vec<Stray<L>>>,
     turn: Turn<T>,
 }
@@ -30,12 +33,12 @@ impl<T, L> Lender<T, L> {
         Arc::new(Lender { strays: Mutex::new(Vec::new()), turn: Turn::new(value) })
     }
 
-    /// Comes in. The lender is given by shared reference only: what is lent refers to it.
+    /// Enters. The lender is given by shared reference only: what is lent refers to it.
     pub(crate) fn enter(&self, py: Python<'_>) -> PyResult<Alone<'_, T>> {
         Ok(self.let_in(self.turn.enter(py)?))
     }
 
-    /// The same; `None` when that took too long.
+    /// Enters; returns `None` when that took too long.
     pub(crate) fn enter_until(&self, py: Python<'_>, until: Until) -> PyResult<Option<Alone<'_, T>>> {
         Ok(self.turn.enter_until(py, until)?.map(|inside| self.let_in(inside)))
     }
@@ -46,7 +49,7 @@ impl<T, L> Lender<T, L> {
         Alone(inside)
     }
 
-    /// Drops what was lent, now or when somebody comes in next.
+    /// Drops what was lent, now or when the next thread enters.
     pub(crate) fn give_back(&self, lent: L) {
         match self.turn.try_enter() {
             Some(inside) => {
@@ -55,23 +58,24 @@ impl<T, L> Lender<T, L> {
             }
             None => {
                 self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(Stray(lent));
-                // Who was inside may have gone before it was put aside.
+                // The thread that was inside may have left before it was put aside.
                 drop(self.turn.try_enter().map(|inside| self.let_in(inside)));
             }
         }
     }
 }
 
-/// Inside with a lender.
+/// Access to a lender, for the thread that is inside.
 pub(crate) struct Alone<'l, T>(Inside<'l, T>);
 
 impl<T> Alone<'_, T> {
-    /// The lender, to borrow from for longer than this is there.
+    /// Returns the lender, to borrow from for longer than this exists.
     ///
     /// # Safety
-    /// What is borrowed is dropped before the lender is, and used inside only: as [`Lent`] sees to it.
+    /// The caller drops what it borrows before the lender, and uses it inside only: as [`Lent`]
+    /// does.
     pub(crate) unsafe fn lender(&self) -> &'static T {
-        // SAFETY: it lies in the Arc of a `Lender`; the caller's promise.
+        // SAFETY: the lender lies in the Arc of a `Lender`; the caller drops its borrows first.
         unsafe { lender(&*self.0) }
     }
 }
@@ -92,18 +96,18 @@ pub(crate) struct Lent<T, L> {
     lender: Arc<Lender<T, L>>,
 }
 
-// SAFETY: what was lent is reached by who is inside with the lender only, or owns this.
+// SAFETY: only the thread that is inside with the lender, or that owns this, reaches what was lent.
 unsafe impl<T: Send, L> Sync for Lent<T, L> {}
-// SAFETY: as above; dropped by another thread, it is dropped inside as well.
+// SAFETY: a thread that drops it does so inside with its lender.
 unsafe impl<T: Send, L> Send for Lent<T, L> {}
 
 impl<T, L> Lent<T, L> {
-    /// What `lender` lent just now.
+    /// Keeps what `lender` has just lent.
     pub(crate) fn new(lent: L, lender: &Arc<Lender<T, L>>) -> Lent<T, L> {
         Lent { lent: UnsafeCell::new(Some(lent)), process: process(), lender: Arc::clone(lender) }
     }
 
-    /// Comes in with its lender; `None` when that took too long.
+    /// Enters with its lender; returns `None` when that took too long.
     pub(crate) fn enter_until(&self, py: Python<'_>, until: Until) -> PyResult<Option<With<'_, T, L>>> {
         Ok(self.lender.enter_until(py, until)?.map(|alone| With { lent: self, _alone: alone }))
     }
@@ -115,13 +119,13 @@ impl<T, L> Drop for Lent<T, L> {
         if process() == self.process {
             self.lender.give_back(lent);
         } else {
-            // In a forked child it is the parent's.
+            // In a forked child it belongs to the parent.
             std::mem::forget(lent);
         }
     }
 }
 
-/// Inside, with what was lent; `None` once that is over.
+/// Access to what was lent, for the thread that is inside; `None` once it was given back.
 pub(crate) struct With<'l, T, L> {
     lent: &'l Lent<T, L>,
     _alone: Alone<'l, T>,

@@ -1,18 +1,18 @@
-//! Outlive for Python: the extension module `outlive._outlive`. doc/python.md has the design: who keeps what alive, threads,
-//! fork, signals.
+//! Outlive for Python: the extension module `outlive._outlive`. doc/python.md has the design: what
+//! keeps what alive, threads, fork, signals.
 //!
 //! | file | |
 //! | --- | --- |
 //! | `waiting` | waits without the interpreter, in slices, so that Ctrl-C works |
 //! | `turn` | handles of the core's that one thread at a time may use |
-//! | `held` | guards and permits, kept in objects; the one place where a lifetime is made longer |
+//! | `held` | guards and permits, kept in objects; the one place where a lifetime is extended |
 //! | `lender` | handles whose loans or calls are objects of their own |
 //! | `errors` | the core's errors as Python's |
-//! | `layout`, `bytes`, `dlpack`, `msgpack` | what a message is besides its bytes, and how bytes come and go |
+//! | `layout`, `bytes`, `dlpack`, `msgpack` | a message's layout besides its bytes, and how bytes come and go |
 //! | `gpu`, `gpu_topic`, `gpu_array`, `gpu_loan`, `gpu_library` | GPUs, streams; what a topic has for them; arrays in their memory |
 //! | the others | a class or two each, named as in the core |
 
-// What users read are the classes' docstrings.
+// Users read the docstrings of the classes.
 #![allow(missing_docs, clippy::needless_pass_by_value)]
 
 mod barrier;
@@ -52,9 +52,10 @@ mod waiting;
 
 use pyo3::prelude::*;
 
-/// The classes; `outlive/__init__.py` is what users import.
+/// The classes; users import `outlive/__init__.py`.
 ///
-/// Without the interpreter's lock as well: every class is Sync by what it is made of, see `turn` and `held`.
+/// The module also works without the interpreter's lock: every class is Sync by its parts, see
+/// `turn` and `held`.
 #[pymodule(gil_used = false)]
 mod _outlive {
     #[pymodule_export]

@@ -1,8 +1,8 @@
-//! `Loan`: memory of a publisher's, to be written in place.
+//! `Loan`: a publisher's memory, to be written in place.
 //!
-//! The loan lies in a box that stays until the object goes: of a short message the bytes lie in there, and an array that the
-//! user keeps goes on pointing to them when they have been published. Those of a long one lie in the topic's file, which the
-//! publisher keeps mapped.
+//! The loan lies in a box that stays until the object goes: the bytes of a short message lie in
+//! there, and an array that the user keeps goes on pointing to them when they have been published.
+//! Those of a long one lie in the topic's file, which the publisher keeps mapped.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -23,7 +23,7 @@ use crate::waiting::Until;
 
 type Place = Box<MaybeUninit<topic::Loan<'static>>>;
 
-/// Memory for a message: what ``Publisher.loan`` gives.
+/// Memory for a message, made by ``Publisher.loan``.
 ///
 /// >>> topic = Topic("frames", folder)
 /// >>> subscriber, publisher = topic.subscriber(), topic.publisher()
@@ -39,7 +39,7 @@ type Place = Box<MaybeUninit<topic::Loan<'static>>>;
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Loan {
     place: Place,
-    /// Whether `place` holds a loan still.
+    /// Whether `place` still holds a loan.
     is_there: AtomicBool,
     data: *mut u8,
     len: usize,
@@ -52,9 +52,11 @@ pub(crate) struct Loan {
     lender: Arc<Lender>,
 }
 
-// SAFETY: the place is taken by whoever takes `is_there`, once; the bytes at `data` are the user's to write, by Python's means.
+// SAFETY: only the thread that swaps `is_there` to false takes the place, once; the user writes the
+// bytes at `data` by Python's means.
 unsafe impl Send for Loan {}
-// SAFETY: as above.
+// SAFETY: the place is taken by an atomic swap; the user writes the bytes at `data` by Python's
+// means.
 unsafe impl Sync for Loan {}
 
 impl Loan {
@@ -67,7 +69,7 @@ impl Loan {
     ) -> Loan {
         let len = loan.len();
         let mut place: Place = Box::new(MaybeUninit::new(loan));
-        // SAFETY: just written; in a box, where it stays.
+        // SAFETY: just written; in a box, so it does not move.
         let data = unsafe { place.assume_init_mut() }.as_mut_ptr();
         let shown = Mutex::new(None);
         let is_there = AtomicBool::new(true);
@@ -75,11 +77,12 @@ impl Loan {
     }
 
     fn take(&self) -> Option<topic::Loan<'static>> {
-        // SAFETY: it was there, and the swap says that nobody else takes it. Its bytes stay where they are.
+        // SAFETY: it was there, and the swap says that no other thread takes it. Its bytes stay
+        // where they are.
         self.is_there.swap(false, Ordering::AcqRel).then(|| unsafe { self.place.assume_init_read() })
     }
 
-    /// What was shown is not to be written any more.
+    /// Makes what the block got read-only.
     fn hide(&self, py: Python<'_>) -> PyResult<()> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(shown) = shown else { return Ok(()) };
@@ -90,7 +93,7 @@ impl Loan {
                 array.call_method1(intern!(py, "setflags"), (false,))?;
             }
         } else if let Err(error) = shown.call_method0(intern!(py, "release")) {
-            // There are views of it, whose business it is.
+            // There are views of it, which the user has to leave alone.
             if !error.is_instance_of::<PyBufferError>(py) {
                 return Err(error);
             }
@@ -104,7 +107,7 @@ impl Loan {
             return Err(over());
         }
         let inside = self.lender.enter(py)?;
-        // Interrupted or timed out: the loan is there still, and may be published later.
+        // Interrupted or timed out: the loan is still there, and may be published later.
         inside.make_way(py, Until::timeout(self.timeout)?)?;
         let loan = self.take().ok_or_else(over)?;
         self.hide(py)?;
@@ -112,7 +115,7 @@ impl Loan {
     }
 
     fn give_back(&self) {
-        // In a forked child it is the parent's.
+        // In a forked child it belongs to the parent.
         if process() == self.process
             && let Some(loan) = self.take()
         {
@@ -123,12 +126,12 @@ impl Loan {
 
 #[pymethods]
 impl Loan {
-    /// Publishes it: its number among the publisher's messages.
+    /// Publishes the message; returns its number among the publisher's messages.
     fn publish(&self, py: Python<'_>) -> PyResult<u64> {
         self.put(py)
     }
 
-    /// Gives it back.
+    /// Gives the memory back unpublished.
     fn discard(&self, py: Python<'_>) -> PyResult<()> {
         self.hide(py)?;
         self.give_back();
@@ -139,7 +142,7 @@ impl Loan {
         let (py, this) = (slf.py(), slf.get());
         let (view, keep) = if this.is_array {
             let array = ASARRAY.get(py)?.call1((slf,))?;
-            // By a weak reference: the array refers to us.
+            // By a weak reference: the array refers to this object.
             let weak = WEAK_REFERENCE.get(py)?.call1((&array,))?;
             (array, weak)
         } else {
@@ -147,7 +150,7 @@ impl Loan {
             (view.clone(), view)
         };
         let before = this.shown.lock().unwrap_or_else(PoisonError::into_inner).replace(keep.unbind());
-        // Not locked any more: nobody knows what that runs.
+        // Unlocked: the drop may run any code.
         drop(before);
         Ok(view)
     }
@@ -179,7 +182,8 @@ impl Loan {
             return Err(PyBufferError::new_err("the loan was published or given back already"));
         }
         let (data, len, layout) = (this.data, this.len, &raw const this.layout);
-        // SAFETY: the view's; the object does not move, and keeps layout, bytes and publisher.
+        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps layout, bytes
+        // and publisher.
         unsafe { (*layout).show(view, flags, slf.into_any(), data, len, false) }
     }
 }

@@ -15,23 +15,26 @@ use crate::waiting::{Until, wait};
 
 pub(crate) type Given = MutexGuard<'static, u64>;
 
-/// A lock between processes that survives whoever holds it, with ``threading.Lock``'s methods.
+/// A lock between processes that recovers when its holder dies, with ``threading.Lock``'s methods.
 ///
-/// Owned by a thread, as ``threading.RLock`` is: the thread that acquired it releases it, nobody else can. Acquiring it twice
-/// is no recursion but ``Deadlock``. When a holder dies, the next ``acquire`` returns all the same, and ``owner_died`` is set:
-/// check what the lock guards, repair it, and call ``mark_consistent``; when a lock is released without, the next ``acquire`` is
-/// told again. A program that cannot repair calls ``check``, and leaves the lock to those that can, or ``give_up``: then all
-/// others get ``NotRecoverable`` until somebody calls ``reset``.
+/// It belongs to a thread, as ``threading.RLock`` does: only the thread that acquired it can
+/// release it. A second ``acquire`` by the same thread raises ``Deadlock``. When a holder dies, the
+/// next ``acquire`` succeeds all the same, and ``owner_died`` is set: check what the lock guards,
+/// repair it, and call ``mark_consistent``; after a release without that call, the next ``acquire``
+/// is told again. A program that cannot repair it calls ``check``, and leaves the lock to those
+/// that can, or ``give_up``: then all others get ``NotRecoverable`` until a thread calls ``reset``.
 ///
-/// An exception that ends a ``with`` block is no death: the lock is released as usual, as with ``threading.Lock``, and nobody
-/// is told. Put right in an ``except`` inside the block what the exception has cut in half.
+/// An exception that ends a ``with`` block is no death: the lock is released as usual, as with
+/// ``threading.Lock``, and the next holder is not told. Repair half-made changes in an ``except``
+/// inside the block.
 ///
-/// It guards a number of 64 bits, ``value``, for you to use or not; in Rust it is a ``Mutex<u64>``. Pickled, or inherited by
-/// ``fork``, it is the same lock, not held. An object that is collected while its thread holds the lock releases it.
+/// The lock guards a number of 64 bits, ``value``, for you to use or not; in Rust it is a
+/// ``Mutex<u64>``. Pickled, or inherited by ``fork``, it is the same lock, not held. An object that
+/// is collected while its thread holds the lock releases it.
 ///
 /// >>> lock = Lock("total", folder)
 /// >>> with lock as held:
-/// ...     if held.owner_died:         # somebody was killed in here; a number is whole whatever happened
+/// ...     if held.owner_died:         # a holder was killed in here; a number is always whole
 /// ...         held.mark_consistent()
 /// ...     held.value += 1
 /// >>> lock.acquire(timeout=1.0)
@@ -44,17 +47,17 @@ pub(crate) struct Lock {
     /// Before `mutex`, which it borrows.
     held: Held<Given>,
     owner_died: AtomicBool,
-    /// The threads that gave the lock up inside a ``with`` block: the end of that block must not raise.
-    /// There can be several, since another thread may reset the lock, acquire it and give it up before the
-    /// first thread's block ends. A thread takes its number out when its block ends or when it acquires
-    /// the lock again; one that ends before leaves its number.
+    /// The threads that gave the lock up inside a ``with`` block: the end of that block must not
+    /// raise. There can be several, since another thread may reset the lock, acquire it and give it
+    /// up before the first thread's block ends. A thread takes its number out when its block ends
+    /// or when it acquires the lock again; one that ends before leaves its number.
     gave_up: std::sync::Mutex<Vec<u32>>,
     mutex: Arc<Mutex<u64>>,
     domain: outlive::Domain,
     name: String,
 }
 
-/// How long to try, as `threading.Lock.acquire` is told; `None`: not at all.
+/// Returns how long to try, from the arguments of `threading.Lock.acquire`; `None`: not at all.
 pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> PyResult<Option<Until>> {
     match (blocking, timeout) {
         (true, None) => Ok(Some(Until::NEVER)),
@@ -98,8 +101,8 @@ impl Lock {
         Ok(true)
     }
 
-    /// Takes the thread's number out of the list. Returns whether it was there: whether the thread gave
-    /// the lock up, and has neither acquired it nor ended a block since.
+    /// Takes the thread's number out of the list. Returns whether it was there: whether the thread
+    /// gave the lock up, and has neither acquired it nor ended a block since.
     fn forget_giving_up(&self, thread: u32) -> bool {
         let mut gave_up = self.gave_up.lock().unwrap_or_else(PoisonError::into_inner);
         let at = gave_up.iter().position(|&one| one == thread);
@@ -110,12 +113,12 @@ impl Lock {
         &self.domain
     }
 
-    /// For a wait that gives the lock back and takes it again.
+    /// Takes the guard, for a wait that releases the lock and takes it again.
     pub(crate) fn take_guard(&self, thread: u32) -> Option<Given> {
         self.held.take(thread)
     }
 
-    /// After a wait that gave it back and did not get it again.
+    /// Takes the lock again after a wait that released it and did not get it back.
     #[cold]
     pub(crate) fn take_again(&self, py: Python<'_>, until: Until) -> PyResult<()> {
         if self.take(py, Some(until))? {
@@ -129,7 +132,8 @@ impl Lock {
         ))
     }
 
-    /// The end of a `with` block. One that an exception ends may have lost the lock: in a wait that did not get it again.
+    /// Ends a `with` block. One that an exception ends may have lost the lock: in a wait that did
+    /// not get it back.
     pub(crate) fn leave(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
         let thread = this_thread(&self.domain).raised(py)?;
         match self.held.take(thread) {
@@ -183,45 +187,48 @@ impl Lock {
         domain::Domain { domain: self.domain.clone() }
     }
 
-    /// Acquires the lock; False when it was not to be had (``blocking=False``, or the timeout, in seconds, passed).
+    /// Acquires the lock; returns False when it is held (``blocking=False``), or the timeout, in
+    /// seconds, passed.
     #[pyo3(signature = (blocking=true, timeout=Some(-1.0)))]
     pub(crate) fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
         self.take(py, patience(blocking, timeout)?)
     }
 
-    /// Gives the lock back. Of a lock whose last owner died and that was not marked consistent: the next to acquire it is
-    /// told again.
+    /// Releases the lock. If its last owner died and it was not marked consistent, the next
+    /// ``acquire`` is told again.
     pub(crate) fn release(&self, py: Python<'_>) -> PyResult<()> {
         self.give_back(py)
     }
 
-    /// Whether some living thread holds it.
+    /// Whether a living thread holds it.
     fn locked(&self) -> bool {
         self.mutex.holder().is_some_and(|holder| holder.alive)
     }
 
-    /// The process that holds it, dead or alive; None if nobody.
+    /// The process that holds it, dead or alive; None if none does.
     #[getter]
     fn holder_pid(&self) -> Option<u32> {
         self.mutex.holder().map(|holder| holder.pid)
     }
 
-    /// Whether its last holder died, as the thread that holds it was told, and has not said yet that all is whole.
+    /// Whether its last holder died, as the thread that holds it was told, and that thread has not
+    /// called ``mark_consistent``.
     #[getter]
     fn owner_died(&self, py: Python<'_>) -> PyResult<bool> {
         let thread = this_thread(&self.domain).raised(py)?;
         Ok(self.held.is_of(thread) && self.owner_died.load(Ordering::Relaxed))
     }
 
-    /// Says that what the lock guards is whole again.
+    /// Declares that what the lock guards is whole again.
     fn mark_consistent(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |guard| guard.mark_consistent())?;
         self.owner_died.store(false, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Gives the lock back, and gives it up: what it guards cannot be made whole. All who come later get ``NotRecoverable``,
-    /// until somebody calls ``reset``. The end of a ``with`` block does not mind.
+    /// Releases the lock and gives it up: what it guards cannot be made whole. Later calls of
+    /// ``acquire`` raise ``NotRecoverable``, until a thread calls ``reset``. The end of a ``with``
+    /// block does not raise then.
     fn give_up(&self, py: Python<'_>) -> PyResult<()> {
         let thread = this_thread(&self.domain).raised(py)?;
         self.held.take(thread).ok_or_else(not_held)?.give_up();
@@ -230,8 +237,8 @@ impl Lock {
         Ok(())
     }
 
-    /// Raises ``OwnerDied`` if a holder died, and nobody has said since that all is whole: for those who cannot repair what it
-    /// left. Leaving the ``with`` block by it leaves that to the next one.
+    /// Raises ``OwnerDied`` if a holder died without a repair since: for programs that cannot
+    /// repair what it left. Leaving the ``with`` block by it leaves the repair to the next holder.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         if self.owner_died(py)? {
             return Err(raise(
@@ -254,7 +261,7 @@ impl Lock {
         done.unwrap_or(Err(LockError::TimedOut)).raised(py)
     }
 
-    /// The number that it guards; only with the lock in hand.
+    /// The number that it guards; only the holder may use it.
     #[getter]
     fn value(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |guard| **guard)

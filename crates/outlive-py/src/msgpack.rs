@@ -1,4 +1,5 @@
-//! Python's values as msgpack, straight into and out of shared memory: None, bool, int, float, str, bytes, list, tuple, dict.
+//! Python's values as msgpack, straight into and out of shared memory: None, bool, int, float, str,
+//! bytes, list, tuple, dict.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,7 +11,7 @@ use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Deserializer, Serialize, Serializer};
 
-/// How deep lists may lie in lists: one that contains itself is an error, not the end of the stack.
+/// How deep lists may be nested: one that contains itself is an error, not a stack overflow.
 const DEEPEST: usize = 100;
 
 /// A value to be written. The first exception that writing it raised is kept.
@@ -86,7 +87,7 @@ impl Serialize for Value<'_, '_> {
             return items.end();
         }
         if let Ok(dict) = value.cast::<PyDict>() {
-            // A copy, in one step: walking through one that another thread changes is a panic.
+            // A copy, in one step: iterating over one that another thread changes would panic.
             let dict = dict.copy().map_err(|raised| self.fail(raised))?;
             let mut entries = to.serialize_map(Some(dict.len()))?;
             for (key, value) in dict {

@@ -18,20 +18,23 @@ use crate::layout::{self, Layout};
 use crate::sample::{DTYPE, shown_as_array};
 use crate::turn::process;
 
-/// Memory in pieces of 0 bytes to 1 GiB, taken and given back in some hundred nanoseconds, which may be handed from process to
-/// process without a copy. What a process had is free once it has ended, however it ended.
+/// Memory in pieces of 0 bytes to 1 GiB, allocated and freed in some hundred nanoseconds, which one
+/// process may hand over to another without a copy. What a process had is free once it has ended,
+/// however it ended.
 ///
-/// ``alloc`` gives a :class:`Block`. ``Block.offer`` hands it over: the number that it gives goes by whatever way to somebody who
-/// claims it (``claim``). ``Block.share`` makes it one that several processes hold and nobody writes any more.
+/// ``alloc`` returns a :class:`Block`. ``Block.offer`` hands it over: send the number that it
+/// returns by any means to the process that claims it (``claim``). ``Block.share`` turns it into
+/// one that several processes hold and none may write any more.
 ///
-/// ``max_bytes``: the most bytes of the file system that a new pool may take. The whole file counts: blocks, the pool's own
-/// words, and a record of 16 bytes for each block, which stays when memory of small blocks is used for larger ones.
+/// ``max_bytes``: the most bytes of the file system that a new pool may take. The whole file
+/// counts: blocks, the pool's own words, and a record of 16 bytes for each block, which stays when
+/// memory of small blocks is used for larger ones.
 ///
 /// >>> pool = Pool("frames", folder)
 /// >>> block = pool.alloc((2, 3), np.float32)
 /// >>> block.numpy()[:] = 1.5                  # in shared memory
 /// >>> offset = block.offer()                  # a queue's message, say
-/// >>> mine = pool.claim(offset)               # there
+/// >>> mine = pool.claim(offset)               # in the other process
 /// >>> float(mine.numpy(np.float32, (2, 3)).sum())
 /// 9.0
 /// >>> shared = mine.share()
@@ -76,8 +79,9 @@ impl Pool {
         domain::Domain { domain: self.domain.clone() }
     }
 
-    /// Memory for an array of that ``shape`` and ``dtype``; without a ``dtype``, for so many bytes. Its contents are whatever was
-    /// there before. ``NoSpace`` says who has most.
+    /// Allocates memory for an array of that ``shape`` and ``dtype``; without a ``dtype``, for so
+    /// many bytes. Its contents are arbitrary. ``NoSpace`` names the process that has most of the
+    /// pool.
     #[pyo3(signature = (shape, dtype=None))]
     fn alloc(&self, py: Python<'_>, shape: &Bound<'_, PyAny>, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Block> {
         let extents = layout::extents(shape)?;
@@ -93,21 +97,23 @@ impl Pool {
         Ok(Block::new(self.pool.alloc(len).raised(py)?, len, layout, &self.pool))
     }
 
-    /// Takes over what was handed over, as bytes; ``Gone`` if somebody has claimed it, or it is no more.
+    /// Takes over a block that was handed over, as bytes; ``Gone`` if another process has claimed
+    /// it, or it is no more.
     fn claim(&self, py: Python<'_>, offset: u64) -> PyResult<Block> {
         let object = self.pool.claim(offset.into()).raised(py)?;
         let len = object.len();
         Ok(Block::new(object, len, Layout::bytes_checked(len)?, &self.pool))
     }
 
-    /// Becomes one of those who hold what was shared; ``Gone`` if nobody does any more.
+    /// Makes this process a holder of a shared object; ``Gone`` if no process holds it any more.
     fn join(&self, py: Python<'_>, offset: u64) -> PyResult<SharedObject> {
         // SAFETY: `SharedObject` keeps the pool, and drops it last.
         let pool = unsafe { lender(&*self.pool) };
         SharedObject::new(pool.join(offset.into()).raised(py)?, None, &self.pool)
     }
 
-    /// How much is whose: objects (used, cached, free, offered, shared, moving), bytes, max_bytes, holders, failed.
+    /// Returns how many objects are in which state (used, cached, free, offered, shared, moving),
+    /// bytes, max_bytes, holders, failed.
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let usage = self.pool.usage().raised(py)?;
         let dict = PyDict::new(py);
@@ -129,14 +135,15 @@ impl Pool {
         Ok(dict)
     }
 
-    /// Frees what the dead had, and gives memory back to the system that is not likely to be needed soon: how many bytes.
+    /// Frees what dead processes had, and gives memory back to the system that is not likely to be
+    /// needed soon; returns how many bytes.
     fn gc(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.pool.gc().raised(py)?.bytes)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain))> {
         let this = slf.get();
-        // One that is there keeps what it was made with.
+        // An existing pool keeps what it was made with.
         Ok((slf.get_type().into_any(), (this.name.clone(), this.domain())))
     }
 
@@ -145,11 +152,12 @@ impl Pool {
     }
 }
 
-/// Memory of a pool's that this process alone has, to read and write: ``block.numpy()``, ``memoryview(block)``. Free again when
-/// the last reference to it and to its views is gone, or by ``free``.
+/// A pool's memory that this process alone has, to read and write: ``block.numpy()``,
+/// ``memoryview(block)``. It is free again when the last reference to it and to its views is gone,
+/// or by ``free``.
 ///
-/// As long as there is a view (an array, a ``memoryview``), ``free``, ``offer`` and ``share`` are a ``BufferError``: who holds the
-/// view could write what is somebody else's by then.
+/// As long as there is a view (an array, a ``memoryview``), ``free``, ``offer`` and ``share`` raise
+/// ``BufferError``: a view could write memory that belongs to another process by then.
 ///
 /// >>> block = Pool("blocks", folder).alloc(5)
 /// >>> with memoryview(block) as view:
@@ -166,13 +174,13 @@ impl Pool {
 /// >>> block.free()
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Block {
-    /// Null: freed, or somebody else's.
+    /// NULL: freed, or another process's.
     data: AtomicPtr<u8>,
     len: usize,
     layout: Layout,
     /// Views by the buffer protocol.
     views: AtomicUsize,
-    /// Held by who looks at `views` and acts on it, so that none comes in between.
+    /// Held by a thread that looks at `views` and acts on it, so that none comes in between.
     acting: Mutex<()>,
     process: u32,
     pool: Arc<pool::Pool>,
@@ -191,20 +199,20 @@ impl Block {
         }
     }
 
-    /// The object, if nobody looks at it.
+    /// Returns the object, if there are no views of it.
     fn take(&self, py: Python<'_>) -> PyResult<pool::Object<'_>> {
         self.take_unseen()?.raised(py)
     }
 
-    /// The same, with nothing of Python's inside.
+    /// Returns the same, with nothing of Python's inside.
     fn take_unseen(&self) -> PyResult<Result<pool::Object<'_>, pool::PoolError>> {
         let _acting = self.acting.lock().unwrap_or_else(PoisonError::into_inner);
-        // Acquire pairs with the Release of who had a view: what it wrote.
+        // Acquire pairs with the Release of the thread that had a view: what it wrote.
         if self.views.load(Ordering::Acquire) > 0 {
             return Err(PyBufferError::new_err("there are views of the block: arrays, memoryviews"));
         }
         let data = NonNull::new(self.data.load(Ordering::Relaxed)).ok_or_else(gone)?;
-        // SAFETY: from `into_raw` of this pool; taken once, as the null says from then on.
+        // SAFETY: `into_raw` of this pool returned it; the null makes sure that it is taken once.
         let object = unsafe { self.pool.from_raw(data) };
         if object.is_ok() {
             self.data.store(core::ptr::null_mut(), Ordering::Relaxed);
@@ -219,28 +227,29 @@ fn gone() -> PyErr {
 
 #[pymethods]
 impl Block {
-    /// A numpy array over the block, which keeps it. ``dtype`` and ``shape`` where it is of another type than it was taken for:
-    /// one that was claimed is of bytes.
+    /// Returns a numpy array over the block, which keeps it. Give ``dtype`` and ``shape`` where it
+    /// is of another type than it was allocated for: a claimed block is one of bytes.
     #[pyo3(signature = (dtype=None, shape=None))]
     fn numpy<'py>(
         slf: &Bound<'py, Self>,
         dtype: Option<&Bound<'py, PyAny>>,
         shape: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // Of what has no buffer numpy would make an array of one object.
+        // Of an object without a buffer numpy would make an array of one object.
         if slf.get().data.load(Ordering::Relaxed).is_null() {
             return Err(gone());
         }
         shown_as_array(slf.as_any(), dtype, shape)
     }
 
-    /// Gives it back to the pool.
+    /// Frees the block: gives it back to the pool.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
         self.take(py)?.free().raised(py)
     }
 
-    /// Hands it over: whoever has the number may ``Pool.claim`` it, or only the process of that peer. At no moment is it nobody's.
-    /// Offered to anybody, it stays until it is claimed; to a process, it is free once that has ended.
+    /// Hands the block over in one atomic step: any process that has the number may ``Pool.claim``
+    /// it, or only the process of that peer. Offered to any process, it stays until it is claimed;
+    /// offered to one, it is free once that has ended.
     #[pyo3(signature = (to=None))]
     fn offer(&self, py: Python<'_>, to: Option<&Bound<'_, Peer>>) -> PyResult<u64> {
         let object = self.take(py)?;
@@ -251,12 +260,12 @@ impl Block {
         Ok(offset.raised(py)?.as_u64())
     }
 
-    /// Makes it one that several processes hold, and nobody writes any more.
+    /// Turns the block into an object that several processes hold, and none may write any more.
     fn share(&self, py: Python<'_>) -> PyResult<SharedObject> {
         // SAFETY: `SharedObject` keeps the pool, and drops it last.
         let pool = unsafe { lender(&*self.pool) };
         let data = self.take(py)?.into_raw();
-        // SAFETY: just now this pool's, and nobody else's.
+        // SAFETY: `take` has just found that it is this pool's, and that this thread alone has it.
         let object = unsafe { pool.from_raw(data) }.raised(py)?;
         SharedObject::new(object.share().raised(py)?, Some(self.layout.clone()), &self.pool)
     }
@@ -272,7 +281,8 @@ impl Block {
         if data.is_null() {
             return Err(PyBufferError::new_err("the block was freed, or handed over, already"));
         }
-        // SAFETY: the view's; the object does not move, and keeps the memory while there is a view.
+        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps the memory while
+        // there is a view.
         unsafe { this.layout.show(view, flags, slf.clone().into_any(), data, this.len, false) }?;
         this.views.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -290,16 +300,18 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let data = NonNull::new(*self.data.get_mut());
-        // In a forked child it is the parent's.
+        // In a forked child it belongs to the parent.
         if let Some(data) = data.filter(|_| process() == self.process) {
-            // SAFETY: as in `take`. What cannot be freed is, with the process.
+            // SAFETY: as in `take`, the pointer came from `into_raw` and is taken once. A failed
+            // free is made up by the process's end.
             drop(unsafe { self.pool.from_raw(data) });
         }
     }
 }
 
-/// Memory of a pool's that several processes hold, each by name, to read: ``shared.numpy()``, ``memoryview(shared)``. It stays as
-/// long as one of them lives and holds it; views of it keep it.
+/// A pool's memory that several processes hold, each by name, to read: ``shared.numpy()``,
+/// ``memoryview(shared)``. It stays as long as one of them is alive and holds it; views of it keep
+/// it.
 ///
 /// >>> pool = Pool("maps", folder)
 /// >>> block = pool.alloc(3)
@@ -313,11 +325,11 @@ impl Drop for Block {
 /// >>> try:
 /// ...     pool.join(offset)
 /// ... except Gone:
-/// ...     print("nobody holds it any more")
-/// nobody holds it any more
+/// ...     print("no process holds it any more")
+/// no process holds it any more
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct SharedObject {
-    // In this order they are dropped.
+    // They are dropped in this order.
     shared: pool::SharedObject<'static>,
     layout: Layout,
     _pool: Arc<pool::Pool>,
@@ -339,13 +351,14 @@ impl SharedObject {
 
 #[pymethods]
 impl SharedObject {
-    /// By which others ``Pool.join``: good as long as somebody holds it.
+    /// The number by which other processes ``Pool.join``: valid as long as any process holds the
+    /// object.
     #[getter]
     fn offset(&self) -> u64 {
         self.shared.offset().as_u64()
     }
 
-    /// A read-only numpy array over it, which keeps it.
+    /// Returns a read-only numpy array over it, which keeps it.
     #[pyo3(signature = (dtype=None, shape=None))]
     fn numpy<'py>(
         slf: &Bound<'py, Self>,
@@ -363,7 +376,7 @@ impl SharedObject {
         let this = slf.get();
         let (data, len) = (this.shared.as_ptr().cast_mut(), this.shared.len());
         let layout = &raw const this.layout;
-        // SAFETY: the view's; the object does not move, and keeps the memory.
+        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps the memory.
         unsafe { (*layout).show(view, flags, slf.into_any(), data, len, true) }
     }
 

@@ -15,16 +15,19 @@ use crate::errors::{Raised, raise};
 use crate::turn::{Inside, Turn, process};
 use crate::waiting::{Until, wait};
 
-/// A queue between processes, growing in shared memory, whose messages outlive who sent them.
+/// A queue between processes, growing in shared memory, whose messages outlive their senders.
 ///
-/// **Objects**, with ``multiprocessing.Queue``'s methods: ``put`` and ``get`` pickle, any number of processes may do either, and
-/// there is no feeder thread: what ``put`` returned from is there, also when this process is killed. Who is killed in ``get``
-/// holds up nobody. ``maxsize`` is in bytes here: ``max_bytes``, messages and all;
-/// where memory of short messages is used for long ones, the file may take up to 64 KiB more for each 2 MiB of it. Never ``get`` what somebody may send whom you do not trust.
+/// **Objects**, with ``multiprocessing.Queue``'s methods: ``put`` and ``get`` pickle, and any
+/// number of processes may do either. There is no feeder thread: once ``put`` has returned, the
+/// object is in the queue, also when this process is killed. A process that is killed in ``get``
+/// delays no other. ``maxsize`` is in bytes here: ``max_bytes``, messages included; where memory of
+/// short messages is reused for long ones, the file may take up to 64 KiB more for each 2 MiB of
+/// it. Never ``get`` from a queue to which a process that you do not trust may send.
 ///
-/// **Bytes**: ``send``, ``recv``, ``send_many``, ``recv_many`` and iteration. The first ``recv`` makes this process the queue's one receiver (``Taken`` while
-/// another lives) until ``close``; senders are told at once when it dies (``ReceiverDied``), and what was sent before is there for
-/// the next.
+/// **Bytes**: ``send``, ``recv``, ``send_many``, ``recv_many`` and iteration. The first ``recv``
+/// makes this process the queue's one receiver (``Taken`` while another is alive) until ``close``;
+/// senders are told at once when it dies (``ReceiverDied``), and the messages that they sent before
+/// are there for the next receiver.
 ///
 /// Pickled, or inherited by ``fork`` or ``spawn``, it is the same queue.
 ///
@@ -50,10 +53,11 @@ pub(crate) struct Queue {
     sender: Turn<End<Sender>>,
     receiver: Turn<End<Receiver>>,
     set: Turn<End<WaitSet>>,
-    /// Who gets objects, one at a time: made when first needed.
+    /// The mutex by which processes get objects, one at a time: made when first needed.
     getters: Turn<Option<Mutex<u64>>>,
     closed: AtomicBool,
-    /// How often the receiver took something, or became this process's: what was peeked at before is not what is next.
+    /// How often the receiver took a message, or became this process's: what was peeked at before
+    /// is not the next message.
     taken: AtomicU64,
     end_when_senders_gone: bool,
     queue: Core,
@@ -61,7 +65,7 @@ pub(crate) struct Queue {
     name: String,
 }
 
-/// An end, once it is needed, and the process whose it is.
+/// An end, once it is needed, and the process that has it.
 type End<T> = Option<(u32, T)>;
 
 impl Queue {
@@ -89,7 +93,7 @@ impl Queue {
         }
     }
 
-    /// Comes in to send. `None`: another thread was inside until then.
+    /// Enters to send. `None`: another thread was inside until then.
     fn sender(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, End<Sender>>>> {
         self.check()?;
         self.sender.enter_until(py, until)
@@ -106,12 +110,13 @@ impl Queue {
         }
     }
 
-    /// The receiver, which becomes this process's unless it is. `None`: another thread was inside until then.
+    /// Returns the receiver, which becomes this process's unless it is. `None`: another thread was
+    /// inside until then.
     fn receiver(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, End<Receiver>>>> {
         self.check()?;
         let Some(mut inside) = self.receiver.enter_until(py, until)? else { return Ok(None) };
         if inside.as_ref().is_none_or(|(of, _)| *of != process()) {
-            // Dropped first: of a forked child's copy.
+            // A forked child's copy is dropped first.
             *inside = None;
             let receiver = self.queue.receiver().raised(py)?;
             receiver.end_when_senders_gone(self.end_when_senders_gone);
@@ -131,7 +136,8 @@ impl Queue {
         }
     }
 
-    /// The next object's bytes: by the receiver that this process is, or by one that it becomes for as long as that takes.
+    /// Returns the next object's bytes: by the receiver that this process is, or by one that it
+    /// becomes for that time.
     fn get_bytes(&self, py: Python<'_>, until: Option<Until>) -> PyResult<Result<Vec<u8>, RecvError>> {
         self.check()?;
         let patience = until.unwrap_or_else(Until::now);
@@ -162,7 +168,7 @@ impl Queue {
             (turn, _) => turn,
         };
         if let Err(LockError::OwnerDied(guard)) = &mut turn {
-            // It guards nothing but whose turn it is.
+            // It guards only whose turn it is.
             guard.mark_consistent();
         }
         let _turn = match turn {
@@ -173,7 +179,7 @@ impl Queue {
         receive(py, &mut receiver, until)
     }
 
-    /// By the receiver that this process is; the caller is inside with it.
+    /// Receives by the receiver that this process is; the caller is inside with it.
     fn receive(
         &self,
         py: Python<'_>,
@@ -185,10 +191,11 @@ impl Queue {
         Ok(received)
     }
 
-    /// A reader died in the middle: nobody is to be kept from sending by that, since another one gets what is there.
+    /// A receiver died in the middle: this makes the queue accept messages again, since another
+    /// process gets what is there.
     #[cold]
     fn get_over_a_death(&self) {
-        // Taken over and given back; or somebody else has done so.
+        // Taken over and given back; or another process has done so.
         drop(self.queue.receiver());
     }
 }
@@ -206,11 +213,11 @@ fn receive(py: Python<'_>, receiver: &mut Receiver, until: Option<Until>) -> PyR
     }
 }
 
-/// How long to try, as `multiprocessing.Queue` is told.
+/// Returns how long to try, from the arguments of `multiprocessing.Queue`'s methods.
 fn patience(block: bool, timeout: Option<f64>) -> PyResult<Option<Until>> {
     match (block, timeout) {
         (false, _) => Ok(None),
-        // What has passed already does not wait, there.
+        // A timeout that has passed already does not wait, there.
         (true, Some(seconds)) if seconds < 0.0 => Ok(None),
         (true, seconds) => Until::timeout(seconds).map(Some),
     }
@@ -258,7 +265,7 @@ impl Queue {
         domain::Domain { domain: self.domain.clone() }
     }
 
-    /// Puts an object, pickled. ``queue.Full`` when the queue may not grow any more.
+    /// Puts an object, pickled. Raises ``queue.Full`` when the queue may not grow any more.
     #[pyo3(signature = (obj, block=true, timeout=None))]
     fn put(&self, py: Python<'_>, obj: &Bound<'_, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<()> {
         let until = patience(block, timeout)?;
@@ -273,7 +280,7 @@ impl Queue {
         sent.raised(py)
     }
 
-    /// Gets an object. ``queue.Empty`` when none came.
+    /// Gets an object. Raises ``queue.Empty`` when none came.
     #[pyo3(signature = (block=true, timeout=None))]
     fn get<'py>(&self, py: Python<'py>, block: bool, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         let bytes = self.get_bytes(py, patience(block, timeout)?)?.raised(py)?;
@@ -288,23 +295,24 @@ impl Queue {
         self.get(py, false, None)
     }
 
-    /// Messages that lie there just now.
+    /// Returns how many messages are in the queue now.
     fn qsize(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.queue.counters().raised(py)?.pending)
     }
 
-    /// Whether nothing lies there just now.
+    /// Whether the queue is empty now.
     fn empty(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.qsize(py)? == 0)
     }
 
-    /// Whether it has grown as large as it may; a short message may fit still.
+    /// Whether the queue has grown as large as it may; a short message may still fit.
     fn full(&self, py: Python<'_>) -> PyResult<bool> {
         let counters = self.queue.counters().raised(py)?;
         Ok(counters.pending > 0 && counters.bytes >= counters.max_bytes)
     }
 
-    /// What has happened to the queue: sent, received, pending, abandoned, redelivered, bytes, max_bytes.
+    /// Returns what has happened to the queue: sent, received, pending, abandoned, redelivered,
+    /// bytes, max_bytes.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counters = self.queue.counters().raised(py)?;
         let dict = PyDict::new(py);
@@ -322,7 +330,8 @@ impl Queue {
         Ok(dict)
     }
 
-    /// Gives this process's ends back: it may not be used any more, others may.
+    /// Gives up this process's sender and receiver: this object may not be used any more, others
+    /// may.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.closed.store(true, Ordering::Relaxed);
         *self.set.enter(py)? = None;
@@ -331,33 +340,35 @@ impl Queue {
         Ok(())
     }
 
-    /// There is no feeder thread to wait for.
+    /// Does nothing: there is no feeder thread to wait for.
     fn join_thread(&self) {}
 
-    /// There is no feeder thread.
+    /// Does nothing: there is no feeder thread.
     fn cancel_join_thread(&self) {}
 
-    /// Sends bytes. ``Full`` when the queue may not grow and had no room for so many seconds, ``ReceiverDied`` at once when the
-    /// receiver died, ``NoReceiver`` if the queue was made to refuse messages then.
+    /// Sends bytes. Raises ``Full`` when the queue may not grow and had no room for so many
+    /// seconds, ``ReceiverDied`` at once when the receiver died, ``NoReceiver`` if the queue was
+    /// made to refuse messages without one.
     #[pyo3(signature = (data, timeout=None))]
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
         Given::of(data)?.with(py, |bytes| self.send_bytes(py, bytes, Some(until)))??.raised(py)
     }
 
-    /// Sends bytes if there is room.
+    /// Sends bytes if there is room, else raises ``Full`` at once.
     fn try_send(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         Given::of(data)?.with(py, |bytes| self.send_bytes(py, bytes, None))??.raised(py)
     }
 
-    /// Receives bytes, as the queue's one receiver; ``Empty`` when none came for so many seconds.
+    /// Receives bytes, as the queue's one receiver; raises ``Empty`` when none came for so many
+    /// seconds.
     #[pyo3(signature = (timeout=None))]
     fn recv<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.recv_bytes(py, Some(Until::timeout(timeout)?))?.raised(py)?;
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Receives bytes if some are there.
+    /// Receives bytes, or returns None at once.
     fn try_recv<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         match self.recv_bytes(py, None)? {
             Err(RecvError::Empty) => Ok(None),
@@ -365,7 +376,8 @@ impl Queue {
         }
     }
 
-    /// Sends many in one step: all are in the queue, one after the other, or none is; how many they were. Costs little more than one.
+    /// Sends many messages in one step, and returns their number: either all are in the queue, one
+    /// after the other, or none is. Costs little more than one.
     #[pyo3(signature = (messages, timeout=None))]
     fn send_many(&self, py: Python<'_>, messages: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<usize> {
         let until = Until::timeout(timeout)?;
@@ -380,8 +392,9 @@ impl Queue {
         sent.unwrap_or(Err(SendError::TimedOut)).raised(py)
     }
 
-    /// Receives what is there, at most so many, as the queue's one receiver; waits for the first as ``recv``. What it has given is taken out:
-    /// where that is not to be lost with this process, ``peek``.
+    /// Receives the messages that are there, at most so many, as the queue's one receiver; waits
+    /// for the first as ``recv``. They are taken out of the queue: use ``peek`` where they must not
+    /// be lost with this process.
     #[pyo3(signature = (most=1024, timeout=None))]
     fn recv_many<'py>(&self, py: Python<'py>, most: usize, timeout: Option<f64>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let until = Until::timeout(timeout)?;
@@ -391,7 +404,7 @@ impl Queue {
         let Some(mut inside) = self.receiver(py, until)? else { return Err(RecvError::Empty).raised(py) };
         let Some((_, receiver)) = &mut *inside else { return Err(RecvError::NotReceiver).raised(py) };
         let mut received = vec![self.receive(py, receiver, Some(until))?.raised(py)?];
-        // Whatever ends it, an error too, is told by the next receive.
+        // An error, or the end, is reported by the next receive.
         while received.len() < most
             && let Ok(message) = receiver.try_recv()
         {
@@ -402,9 +415,10 @@ impl Queue {
         Ok(received.iter().map(|message| PyBytes::new(py, message)).collect())
     }
 
-    /// Looks at the next bytes, as the queue's one receiver: they stay in the queue until ``commit``, or the end of a ``with`` block
-    /// that no exception ended. So nothing is lost when this process dies in between: the next receiver gets the same message,
-    /// with ``redelivered``. ``Empty`` when none came for so many seconds.
+    /// Returns the next message without taking it out, as the queue's one receiver: it stays in the
+    /// queue until ``commit``, or the end of a ``with`` block that no exception ended. So it is not
+    /// lost when this process dies in between: the next receiver gets the same message, with
+    /// ``redelivered``. Raises ``Empty`` when none came for so many seconds.
     #[pyo3(signature = (timeout=None))]
     fn peek(slf: &Bound<'_, Self>, timeout: Option<f64>) -> PyResult<Peeked> {
         let (py, this) = (slf.py(), slf.get());
@@ -431,7 +445,7 @@ impl Queue {
         slf
     }
 
-    /// Waits for each; ends with ``end_when_senders_gone`` when they are.
+    /// Waits for each message; with ``end_when_senders_gone``, ends when the senders are.
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         match self.recv_bytes(py, Some(Until::NEVER))? {
             Err(RecvError::SendersGone) => Ok(None),
@@ -439,7 +453,7 @@ impl Queue {
         }
     }
 
-    /// The next bytes, for ``asyncio``.
+    /// Receives the next bytes, for ``asyncio``.
     fn recv_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("outlive._waiting")?.call_method1("take", (slf,))
     }
@@ -452,7 +466,8 @@ impl Queue {
         slf.py().import("outlive._waiting")?.call_method1("next_of", (slf,))
     }
 
-    /// A descriptor that is readable when bytes are there, for event loops; see ``is_ready``. It makes this process the receiver.
+    /// A descriptor that is readable when bytes are there, for event loops; see ``is_ready``. It
+    /// makes this process the receiver.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         use std::os::fd::AsRawFd;
         let mut set = self.set.enter(py)?;
@@ -467,7 +482,7 @@ impl Queue {
         Ok(set.as_fd().raised(py)?.as_raw_fd())
     }
 
-    /// Whether a receive is worth a try. The descriptor is readable until this has said no.
+    /// Whether a receive is worth a try. The descriptor is readable until this has returned False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
         match &mut *self.set.enter(py)? {
             Some((of, set)) if *of == process() => Ok(set.try_wait().raised(py)?.next().is_some()),
@@ -497,7 +512,7 @@ impl Queue {
     }
 }
 
-/// A message that was looked at and is in the queue still: what ``Queue.peek`` gives.
+/// A message that was peeked at and is still in the queue, returned by ``Queue.peek``.
 ///
 /// >>> queue = Queue("jobs", folder)
 /// >>> queue.send(b"weld")
@@ -514,7 +529,7 @@ impl Queue {
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Peeked {
     queue: Py<Queue>,
-    /// Of the queue's `taken`.
+    /// The value of the queue's `taken`.
     at: u64,
     data: Py<PyBytes>,
     redelivered: bool,
@@ -523,19 +538,21 @@ pub(crate) struct Peeked {
 
 #[pymethods]
 impl Peeked {
-    /// Its bytes.
+    /// The message's bytes.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         self.data.bind(py).clone()
     }
 
-    /// Whether a receiver that died had been handed it too, and may have acted on it.
+    /// Whether an earlier receiver got it too and died before it committed it: it may have acted on
+    /// it.
     #[getter]
     fn redelivered(&self) -> bool {
         self.redelivered
     }
 
-    /// Takes it out of the queue. A ``RuntimeError`` if it has been: by a commit, by a ``recv``, or the queue was closed.
+    /// Takes the message out of the queue for good. Raises ``RuntimeError`` if it is gone already:
+    /// by a commit, by a ``recv``, or because the queue was closed.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let queue = self.queue.get();
         let over =
@@ -545,7 +562,7 @@ impl Peeked {
             Some((of, receiver)) if *of == process() && queue.taken.load(Ordering::Relaxed) == self.at => receiver,
             _ => return Err(over()),
         };
-        // The same one: nobody has taken it since.
+        // The same message: no thread has taken it since.
         receiver.try_peek().raised(py)?.commit();
         queue.taken.fetch_add(1, Ordering::Relaxed);
         self.committed.store(true, Ordering::Relaxed);
@@ -575,7 +592,7 @@ impl Peeked {
     }
 }
 
-/// What `multiprocessing` pickles with.
+/// Returns the pickler of `multiprocessing`.
 fn pickler(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import("multiprocessing.reduction")?.getattr("ForkingPickler")
 }

@@ -13,11 +13,13 @@ use crate::errors::Raised;
 use crate::held::{Held, lender, this_thread};
 use crate::waiting::{Until, wait};
 
-/// A lock between processes for many readers at once or one writer; it survives both.
+/// A lock between processes for many readers at once or one writer; it recovers when either dies.
 ///
-/// A reader's death is nobody's business. A writer's: the next to come, to read or to write, has the lock alone, as a writer,
-/// and ``owner_died`` is set; when it leaves without ``mark_consistent``, the one after it is told again. An exception that ends a
-/// ``with`` block is no death: the lock is given back as usual, and nobody is told. It guards a number of 64 bits, ``value``; in Rust it is an ``RwLock<u64>``.
+/// A reader's death has no effect on others. After a writer's death, the next holder, reader or
+/// writer, has the lock alone, as a writer, and ``owner_died`` is set; if it leaves without
+/// ``mark_consistent``, the one after it is told again. An exception that ends a ``with`` block is
+/// no death: the lock is released as usual, and the next holder is not told. It guards a number of
+/// 64 bits, ``value``; in Rust it is an ``RwLock<u64>``.
 ///
 /// >>> lock = RwLock("limits", folder)
 /// >>> with lock.write() as held:
@@ -52,13 +54,14 @@ impl RwLock {
         domain::Domain { domain: self.domain.clone() }
     }
 
-    /// For ``with``: the lock to read. ``Timeout`` when it was not to be had for so many seconds.
+    /// Takes the lock for reading, with ``with``. Raises ``Timeout`` when it was not free for so
+    /// many seconds.
     #[pyo3(signature = (timeout=None))]
     fn read(&self, timeout: Option<f64>) -> PyResult<RwHold> {
         self.hold(false, timeout)
     }
 
-    /// For ``with``: the lock to write.
+    /// Takes the lock for writing, with ``with``.
     #[pyo3(signature = (timeout=None))]
     fn write(&self, timeout: Option<f64>) -> PyResult<RwHold> {
         self.hold(true, timeout)
@@ -86,7 +89,7 @@ impl RwLock {
 
 impl RwLock {
     fn hold(&self, to_write: bool, timeout: Option<f64>) -> PyResult<RwHold> {
-        // What is wrong with a timeout is told where it is given.
+        // A wrong timeout is reported where it is given.
         Until::timeout(timeout)?;
         let (lock, domain) = (Arc::clone(&self.lock), self.domain.clone());
         Ok(RwHold { held: Held::nothing(), owner_died: AtomicBool::new(false), to_write, timeout, lock, domain })
@@ -100,7 +103,8 @@ enum Given {
 
 type Got = Result<Given, LockError<WriteGuard<'static, u64>>>;
 
-/// What ``RwLock.read`` and ``RwLock.write`` give: the lock, inside a ``with`` block. One thread's at a time.
+/// The lock inside a ``with`` block, made by ``RwLock.read`` and ``RwLock.write``. One thread at a
+/// time may use it.
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct RwHold {
     /// Before `lock`, which it borrows.
@@ -162,13 +166,14 @@ impl RwHold {
 
 #[pymethods]
 impl RwHold {
-    /// Whether a writer died in here: then this has the lock as a writer, however it was asked for.
+    /// Whether a writer died holding the lock: then this holds it as a writer, however it was
+    /// taken.
     #[getter]
     fn owner_died(&self) -> bool {
         self.owner_died.load(Ordering::Relaxed)
     }
 
-    /// Says that what the lock guards is whole again.
+    /// Declares that what the lock guards is whole again.
     fn mark_consistent(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |given| {
             if let Given::Write(guard) = given {
@@ -179,8 +184,9 @@ impl RwHold {
         Ok(())
     }
 
-    /// Gives the lock back, and gives it up: what it guards cannot be made whole. All who come later, to read or to write, get
-    /// ``NotRecoverable``, until somebody calls ``reset``. The end of the ``with`` block does not mind.
+    /// Releases the lock and gives it up: what it guards cannot be made whole. Later readers and
+    /// writers get ``NotRecoverable``, until a thread calls ``reset``. The end of the ``with``
+    /// block does not raise then.
     fn give_up(&self, py: Python<'_>) -> PyResult<()> {
         let thread = this_thread(&self.domain).raised(py)?;
         if !self.with(py, |given| matches!(given, Given::Write(_)))? {

@@ -1,4 +1,4 @@
-//! `Sample`: a message in a reader's hands, and all views of it.
+//! `Sample`: a received message, and all views of it.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -15,11 +15,13 @@ use crate::gpu_topic::OnGpus;
 use crate::layout::Layout;
 use crate::msgpack;
 
-/// A message, where it lies in shared memory. It stays as it is as long as this object or a view of it is there, whatever its
-/// publisher and the topic do meanwhile; then its memory can be used again. A subscriber may hold 256.
+/// A received message, where it lies in shared memory. It stays as it is as long as this object or
+/// a view of it exists, whatever its publisher and the topic do meanwhile; then its memory can be
+/// reused. A subscriber may hold 256.
 ///
-/// Read-only bytes by the buffer protocol: ``memoryview(sample)``, ``bytes(sample)``, ``file.write(sample)``. An array that was
-/// published is shown as such: ``sample.numpy()``, ``numpy.asarray(sample)``, ``numpy.from_dlpack(sample)``.
+/// It has read-only bytes by the buffer protocol: ``memoryview(sample)``, ``bytes(sample)``,
+/// ``file.write(sample)``. A message that was published as an array is one: ``sample.numpy()``,
+/// ``numpy.asarray(sample)``, ``numpy.from_dlpack(sample)``.
 ///
 /// >>> topic = Topic("camera", folder)
 /// >>> subscriber = topic.subscriber()
@@ -34,7 +36,7 @@ use crate::msgpack;
 /// (3.0, False)
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct Sample {
-    /// Shared with copies that a GPU makes of it.
+    /// Shared with copies for a GPU.
     sample: Arc<topic::Sample>,
     layout: Layout,
     is_array: bool,
@@ -54,8 +56,9 @@ impl Sample {
 
 #[pymethods]
 impl Sample {
-    /// A read-only numpy array over the message, which keeps the sample alive, as do all views of it. A message that was not
-    /// published as an array is one of bytes, unless ``dtype`` (and ``shape``) say otherwise.
+    /// Returns a read-only numpy array over the message, which keeps the sample alive, as do all
+    /// views of it. A message that was not published as an array is one of bytes, unless ``dtype``
+    /// (and ``shape``) say otherwise.
     #[pyo3(signature = (dtype=None, shape=None))]
     fn numpy<'py>(
         slf: &Bound<'py, Self>,
@@ -65,16 +68,18 @@ impl Sample {
         shown_as_array(slf.as_any(), dtype, shape)
     }
 
-    /// The message in memory of a GPU's: a copy, which is made behind what is on the ``stream``; nobody waits for it, and the message
-    /// stays held until it is over.
+    /// Returns the message in a GPU's memory: a copy, made after the work on the ``stream``. No
+    /// thread waits for it, and the message stays held until it has completed.
     ///
-    /// ``stream``: a number as CUDA has them, or an object of PyTorch's, CuPy's or another library's; None: the legacy default stream.
+    /// ``stream``: a number as CUDA has them, or an object of PyTorch's, CuPy's or another
+    /// library's; None: the legacy default stream.
     #[pyo3(signature = (*, stream=None, device=0))]
     fn gpu(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>, device: u32) -> PyResult<GpuArray> {
         self.gpus.copy_of(py, &self.sample, &self.layout, stream, device)
     }
 
-    /// The message as a CuPy array: a copy in the memory of the ``device`` (None: CuPy's current one), made on the ``stream`` (None: CuPy's current one).
+    /// Returns the message as a CuPy array: a copy in the memory of the ``device`` (None: CuPy's
+    /// current one), made on the ``stream`` (None: CuPy's current one).
     #[pyo3(signature = (*, stream=None, device=None))]
     fn cupy<'py>(
         slf: &Bound<'py, Self>,
@@ -84,7 +89,8 @@ impl Sample {
         gpu_library::cupy(slf.as_any(), stream, Where::Chosen(device))
     }
 
-    /// The message as a PyTorch tensor: a copy in the memory of the ``device`` (None: PyTorch's current one), made on the ``stream`` (None: PyTorch's current one).
+    /// Returns the message as a PyTorch tensor: a copy in the memory of the ``device`` (None:
+    /// PyTorch's current one), made on the ``stream`` (None: PyTorch's current one).
     #[pyo3(signature = (*, stream=None, device=None))]
     fn torch<'py>(
         slf: &Bound<'py, Self>,
@@ -94,7 +100,7 @@ impl Sample {
         gpu_library::torch(slf.as_any(), stream, Where::Chosen(device))
     }
 
-    /// The array's extents; of bytes: how many.
+    /// The array's shape; of bytes: how many.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.layout.shape())
@@ -106,12 +112,13 @@ impl Sample {
         self.is_array.then(|| self.layout.numpy())
     }
 
-    /// The value, read from msgpack.
+    /// Deserializes the value from msgpack.
     fn msgpack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         msgpack::read(py, self.sample.bytes())
     }
 
-    /// Its number among the messages of its publisher's ring, without gaps but for what was lost.
+    /// Its number among the messages of its publisher's ring, without gaps except for lost
+    /// messages.
     #[getter]
     fn sequence(&self) -> u64 {
         self.sample.sequence()
@@ -129,7 +136,7 @@ impl Sample {
         self.sample.publisher().map(|token| token.as_u32())
     }
 
-    /// When it was published, in nanoseconds since 1970; 0 if that was not said.
+    /// When it was published, in nanoseconds since 1970; 0 if that was not given.
     #[getter]
     fn stamp(&self) -> u64 {
         self.header.stamp
@@ -140,13 +147,14 @@ impl Sample {
         self.header.frame
     }
 
-    /// By which subscribers may choose.
+    /// The key by which subscribers may select messages.
     #[getter]
     fn key(&self) -> u64 {
         self.header.key
     }
 
-    /// The header's 32 bytes for the users' own purposes; an array's type and extents are in there.
+    /// The header's 32 bytes for the application's own use; an array's type and extents are in
+    /// there.
     #[getter]
     fn own<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.header.own)
@@ -177,7 +185,8 @@ impl Sample {
         let this = slf.get();
         let bytes = this.sample.bytes();
         let (data, len, layout) = (bytes.as_ptr().cast_mut(), bytes.len(), &raw const this.layout);
-        // SAFETY: the view's; the object does not move, and keeps both sample and layout.
+        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps both sample and
+        // layout.
         unsafe { (*layout).show(view, flags, slf.into_any(), data, len, true) }
     }
 
@@ -190,7 +199,7 @@ impl Sample {
     }
 }
 
-/// A numpy array over what an object shows by the buffer protocol, which keeps the object.
+/// Returns a numpy array over an object's buffer, which keeps the object.
 pub(crate) fn shown_as_array<'py>(
     object: &Bound<'py, PyAny>,
     dtype: Option<&Bound<'py, PyAny>>,
@@ -207,7 +216,7 @@ pub(crate) fn shown_as_array<'py>(
     }
 }
 
-/// A function of a module's, looked up once.
+/// A function of a module, looked up once.
 pub(crate) struct Function {
     module: &'static str,
     name: &'static str,

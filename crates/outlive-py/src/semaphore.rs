@@ -13,9 +13,11 @@ use crate::held::{lender, this_thread};
 use crate::lock::patience;
 use crate::waiting::{Until, wait};
 
-/// A semaphore between processes whose permits come back when their holder dies, with ``threading.BoundedSemaphore``'s methods.
+/// A semaphore between processes whose permits come back when their holder dies, with
+/// ``threading.BoundedSemaphore``'s methods.
 ///
-/// A permit belongs to the thread that acquired it, which releases it. One that is there already keeps its number of permits.
+/// A permit belongs to the thread that acquired it, which releases it. An existing semaphore keeps
+/// its number of permits.
 ///
 /// >>> slots = Semaphore("encoders", 2, folder)
 /// >>> with slots:
@@ -28,7 +30,7 @@ use crate::waiting::{Until, wait};
 /// 2
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Semaphore {
-    /// By thread. Before `semaphore`, which they borrow. Locked for a moment, never while waiting.
+    /// By thread. Before `semaphore`, which they borrow. Locked for a moment, never during a wait.
     permits: Mutex<Vec<(u32, Permitted)>>,
     semaphore: Arc<Core>,
     domain: outlive::Domain,
@@ -38,8 +40,8 @@ pub(crate) struct Semaphore {
 
 struct Permitted(#[expect(dead_code, reason = "dropped to give it back")] Permit<'static>);
 
-// SAFETY: dropped by the thread that acquired it, which is asked for by name; by another one, dropping it does nothing,
-// since it compares tokens.
+// SAFETY: the thread that acquired it, whose name is beside it, drops it; dropped by another one,
+// it has no effect, since it compares tokens.
 unsafe impl Send for Permitted {}
 
 impl Semaphore {
@@ -98,19 +100,20 @@ impl Semaphore {
         domain::Domain { domain: self.domain.clone() }
     }
 
-    /// How many permits are free just now.
+    /// How many permits are free now.
     #[getter]
     fn free(&self) -> usize {
         self.semaphore.free()
     }
 
-    /// Acquires a permit; False when there was none to be had.
+    /// Acquires a permit; returns False when none was free (``blocking=False``), or the timeout
+    /// passed.
     #[pyo3(signature = (blocking=true, timeout=None))]
     fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
         self.take(py, patience(blocking, timeout)?)
     }
 
-    /// Gives so many of this thread's permits back.
+    /// Gives back so many of this thread's permits.
     #[pyo3(signature = (n=1))]
     fn release(&self, py: Python<'_>, n: usize) -> PyResult<()> {
         if n < 1 {

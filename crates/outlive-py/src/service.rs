@@ -18,9 +18,10 @@ use crate::turn::Turn;
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, wait};
 
-/// The asking end of a service. Any number of them; any thread may use it, one at a time.
+/// Calls a service. A service has any number of clients; any thread may use one, one at a time.
 ///
-/// The server's death ends every call at once with ``ServerDied``, whose ``begun`` says whether it may be made again.
+/// The server's death ends every call at once with ``ServerDied``, whose ``begun`` says whether the
+/// call may be repeated.
 ///
 /// >>> client = Client("clock", folder)
 /// >>> client.call(b"now")
@@ -50,7 +51,8 @@ impl Client {
         &self.name
     }
 
-    /// Asks, and waits for the answer; ``CallTimeout`` when it took longer than so many seconds: the call is cancelled then.
+    /// Sends a request and waits for the reply; raises ``CallTimeout`` after so many seconds, and
+    /// then the call is cancelled.
     #[pyo3(signature = (request, timeout=None))]
     fn call<'py>(
         &self,
@@ -70,7 +72,7 @@ impl Client {
             })
         })??;
         let Some(begun) = begun else { return Err(late.raise(py)) };
-        // Interrupted, it is dropped, which cancels the call.
+        // If it is interrupted, it is dropped, which cancels the call.
         let mut pending = begun.raised(py)?;
         let answer = wait(py, until, |deadline| match pending.next_until(deadline) {
             Err(CallError::TimedOut { .. }) => None,
@@ -85,16 +87,16 @@ impl Client {
         }
     }
 
-    /// Asks, and goes on: the call's answer is waited for when it is needed. Up to 1,024 may be in flight. ``CallTimeout`` when the request
-    /// could not be sent for so many seconds.
+    /// Sends a request and returns a call, which waits for the reply later. Up to 1,024 may be in
+    /// flight. Raises ``CallTimeout`` when the request could not be sent for so many seconds.
     #[pyo3(signature = (request, timeout=None))]
     fn begin(&self, py: Python<'_>, request: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<Call> {
         let until = Until::timeout(timeout)?;
         Call::begin(py, &self.lender, &self.domain, &Given::of(request)?, until)
     }
 
-    /// The same as ``call`` for ``asyncio``: ``await client.call_async(b"...", timeout=1.0)``. Any number may be in flight; one whose task is
-    /// cancelled is.
+    /// Sends a request and waits for the reply, for ``asyncio``: ``await client.call_async(b"...",
+    /// timeout=1.0)``. Any number may be in flight; when its task is cancelled, so is the call.
     #[pyo3(signature = (request, timeout=None))]
     fn call_async<'py>(
         slf: &Bound<'py, Self>,
@@ -115,8 +117,9 @@ impl Client {
     }
 }
 
-/// The answering end of a service, one at a time (``Taken`` while another lives). An iterator over requests, which waits for
-/// each. Requests may be answered in any order, by any thread.
+/// Receives a service's requests; a service has one server at a time (``Taken`` while another is
+/// alive). It is an iterator over requests, which waits for each. Any thread may reply to requests,
+/// in any order.
 ///
 /// >>> server, client = Server("double", folder), Client("double", folder)
 /// >>> def serve():
@@ -165,7 +168,8 @@ impl Server {
         &self.name
     }
 
-    /// The next request, waiting for one; ``Timeout`` when none came for so many seconds.
+    /// Returns the next request, waiting for one; raises ``Timeout`` when none came for so many
+    /// seconds.
     #[pyo3(signature = (timeout=None))]
     fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Request> {
         self.take(py, Until::timeout(timeout)?)
@@ -179,7 +183,7 @@ impl Server {
         self.take(py, Until::NEVER)
     }
 
-    /// The next request, if one is there.
+    /// Returns the next request, or None at once.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Request>> {
         let mut inside = self.turn.enter(py)?;
         match inside.try_next() {
@@ -188,7 +192,7 @@ impl Server {
         }
     }
 
-    /// The next request, for ``asyncio``: as ``async for request in server``.
+    /// Returns the next request, for ``asyncio``: as ``async for request in server``.
     fn next_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("outlive._waiting")?.call_method1("take", (slf,))
     }
@@ -206,11 +210,12 @@ impl Server {
         descriptor(py, &mut *self.set.enter(py)?, &self.domain, |set| set.add(&*self.turn.enter(py)?).raised(py))
     }
 
-    /// Whether it is worth to look for a request. The descriptor is readable until this has said no.
+    /// Whether a look for a request is worth it. The descriptor is readable until this has returned
+    /// False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
         match &mut *self.set.enter(py)? {
             Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
-            // `try_recv` tells.
+            // `try_recv` finds out.
             None => Ok(true),
         }
     }
@@ -220,12 +225,12 @@ impl Server {
     }
 }
 
-/// A request that the server has begun. Dropped without an answer, its client is told ``Dropped``.
+/// A request that the server has begun. Dropped without a reply, its client gets ``Dropped``.
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Request {
     #[pyo3(get)]
     data: Py<PyBytes>,
-    /// Locked for a moment, never while waiting.
+    /// Locked for a moment, never during a wait.
     request: Mutex<Option<rpc::Request>>,
 }
 
@@ -242,26 +247,27 @@ impl Request {
 
 #[pymethods]
 impl Request {
-    /// Answers. ``ClientDied`` or ``Cancelled`` when nobody wants it any more.
+    /// Sends the reply. Raises ``ClientDied`` or ``Cancelled`` when no client waits for it any
+    /// more.
     fn reply(&self, py: Python<'_>, answer: &Bound<'_, PyAny>) -> PyResult<()> {
         let answer = Given::of(answer)?;
         let request = self.take()?;
         answer.with(py, |bytes| request.reply(bytes))?.raised(py)
     }
 
-    /// For ``with``: answers by several replies, one after the other.
+    /// Begins several replies, one after the other, with ``with``.
     fn stream(&self) -> PyResult<Stream> {
         Ok(Stream::new(self.take()?.stream()))
     }
 
-    /// The process that asks; None when that is not known any more.
+    /// The client's process; None when that is not known any more.
     #[getter]
     fn client_pid(&self) -> Option<u32> {
         let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
         request.as_ref().and_then(|request| request.client()).map(|holder| holder.pid).filter(|&pid| pid != 0)
     }
 
-    /// Whether nobody wants the answer any more.
+    /// Whether no client waits for the reply any more.
     #[getter]
     fn cancelled(&self) -> bool {
         let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,13 +11,14 @@ use crate::errors::{Raised, raise};
 use crate::turn::{Turn, process};
 use crate::waiting::{Until, wait};
 
-/// The latest value under a name: bytes, at most ``size`` of them. Reading never waits, also beside a writer that was stopped or
-/// killed in the middle.
+/// The latest value under a name: bytes, at most ``size`` of them. Reading never waits, also when a
+/// writer was stopped or killed in the middle of a ``set``.
 ///
-/// With ``fixed`` all values have ``size`` bytes, the first is filled up with zeroes: then it is the same as Rust's ``State<T>`` and C++'s ``State<T>`` with a ``T`` of
-/// as many bytes.
+/// With ``fixed`` all values have ``size`` bytes, and the first is filled up with zeroes: then it
+/// is the same as Rust's ``State<T>`` and C++'s ``State<T>`` with a ``T`` of as many bytes.
 ///
-/// The first ``set`` makes this process the state's one writer (``Taken`` while another lives) until ``close``.
+/// The first ``set`` makes this process the state's one writer (``Taken`` while another is alive)
+/// until ``close``.
 ///
 /// >>> mode = State("mode", 64, folder, initial=b"idle")
 /// >>> mode.get(), mode.version
@@ -53,7 +54,7 @@ impl State {
         let state = match size {
             Some(size) if fixed => StateBytes::create_fixed(&domain, &name, size, initial.unwrap_or_default()),
             Some(size) => StateBytes::create(&domain, &name, size, initial.unwrap_or_default()),
-            // Without a size it must be there.
+            // Without a size the state must exist.
             None => StateBytes::open(&domain, &name),
         };
         Ok(State { writer: Turn::new(None), state: state.raised(py)?, domain, name })
@@ -69,12 +70,12 @@ impl State {
         domain::Domain { domain: self.domain.clone() }
     }
 
-    /// The latest value.
+    /// Returns the latest value.
     fn get<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &self.state.get().raised(py)?))
     }
 
-    /// The latest value's number, from 1 on.
+    /// The latest value's version, from 1 on.
     #[getter]
     fn version(&self) -> u64 {
         self.state.version()
@@ -86,7 +87,7 @@ impl State {
         self.state.capacity()
     }
 
-    /// Sets the value; its version.
+    /// Sets the value and returns its version.
     fn set(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<u64> {
         let value = Given::of(value)?;
         let mut inside = self.writer.enter(py)?;
@@ -97,8 +98,8 @@ impl State {
         value.with(py, |bytes| writer.set(bytes))?.raised(py)
     }
 
-    /// Waits until the value is another than that of this version: its version, or None when the timeout passed first.
-    /// ``PeerDied`` when the writer died, after its last value.
+    /// Waits until the value has another version than this one, and returns that; None when the
+    /// timeout passed first. Raises ``PeerDied`` when the writer died, after its last value.
     #[pyo3(signature = (version, timeout=None))]
     fn wait_changed(&self, py: Python<'_>, version: u64, timeout: Option<f64>) -> PyResult<Option<u64>> {
         let until = Until::timeout(timeout)?;
@@ -119,7 +120,7 @@ impl State {
         }
     }
 
-    /// Gives the writer's place back.
+    /// Gives up the writer's place.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         *self.writer.enter(py)? = None;
         Ok(())

@@ -10,10 +10,12 @@ use crate::errors::{Raise, Raised};
 use crate::turn::Turn;
 use crate::waiting::{Until, wait};
 
-/// Replies to one request, sent one after the other: what ``Request.stream`` gives, for ``with``. At the end of the block the client is told
-/// that nothing more comes; when that ends by an exception, or the stream is collected before ``finish``, it is told ``Dropped``.
+/// Replies to one request, sent one after the other, made by ``Request.stream``, for ``with``. The
+/// end of the block ends the stream; if it ends by an exception, or the stream is collected before
+/// ``finish``, the client gets ``Dropped``.
 ///
-/// Eight replies may be on their way: then sending waits for the client, whose death ends that wait at once.
+/// Eight replies may be under way: then sending waits for the client, whose death ends that wait at
+/// once.
 ///
 /// >>> server, client = Server("primes", folder), Client("primes", folder)
 /// >>> call = client.begin(b"below 6")
@@ -39,8 +41,8 @@ impl Stream {
 
 #[pymethods]
 impl Stream {
-    /// Sends a reply. ``Timeout`` when eight were on their way for so many seconds; ``ClientDied`` or ``Cancelled`` when nobody wants it any
-    /// more.
+    /// Sends a reply. Raises ``Timeout`` when eight were under way for so many seconds;
+    /// ``ClientDied`` or ``Cancelled`` when no client waits for it any more.
     #[pyo3(signature = (data, timeout=None))]
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
@@ -58,12 +60,12 @@ impl Stream {
         sent.unwrap_or(Err(ReplyError::TimedOut)).raised(py)
     }
 
-    /// The same, for ``asyncio``: in a thread of the loop's executor if it has to wait.
+    /// Sends a reply, for ``asyncio``: in a thread of the loop's executor if it has to wait.
     fn send_async<'py>(slf: &Bound<'py, Self>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("outlive._waiting")?.call_method1("send", (slf, data))
     }
 
-    /// The last word: nothing more comes.
+    /// Ends the stream: no more replies come.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         let stream = self.stream.enter(py)?.take();
         stream.ok_or_else(over)?.finish().raised(py)

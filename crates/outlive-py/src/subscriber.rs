@@ -1,4 +1,4 @@
-//! `Subscriber`: waiting for messages by a call, by an iterator, by `async`.
+//! `Subscriber`: receiving messages by a call, by an iterator, by `async`.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::turn::Turn;
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, wait};
 
-/// The end of a topic that messages come out of: each subscriber gets all of them. Any thread may use it, one at a time; a
-/// forked child needs one of its own.
+/// Receives the messages of a topic: each subscriber gets all of them. Any thread may use it, one
+/// at a time; a forked child makes its own.
 ///
-/// An iterator, also with ``async for``, that waits for each message and does not end.
+/// It is an iterator, also with ``async for``, that waits for each message and does not end.
 ///
 /// >>> topic = Topic("ticks", folder, depth=4)
 /// >>> publisher = topic.publisher()
@@ -31,7 +31,7 @@ use crate::waiting::{Until, wait};
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct Subscriber {
     pub(crate) turn: Turn<Core>,
-    /// For the descriptor, made when that is first asked for.
+    /// For the descriptor, made when that is first used.
     set: Turn<Option<WaitSet>>,
     pub(crate) domain: outlive::Domain,
     name: String,
@@ -65,37 +65,38 @@ impl Subscriber {
 
 #[pymethods]
 impl Subscriber {
-    /// The next message, the oldest first; waits for it, ``Timeout`` when none came for so many seconds.
+    /// Receives the next message, the oldest first, waiting for one; raises ``Timeout`` when none
+    /// came for so many seconds.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Sample> {
         self.take(py, Until::timeout(timeout)?)
     }
 
-    /// The next message, if one is there.
+    /// Receives the next message, or returns None at once.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Sample>> {
         let mut inside = self.turn.enter(py)?;
         Ok(inside.try_recv().raised(py)?.map(|sample| self.sample(sample)))
     }
 
-    /// The newest message, taken before or not; None when nobody has ever published.
+    /// Returns the newest message, taken before or not; None when there is none.
     fn latest(&self, py: Python<'_>) -> PyResult<Option<Sample>> {
         let mut inside = self.turn.enter(py)?;
         Ok(inside.latest().raised(py)?.map(|sample| self.sample(sample)))
     }
 
-    /// Messages that were overwritten or passed over before they were taken.
+    /// Messages that were overwritten or skipped before they were taken.
     #[getter]
     fn lost(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.turn.enter(py)?.lost())
     }
 
-    /// Messages that wait to be taken.
+    /// Messages that are waiting for this subscriber.
     #[getter]
     fn lag(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.turn.enter(py)?.lag())
     }
 
-    /// How many publishers live.
+    /// How many living publishers there are.
     #[getter]
     fn publisher_count(&self, py: Python<'_>) -> PyResult<u32> {
         Ok(self.turn.enter(py)?.publisher_count())
@@ -109,7 +110,7 @@ impl Subscriber {
         self.take(py, Until::NEVER)
     }
 
-    /// The next message, for ``asyncio``.
+    /// Receives the next message, for ``asyncio``.
     fn recv_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("outlive._waiting")?.call_method1("take", (slf,))
     }
@@ -127,7 +128,7 @@ impl Subscriber {
         descriptor(py, &mut *self.set.enter(py)?, &self.domain, |set| set.add(&*self.turn.enter(py)?).raised(py))
     }
 
-    /// Whether a receive is worth a try. The descriptor is readable until this has said no.
+    /// Whether a receive is worth a try. The descriptor is readable until this has returned False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
         match &mut *self.set.enter(py)? {
             Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),

@@ -22,11 +22,14 @@ use crate::sample::DTYPE;
 use crate::subscriber::Subscriber;
 use crate::waiting::{Until, passed, wait};
 
-/// Messages from many publishers to many subscribers, in shared memory: bytes, numpy arrays, msgpack.
+/// Messages from many publishers to many subscribers, in shared memory: bytes, numpy arrays,
+/// msgpack.
 ///
-/// Opened by name, made when missing; one that is there keeps the options that it was made with. ``depth``: how many messages
-/// of each publisher are kept. ``max_bytes``: the most bytes that the topic may take, messages and all; where memory of
-/// short messages is used for long ones, the file may take up to 64 KiB more for each 2 MiB of it. In Rust it is a ``Topic<[u8]>``; ``exists=True`` opens any topic, which must be there, as bytes.
+/// A topic is opened by name, and made when missing; an existing topic keeps the options that it
+/// was made with. ``depth``: how many messages of each publisher are kept. ``max_bytes``: the most
+/// bytes that the topic may take, messages included; where memory of short messages is reused for
+/// long ones, the file may take up to 64 KiB more for each 2 MiB of it. In Rust it is a
+/// ``Topic<[u8]>``; ``exists=True`` opens any existing topic, as bytes.
 ///
 /// >>> topic = Topic("lidar", folder)
 /// >>> subscriber = topic.subscriber()
@@ -44,7 +47,7 @@ pub(crate) struct Topic {
     gpus: Arc<OnGpus>,
 }
 
-/// How to subscribe, as Python says it.
+/// Reads the options of a subscriber.
 pub(crate) fn subscriber_options(
     reliable: bool,
     history: u32,
@@ -96,16 +99,18 @@ impl Topic {
         domain::Domain { domain: self.domain.clone() }
     }
 
-    /// A new publisher, of up to 62.
+    /// Makes a new publisher, of up to 62.
     fn publisher(&self, py: Python<'_>) -> PyResult<Publisher> {
         let publisher = self.topic.publisher().raised(py)?;
         Ok(Publisher { lender: Lender::new(publisher), last_type: Mutex::default() })
     }
 
-    /// A new subscriber, of up to 64: to what is published from now on, and to the last ``history`` messages of each publisher.
+    /// Makes a new subscriber, of up to 64: it receives what is published from now on, and the last
+    /// ``history`` messages of each publisher.
     ///
-    /// ``reliable``: publishers wait for it, as long as it lives. ``keep_last``: the most messages to be behind. ``keys``: messages
-    /// with these keys only. ``period``: receiving raises ``Missed`` when nothing comes for so many seconds.
+    /// ``reliable``: publishers wait for it, as long as it lives. ``keep_last``: the maximum lag,
+    /// in messages. ``keys``: only messages with these keys. ``period``: receiving raises
+    /// ``Missed`` when no message comes for so many seconds.
     #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=Vec::new(), period=None))]
     fn subscriber(
         &self,
@@ -121,15 +126,20 @@ impl Topic {
         Ok(Subscriber::new(subscriber, self.domain.clone(), self.name.clone(), Arc::clone(&self.gpus)))
     }
 
-    /// Memory of a GPU's for an array, to be written by work on the ``stream``: for ``with``, which publishes it at the end of its block, or gives it
-    /// up when that ends by an exception. The block gets a ``GpuArray``, which CuPy, PyTorch and others take as theirs.
+    /// Lends a GPU's memory for an array, to be written by work on the ``stream``: for ``with``,
+    /// which publishes it at the end of its block, or gives it up when the block ends by an
+    /// exception. The block gets a ``GpuArray``, which CuPy, PyTorch and others use as their own.
     ///
-    /// Nobody waits for the GPU: the message is copied into the topic, and seen, when the stream has got to where it is when the block ends. What
-    /// was written on other streams is waited for if these took the array by DLPack. ``timeout``: as long it waits for reliable subscribers.
+    /// No thread waits for the GPU: the message is copied into the topic, and becomes visible, when
+    /// the stream has completed the work enqueued before the end of the block. It also waits for
+    /// work on other streams if these took the array by DLPack. ``timeout``: how long it waits for
+    /// reliable subscribers.
     ///
-    /// ``stream``: a number as CUDA has them, or an object of PyTorch's, CuPy's or another library's; None: the legacy default stream.
+    /// ``stream``: a number as CUDA has them, or an object of PyTorch's, CuPy's or another
+    /// library's; None: the legacy default stream.
     ///
-    /// If the process dies before the stream has got there, the message is never seen; if it ends by itself, too: see ``wait_gpu``.
+    /// If the process dies, or ends by itself, before the stream has got there, the message is
+    /// never seen: see ``wait_gpu``.
     #[pyo3(signature = (shape, dtype=None, *, stream=None, device=0, key=0, frame=0, stamp=0, timeout=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn loan_gpu(
@@ -150,19 +160,20 @@ impl Topic {
         self.gpus.loan(py, layout, header, stream, device, timeout)
     }
 
-    /// Waits until all that this topic's GPUs have to do here is done: copies over, samples let go of, what was due published. ``Timeout`` when that takes
-    /// longer than so many seconds.
+    /// Waits until all work of this process's GPUs for this topic is done: copies completed,
+    /// samples released, what was due published. Raises ``Timeout`` when that takes longer than so
+    /// many seconds.
     #[pyo3(signature = (timeout=None))]
     fn wait_gpu(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         self.gpus.wait_over(py, Until::timeout(timeout)?)
     }
 
-    /// The processes that publish and live, one entry for each publisher.
+    /// Returns the living processes that publish, one entry for each publisher.
     fn publishers(&self) -> Vec<u32> {
         self.topic.publishers().into_iter().map(|holder| holder.pid).collect()
     }
 
-    /// The processes that subscribe and live, one entry for each subscriber.
+    /// Returns the living processes that subscribe, one entry for each subscriber.
     fn subscribers(&self) -> Vec<u32> {
         self.topic.subscribers().into_iter().map(|holder| holder.pid).collect()
     }
@@ -181,16 +192,17 @@ impl Topic {
 pub(crate) type Lender = crate::lender::Lender<Core, outlive::topic::Loan<'static>>;
 
 impl Alone<'_, Core> {
-    /// Memory for a message. To be dropped inside as well.
+    /// Lends memory for a message. It has to be dropped inside as well.
     ///
     /// # Safety
-    /// Before the lender is.
+    /// The caller drops the loan before the lender.
     pub(crate) unsafe fn lend(&self, len: usize) -> Result<outlive::topic::Loan<'static>, PublishError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller drops the loan before the lender.
         unsafe { self.lender() }.loan(len)
     }
 
-    /// Waits until no reliable subscriber is in the way of the next message, which then is published without waiting.
+    /// Waits until no reliable subscriber is in the way of the next message, which then is
+    /// published without waiting.
     pub(crate) fn make_way(&self, py: Python<'_>, until: Until) -> PyResult<()> {
         let publisher = &**self;
         match publisher.wait_clear_until(passed()) {
@@ -217,7 +229,8 @@ impl Alone<'_, Core> {
     }
 }
 
-/// The end of a topic that messages go into. Any thread may use it, one at a time; a forked child needs one of its own.
+/// Publishes messages to a topic. Any thread may use it, one at a time; a forked child makes its
+/// own.
 ///
 /// >>> topic = Topic("words", folder)
 /// >>> subscriber, publisher = topic.subscriber(), topic.publisher()
@@ -230,7 +243,8 @@ impl Alone<'_, Core> {
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Publisher {
     lender: Arc<Lender>,
-    /// The type of the last loan, and what it is: numpy need not be asked again. Locked for a moment.
+    /// The type of the last loan, and its item: so numpy need not be asked again. Locked for a
+    /// moment.
     last_type: Mutex<Option<(Py<PyAny>, &'static Item)>>,
 }
 
@@ -243,13 +257,13 @@ impl Publisher {
         {
             return Layout::new(item, extents);
         }
-        // Whatever a type's own code does, it does not find us locked.
+        // Unlocked: a type's own code may come back here.
         let other = last.take();
         drop(last);
         drop(other);
         let name: String = DTYPE.get(py)?.call1((dtype,))?.getattr(intern!(py, "str"))?.extract()?;
         let layout = Layout::of_numpy(&name, extents)?;
-        // Of types and their like, which do not change what they are.
+        // Types and strings only, which do not change.
         if dtype.is_instance_of::<pyo3::types::PyType>() || dtype.is_instance_of::<pyo3::types::PyString>() {
             let known = (dtype.clone().unbind(), layout.item());
             *self.last_type.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
@@ -258,7 +272,7 @@ impl Publisher {
     }
 }
 
-/// What goes with a message: the array's layout, or what the user says.
+/// Returns the header that goes with a message: the array's layout, or the user's bytes.
 pub(crate) fn header(
     layout: Option<&Layout>,
     key: u64,
@@ -285,9 +299,11 @@ pub(crate) fn header(
 
 #[pymethods]
 impl Publisher {
-    /// Publishes a copy of bytes, of an array, or of a tensor on the CPU (by DLPack). Its number among the publisher's messages.
+    /// Publishes a copy of bytes, of an array, or of a tensor on the CPU (by DLPack), and returns
+    /// its number among the publisher's messages.
     ///
-    /// Waits for reliable subscribers only, as long as they live; ``Timeout`` when that takes longer than so many seconds.
+    /// It waits only for reliable subscribers, as long as they live; raises ``Timeout`` when that
+    /// takes longer than so many seconds.
     #[pyo3(signature = (data, *, key=0, frame=0, stamp=0, own=None, timeout=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn publish(
@@ -307,7 +323,7 @@ impl Publisher {
         inside.make_way(py, until)?;
         // SAFETY: published or dropped before this returns, inside.
         let mut loan = unsafe { inside.lend(given.len()) }.raised(py)?;
-        // SAFETY: as long as was asked for, this loan's alone.
+        // SAFETY: the loan has as many bytes, and is this call's alone.
         unsafe { given.copy_to(py, loan.as_mut_ptr())? };
         if let Some(header) = header {
             loan.set_header(header);
@@ -330,12 +346,12 @@ impl Publisher {
         }
     }
 
-    /// Memory for a message, to be written in place: for ``with``, which publishes it at the end of its block, or gives it back
-    /// when that ends by an exception.
+    /// Lends memory for a message, to be written in place: for ``with``, which publishes it at the
+    /// end of its block, or gives it back when the block ends by an exception.
     ///
-    /// With a ``dtype`` the block gets a numpy array of that ``shape``; without, a ``memoryview`` of so many bytes. Its contents
-    /// are whatever was there before. After the block the array is read-only, and what was published must not be written by
-    /// views that the block made of it.
+    /// With a ``dtype`` the block gets a numpy array of that ``shape``; without, a ``memoryview``
+    /// of so many bytes. Its contents are arbitrary. After the block the array is read-only, and
+    /// views that the block made of it must not write to what was published.
     #[pyo3(signature = (shape, dtype=None, *, key=0, frame=0, stamp=0, own=None, timeout=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn loan(
@@ -359,7 +375,8 @@ impl Publisher {
         let len = layout.len().ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))?;
         let header = header(dtype.map(|_| &layout), key, frame, stamp, own)?;
         let inside = self.lender.enter(py)?;
-        // SAFETY: `Loan` keeps the lender, and gives back or publishes before it lets go of it.
+        // SAFETY: `Loan` keeps the lender, and gives the loan back or publishes it before it drops
+        // the lender.
         let mut loan = unsafe { inside.lend(len) }.raised(py)?;
         if let Some(header) = header {
             loan.set_header(header);
@@ -367,13 +384,13 @@ impl Publisher {
         Ok(Loan::new(loan, layout, dtype.is_some(), timeout, Arc::clone(&self.lender)))
     }
 
-    /// Whether anybody is there to get what is published.
+    /// Whether there is a living subscriber.
     #[getter]
     fn has_subscribers(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.lender.enter(py)?.has_subscribers())
     }
 
-    /// How many subscribers live.
+    /// How many living subscribers there are.
     #[getter]
     fn subscriber_count(&self, py: Python<'_>) -> PyResult<u32> {
         Ok(self.lender.enter(py)?.subscriber_count())

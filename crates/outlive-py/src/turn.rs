@@ -1,10 +1,12 @@
-//! A handle of the core's that one thread at a time may use, in an object that all Python threads have.
+//! A handle of the core's that one thread at a time may use, in an object that all Python threads
+//! have.
 //!
-//! Who comes while another is inside waits without the interpreter, and can be interrupted. A handle that is waited in
-//! (`recv` without a timeout) is occupied as long as that lasts.
+//! A thread that enters while another is inside waits without the interpreter, and can be
+//! interrupted. A handle that a thread waits in (`recv` without a timeout) is occupied for that
+//! time.
 //!
-//! In a forked child a thread that was inside is not there any more: who is inside is named by the process, by a number that
-//! `os.fork` changes.
+//! In a forked child a thread that was inside does not exist any more: the thread inside is named
+//! by its process, by a number that `os.fork` changes.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -24,19 +26,19 @@ pub(crate) fn _after_fork() {
     PROCESS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Which of a process and its forked children this is.
+/// Returns which of a process and its forked children this is.
 pub(crate) fn process() -> u32 {
     PROCESS.load(Ordering::Relaxed)
 }
 
 pub(crate) struct Turn<T> {
-    /// 0: nobody; else the process of who is inside.
+    /// 0: none; else the process of the thread that is inside.
     inside: AtomicU32,
     waiting: AtomicU32,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached by who is inside only, one thread at a time.
+// SAFETY: only the thread that is inside reaches the value, one at a time.
 unsafe impl<T: Send> Sync for Turn<T> {}
 
 impl<T> Turn<T> {
@@ -44,7 +46,7 @@ impl<T> Turn<T> {
         Turn { inside: AtomicU32::new(0), waiting: AtomicU32::new(0), value: UnsafeCell::new(value) }
     }
 
-    /// Comes in, waiting for who is inside.
+    /// Enters, waiting for the thread that is inside.
     pub(crate) fn enter(&self, py: Python<'_>) -> PyResult<Inside<'_, T>> {
         match self.enter_until(py, Until::NEVER)? {
             Some(inside) => Ok(inside),
@@ -52,7 +54,7 @@ impl<T> Turn<T> {
         }
     }
 
-    /// The same; `None` when that took too long.
+    /// Enters; returns `None` when that took too long.
     pub(crate) fn enter_until(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, T>>> {
         match self.try_enter() {
             Some(inside) => Ok(Some(inside)),
@@ -60,26 +62,28 @@ impl<T> Turn<T> {
         }
     }
 
-    /// Comes in if nobody is inside.
+    /// Enters if no thread is inside.
     pub(crate) fn try_enter(&self) -> Option<Inside<'_, T>> {
         let process = process();
         let found = self.inside.load(Ordering::Relaxed);
         if found == process {
             return None;
         }
-        // Acquire pairs with the Release in `Inside`'s drop: what was done to the value.
+        // Acquire pairs with the Release in `Inside`'s drop: this thread sees what was done to the
+        // value.
         let changed = self.inside.compare_exchange(found, process, Ordering::Acquire, Ordering::Relaxed);
-        // Lazily: one that was made and dropped would let the other one out.
+        // Lazily: one that was made and dropped would let the other thread out.
         changed.is_ok().then(|| Inside { turn: self })
     }
 
     #[cold]
     fn enter_slow(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, T>>> {
-        // SeqCst, with the swap in the drop and the look in `try_enter` that follows: one of the two sees the other.
+        // SeqCst, with the swap in the drop and the look in `try_enter` that follows: one of the
+        // two threads sees the other.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let came = wait(py, until, |deadline| {
             self.try_enter().or_else(|| {
-                // Whatever it says: look again.
+                // Whatever it returns: look again.
                 let _ = futex::wait(&self.inside, process(), deadline);
                 self.try_enter()
             })
@@ -89,7 +93,7 @@ impl<T> Turn<T> {
     }
 }
 
-/// Alone with the value.
+/// Exclusive access to the value.
 pub(crate) struct Inside<'t, T> {
     turn: &'t Turn<T>,
 }
@@ -98,14 +102,14 @@ impl<T> Deref for Inside<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: this thread is inside.
+        // SAFETY: this thread is inside, alone.
         unsafe { &*self.turn.value.get() }
     }
 }
 
 impl<T> DerefMut for Inside<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this thread is inside, and there is one `Inside`.
+        // SAFETY: this thread is inside, alone, and there is one `Inside`.
         unsafe { &mut *self.turn.value.get() }
     }
 }
@@ -114,7 +118,7 @@ impl<T> Drop for Inside<'_, T> {
     fn drop(&mut self) {
         self.turn.inside.swap(0, Ordering::SeqCst);
         if self.turn.waiting.load(Ordering::SeqCst) != 0 {
-            // It cannot fail; were it to, who waits looks again at the end of its slice.
+            // It cannot fail; if it did, a waiter would look again at the end of its slice.
             let _ = futex::wake(&self.turn.inside, 1);
         }
     }

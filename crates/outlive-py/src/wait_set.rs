@@ -1,4 +1,4 @@
-//! `WaitSet`: waiting for any of several things.
+//! `WaitSet`: waiting for any of several sources.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use crate::subscriber::Subscriber;
 use crate::turn::Turn;
 use crate::waiting::{Until, wait};
 
-/// Waits for any of several: subscribers, queues (whose receiver this process becomes), servers, calls, events, latches,
-/// peers' ends, moments.
+/// Waits for any of several sources: subscribers, queues (whose receiver this process becomes),
+/// servers, calls, events, latches, peers' ends, timers.
 ///
 /// >>> queue, event = Queue("jobs", folder), Event("stop", folder)
 /// >>> waiting = WaitSet(folder)
@@ -34,7 +34,7 @@ use crate::waiting::{Until, wait};
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct WaitSet {
     turn: Turn<Core>,
-    /// Apart from the set, so that the collector can look at them.
+    /// Apart from the set, so that the garbage collector can look at them.
     sources: std::sync::Mutex<Vec<(Key, Py<PyAny>)>>,
 }
 
@@ -47,7 +47,7 @@ impl WaitSet {
         Ok(WaitSet { turn: Turn::new(Core::new(&domain)), sources: std::sync::Mutex::default() })
     }
 
-    /// Waits for this, too. ``bits``: of an event, any of which will do.
+    /// Adds a source to the set. ``bits``: of an event, any of which makes it ready.
     #[pyo3(signature = (source, *, bits=None))]
     fn add(&self, py: Python<'_>, source: &Bound<'_, PyAny>, bits: Option<u32>) -> PyResult<()> {
         let mut set = self.turn.enter(py)?;
@@ -76,7 +76,7 @@ impl WaitSet {
         Ok(())
     }
 
-    /// Tells of ``name`` every so many seconds.
+    /// Adds a timer that makes ``name`` ready every so many seconds.
     #[pyo3(signature = (seconds, name=None))]
     fn every(&self, py: Python<'_>, seconds: f64, name: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let span = Duration::try_from_secs_f64(seconds).ok().filter(|span| !span.is_zero());
@@ -87,7 +87,7 @@ impl WaitSet {
         Ok(())
     }
 
-    /// Waits for this no longer.
+    /// Removes a source from the set.
     fn remove(&self, py: Python<'_>, source: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut set = self.turn.enter(py)?;
         let mut gone = Vec::new();
@@ -102,7 +102,8 @@ impl WaitSet {
         if gone.is_empty() { Err(PyKeyError::new_err("that is not in the set")) } else { Ok(()) }
     }
 
-    /// Waits until something is ready: all that is, as it was added, or by the name of a moment; nothing when the timeout passed.
+    /// Waits until a source is ready, and returns all that are, as they were added; a timer by its
+    /// name; an empty list when the timeout passed.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
         let until = Until::timeout(timeout)?;
@@ -121,18 +122,18 @@ impl WaitSet {
         self.names(py, &found)
     }
 
-    /// How many there are.
+    /// Returns how many sources there are.
     fn __len__(&self) -> usize {
         self.with(|sources| sources.len())
     }
 
-    /// A descriptor that is readable when something is ready, until ``try_wait`` has found nothing.
+    /// A descriptor that is readable when a source is ready, until ``try_wait`` has found none.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         use std::os::fd::AsRawFd;
         Ok(self.turn.enter(py)?.as_fd().raised(py)?.as_raw_fd())
     }
 
-    /// All that is ready now.
+    /// Returns all sources that are ready now.
     fn try_wait(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         let found: Vec<Key> = self.turn.enter(py)?.try_wait().raised(py)?.map(|(key, _)| key).collect();
         self.names(py, &found)
@@ -160,7 +161,7 @@ impl WaitSet {
         with(&mut self.sources.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    /// What was added under those keys; of a moment, its name.
+    /// Returns what was added under those keys; for a timer, its name.
     fn names(&self, py: Python<'_>, keys: &[Key]) -> PyResult<Vec<Py<PyAny>>> {
         let sources: Vec<Py<PyAny>> = self.with(|sources| {
             let find = |key: &Key| sources.iter().find(|(known, _)| known == key);
@@ -177,14 +178,14 @@ impl WaitSet {
     }
 }
 
-/// A moment in a set.
+/// A timer in a set.
 #[pyclass(module = "outlive", frozen)]
 struct Ticks {
     timer: Timer,
     name: Option<Py<PyAny>>,
 }
 
-/// The descriptor of an object's own set, which is made when first asked for.
+/// Returns the descriptor of an object's own set, which is made when first used.
 pub(crate) fn descriptor(
     py: Python<'_>,
     set: &mut Option<outlive::wait::WaitSet>,

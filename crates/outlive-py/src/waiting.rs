@@ -1,8 +1,9 @@
 //! Waiting without the interpreter, and Ctrl-C in every wait.
 //!
-//! A wait is made of slices: the thread gives the interpreter up, waits in the core until the slice is over, comes back,
-//! and runs what handlers of signals are due. Only the main thread runs handlers, so only its slices are short. A slice
-//! that ends has lost nothing: the core's waits are by deadline, and say at the last moment what is there.
+//! A wait consists of slices: the thread detaches from the interpreter, waits in the core until the
+//! slice is over, attaches again, and runs the signal handlers that are due. Only the main thread
+//! runs handlers, so only its slices are short. A slice that ends has lost nothing: the core's
+//! waits are by deadline, and return what is there at the last moment.
 
 use std::time::{Duration, Instant};
 
@@ -12,17 +13,19 @@ use pyo3::prelude::*;
 
 /// How long a signal may wait for its handler.
 const SLICE: Duration = Duration::from_millis(50);
-/// In threads that run no handlers: should the interpreter's main thread be another than the process's.
+/// The slice of threads that run no handlers: for the case that the interpreter's main thread is
+/// not the process's.
 const LONG_SLICE: Duration = Duration::from_millis(500);
 
-/// Until when to wait; never, if there is no moment.
+/// Until when to wait; without a point in time, for ever.
 #[derive(Clone, Copy)]
 pub(crate) struct Until(Option<Instant>);
 
 impl Until {
     pub(crate) const NEVER: Until = Until(None);
 
-    /// Seconds from now, as Python's `timeout` says; `None` is for ever.
+    /// Returns the end of so many seconds from now, as Python's `timeout` has them; `None` is for
+    /// ever.
     pub(crate) fn timeout(seconds: Option<f64>) -> PyResult<Until> {
         let Some(seconds) = seconds else { return Ok(Until::NEVER) };
         if seconds.is_nan() || seconds < 0.0 {
@@ -41,12 +44,12 @@ impl Until {
         self.0.is_some_and(|moment| moment <= Instant::now())
     }
 
-    /// The end of the slice that begins now.
+    /// Returns the end of the slice that begins now.
     pub(crate) fn slice(self) -> Deadline {
         Deadline::at(self.slice_end())
     }
 
-    /// The same, and that of a short one after it.
+    /// Returns the same, and the end of a short slice after it.
     pub(crate) fn two_slices(self) -> (Deadline, Deadline) {
         let end = self.slice_end();
         (Deadline::at(end), Deadline::at(end + SLICE))
@@ -58,7 +61,7 @@ impl Until {
     }
 }
 
-/// A deadline that has passed: for calls that are not to wait, and have no other form.
+/// Returns a deadline that has passed: for calls that must not wait, and have no other form.
 pub(crate) fn passed() -> Deadline {
     Deadline::at_time_of_day(std::time::SystemTime::UNIX_EPOCH)
 }
@@ -67,8 +70,8 @@ fn is_main_thread() -> bool {
     outlive::futex::thread_id() == std::process::id()
 }
 
-/// Asks `once`, which waits until the deadline that it is given and says `None` when that passed first, until it has an
-/// answer. `None`: `until` has passed.
+/// Calls `once`, which waits until the deadline that it gets and returns `None` when that passed
+/// first, until it has an answer. `None`: `until` has passed.
 pub(crate) fn wait<T>(
     py: Python<'_>,
     until: Until,
@@ -85,10 +88,11 @@ pub(crate) fn wait<T>(
     }
 }
 
-/// Makes a call of the core's with the interpreter given up, so that other Python threads run meanwhile.
+/// Makes a call of the core's detached from the interpreter, so that other Python threads run
+/// meanwhile.
 ///
-/// To be given closures that touch nothing of Python's: those of this crate call the core, and copy bytes whose buffers
-/// are held.
+/// The closure must touch nothing of Python's: those of this crate call the core, and copy bytes
+/// whose buffers are held.
 pub(crate) fn detached<R>(py: Python<'_>, call: impl FnOnce() -> R) -> R {
     let mut result = None;
     let work = Here(|| result = Some(call()));
@@ -102,8 +106,9 @@ pub(crate) fn detached<R>(py: Python<'_>, call: impl FnOnce() -> R) -> R {
 /// Work of the calling thread.
 struct Here<F>(F);
 
-// SAFETY: `Python::detach` asks for Send to keep what belongs to the interpreter out, and makes the call on the calling
-// thread; `detached`'s callers keep it out by what they do.
+// SAFETY: `Python::detach` asks for Send to keep what belongs to the interpreter out, and makes the
+// call on the calling thread; the callers of `detached` pass closures that touch nothing of
+// Python's.
 unsafe impl<F> Send for Here<F> {}
 
 impl<F: FnOnce()> Here<F> {

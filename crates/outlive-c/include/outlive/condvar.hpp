@@ -8,12 +8,14 @@ namespace outlive {
 
 namespace detail {
 
-/** What a condition variable does. A `Lock` is a `std::unique_lock` or a `Guard` of a mutex of Outlive's, which is held. */
+/** The calls of a condition variable. A `Lock` is a `std::unique_lock` or a `Guard` of a mutex of
+ * Outlive's, which is held. */
 template <class Self> class CondvarCalls {
 public:
-    /** Gives the mutex back, waits for a notification, takes the mutex again: false at the deadline. May return without a
-     * notification. If somebody died holding the mutex meanwhile, or before and nobody has repaired, its `owner_died()`
-     * is true. An `Error` when the mutex was given up (ENOTRECOVERABLE), or was not held. */
+    /** Unlocks the mutex, waits for a notification, and locks the mutex again; returns false at the
+     * deadline. It may return without a notification. If an owner died holding the mutex meanwhile,
+     * or before without a repair since, the mutex's `owner_died()` is true. Throws an `Error` when
+     * the mutex was given up (ENOTRECOVERABLE), or was not held. */
     template <class Lock> bool wait_until(Lock &lock, Deadline deadline) {
         outlive_mutex_t *mutex = lock.mutex()->raw();
         return got(outlive_condvar_wait_until(raw(), mutex, deadline.raw()));
@@ -21,8 +23,9 @@ public:
     template <class Lock> void wait(Lock &lock) { wait_until(lock, never); }
     template <class Lock> bool wait_for(Lock &lock, Deadline span) { return wait_until(lock, span); }
 
-    /** Waits until `is_so()`, or the deadline, or the mutex's `owner_died()`: look at that first. Whether it is so; true when
-     * somebody died, without asking, for what is guarded may be broken. */
+    /** Waits until `is_so()`, or the deadline, or the mutex's `owner_died()`: check that first.
+     * Returns what `is_so()` returned; true, without a call of `is_so`, when an owner died, since
+     * what is guarded may be damaged. */
     template <class Lock, class Predicate> bool wait_until(Lock &lock, Deadline deadline, Predicate is_so) {
         while (!lock.mutex()->owner_died() && !is_so()) {
             if (!wait_until(lock, deadline)) return is_so();

@@ -1,4 +1,4 @@
-/* Until when a call may wait. */
+/* Deadlines: until when a call may wait. */
 #ifndef OUTLIVE_DEADLINE_HPP
 #define OUTLIVE_DEADLINE_HPP
 
@@ -8,7 +8,8 @@
 
 namespace outlive {
 
-/** A moment: from a span from now on, a moment of `steady_clock` or the time of day; `never`, or `at_once`. */
+/** A point in time: from a duration from now on, or from a point in time of `steady_clock` or of
+ * the time of day; `never`, or `at_once`. */
 class Deadline {
 public:
     constexpr explicit Deadline(outlive_deadline_t raw) noexcept : raw_(raw) {}
@@ -46,9 +47,10 @@ private:
     outlive_deadline_t raw_;
 };
 
-/** As long as it takes; a call still ends when what it waits for can never come because its peer died. */
+/** Wait without a deadline; a call still ends when what it waits for can never come because its
+ * peer died. */
 inline constexpr Deadline never{OUTLIVE_NEVER};
-/** Do not wait: EBUSY of locks, EAGAIN of everything else. */
+/** Do not wait: locks give EBUSY, everything else EAGAIN. */
 inline constexpr Deadline at_once{OUTLIVE_TRY};
 
 } // namespace outlive

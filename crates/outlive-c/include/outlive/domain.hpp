@@ -1,4 +1,4 @@
-/* Domains, and who lives in them. */
+/* Domains, and the tokens of their threads and processes. */
 #ifndef OUTLIVE_DOMAIN_HPP
 #define OUTLIVE_DOMAIN_HPP
 
@@ -14,13 +14,14 @@ namespace outlive {
 
 using PeerInfo = outlive_peer_info_t;
 
-/** A folder on a memory file system, in which processes meet. May be used by all threads at once. */
+/** A folder on a memory file system in which processes find each other. All threads may use it at
+ * once. */
 class Domain {
 public:
-    /** The one that OUTLIVE_DOMAIN names, else `default`. */
+    /** Opens the domain that OUTLIVE_DOMAIN names, else `default`. */
     static expected<Domain> open() { return made(outlive_domain_open, nullptr); }
     static expected<Domain> open(const std::string &name) { return made(outlive_domain_open, name.c_str()); }
-    /** In any folder, made when missing; its parent must exist. */
+    /** Opens a domain in any folder, made when missing; its parent must exist. */
     static expected<Domain> open_at(const std::string &path) { return made(outlive_domain_open_at, path.c_str()); }
     static expected<Domain> open_with(const outlive_domain_options_t &options) {
         return made(outlive_domain_open_with, &options);
@@ -31,16 +32,16 @@ public:
         detail::done(outlive_domain_path(raw(), path, sizeof path)).value();
         return path;
     }
-    /** Takes a name out: who has the thing open goes on with it. */
+    /** Removes a name: processes that have the object open go on with it. */
     expected<void> remove(const std::string &name) { return detail::done(outlive_domain_remove(raw(), name.c_str())); }
-    /** Frees what the dead have left; how many claims there were. */
+    /** Frees what dead processes have left; returns how many claims there were. */
     expected<uint64_t> sweep() { return number<uint64_t>(outlive_domain_sweep); }
 
-    /** The calling thread's token, by which others ask whether it lives. */
+    /** Returns the calling thread's token, by which other threads check whether it is alive. */
     expected<uint32_t> token() const { return number<uint32_t>(outlive_domain_token); }
     expected<uint32_t> process_token() const { return number<uint32_t>(outlive_domain_process_token); }
     bool is_alive(uint32_t token) const noexcept { return outlive_peer_is_alive(raw(), token); }
-    /** Sleeps until the token's owner has ended; ETIMEDOUT: it lives. */
+    /** Sleeps until the token's owner has ended; ETIMEDOUT: it is alive. */
     expected<void> wait_dead(uint32_t token, Deadline deadline = never) const {
         return detail::done(outlive_peer_wait_dead(raw(), token, deadline.raw()));
     }
@@ -50,7 +51,7 @@ public:
         return info;
     }
 
-    /** For functions of outlive.h. */
+    /** The handle, for functions of outlive.h. */
     outlive_domain_t *raw() const noexcept { return handle_.get(); }
 
 private:

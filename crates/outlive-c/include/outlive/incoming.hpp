@@ -1,4 +1,4 @@
-/* What comes in, as a range. */
+/* Incoming messages, samples, requests and replies, as a range. */
 #ifndef OUTLIVE_INCOMING_HPP
 #define OUTLIVE_INCOMING_HPP
 
@@ -10,8 +10,9 @@
 
 namespace outlive {
 
-/** An input iterator over what `end.recv(deadline)` gives. It ends at the deadline, and with the code that the end's own
- * `last_code` names; every other failure is an `Error`. What it points to may be moved from. */
+/** An input iterator over what `end.recv(deadline)` returns. It ends at the deadline, and with the
+ * code that the end's own `last_code` names; it throws every other failure as an `Error`. The
+ * caller may move from what it points to. */
 template <class End> class Incoming {
 public:
     using value_type = typename End::value_type;
@@ -37,7 +38,7 @@ private:
     mutable std::optional<value_type> now_;
 };
 
-/** What comes in until a deadline. Receives from its beginning on. */
+/** A range that ends at a deadline. It receives from its beginning on. */
 template <class End> class Until {
 public:
     Until(End &end, Deadline deadline) noexcept : end_(&end), deadline_(deadline) {}
@@ -54,12 +55,12 @@ namespace detail {
 /** The ranges of an `End` with `recv`. */
 template <class End> class Ranges {
 public:
-    /** What comes in from now on. */
+    /** A range over what comes in from now on. */
     Incoming<End> begin() { return {static_cast<End &>(*this), never}; }
     std::default_sentinel_t end() const noexcept { return {}; }
-    /** What comes in until then; `at_once`: what is there already. */
+    /** A range over what comes in until then; `at_once`: what is there already. */
     Until<End> until(Deadline deadline) & noexcept { return {static_cast<End &>(*this), deadline}; }
-    /** A range over an end that would be gone: keep the end first. */
+    /** A range over a temporary would dangle: keep the end first. */
     Until<End> until(Deadline deadline) && = delete;
 };
 

@@ -1,24 +1,26 @@
-/* Locks between processes: `mutex` and `shared_mutex` as members of a struct in a `Record`, `Mutex<T>` and `RwLock<T>` by name,
- * with the value that they guard.
+/* Locks between processes: `mutex` and `shared_mutex` as members of a struct in a `Record`,
+ * `Mutex<T>` and `RwLock<T>` by name, with the value that they guard.
  *
- * All of them satisfy the standard's requirements (TimedLockable, SharedTimedLockable), so `std::scoped_lock`,
- * `std::unique_lock` and `std::shared_lock` work. These have no way to say that the last owner died, so:
+ * All of them satisfy the standard's requirements (TimedLockable, SharedTimedLockable), so
+ * `std::scoped_lock`, `std::unique_lock` and `std::shared_lock` work. These cannot report that the
+ * last owner died, so:
  *
- * - `lock()` returns normally then, and `owner_died()` is true in this thread until it calls `mark_consistent()` or unlocks.
- * - Unlocked without `mark_consistent()`, `owner_died()` is true again for the next one to lock: a program that does not look
- *   leaves the warning to those that do.
- * - `give_up()` gives the lock back, and gives it up: whoever locks it later gets an `Error` (ENOTRECOVERABLE), from
- *   `lock()`, `try_lock()` and their kind, until somebody starts anew (`lock_to_reset`, `reset`).
- * - An exception that unwinds through a guard unlocks as usual, and the next one is told of nothing, as with the standard's
- *   mutexes. What was changed by half is for the handler to put right before the guard goes, or for the guarded code not to
- *   throw from.
+ * - `lock()` returns normally then, and `owner_died()` is true in this thread until it calls
+ *   `mark_consistent()` or unlocks.
+ * - Unlocked without `mark_consistent()`, `owner_died()` is true again for the next locker: a
+ *   program that does not check it leaves the warning to those that do.
+ * - `give_up()` unlocks and gives the lock up: later lockers get an `Error` (ENOTRECOVERABLE), from
+ *   `lock()`, `try_lock()` and the like, until a thread resets the lock (`lock_to_reset`, `reset`).
+ * - An exception that unwinds through a guard unlocks as usual, and the next locker is not told, as
+ *   with the standard's mutexes. The handler has to repair half-made changes before the guard goes,
+ *   or the guarded code must not throw.
  * - Deadlock, a lock that is not open here, damaged memory: an `Error` as well.
  *
  *     std::scoped_lock held(line->lock);
  *     if (line->lock.owner_died()) { repair(*line); line->lock.mark_consistent(); }
  *
- * `acquire()` gives an `expected` guard instead, and throws nothing. A lock belongs to the thread that took it. In a forked
- * child unlocking what its parent holds does nothing. */
+ * `acquire()` returns an `expected` guard instead, and throws nothing. A lock belongs to the thread
+ * that took it. In a forked child, unlocking what its parent holds has no effect. */
 #ifndef OUTLIVE_LOCK_HPP
 #define OUTLIVE_LOCK_HPP
 
@@ -28,7 +30,7 @@ namespace outlive {
 
 namespace detail {
 
-/** Whether the lock was got; `Error` for what is neither yes nor no. */
+/** Returns whether the lock was taken; throws an `Error` for what is neither yes nor no. */
 inline bool got(int code) {
     if (code == 0) [[likely]] return true;
     if (code == EOWNERDEAD) return true;
@@ -38,8 +40,9 @@ inline bool got(int code) {
 
 } // namespace detail
 
-/** A lock in hand: given back when this goes. `L` is the lock, `T` what it guards (void: nothing that it knows of).
- * As with the standard's guards, the lock object stays where it is meanwhile: not moved, not destroyed. */
+/** A lock that is held: unlocked by the destructor. `L` is the lock, `T` what it guards (void:
+ * nothing that it knows of). As with the standard's guards, the lock object stays where it is
+ * meanwhile: not moved, not destroyed. */
 template <class L, class T> class [[nodiscard]] Guard {
 public:
     Guard(L &lock, T *value) noexcept : lock_(&lock), value_(value) {}
@@ -51,16 +54,17 @@ public:
     }
     ~Guard() { unlock(); }
 
-    /** An owner died holding it, and nobody has repaired since: look after the value, then `mark_consistent()`. */
+    /** Returns whether an owner died holding it without a repair since: repair the value, then call
+     * `mark_consistent()`. */
     bool owner_died() const { return lock_ && lock_->owner_died(); }
     void mark_consistent() { lock_->mark_consistent(); }
-    /** Gives the lock back, and up: ENOTRECOVERABLE for all who come later, until it is reset. */
+    /** Unlocks and gives the lock up: later lockers get ENOTRECOVERABLE, until it is reset. */
     void give_up() {
         if (L *lock = std::exchange(lock_, nullptr)) lock->give_up();
     }
-    /** The lock itself. */
+    /** Returns the lock itself. */
     L *mutex() const noexcept { return lock_; }
-    /** Before its time. */
+    /** Unlocks before the destructor does. */
     void unlock() noexcept {
         if (L *lock = std::exchange(lock_, nullptr)) lock->unlock();
     }
@@ -75,7 +79,7 @@ private:
 
 namespace detail {
 
-/** What all mutexes do; `Self` has `raw()`, and `T *guarded()`; `Api` has C's functions. */
+/** The calls of all mutexes; `Self` has `raw()`, and `T *guarded()`; `Api` has C's functions. */
 template <class Self, class T, class Api> class LockCalls {
 public:
     void lock() { got(Api::lock(raw(), OUTLIVE_NEVER)); }
@@ -86,15 +90,19 @@ public:
     }
     void unlock() noexcept { Api::unlock(raw()); }
 
-    /** This thread holds the lock, its last owner died holding it, and nothing was declared whole yet. */
+    /** Returns whether this thread holds the lock, its last owner died holding it, and no holder
+     * has repaired it since. */
     bool owner_died() const { return Api::owner_died(raw()); }
-    /** What the lock guards is whole again. EPERM (an `Error`): this thread does not hold it. */
+    /** Declares that what the lock guards is whole again. EPERM (an `Error`): this thread does not
+     * hold it. */
     void mark_consistent() { done(Api::consistent(raw())).value(); }
-    /** Gives the lock back, and up: ENOTRECOVERABLE for all who come later, until it is reset. EPERM (an `Error`): this thread
-     * does not hold it. Afterwards it is unlocked: not inside a standard guard, but for a `unique_lock` that is `release()`d. */
+    /** Unlocks and gives the lock up: later lockers get ENOTRECOVERABLE, until it is reset. EPERM
+     * (an `Error`): this thread does not hold it. The lock is unlocked afterwards: do not call this
+     * inside a standard guard, except a `unique_lock` that is `release()`d. */
     void give_up() { done(Api::give_up(raw())).value(); }
 
-    /** Takes the lock, waiting until the deadline; fails with ETIMEDOUT, EBUSY (`at_once`), ENOTRECOVERABLE, EDEADLK. */
+    /** Takes the lock, waiting until the deadline; fails with ETIMEDOUT, EBUSY (`at_once`),
+     * ENOTRECOVERABLE, EDEADLK. */
     expected<Guard<Self, T>> acquire(Deadline deadline = never) {
         int code = Api::lock(raw(), deadline.raw());
         if (code != 0 && code != EOWNERDEAD) return Failure::last(code);
@@ -102,7 +110,7 @@ public:
     }
     expected<Guard<Self, T>> try_acquire() { return acquire(at_once); }
 
-    /** Who holds it just now, dead or alive; ESRCH: nobody. */
+    /** Returns the thread that holds it now, dead or alive; ESRCH: none does. */
     expected<PeerInfo> holder() const {
         PeerInfo info{};
         if (int code = Api::holder(raw(), &info)) return Failure::last(code);
@@ -123,22 +131,23 @@ struct MutexApi {
     static constexpr auto holder = outlive_mutex_holder;
 };
 
-/** What a mutex does. */
+/** The calls of a mutex. */
 template <class Self, class T> class MutexCalls : public LockCalls<Self, T, MutexApi> {
     using Calls = LockCalls<Self, T, MutexApi>;
 
 public:
-    /* By the shortest way. */
+    /* By the shortest path. */
     void lock() { got(outlive_mutex_lock(Calls::raw())); }
-    /** Takes a lock in whatever state, given up or not: make whole what it guards, `mark_consistent()`, unlock. */
+    /** Takes a lock in any state, given up or not: make whole what it guards, call
+     * `mark_consistent()`, unlock. */
     expected<void> lock_to_reset(Deadline deadline = never) {
         return done(outlive_mutex_lock_to_reset(Calls::raw(), deadline.raw()));
     }
-    /** How this process waits: one of the OUTLIVE_WAIT numbers. */
+    /** Sets how this process waits: one of the OUTLIVE_WAIT numbers. */
     expected<void> set_wait(uint32_t how) { return done(outlive_mutex_set_wait(Calls::raw(), how)); }
 };
 
-/** What a reader-writer lock does. */
+/** The calls of a reader-writer lock. */
 template <class Self, class T> class RwLockCalls {
 public:
     void lock() { got(outlive_rwlock_write(raw(), OUTLIVE_NEVER)); }
@@ -151,7 +160,8 @@ public:
         outlive_rwlock_unlock(raw());
     }
 
-    /* A reader who comes after a writer's death has the lock alone, as its writer, to repair: `owner_died()`. */
+    /* A reader that comes after a writer's death has the lock alone, as its writer, to repair:
+     * `owner_died()`. */
     void lock_shared() { got(outlive_rwlock_read(raw(), OUTLIVE_NEVER)); }
     bool try_lock_shared() { return got(outlive_rwlock_read(raw(), OUTLIVE_TRY)); }
     template <class Span> bool try_lock_shared_for(const Span &span) { return try_lock_shared_until(Deadline(span)); }
@@ -160,22 +170,26 @@ public:
     }
     void unlock_shared() noexcept { unlock(); }
 
-    /** This thread holds the lock, as its writer; the last one died writing, and nothing was declared whole yet. */
+    /** Returns whether this thread holds the lock as its writer, the last one died writing, and no
+     * holder has repaired it since. */
     bool owner_died() const { return outlive_rwlock_owner_died(raw()); }
-    /** What the lock guards is whole again. EPERM (an `Error`): this thread does not hold it as its writer. */
+    /** Declares that what the lock guards is whole again. EPERM (an `Error`): this thread does not
+     * hold it as its writer. */
     void mark_consistent() {
         done(outlive_rwlock_consistent(raw())).value();
     }
-    /** As a mutex's. EPERM (an `Error`): this thread does not hold it as its writer. */
+    /** Unlocks and gives the lock up, as a mutex's `give_up`. EPERM (an `Error`): this thread does
+     * not hold it as its writer. */
     void give_up() { done(outlive_rwlock_give_up(raw())).value(); }
-    /** Makes a lock that was given up usable again; what it guards was made whole before, by an agreement of its users. */
+    /** Makes a lock that was given up usable again. Its users have agreed on making what it guards
+     * whole before. */
     expected<void> reset(Deadline deadline = never) { return done(outlive_rwlock_reset(raw(), deadline.raw())); }
 
-    /** Takes the lock to write; fails as a mutex's. */
+    /** Takes the lock for writing; fails as a mutex's `acquire`. */
     expected<Guard<Self, T>> write(Deadline deadline = never) {
         return taken<T>(outlive_rwlock_write(raw(), deadline.raw()));
     }
-    /** Takes the lock to read. With `owner_died()` it is held as by a writer. */
+    /** Takes the lock for reading. With `owner_died()` it is held as by a writer. */
     expected<Guard<Self, const T>> read(Deadline deadline = never) {
         return taken<const T>(outlive_rwlock_read(raw(), deadline.raw()));
     }
@@ -223,13 +237,14 @@ private:
 };
 static_assert(sizeof(shared_mutex) == sizeof(outlive_rwlock_t) && std::is_standard_layout_v<shared_mutex>);
 
-/** A mutex by name, with the value that it guards; the same as Rust's `Mutex<T>` with a T of as many bytes. */
+/** A mutex by name, with the value that it guards; the same as Rust's `Mutex<T>` with a T of as
+ * many bytes. */
 template <class T> class Mutex : public detail::MutexCalls<Mutex<T>, T> {
     static_assert(Payload<T>, "a value in shared memory is trivially copyable, of standard layout, and no pointer");
     static_assert(alignof(T) <= 64);
 
 public:
-    /** Opens it, or makes it with that value. */
+    /** Opens the mutex of that name, or makes it with that value. */
     static expected<Mutex> open(const Domain &domain, const std::string &name, const T &initial = T{}) {
         outlive_mutex_t *lock = nullptr;
         int code = outlive_mutex_open(domain.raw(), name.c_str(), sizeof(T), &initial, &lock);
@@ -237,7 +252,7 @@ public:
         return Mutex(lock);
     }
 
-    /** What it guards: to be touched by who holds the lock. */
+    /** The value that it guards: only the lock's holder may touch it. */
     T &value() noexcept { return *guarded(); }
 
     outlive_mutex_t *raw() noexcept { return lock_.get(); }
@@ -248,13 +263,14 @@ private:
     detail::Handle<outlive_mutex_t, outlive_mutex_close> lock_;
 };
 
-/** A reader-writer lock by name, with the value that it guards; the same as Rust's `RwLock<T>` with a T of as many bytes. */
+/** A reader-writer lock by name, with the value that it guards; the same as Rust's `RwLock<T>` with
+ * a T of as many bytes. */
 template <class T> class RwLock : public detail::RwLockCalls<RwLock<T>, T> {
     static_assert(Payload<T>, "a value in shared memory is trivially copyable, of standard layout, and no pointer");
     static_assert(alignof(T) <= 64);
 
 public:
-    /** Opens it, or makes it with that value. */
+    /** Opens the lock of that name, or makes it with that value. */
     static expected<RwLock> open(const Domain &domain, const std::string &name, const T &initial = T{}) {
         outlive_rwlock_t *lock = nullptr;
         int code = outlive_rwlock_open(domain.raw(), name.c_str(), sizeof(T), &initial, &lock);
@@ -262,7 +278,7 @@ public:
         return RwLock(lock);
     }
 
-    /** What it guards: to be read by who reads, written by who writes. */
+    /** The value that it guards: readers may read it, only the writer may write it. */
     T &value() noexcept { return *guarded(); }
 
     outlive_rwlock_t *raw() noexcept { return lock_.get(); }

@@ -1,4 +1,4 @@
-/* Where processes meet: barriers, latches, what is done once. */
+/* Barriers, latches, and actions that are done once. */
 #ifndef OUTLIVE_MEETING_HPP
 #define OUTLIVE_MEETING_HPP
 
@@ -8,11 +8,11 @@
 
 namespace outlive {
 
-/** A seat at a barrier: given up when this goes. It belongs to the thread that took it, and must not live longer than the
- * barrier. */
+/** A seat at a barrier: given up by the destructor. It belongs to the thread that took it, and must
+ * not live longer than the barrier. */
 class [[nodiscard]] Seat {
 public:
-    /* For the call that takes one. */
+    /* For the call that takes a seat. */
     explicit Seat(outlive_barrier_t *barrier) noexcept : barrier_(barrier) {}
     Seat(Seat &&other) noexcept : barrier_(std::exchange(other.barrier_, nullptr)) {}
     Seat &operator=(Seat &&other) noexcept {
@@ -22,8 +22,8 @@ public:
     ~Seat() {
         if (barrier_ != nullptr) outlive_barrier_leave(barrier_);
     }
-    /** Arrives, and waits until all have: true for one of them. OUTLIVE_BROKEN: a participant died (`repair`). ETIMEDOUT:
-     * the arrival stands, wait again. */
+    /** Arrives, and waits until all participants have; returns true for one of them.
+     * OUTLIVE_BROKEN: a participant died (`repair`). ETIMEDOUT: the arrival counts; wait again. */
     expected<bool> wait(Deadline deadline = never) {
         uint32_t serial = 0;
         if (int code = outlive_barrier_wait(barrier_, deadline.raw(), &serial)) return Failure::last(code);
@@ -34,18 +34,18 @@ private:
     outlive_barrier_t *barrier_;
 };
 
-/** Who dies breaks a barrier, or is counted out. */
+/** What a participant's death does: it breaks the barrier, or the dead one is counted out. */
 enum class WhenOneDies : uint32_t { breaks = 0, count_out = 1 };
 
 namespace detail {
 
-/** What a barrier does. */
+/** The calls of a barrier. */
 template <class Self> class BarrierCalls {
 public:
     using Seat = outlive::Seat;
     using WhenOneDies = outlive::WhenOneDies;
 
-    /** A seat for the calling thread. EUSERS: all are taken. OUTLIVE_BROKEN. */
+    /** Takes a seat for the calling thread. EUSERS: all are taken. OUTLIVE_BROKEN. */
     expected<Seat> join() {
         if (int code = outlive_barrier_join(raw())) return Failure::last(code);
         return Seat(raw());
@@ -59,8 +59,9 @@ private:
 
 } // namespace detail
 
-/** A barrier for so many participants as a member of a struct in a `Record`: 64 bytes and 4 a seat, in whole cache lines; the
- * same as Rust's `EmbeddedBarrier`. A death breaks it, unless `set_policy` says otherwise. */
+/** A barrier for so many participants as a member of a struct in a `Record`: 64 bytes and 4 a seat,
+ * in whole cache lines; the same as Rust's `EmbeddedBarrier`. A death breaks it, unless
+ * `set_policy` says otherwise. */
 template <uint32_t Parties> class barrier : public detail::BarrierCalls<barrier<Parties>> {
     static_assert(Parties >= 1 && Parties <= 65536, "a barrier has 1 to 65,536 participants");
 
@@ -70,7 +71,7 @@ public:
     barrier &operator=(const barrier &) = delete;
 
     static constexpr uint32_t kind = OUTLIVE_BARRIER, number = Parties;
-    /** In a record's initialiser. */
+    /** Sets what a participant's death does. To be called in a record's initialiser. */
     expected<void> set_policy(WhenOneDies when_one_dies) {
         return detail::done(outlive_barrier_init(&words_, static_cast<uint32_t>(when_one_dies)));
     }
@@ -102,18 +103,19 @@ private:
 
 namespace detail {
 
-/** What a latch does. */
+/** The calls of a latch. */
 template <class Self> class LatchCalls {
 public:
-    /** Arrives so many times: how many are missing now. The last wakes all who wait. */
+    /** Arrives so many times; returns how many arrivals are missing now. The last arrival wakes all
+     * waiters. */
     expected<uint32_t> arrive(uint32_t arrivals = 1) {
         uint32_t missing = 0;
         if (int code = outlive_latch_arrive(raw(), arrivals, &missing)) return Failure::last(code);
         return missing;
     }
-    /** Opens it at once. */
+    /** Opens the latch at once. */
     expected<void> open_now() { return done(outlive_latch_arrive(raw(), UINT32_MAX, nullptr)); }
-    /** Waits until it is open. ETIMEDOUT; EAGAIN (`at_once`). */
+    /** Waits until the latch is open. ETIMEDOUT; EAGAIN (`at_once`). */
     expected<void> wait(Deadline deadline = never) { return done(outlive_latch_wait(raw(), deadline.raw())); }
     bool is_open() { return wait(at_once).has_value(); }
 
@@ -121,12 +123,13 @@ private:
     outlive_latch_t *raw() { return static_cast<Self &>(*this).raw(); }
 };
 
-/** What a once does. */
+/** The calls of a once. */
 template <class Self> class OnceCalls {
 public:
-    /** Sees to it that it has been done: by `make(previous_died)`, which must not throw, unless somebody has done it, or is
-     * about to, which is waited for. `previous_died`: somebody began before and died, half of it may be there. ETIMEDOUT;
-     * EBUSY (`at_once`); EDEADLK: this thread is about to. */
+    /** Makes sure that the action has been done: calls `make(previous_died)`, which must not throw,
+     * unless it has been done. If another thread is doing it, this waits for that. `previous_died`:
+     * a thread began before and died, so half of it may be done. ETIMEDOUT; EBUSY (`at_once`);
+     * EDEADLK: this thread is doing it. */
     template <class Make> expected<void> call(Make make, Deadline deadline = never) {
         auto act = [](void *argument, int previous_died) noexcept {
             (*static_cast<Make *>(argument))(previous_died != 0);
@@ -141,7 +144,8 @@ private:
 
 } // namespace detail
 
-/** A latch as a member of a struct in a `Record`: `expect` in its initialiser says how many arrivals open it. */
+/** A latch as a member of a struct in a `Record`: `expect` in its initialiser sets how many
+ * arrivals open it. */
 class latch : public detail::LatchCalls<latch> {
 public:
     latch() = default;
@@ -149,7 +153,7 @@ public:
     latch &operator=(const latch &) = delete;
 
     static constexpr uint32_t kind = OUTLIVE_LATCH;
-    /** In a record's initialiser. */
+    /** Sets how many arrivals open it. To be called in a record's initialiser. */
     expected<void> expect(uint32_t arrivals) { return detail::done(outlive_latch_init(&words_, arrivals)); }
     outlive_latch_t *raw() noexcept { return &words_; }
 
@@ -174,7 +178,7 @@ private:
     detail::Handle<outlive_latch_t, outlive_latch_close> handle_;
 };
 
-/** What is done once, as a member of a struct in a `Record`: 8 bytes. */
+/** An action that is done once, as a member of a struct in a `Record`: 8 bytes. */
 class once : public detail::OnceCalls<once> {
 public:
     once() = default;
@@ -189,7 +193,7 @@ private:
 };
 static_assert(sizeof(once) == sizeof(outlive_once_t) && std::is_standard_layout_v<once>);
 
-/** What is done once, by name. */
+/** An action that is done once, by name. */
 class Once : public detail::OnceCalls<Once> {
 public:
     static expected<Once> open(const Domain &domain, const std::string &name) {

@@ -1,4 +1,4 @@
-/* What may lie in shared memory, and how it is seen as bytes. */
+/* Types that may be in shared memory, and their bytes. */
 #ifndef OUTLIVE_PAYLOAD_HPP
 #define OUTLIVE_PAYLOAD_HPP
 
@@ -12,7 +12,8 @@
 
 namespace outlive {
 
-/** A value that means the same in every process: its bytes are all of it. No pointer: another process has other addresses. */
+/** A value that means the same in every process: its bytes are all of it. No pointer: another
+ * process has other addresses. */
 template <class T>
 concept Payload = std::is_object_v<T> && std::is_trivially_copyable_v<T> && std::is_standard_layout_v<T> &&
                   !std::is_pointer_v<T> && !std::is_member_pointer_v<T> && !std::is_null_pointer_v<T>;
@@ -32,11 +33,12 @@ concept View = std::ranges::range<const M> && std::ranges::borrowed_range<const 
 
 } // namespace detail
 
-/** What can be sent: a `Payload`, text, or a contiguous range of payloads (`std::vector<float>`, `std::span<const std::byte>`). */
+/** A type that can be sent: a `Payload`, text, or a contiguous range of payloads
+ * (`std::vector<float>`, `std::span<const std::byte>`). */
 template <class M>
 concept Message = detail::Text<M> || detail::Array<M> || (Payload<M> && !detail::View<M>);
 
-/** A message as bytes. */
+/** Returns a message as bytes. */
 template <Message M> std::span<const std::byte> bytes_of(const M &message) noexcept {
     if constexpr (detail::Text<M>) {
         std::string_view text = message;
@@ -48,7 +50,7 @@ template <Message M> std::span<const std::byte> bytes_of(const M &message) noexc
     }
 }
 
-/** Bytes as text. */
+/** Returns bytes as text. */
 inline std::string_view text_of(std::span<const std::byte> bytes) noexcept {
     return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
 }

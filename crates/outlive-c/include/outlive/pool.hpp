@@ -1,4 +1,4 @@
-/* Memory that goes from process to process. */
+/* Memory that one process hands over to another. */
 #ifndef OUTLIVE_POOL_HPP
 #define OUTLIVE_POOL_HPP
 
@@ -6,7 +6,8 @@
 
 namespace outlive {
 
-/** Memory of a pool, this process's: freed when this goes. The pool must live longer. */
+/** Memory of a pool that belongs to this process: freed by the destructor. The pool must live
+ * longer. */
 class Memory {
 public:
     Memory(Memory &&other) noexcept : pool_(other.pool_), bytes_(std::exchange(other.bytes_, {})) {}
@@ -28,14 +29,14 @@ private:
     std::span<std::byte> bytes_;
 };
 
-/** Memory that several processes hold, each by name, to read: the last to let go of it frees it, also by its death. The pool must
- * live longer. */
+/** Memory that several processes hold, each by name, for reading: the last holder to release it, or
+ * to die, frees it. The pool must live longer. */
 class SharedObject {
 public:
     std::span<const std::byte> bytes() const noexcept {
         return {static_cast<const std::byte *>(outlive_shared_data(handle_.get())), outlive_shared_size(handle_.get())};
     }
-    /** By which others join: good as long as somebody holds it. */
+    /** Returns the offset by which other processes join: valid as long as any process holds it. */
     uint64_t offset() const noexcept { return outlive_shared_offset(handle_.get()); }
 
 private:
@@ -44,15 +45,16 @@ private:
     detail::Handle<outlive_shared_t, outlive_shared_release> handle_;
 };
 
-/** What `Pool::gc` has freed and given back: objects of the dead, and bytes that the system has back. */
+/** What `Pool::gc` has freed and given back: objects of dead processes, and bytes that the system
+ * has back. */
 struct Trimmed {
     uint64_t objects, bytes;
 };
 
-/** A pool: memory from 0 bytes to 1 GiB. May be used by all threads at once. */
+/** A pool: memory objects of 0 bytes to 1 GiB. All threads may use it at once. */
 class Pool {
 public:
-    /** Begin `options` with OUTLIVE_POOL_OPTIONS_INIT. */
+    /** Opens the pool of that name, or makes it. Begin `options` with OUTLIVE_POOL_OPTIONS_INIT. */
     static expected<Pool> open(const Domain &domain, const std::string &name,
                                const outlive_pool_options_t &options = OUTLIVE_POOL_OPTIONS_INIT) {
         outlive_pool_t *handle = nullptr;
@@ -60,20 +62,21 @@ public:
         return Pool(handle);
     }
 
-    /** Its bytes are not defined. ENOSPC: the pool is at its largest. */
+    /** Allocates memory; its contents are arbitrary. ENOSPC: the pool is at its largest. */
     expected<Memory> alloc(size_t size, size_t align = 16) {
         void *data = nullptr;
         if (int code = outlive_pool_alloc(raw(), size, align, &data)) return Failure::last(code);
         return Memory(raw(), {static_cast<std::byte *>(data), size});
     }
-    /** Hands memory over, in one atomic step, to whoever claims the offset. On failure it is as before, and still `memory`'s. */
+    /** Hands memory over, in one atomic step, to the process that claims the offset. After a
+     * failure it is still `memory`'s. */
     expected<uint64_t> offer(Memory &&memory) {
         uint64_t offset = 0;
         if (int code = outlive_pool_offer(raw(), memory.bytes_.data(), nullptr, 0, &offset)) return Failure::last(code);
         memory.bytes_ = {};
         return offset;
     }
-    /** Hands it over to the owner of a process's token; if that dies, it is free. */
+    /** Hands memory over to the owner of a process's token; if that dies, it is free. */
     expected<uint64_t> offer(Memory &&memory, const Domain &domain, uint32_t token) {
         uint64_t offset = 0;
         int code = outlive_pool_offer(raw(), memory.bytes_.data(), domain.raw(), token, &offset);
@@ -81,33 +84,35 @@ public:
         memory.bytes_ = {};
         return offset;
     }
-    /** Takes over what was handed over. ESTALE: it was claimed before, or is gone. EACCES: it is for somebody else. */
+    /** Takes over memory that was handed over. ESTALE: it was claimed before, or is gone. EACCES:
+     * it is offered to another process. */
     expected<Memory> claim(uint64_t offset) {
         void *data = nullptr;
         size_t size = 0;
         if (int code = outlive_pool_claim(raw(), offset, &data, &size)) return Failure::last(code);
         return Memory(raw(), {static_cast<std::byte *>(data), size});
     }
-    /** Makes memory one that several processes hold; nobody writes to it from then on. On failure it is still `memory`'s. */
+    /** Turns memory into an object that several processes hold; no process may write to it from
+     * then on. After a failure it is still `memory`'s. */
     expected<SharedObject> share(Memory &&memory) {
         outlive_shared_t *shared = nullptr;
         if (int code = outlive_pool_share(raw(), memory.bytes_.data(), &shared)) return Failure::last(code);
         memory.bytes_ = {};
         return SharedObject(shared);
     }
-    /** Becomes one of those who hold it. ESTALE: nobody does any more. */
+    /** Makes this process a holder. ESTALE: no process holds it any more. */
     expected<SharedObject> join(uint64_t offset) {
         outlive_shared_t *shared = nullptr;
         if (int code = outlive_pool_join(raw(), offset, &shared)) return Failure::last(code);
         return SharedObject(shared);
     }
-    /** Looks at all objects. */
+    /** Looks at all objects, and returns how many are in which state. */
     expected<outlive_pool_usage_t> usage() const {
         outlive_pool_usage_t usage{};
         if (int code = outlive_pool_usage(raw(), &usage)) return Failure::last(code);
         return usage;
     }
-    /** Frees what the dead had, and gives memory back to the system. */
+    /** Frees what dead processes had, and gives memory back to the system. */
     expected<Trimmed> gc() {
         Trimmed trimmed{};
         if (int code = outlive_pool_gc(raw(), &trimmed.objects, &trimmed.bytes)) return Failure::last(code);

@@ -1,4 +1,5 @@
-/* Queues: many senders, one receiver, nothing that was acknowledged is lost. */
+/* Queues: many senders, one receiver. `peek` and `commit` lose no acknowledged message; `recv` can
+ * lose the one message that a receiver had taken when it died. */
 #ifndef OUTLIVE_QUEUE_HPP
 #define OUTLIVE_QUEUE_HPP
 
@@ -17,7 +18,7 @@ namespace detail {
                   "a message of " + std::to_string(got) + " bytes is not a value of " + std::to_string(wanted)));
 }
 
-/** A value from unaligned bytes; `Error` if it is not of their size. */
+/** Returns a value from unaligned bytes; throws an `Error` if they are not of its size. */
 template <class T> T value_of(std::span<const std::byte> bytes) {
     static_assert(Payload<T>, "a message is trivially copyable, of standard layout, and no pointer");
     if (bytes.size() != sizeof(T)) raise_other_size(bytes.size(), sizeof(T));
@@ -28,21 +29,23 @@ template <class T> T value_of(std::span<const std::byte> bytes) {
 
 } // namespace detail
 
-/** A message that was received: its bytes are the program's own. */
+/** A message that was received: its bytes are private memory. */
 class Received {
 public:
     explicit Received(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
 
     std::span<const std::byte> bytes() const noexcept { return bytes_; }
     std::string_view text() const noexcept { return text_of(bytes_); }
-    /** As a value; an `Error` (OUTLIVE_OTHER_TYPE) if it has another size. */
+    /** Returns the message as a value; throws an `Error` (OUTLIVE_OTHER_TYPE) if it has another
+     * size. */
     template <class T> T as() const { return detail::value_of<T>(bytes_); }
 
 private:
     std::vector<std::byte> bytes_;
 };
 
-/** A message where it lies in the queue: until `Receiver::commit`, or the receiver's next call. */
+/** A message where it lies in the queue: valid until `Receiver::commit`, or the receiver's next
+ * call. */
 class Peeked {
 public:
     Peeked(std::span<const std::byte> bytes, bool redelivered) noexcept : bytes_(bytes), redelivered_(redelivered) {}
@@ -50,7 +53,8 @@ public:
     std::span<const std::byte> bytes() const noexcept { return bytes_; }
     std::string_view text() const noexcept { return text_of(bytes_); }
     template <class T> T as() const { return detail::value_of<T>(bytes_); }
-    /** A receiver that died had been handed this message too, and may have acted on it. */
+    /** Returns whether an earlier receiver got this message too and died before it committed it: it
+     * may have acted on it. */
     bool redelivered() const noexcept { return redelivered_; }
 
 private:
@@ -58,16 +62,16 @@ private:
     bool redelivered_;
 };
 
-/** The end that messages go into. Used by one thread at a time. */
+/** Puts messages into a queue. One thread at a time may use it. */
 class Sender {
 public:
-    /** Sends a copy; EPIPE: the receiver died, and none has taken over. ETIMEDOUT, EAGAIN: full. Success says that the message
-     * outlives this process. */
+    /** Sends a copy; EPIPE: the receiver died, and no process has taken over. ETIMEDOUT, EAGAIN:
+     * full. After a success the message outlives this process. */
     template <Message M> expected<void> send(const M &message, Deadline deadline = never) {
         auto bytes = bytes_of(message);
         return detail::done(outlive_sender_send(raw(), bytes.data(), bytes.size(), deadline.raw()));
     }
-    /** Many messages in one step: all of them are in the queue, or none is. */
+    /** Sends many messages in one step: either all of them are in the queue, or none is. */
     expected<void> send_batch(std::span<const std::span<const std::byte>> messages, Deadline deadline = never) {
         std::vector<outlive_bytes_t> all;
         all.reserve(messages.size());
@@ -83,22 +87,23 @@ private:
     detail::Handle<outlive_sender_t, outlive_sender_close> handle_;
 };
 
-/** The end that messages come out of. Used by one thread at a time. */
+/** Takes messages out of a queue. One thread at a time may use it. */
 class Receiver : public detail::Ranges<Receiver> {
 public:
     using value_type = Received;
     /** A range ends when all senders are gone: `end_when_senders_gone`. */
     static constexpr int last_code = EPIPE;
 
-    /** Takes a message out; who dies after that takes it along (`peek`, `commit` for where that must not be). ETIMEDOUT, EAGAIN:
-     * nothing there. EPIPE: all senders are gone. */
+    /** Takes a message out of the queue; a process that dies after that takes it along (`peek` and
+     * `commit` do not lose it). ETIMEDOUT, EAGAIN: the queue is empty. EPIPE: all senders are
+     * gone. */
     expected<Received> recv(Deadline deadline = never) {
         std::vector<std::byte> bytes(most_);
         for (;;) {
             size_t size = 0;
             int code = outlive_receiver_recv(raw(), bytes.data(), bytes.size(), &size, deadline.raw());
             if (code == EMSGSIZE && size > bytes.size()) {
-                /* It stays where it is. */
+                /* The message stays in the queue. */
                 bytes.resize(most_ = size);
                 continue;
             }
@@ -107,7 +112,8 @@ public:
             return Received(std::move(bytes));
         }
     }
-    /** Looks at the next message where it lies. Peeked at again without a commit, it is the same one. */
+    /** Returns the next message where it lies. A second peek without a commit returns the same
+     * message. */
     expected<Peeked> peek(Deadline deadline = never) {
         const void *data = nullptr;
         size_t size = 0;
@@ -115,9 +121,10 @@ public:
         if (int code = outlive_receiver_peek(raw(), &data, &size, &redelivered, deadline.raw())) return Failure::last(code);
         return Peeked({static_cast<const std::byte *>(data), size}, redelivered != 0);
     }
-    /** Takes the message that was peeked at out of the queue. */
+    /** Takes the message that was peeked at out of the queue for good. */
     expected<void> commit() { return detail::done(outlive_receiver_commit(raw())); }
-    /** Whether receiving ends (EPIPE; a range: at its end) when there has been a sender and none is left. */
+    /** Sets whether receiving ends (EPIPE; a range: at its end) once there have been senders and
+     * all are gone. */
     expected<void> end_when_senders_gone(bool end = true) {
         return detail::done(outlive_receiver_end_when_senders_gone(raw(), end));
     }
@@ -132,10 +139,11 @@ private:
     size_t most_ = 256;
 };
 
-/** A queue: where its ends are made. May be used by all threads at once. */
+/** A queue; its senders and its receiver are made from it. All threads may use it at once. */
 class Queue {
 public:
-    /** Begin `options` with OUTLIVE_QUEUE_OPTIONS_INIT. */
+    /** Opens the queue of that name, or makes it. Begin `options` with
+     * OUTLIVE_QUEUE_OPTIONS_INIT. */
     static expected<Queue> open(const Domain &domain, const std::string &name,
                                 const outlive_queue_options_t &options = OUTLIVE_QUEUE_OPTIONS_INIT) {
         outlive_queue_t *handle = nullptr;
@@ -143,13 +151,13 @@ public:
         return Queue(handle);
     }
 
-    /** Any number of them. */
+    /** Makes a sender; there may be any number of them. */
     expected<Sender> sender() const {
         outlive_sender_t *handle = nullptr;
         if (int code = outlive_queue_sender(handle_.get(), &handle)) return Failure::last(code);
         return Sender(handle);
     }
-    /** The one receiver; EBUSY: another lives. */
+    /** Makes this process the one receiver; EBUSY: another is alive. */
     expected<Receiver> receiver() const {
         outlive_receiver_t *handle = nullptr;
         if (int code = outlive_queue_receiver(handle_.get(), &handle)) return Failure::told(code);

@@ -1,5 +1,6 @@
-/* Mutexes for real-time threads: `pi_mutex` and `ceiling_mutex<40>` as members of a struct in a `Record`, `PiMutex<T>` and
- * `CeilingMutex<T>` by name with their values. They do what a mutex does (lock.hpp), deaths included. */
+/* Mutexes for real-time threads: `pi_mutex` and `ceiling_mutex<40>` as members of a struct in a
+ * `Record`, `PiMutex<T>` and `CeilingMutex<T>` by name with their values. They have the calls of a
+ * mutex (lock.hpp), and the same behaviour when an owner dies. */
 #ifndef OUTLIVE_REALTIME_HPP
 #define OUTLIVE_REALTIME_HPP
 
@@ -27,19 +28,20 @@ struct CeilingMutexApi {
     static constexpr auto holder = outlive_ceiling_mutex_holder;
 };
 
-/** What a mutex with priority inheritance does. */
+/** The calls of a mutex with priority inheritance. */
 template <class Self, class T> class PiMutexCalls : public LockCalls<Self, T, PiMutexApi> {
 public:
-    /** Makes a lock that was given up usable again; what it guards was made whole before, by an agreement of its users. */
+    /** Makes a lock that was given up usable again. Its users have agreed on making what it guards
+     * whole before. */
     expected<void> reset(Deadline deadline = never) {
         return done(outlive_pi_mutex_reset(PiMutexCalls::raw(), deadline.raw()));
     }
 };
 
-/** What a mutex with a ceiling does. */
+/** The calls of a mutex with a ceiling. */
 template <class Self, class T> class CeilingMutexCalls : public LockCalls<Self, T, CeilingMutexApi> {
 public:
-    /** As a mutex's with priority inheritance. */
+    /** Makes a lock that was given up usable again, as `PiMutexCalls::reset`. */
     expected<void> reset(Deadline deadline = never) {
         return done(outlive_ceiling_mutex_reset(CeilingMutexCalls::raw(), deadline.raw()));
     }
@@ -47,7 +49,8 @@ public:
 
 } // namespace detail
 
-/** A mutex whose holder inherits the priority of who waits for it, as a member of a struct in a `Record`: 64 bytes. */
+/** A mutex whose holder inherits the priority of its waiters, as a member of a struct in a
+ * `Record`: 64 bytes. */
 class pi_mutex : public detail::PiMutexCalls<pi_mutex, void> {
 public:
     pi_mutex() = default;
@@ -63,13 +66,14 @@ private:
 };
 static_assert(sizeof(pi_mutex) == sizeof(outlive_pi_mutex_t) && std::is_standard_layout_v<pi_mutex>);
 
-/** The same by name, with the value that it guards; the same as Rust's `PiMutex<T>` with a T of as many bytes. */
+/** A mutex with priority inheritance by name, with the value that it guards; the same as Rust's
+ * `PiMutex<T>` with a T of as many bytes. */
 template <class T> class PiMutex : public detail::PiMutexCalls<PiMutex<T>, T> {
     static_assert(Payload<T>, "a value in shared memory is trivially copyable, of standard layout, and no pointer");
     static_assert(alignof(T) <= 64);
 
 public:
-    /** Opens it, or makes it with that value. */
+    /** Opens the mutex of that name, or makes it with that value. */
     static expected<PiMutex> open(const Domain &domain, const std::string &name, const T &initial = T{}) {
         outlive_pi_mutex_t *lock = nullptr;
         int code = outlive_pi_mutex_open(domain.raw(), name.c_str(), sizeof(T), &initial, &lock);
@@ -77,7 +81,7 @@ public:
         return PiMutex(lock);
     }
 
-    /** What it guards: to be touched by who holds the lock. */
+    /** The value that it guards: only the lock's holder may touch it. */
     T &value() noexcept { return *guarded(); }
 
     outlive_pi_mutex_t *raw() noexcept { return lock_.get(); }
@@ -88,8 +92,8 @@ private:
     detail::Handle<outlive_pi_mutex_t, outlive_pi_mutex_close> lock_;
 };
 
-/** A mutex whose holders run at its ceiling, a real-time priority of 1 to 99, as a member of a struct in a `Record`: 16 bytes.
- * EPERM without the right to. */
+/** A mutex whose holders run at its ceiling, a real-time priority of 1 to 99, as a member of a
+ * struct in a `Record`: 16 bytes. EPERM: the thread may not run at the ceiling. */
 template <uint32_t Ceiling> class ceiling_mutex : public detail::CeilingMutexCalls<ceiling_mutex<Ceiling>, void> {
     static_assert(Ceiling >= 1 && Ceiling <= 99, "a ceiling is a priority of 1 to 99");
 
@@ -107,13 +111,15 @@ private:
 };
 static_assert(sizeof(ceiling_mutex<1>) == sizeof(outlive_ceiling_mutex_t) && std::is_standard_layout_v<ceiling_mutex<1>>);
 
-/** The same by name, with the value that it guards; the same as Rust's `CeilingMutex<T>` with a T of as many bytes. */
+/** A mutex with a ceiling by name, with the value that it guards; the same as Rust's
+ * `CeilingMutex<T>` with a T of as many bytes. */
 template <class T> class CeilingMutex : public detail::CeilingMutexCalls<CeilingMutex<T>, T> {
     static_assert(Payload<T>, "a value in shared memory is trivially copyable, of standard layout, and no pointer");
     static_assert(alignof(T) <= 64);
 
 public:
-    /** Opens it, or makes it with that value; EINVAL: it is there with another ceiling. */
+    /** Opens the mutex of that name, or makes it with that value; EINVAL: it exists with another
+     * ceiling. */
     static expected<CeilingMutex> open(const Domain &domain, const std::string &name, uint32_t ceiling,
                                        const T &initial = T{}) {
         outlive_ceiling_mutex_t *lock = nullptr;
@@ -122,7 +128,7 @@ public:
         return CeilingMutex(lock);
     }
 
-    /** What it guards: to be touched by who holds the lock. */
+    /** The value that it guards: only the lock's holder may touch it. */
     T &value() noexcept { return *guarded(); }
 
     outlive_ceiling_mutex_t *raw() noexcept { return lock_.get(); }
@@ -133,10 +139,10 @@ private:
     detail::Handle<outlive_ceiling_mutex_t, outlive_ceiling_mutex_close> lock_;
 };
 
-/** The same by name, without a value. */
+/** A mutex with a ceiling by name, without a value. */
 template <> class CeilingMutex<void> : public detail::CeilingMutexCalls<CeilingMutex<void>, void> {
 public:
-    /** Opens it, or makes it; EINVAL: it is there with another ceiling. */
+    /** Opens the mutex of that name, or makes it; EINVAL: it exists with another ceiling. */
     static expected<CeilingMutex> open(const Domain &domain, const std::string &name, uint32_t ceiling) {
         outlive_ceiling_mutex_t *lock = nullptr;
         int code = outlive_ceiling_mutex_open(domain.raw(), name.c_str(), ceiling, &lock);

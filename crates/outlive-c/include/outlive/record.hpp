@@ -19,7 +19,7 @@ public:
         : place_{static_cast<size_t>(std::bit_cast<std::ptrdiff_t>(member)), Primitive::kind, number<Primitive>()} {}
 
 private:
-    /* Of those that have one: permits, seats, a ceiling. */
+    /* The number of the primitives that have one: permits, seats, a ceiling. */
     template <class Primitive> static constexpr uint32_t number() {
         if constexpr (requires { Primitive::number; }) return Primitive::number;
         return 0;
@@ -27,17 +27,18 @@ private:
     outlive_place_t place_;
 };
 
-/** A struct in shared memory: zeroed, filled in by its maker before anybody else sees it. What is not under a lock in it has
- * to be atomic. */
+/** A struct in shared memory: zeroed, and initialised by its maker before another process sees it.
+ * Fields that no lock guards have to be atomic. */
 template <class T> class Record {
     static_assert(std::is_standard_layout_v<T> && std::is_trivially_destructible_v<T> && !std::is_pointer_v<T>,
                   "a record is of standard layout, trivially destructible, and no pointer");
     static_assert(alignof(T) <= 4096);
 
 public:
-    /** Opens it, or makes it: `open(domain, "line", {&Line::lock, &Line::full}, [](Line &line) { line.length = 7; })`. A
-     * program with another idea of the struct is refused: OUTLIVE_OTHER_TYPE. `fill` must not throw, and may be called twice,
-     * for two files of which one is thrown away. */
+    /** Opens the record of that name, or makes it: `open(domain, "line", {&Line::lock,
+     * &Line::full}, [](Line &line) { line.length = 7; })`. A program with another idea of the
+     * struct is refused: OUTLIVE_OTHER_TYPE. `fill` must not throw, and may be called twice, for
+     * two files of which one is thrown away. */
     template <class Fill = void (*)(T &)>
     static expected<Record> open(const Domain &domain, const std::string &name, std::initializer_list<Place<T>> places,
                                  Fill fill = [](T &) {}) {

@@ -1,4 +1,4 @@
-/* What a call gives: a value, or a code and a message. */
+/* The result of a call: a value, or a code and a message. */
 #ifndef OUTLIVE_RESULT_HPP
 #define OUTLIVE_RESULT_HPP
 
@@ -28,28 +28,30 @@ public:
 
 } // namespace detail
 
-/** The codes of outlive.h as a `std::error_category`. */
+/** Returns the codes of outlive.h as a `std::error_category`. */
 inline const std::error_category &category() noexcept {
     static const detail::Category category;
     return category;
 }
 
-/** Why a call gave no value: a code of outlive.h, and what happened, on what, and what to do next. */
+/** Why a call returned no value: a code of outlive.h, and what happened, on what, and what to do
+ * next. */
 class Failure {
 public:
-    /** Of a code that a function of outlive.h just returned to this thread. */
+    /** Makes a failure of a code that a function of outlive.h just returned to this thread. */
     static Failure last(int code) {
-        /* These are everyday's answers, and allocate nothing. */
+        /* These are frequent, and allocate nothing. */
         bool is_ordinary = code == EAGAIN || code == EBUSY || code == ETIMEDOUT;
         return Failure(code, is_ordinary ? std::string() : std::string(outlive_last_error()));
     }
 
-    /** The same of a call that does not fail every day, whatever its code: EBUSY then says who has it. */
+    /** Makes a failure with its message whatever the code, for a call that seldom fails: with EBUSY
+     * the message names the holder. */
     static Failure told(int code) { return Failure(code, outlive_last_error()); }
 
     Failure(int code, std::string message) : code_(code), message_(std::move(message)) {}
 
-    /** errno's number where there is one, else one of the OUTLIVE_ codes. */
+    /** Returns errno's number where there is one, else one of the OUTLIVE_ codes. */
     int code() const noexcept { return code_; }
     std::string message() const { return message_.empty() ? outlive_strerror(code_) : message_; }
     std::error_code error_code() const noexcept { return {code_, category()}; }
@@ -60,14 +62,14 @@ private:
     std::string message_;
 };
 
-/** What `value()` throws. */
+/** The exception that `value()` throws. */
 class Error : public std::system_error {
 public:
     explicit Error(const Failure &failure) : std::system_error(of(failure)) {}
 
 private:
     static std::system_error of(const Failure &failure) {
-        /* A system_error says what its code means by itself. */
+        /* A system_error has the meaning of its code as its message. */
         if (failure.message_.empty()) return std::system_error(failure.error_code());
         return {failure.error_code(), failure.message_};
     }
@@ -98,13 +100,14 @@ public:
     bool has_value() const noexcept { return either_.index() == 0; }
     explicit operator bool() const noexcept { return has_value(); }
 
-    /** The value; throws `Error` when there is none. */
+    /** Returns the value; throws `Error` when there is none. */
     T &value() & { return check(), *std::get_if<0>(&either_); }
     const T &value() const & { return check(), *std::get_if<0>(&either_); }
-    /* Not a T &&, so that `for (auto message : queue.receiver().value())` runs over something that lives. */
+    /* Not a T &&, so that `for (auto message : queue.receiver().value())` runs over something that
+     * lives. */
     T value() && { return check(), std::move(*std::get_if<0>(&either_)); }
 
-    /** The value, which is there. */
+    /** Returns the value, which must be there. */
     T &operator*() & noexcept { return *std::get_if<0>(&either_); }
     const T &operator*() const & noexcept { return *std::get_if<0>(&either_); }
     T &&operator*() && noexcept { return std::move(*std::get_if<0>(&either_)); }
@@ -115,10 +118,10 @@ public:
         return has_value() ? std::move(**this) : static_cast<T>(std::forward<U>(other));
     }
 
-    /** The failure, where there is no value. */
+    /** Returns the failure, where there is no value. */
     const Failure &error() const & noexcept { return *std::get_if<1>(&either_); }
     Failure &&error() && noexcept { return std::move(*std::get_if<1>(&either_)); }
-    /** 0 when there is a value. */
+    /** Returns the code; 0 when there is a value. */
     int code() const noexcept { return has_value() ? 0 : error().code(); }
 
 private:
@@ -153,7 +156,7 @@ private:
 
 namespace detail {
 
-/** Of a function of outlive.h that gives nothing but its code. */
+/** Returns the result of a function of outlive.h that returns nothing but its code. */
 inline expected<void> done(int code) {
     if (code != 0) return Failure::last(code);
     return {};

@@ -1,4 +1,5 @@
-/* Asking and answering. No call is ever begun twice, and a server's death ends its calls at once. */
+/* Requests and replies. No call is ever begun twice, and a server's death ends its calls at
+ * once. */
 #ifndef OUTLIVE_RPC_HPP
 #define OUTLIVE_RPC_HPP
 
@@ -6,14 +7,15 @@
 
 namespace outlive {
 
-/** A reply. May be used by all threads at once. */
+/** A reply. All threads may use it at once. */
 class Reply {
 public:
     std::span<const std::byte> bytes() const noexcept {
         return {static_cast<const std::byte *>(outlive_reply_data(handle_.get())), outlive_reply_size(handle_.get())};
     }
     std::string_view text() const noexcept { return text_of(bytes()); }
-    /** As a value; an `Error` (OUTLIVE_OTHER_TYPE) if it has another size. */
+    /** Returns the reply as a value; throws an `Error` (OUTLIVE_OTHER_TYPE) if it has another
+     * size. */
     template <class T> T as() const { return detail::value_of<T>(bytes()); }
 
 private:
@@ -23,14 +25,15 @@ private:
     detail::Handle<outlive_reply_t, outlive_reply_free> handle_;
 };
 
-/** A call that is under way: `for (auto reply : call)` over a stream of them. Dropped before it is over, it is cancelled. */
+/** A call in flight: `for (auto reply : call)` over a stream of replies. Destroyed before it is
+ * over, it is cancelled. */
 class Call : public detail::Ranges<Call> {
 public:
     using value_type = Reply;
     /** A range ends after the last reply; a server's death (EPIPE, ECONNRESET) is an `Error`. */
     static constexpr int last_code = ENODATA;
 
-    /** The next reply. Without a value and with code ENODATA: there are no more. */
+    /** Returns the next reply. Without a value and with code ENODATA: there are no more. */
     expected<Reply> recv(Deadline deadline = never) {
         outlive_reply_t *handle = nullptr;
         if (int code = outlive_call_next(raw(), deadline.raw(), &handle)) return Failure::last(code);
@@ -46,10 +49,11 @@ private:
     detail::Handle<outlive_call_t, outlive_call_drop> handle_;
 };
 
-/** The end that asks. It and its calls are used by one thread at a time. */
+/** Calls a service. One thread at a time may use it and its calls. */
 class Client {
 public:
-    /** Begin `options` with OUTLIVE_SERVICE_OPTIONS_INIT. */
+    /** Opens the service of that name as a client, or makes it. Begin `options` with
+     * OUTLIVE_SERVICE_OPTIONS_INIT. */
     static expected<Client> open(const Domain &domain, const std::string &name,
                                  const outlive_service_options_t &options = OUTLIVE_SERVICE_OPTIONS_INIT) {
         outlive_client_t *handle = nullptr;
@@ -57,8 +61,8 @@ public:
         return Client(handle);
     }
 
-    /** Asks, and waits for the reply. EPIPE: the server died, and nobody had begun. ECONNRESET: it died with the call begun.
-     * ENOTCONN: there is none. */
+    /** Sends a request, and waits for the reply. EPIPE: the server died, and no server had begun
+     * the call. ECONNRESET: it died after it had begun the call. ENOTCONN: there is no server. */
     template <Message M> expected<Reply> call(const M &request, Deadline deadline = never) {
         auto bytes = bytes_of(request);
         outlive_reply_t *handle = nullptr;
@@ -66,7 +70,7 @@ public:
             return Failure::last(code);
         return Reply(handle);
     }
-    /** Asks without waiting for the reply. */
+    /** Sends a request without waiting for the reply. */
     template <Message M> expected<Call> begin(const M &request, Deadline deadline = never) {
         auto bytes = bytes_of(request);
         outlive_call_t *handle = nullptr;
@@ -82,7 +86,7 @@ private:
     detail::Handle<outlive_client_t, outlive_client_close> handle_;
 };
 
-/** Several replies to one request. Dropped before `finish`, the client is told ECONNABORTED. */
+/** Several replies to one request. Destroyed before `finish`, the client gets ECONNABORTED. */
 class Stream {
 public:
     template <Message M> expected<void> send(const M &reply, Deadline deadline = never) {
@@ -97,16 +101,17 @@ private:
     detail::Handle<outlive_stream_t, outlive_stream_drop> handle_;
 };
 
-/** A request that waits for its reply. Dropped without, the client is told ECONNABORTED. */
+/** A request that waits for its reply. Destroyed without one, the client gets ECONNABORTED. */
 class Request {
 public:
     std::span<const std::byte> bytes() const noexcept {
         return {static_cast<const std::byte *>(outlive_request_data(handle_.get())), outlive_request_size(handle_.get())};
     }
     std::string_view text() const noexcept { return text_of(bytes()); }
-    /** As a value; an `Error` (OUTLIVE_OTHER_TYPE) if it has another size. */
+    /** Returns the request as a value; throws an `Error` (OUTLIVE_OTHER_TYPE) if it has another
+     * size. */
     template <class T> T as() const { return detail::value_of<T>(bytes()); }
-    /** The client wants no reply any more, or is dead. */
+    /** Returns whether the client wants no reply any more, or is dead. */
     bool is_cancelled() const noexcept { return outlive_request_is_cancelled(handle_.get()); }
     expected<PeerInfo> client() const {
         PeerInfo info{};
@@ -114,12 +119,13 @@ public:
         return info;
     }
 
-    /** Replies; never waits. `std::move(request).reply(...)`: it is used up. EPIPE: the client died. */
+    /** Sends the reply; never waits. `std::move(request).reply(...)`: the request is consumed.
+     * EPIPE: the client died. */
     template <Message M> expected<void> reply(const M &reply) && {
         auto bytes = bytes_of(reply);
         return detail::done(outlive_request_reply(handle_.release(), bytes.data(), bytes.size()));
     }
-    /** Begins to reply by several replies. */
+    /** Begins a stream: several replies to one request. */
     expected<Stream> stream() && {
         outlive_stream_t *handle = nullptr;
         if (int code = outlive_request_stream(handle_.release(), &handle)) return Failure::last(code);
@@ -132,14 +138,16 @@ private:
     detail::Handle<outlive_request_t, outlive_request_drop> handle_;
 };
 
-/** The end that answers: one at a time, of all processes. Used by one thread at a time. */
+/** Receives a service's requests: one server at a time, of all processes. One thread at a time may
+ * use it. */
 class Server : public detail::Ranges<Server> {
 public:
     using value_type = Request;
     /** A range ends at its deadline only: clients come and go. */
     static constexpr int last_code = 0;
 
-    /** EBUSY: another serves and lives. */
+    /** Opens the service of that name as its server, or makes it. EBUSY: another server is
+     * alive. */
     static expected<Server> open(const Domain &domain, const std::string &name,
                                  const outlive_service_options_t &options = OUTLIVE_SERVICE_OPTIONS_INIT) {
         outlive_server_t *handle = nullptr;
@@ -147,7 +155,7 @@ public:
         return Server(handle);
     }
 
-    /** The next request. ETIMEDOUT, EAGAIN: nothing there. */
+    /** Returns the next request. ETIMEDOUT, EAGAIN: no request is there. */
     expected<Request> recv(Deadline deadline = never) {
         outlive_request_t *handle = nullptr;
         if (int code = outlive_server_next(raw(), deadline.raw(), &handle)) return Failure::last(code);

@@ -1,4 +1,5 @@
-/* The latest value under a name: one writer, any number of readers, nobody waits for anybody. */
+/* The latest value under a name: one writer, any number of readers; no reader and no writer waits
+ * for another. */
 #ifndef OUTLIVE_STATE_HPP
 #define OUTLIVE_STATE_HPP
 
@@ -8,10 +9,10 @@
 
 namespace outlive {
 
-/** The one who sets the values. Used by one thread at a time. */
+/** Sets the values of a state. One thread at a time may use it. */
 template <class T> class StateWriter {
 public:
-    /** Never waits; which version it is. EPERM: not the writer any more. */
+    /** Sets the value, never waits, and returns its version. EPERM: not the writer any more. */
     expected<uint64_t> set(const T &value) {
         uint64_t version = 0;
         int code = outlive_state_writer_set(handle_.get(), std::addressof(value), sizeof(T), &version);
@@ -25,19 +26,19 @@ private:
     detail::Handle<outlive_state_writer_t, outlive_state_writer_close> handle_;
 };
 
-/** A value, and which it is. */
+/** A value, and its version. */
 template <class T> struct Versioned {
     T value;
     uint64_t version;
 };
 
-/** A state. May be used by all threads at once. */
+/** A state. All threads may use it at once. */
 template <class T> class State {
     static_assert(Payload<T>, "a value in shared memory is trivially copyable, of standard layout, and no pointer");
 
 public:
-    /** Opens it, or makes it with that value; the same as Rust's `State<T>` with a T of as many bytes. OUTLIVE_OTHER_TYPE: it is
-     * there with values of another size. */
+    /** Opens the state of that name, or makes it with that value; the same as Rust's `State<T>`
+     * with a T of as many bytes. OUTLIVE_OTHER_TYPE: it exists with values of another size. */
     static expected<State> open(const Domain &domain, const std::string &name, const T &initial = T{}) {
         outlive_state_t *handle = nullptr;
         int code =
@@ -46,7 +47,7 @@ public:
         return State(handle);
     }
 
-    /** The latest value, whole. Never waits. */
+    /** Returns the latest value, whole. Never waits. */
     expected<T> get() const {
         auto got = get_versioned();
         if (!got) return std::move(got).error();
@@ -61,13 +62,14 @@ public:
         return got;
     }
     uint64_t version() const noexcept { return outlive_state_version(raw()); }
-    /** Waits for another value than that of version `seen`; which it is. EPIPE: the writer is dead, and there is none. */
+    /** Waits for a value of another version than `seen`, and returns its version. EPIPE: the writer
+     * is dead, and there is no such value. */
     expected<uint64_t> wait_changed(uint64_t seen, Deadline deadline = never) const {
         uint64_t version = 0;
         if (int code = outlive_state_wait_changed(raw(), seen, deadline.raw(), &version)) return Failure::last(code);
         return version;
     }
-    /** The writer, if there is none or it is dead; EBUSY: another lives. */
+    /** Makes this process the writer, if there is none or it is dead; EBUSY: another is alive. */
     expected<StateWriter<T>> writer(Deadline deadline = at_once) const {
         outlive_state_writer_t *handle = nullptr;
         if (int code = outlive_state_writer(raw(), deadline.raw(), &handle)) return Failure::told(code);
@@ -81,10 +83,11 @@ private:
     detail::Handle<outlive_state_t, outlive_state_close> handle_;
 };
 
-/** The one who sets the values of a `StateBytes`. Used by one thread at a time. */
+/** Sets the values of a `StateBytes`. One thread at a time may use it. */
 class BytesWriter {
 public:
-    /** Never waits; which version it is. EMSGSIZE: too long. EPERM: not the writer any more. */
+    /** Sets the value, never waits, and returns its version. EMSGSIZE: too long. EPERM: not the
+     * writer any more. */
     template <Message M> expected<uint64_t> set(const M &value) {
         auto bytes = bytes_of(value);
         uint64_t version = 0;
@@ -99,18 +102,20 @@ private:
     detail::Handle<outlive_state_writer_t, outlive_state_writer_close> handle_;
 };
 
-/** A state whose values are bytes, of any length up to the most it was made for. May be used by all threads at once. */
+/** A state whose values are bytes, of any length up to the maximum that it was made for. All
+ * threads may use it at once. */
 class StateBytes {
 public:
-    /** Opens it, or makes it for values of at most `most` bytes with this one in it. ENOSPC: that one is longer. */
+    /** Opens the state of that name, or makes it for values of at most `most` bytes with this one
+     * in it. ENOSPC: this one is longer. */
     template <Message M>
     static expected<StateBytes> create(const Domain &domain, const std::string &name, size_t most, const M &initial) {
         return made(domain, name, most, bytes_of(initial));
     }
-    /** Opens it, of whatever type; ENOENT: there is none. */
+    /** Opens the existing state of that name, of any type; ENOENT: there is none. */
     static expected<StateBytes> open(const Domain &domain, const std::string &name) { return made(domain, name, 0, {}); }
 
-    /** The latest value, whole, and which it is. Never waits. */
+    /** Returns the latest value, whole, and its version. Never waits. */
     expected<Versioned<std::vector<std::byte>>> get_versioned() const {
         Versioned<std::vector<std::byte>> got{std::vector<std::byte>(capacity()), 0};
         size_t size = 0;
@@ -119,16 +124,17 @@ public:
         got.value.resize(size);
         return got;
     }
-    /** The most bytes of a value. */
+    /** Returns the most bytes of a value. */
     size_t capacity() const noexcept { return outlive_state_capacity(raw()); }
     uint64_t version() const noexcept { return outlive_state_version(raw()); }
-    /** Waits for another value than that of version `seen`; which it is. EPIPE: the writer is dead, and there is none. */
+    /** Waits for a value of another version than `seen`, and returns its version. EPIPE: the writer
+     * is dead, and there is no such value. */
     expected<uint64_t> wait_changed(uint64_t seen, Deadline deadline = never) const {
         uint64_t version = 0;
         if (int code = outlive_state_wait_changed(raw(), seen, deadline.raw(), &version)) return Failure::last(code);
         return version;
     }
-    /** The writer, if there is none or it is dead; EBUSY: another lives. */
+    /** Makes this process the writer, if there is none or it is dead; EBUSY: another is alive. */
     expected<BytesWriter> writer(Deadline deadline = at_once) const {
         outlive_state_writer_t *handle = nullptr;
         if (int code = outlive_state_writer(raw(), deadline.raw(), &handle)) return Failure::told(code);

@@ -8,8 +8,8 @@
 
 namespace outlive {
 
-/** A permit of a semaphore: given back when this goes. It belongs to the thread that took it, and must not live longer than the
- * semaphore. */
+/** A permit of a semaphore: given back by the destructor. It belongs to the thread that took it,
+ * and must not live longer than the semaphore. */
 class [[nodiscard]] Permit {
 public:
     /* For the calls that take one. */
@@ -23,14 +23,14 @@ public:
     ~Permit() {
         if (semaphore_ != nullptr) outlive_semaphore_release(semaphore_);
     }
-    /** Hands it, or the one that this thread took last, to the owner of `token`, who takes it up: at no moment is it
-     * nobody's. */
+    /** Hands it, or the permit that this thread took last, to the owner of `token`, which takes it
+     * by `take_up`: the permit is never free meanwhile. */
     expected<void> hand_to(uint32_t token) {
         int code = outlive_semaphore_hand_to(semaphore_, token);
         if (code == 0) semaphore_ = nullptr;
         return detail::done(code);
     }
-    /** From 0 on; no two holders have the same. */
+    /** Returns its number, from 0 on; no two holders have the same. */
     uint32_t index() const noexcept { return index_; }
 
 private:
@@ -40,12 +40,13 @@ private:
 
 namespace detail {
 
-/** What a semaphore does. */
+/** The calls of a semaphore. */
 template <class Self> class SemaphoreCalls {
 public:
     using Permit = outlive::Permit;
 
-    /** ETIMEDOUT; EAGAIN (`at_once`). EDEADLK: this thread holds all. The semaphore must live longer than its permits. */
+    /** Takes a permit. ETIMEDOUT; EAGAIN (`at_once`). EDEADLK: this thread holds all. The semaphore
+     * must live longer than its permits. */
     expected<Permit> acquire(Deadline deadline = never) {
         uint32_t index = 0;
         if (int code = outlive_semaphore_acquire(raw(), deadline.raw(), &index)) return Failure::last(code);
@@ -53,13 +54,13 @@ public:
     }
     /** Adds a permit; EOVERFLOW: there are as many as there may be. */
     expected<void> add() { return done(outlive_semaphore_add(raw())); }
-    /** Takes up a permit that another thread handed to this one, or to its process. */
+    /** Takes a permit that another thread handed to this one, or to its process. */
     expected<Permit> take_up(Deadline deadline = never) {
         uint32_t index = 0;
         if (int code = outlive_semaphore_take_up(raw(), deadline.raw(), &index)) return Failure::last(code);
         return Permit(raw(), index);
     }
-    /** How many are free just now. */
+    /** Returns how many permits are free now. */
     uint32_t free() const noexcept { return outlive_semaphore_free(raw()); }
 
 private:
@@ -68,8 +69,9 @@ private:
 
 } // namespace detail
 
-/** A semaphore with room for so many permits as a member of a struct in a `Record`: 64 bytes and 4 a permit, in whole cache
- * lines; the same as Rust's `EmbeddedSemaphore`. All permits are free at first, unless `set_permits` says otherwise. */
+/** A semaphore with room for so many permits as a member of a struct in a `Record`: 64 bytes and 4
+ * a permit, in whole cache lines; the same as Rust's `EmbeddedSemaphore`. All permits are free at
+ * first, unless `set_permits` says otherwise. */
 template <uint32_t Most> class semaphore : public detail::SemaphoreCalls<semaphore<Most>> {
     static_assert(Most >= 1 && Most <= 65536, "a semaphore has 1 to 65,536 permits");
 
@@ -79,7 +81,7 @@ public:
     semaphore &operator=(const semaphore &) = delete;
 
     static constexpr uint32_t kind = OUTLIVE_SEMAPHORE, number = Most;
-    /** In a record's initialiser: so many are free at first. */
+    /** Sets how many are free at first. To be called in a record's initialiser. */
     expected<void> set_permits(uint32_t permits) { return detail::done(outlive_semaphore_init(&words_, permits, Most)); }
     outlive_semaphore_t *raw() noexcept { return &words_; }
 
@@ -89,10 +91,12 @@ private:
 };
 static_assert(sizeof(semaphore<3>) == 128 && std::is_standard_layout_v<semaphore<3>>);
 
-/** A semaphore by name: so many permits, and whoever dies gives its own back. May be used by all threads at once. */
+/** A semaphore by name: a number of permits; a thread that dies gives its own back. All threads may
+ * use it at once. */
 class Semaphore : public detail::SemaphoreCalls<Semaphore> {
 public:
-    /** `most`: as many may there be at a time, if `add` adds some; 0: no more than `permits`. */
+    /** Opens the semaphore of that name, or makes it. `most`: the most permits that there may be at
+     * a time, if `add` adds some; 0: no more than `permits`. */
     static expected<Semaphore> open(const Domain &domain, const std::string &name, uint32_t permits, uint32_t most = 0) {
         outlive_semaphore_t *handle = nullptr;
         int code = outlive_semaphore_open(domain.raw(), name.c_str(), permits, most, &handle);
@@ -109,10 +113,10 @@ private:
 
 namespace detail {
 
-/** What an event does. */
+/** The calls of an event. */
 template <class Self> class EventCalls {
 public:
-    /** Sets bits, and wakes who waits for them; the bits as they were. */
+    /** Sets bits, and wakes their waiters; returns the bits as they were. */
     expected<uint32_t> set(uint32_t bits) {
         uint32_t before = 0;
         if (int code = outlive_event_set(raw(), bits, &before)) return Failure::last(code);
@@ -124,7 +128,7 @@ public:
         return before;
     }
     uint32_t bits() const noexcept { return outlive_event_bits(raw()); }
-    /** Which of the bits were set. ETIMEDOUT; EAGAIN (`at_once`). */
+    /** Waits, and returns which of the bits were set. ETIMEDOUT; EAGAIN (`at_once`). */
     expected<uint32_t> wait_any(uint32_t bits, Deadline deadline = never) {
         uint32_t seen = 0;
         if (int code = outlive_event_wait_any(raw(), bits, deadline.raw(), &seen)) return Failure::last(code);
@@ -142,7 +146,8 @@ private:
 
 } // namespace detail
 
-/** An event as a member of a struct in a `Record`: 32 bytes; bits stay until they are cleared. */
+/** An event as a member of a struct in a `Record`: 32 bytes; bits stay set until they are
+ * cleared. */
 class event : public detail::EventCalls<event> {
 public:
     event() = default;
@@ -160,7 +165,8 @@ static_assert(sizeof(event) == sizeof(outlive_event_t) && std::is_standard_layou
 /** Thirty-two bits to wait for, by name. */
 class Event : public detail::EventCalls<Event> {
 public:
-    /** `reset`: OUTLIVE_RESET_MANUAL, or OUTLIVE_RESET_AUTOMATIC: a waiter takes the bits that it waited for. */
+    /** Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL, or
+     * OUTLIVE_RESET_AUTOMATIC: a waiter clears the bits that it waited for. */
     static expected<Event> open(const Domain &domain, const std::string &name, uint32_t reset = OUTLIVE_RESET_MANUAL) {
         outlive_event_t *handle = nullptr;
         if (int code = outlive_event_open(domain.raw(), name.c_str(), reset, &handle)) return Failure::last(code);

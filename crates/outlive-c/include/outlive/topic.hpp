@@ -1,4 +1,4 @@
-/* Topics: messages of any size to many processes, written and read in place. */
+/* Topics: publish/subscribe with messages of any size, written and read in place. */
 #ifndef OUTLIVE_TOPIC_HPP
 #define OUTLIVE_TOPIC_HPP
 
@@ -10,17 +10,18 @@ using Header = outlive_header_t;
 
 namespace detail {
 
-/* Of up to 168 bytes a message is aligned to 8. */
+/* A message of up to 168 bytes is aligned to 8. */
 template <class T> constexpr bool is_aligned_in_place = alignof(T) <= 8 || (sizeof(T) > 168 && alignof(T) <= 64);
 
 } // namespace detail
 
-/** Memory lent for a message. Dropped unpublished, it is given back. */
+/** Memory lent for a message. Destroyed unpublished, it is given back. */
 class Loan {
 public:
-    /** To be written; undefined before. */
+    /** Returns the bytes to write; their contents are arbitrary before. */
     std::span<std::byte> bytes() const noexcept { return bytes_; }
-    /** As a value; an `Error` (OUTLIVE_OTHER_TYPE) if it has another size. */
+    /** Returns the memory as a value; throws an `Error` (OUTLIVE_OTHER_TYPE) if it has another
+     * size. */
     template <class T> T &as() const {
         static_assert(Payload<T>, "a message is trivially copyable, of standard layout, and no pointer");
         static_assert(detail::is_aligned_in_place<T>);
@@ -36,15 +37,16 @@ private:
     std::span<std::byte> bytes_;
 };
 
-/** A message that was taken: it stays as it is as long as this lives, whatever its publisher does, and longer than its
- * subscriber. May be used by all threads at once. */
+/** A received message: it stays as it is as long as this lives, whatever its publisher does, and
+ * longer than its subscriber. All threads may use it at once. */
 class Sample {
 public:
     std::span<const std::byte> bytes() const noexcept {
         return {static_cast<const std::byte *>(outlive_sample_data(raw())), outlive_sample_size(raw())};
     }
     std::string_view text() const noexcept { return text_of(bytes()); }
-    /** As a value, where it lies; an `Error` (OUTLIVE_OTHER_TYPE) if it has another size. */
+    /** Returns the message as a value, where it lies; throws an `Error` (OUTLIVE_OTHER_TYPE) if it
+     * has another size. */
     template <class T> const T &as() const {
         static_assert(Payload<T>, "a message is trivially copyable, of standard layout, and no pointer");
         static_assert(detail::is_aligned_in_place<T>);
@@ -56,11 +58,11 @@ public:
         outlive_sample_header(raw(), &header);
         return header;
     }
-    /** Its number among its publisher's messages; gaps are what was lost. */
+    /** Returns its number among its publisher's messages; gaps are lost messages. */
     uint64_t sequence() const noexcept { return outlive_sample_sequence(raw()); }
-    /** Its order among all messages of the topic. */
+    /** Returns its order among all messages of the topic. */
     uint64_t order() const noexcept { return outlive_sample_order(raw()); }
-    /** The token of the process that published it; 0: not known. */
+    /** Returns the token of the process that published it; 0: not known. */
     uint32_t publisher() const noexcept { return outlive_sample_publisher(raw()); }
 
     outlive_sample_t *raw() const noexcept { return handle_.get(); }
@@ -71,7 +73,7 @@ private:
     detail::Handle<outlive_sample_t, outlive_sample_release> handle_;
 };
 
-/** The end that messages go into. It and its loans are used by one thread at a time. */
+/** Publishes messages to a topic. One thread at a time may use it and its loans. */
 class Publisher {
 public:
     /** Lends memory for so many bytes; ENOSPC: subscribers hold what there is. */
@@ -81,14 +83,15 @@ public:
         if (int code = outlive_publisher_loan(raw(), size, &handle, &data)) return Failure::last(code);
         return Loan(handle, {static_cast<std::byte *>(data), size});
     }
-    /** Publishes a loan of this publisher's; its number. Waits, until the deadline, only for reliable subscribers. */
+    /** Publishes a loan of this publisher's, and returns its number. Waits, until the deadline,
+     * only for reliable subscribers. */
     expected<uint64_t> publish(Loan loan, Deadline deadline = never) {
         uint64_t sequence = 0;
         int code = outlive_publisher_publish(raw(), loan.handle_.release(), deadline.raw(), &sequence);
         if (code != 0) return Failure::last(code);
         return sequence;
     }
-    /** Publishes a copy; its number. */
+    /** Publishes a copy, and returns its number. */
     template <Message M> expected<uint64_t> publish(const M &message, Deadline deadline = never) {
         return publish_copy(bytes_of(message), nullptr, deadline);
     }
@@ -112,28 +115,30 @@ private:
     detail::Handle<outlive_publisher_t, outlive_publisher_close> handle_;
 };
 
-/** The end that messages come out of: each subscriber gets all of them. Used by one thread at a time. */
+/** Receives the messages of a topic: each subscriber gets all of them. One thread at a time may use
+ * it. */
 class Subscriber : public detail::Ranges<Subscriber> {
 public:
     using value_type = Sample;
     /** A range ends at its deadline only: publishers come and go. */
     static constexpr int last_code = 0;
 
-    /** What is next. ETIMEDOUT, EAGAIN: nothing there. ETIME: nothing for longer than the period. ENOBUFS: 256 are held. */
+    /** Returns the next message. ETIMEDOUT, EAGAIN: none is there. ETIME: none has come for longer
+     * than the period. ENOBUFS: 256 are held. */
     expected<Sample> recv(Deadline deadline = never) {
         outlive_sample_t *handle = nullptr;
         if (int code = outlive_subscriber_recv(raw(), &handle, deadline.raw())) return Failure::last(code);
         return Sample(handle);
     }
-    /** The newest message, taken before or not; EAGAIN: nobody has ever published. */
+    /** Returns the newest message, taken before or not; EAGAIN: no message is there. */
     expected<Sample> latest() {
         outlive_sample_t *handle = nullptr;
         if (int code = outlive_subscriber_latest(raw(), &handle)) return Failure::last(code);
         return Sample(handle);
     }
-    /** How many messages were overwritten before this one came to them. */
+    /** Returns how many messages were overwritten before this subscriber took them. */
     uint64_t lost() const noexcept { return outlive_subscriber_lost(raw()); }
-    /** How many lie there for it. */
+    /** Returns how many messages are waiting for it. */
     uint64_t lag() const noexcept { return outlive_subscriber_lag(raw()); }
     uint32_t publisher_count() const noexcept { return outlive_subscriber_publisher_count(raw()); }
 
@@ -145,10 +150,11 @@ private:
     detail::Handle<outlive_subscriber_t, outlive_subscriber_close> handle_;
 };
 
-/** A topic: where publishers and subscribers are made. May be used by all threads at once. */
+/** A topic; its publishers and subscribers are made from it. All threads may use it at once. */
 class Topic {
 public:
-    /** Begin `options` with OUTLIVE_TOPIC_OPTIONS_INIT. */
+    /** Opens the topic of that name, or makes it. Begin `options` with
+     * OUTLIVE_TOPIC_OPTIONS_INIT. */
     static expected<Topic> open(const Domain &domain, const std::string &name,
                                 const outlive_topic_options_t &options = OUTLIVE_TOPIC_OPTIONS_INIT) {
         outlive_topic_t *handle = nullptr;
@@ -161,7 +167,7 @@ public:
         if (int code = outlive_topic_publisher(raw(), &handle)) return Failure::last(code);
         return Publisher(handle);
     }
-    /** Begin `options` with OUTLIVE_SUBSCRIBER_OPTIONS_INIT. */
+    /** Makes a subscriber. Begin `options` with OUTLIVE_SUBSCRIBER_OPTIONS_INIT. */
     expected<Subscriber>
     subscriber(const outlive_subscriber_options_t &options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT) const {
         outlive_subscriber_t *handle = nullptr;

@@ -1,4 +1,5 @@
-//! Asking another process for a block: one connection for each, closed when the answer is there.
+//! Asks another process for a block: one connection for each block, closed when the answer has
+//! arrived.
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -17,17 +18,18 @@ use super::card::Says;
 use super::exporter::{self, Answer, GONE, HERE, MARK, Request, failed};
 use crate::Error;
 
-/// How often who waits for an answer looks at the deadline, and whether he who is asked still lives: a forked child of his may
-/// have his socket still, in which case nobody closes it.
+/// How often a process that waits for an answer checks the deadline, and whether the exporter is
+/// still alive: a forked child of it may still have its socket, in which case no process closes it.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// The file as which that block is exported. He who is asked may be stopped: until the deadline.
+/// Asks for the file as which that block is exported, until the deadline: the exporter may be
+/// stopped.
 ///
 /// # Errors
 /// [`Error::OwnerDied`], [`Error::BlockGone`], [`Error::TimedOut`], [`Error::System`].
 pub(super) fn ask(domain: &Domain, says: &Says, deadline: Deadline) -> Result<OwnedFd, Error> {
     let owner = domain.peer(says.exporter);
-    // Whoever does not answer: dead, or done with it.
+    // An exporter that does not answer is dead, or has finished with the block.
     let gone = || {
         let owner = says.exporter;
         if domain.peer(owner).is_alive() {
@@ -53,7 +55,7 @@ pub(super) fn ask(domain: &Domain, says: &Says, deadline: Deadline) -> Result<Ow
         match rustix::net::connect(&socket, &address) {
             Ok(()) => break,
             Err(Errno::NOENT | Errno::CONNREFUSED) => return Err(gone()),
-            // Many are before us: he is stopped, or dies.
+            // Many askers are before this one: the exporter is stopped, or dying.
             Err(Errno::AGAIN) => {
                 patience()?;
                 std::thread::sleep(Duration::from_millis(1));
@@ -79,13 +81,14 @@ pub(super) fn ask(domain: &Domain, says: &Says, deadline: Deadline) -> Result<Ow
     let (answer, file) = receive(&socket)?;
     match (answer, file) {
         ([MARK, HERE, len], Some(file)) if len == says.bytes => Ok(file),
-        // Closed without an answer; there is none of that number; or it is not what the card says.
+        // Closed without an answer; there is no block of that number; or it is not what the card
+        // says.
         ([0, ..] | [MARK, GONE, _], _) => Err(gone()),
         _ => Err(Error::BlockGone { owner: says.exporter }),
     }
 }
 
-/// What there is; all 0: the other side was closed.
+/// Receives what is there; all 0: the other side has closed.
 fn receive(socket: &OwnedFd) -> Result<(Answer, Option<OwnedFd>), Error> {
     let mut bytes = [0; size_of::<Answer>()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -102,7 +105,8 @@ fn receive(socket: &OwnedFd) -> Result<(Answer, Option<OwnedFd>), Error> {
         _ => None,
     });
     if is_cut && file.is_none() {
-        // The kernel dropped the descriptor, as a rule because this process has none left. The owner has the block still.
+        // The kernel dropped the descriptor, usually because this process has none left. The owner
+        // still has the block.
         return Err(failed("take the message's block as a file")(Errno::MFILE));
     }
     Ok((if read == bytes.len() { exporter::words(&bytes) } else { [0; 3] }, file))

@@ -1,8 +1,11 @@
-//! A device topic's blocks in this process: its own, and those of others that it has mapped.
+//! A device topic's blocks in this process: its own, and those of other processes that it has
+//! mapped.
 //!
-//! A block goes with an object of the topic's heap, its card, so tables go by where the card lies in this process. While a card is lent, published or held,
-//! its block stays what it is. Who gets the card as a loan finds nobody who holds it, and may give it another block: so who receives a card at the same place
-//! that names another block knows that the one it had named before is over.
+//! A block goes with an object of the topic's heap, its card, so the tables are keyed by the card's
+//! address in this process. While a card is lent, published or held, its block does not change. A
+//! publisher that gets the card as a loan knows that no subscriber holds it, and may give it
+//! another block: so a subscriber that receives a card at the same address with another block knows
+//! that the earlier block is no longer in use there.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -35,14 +38,15 @@ struct Tables {
     gpu: Gpu,
 }
 
-/// A block of this process's. Dropped, nobody can ask for it any more; who has it mapped keeps it.
+/// A block of this process's. Dropped, no process can ask for it any more; a process that has it
+/// mapped keeps it.
 pub(crate) struct Block {
     number: u64,
     mapping: Arc<Mapping>,
     exporter: Arc<Exporter>,
 }
 
-/// Another process's.
+/// Another process's block.
 struct Other {
     exporter: TokenId,
     number: u64,
@@ -58,7 +62,7 @@ impl Block {
         self.mapping.len()
     }
 
-    /// For so many bytes, and not for far less.
+    /// Returns whether it has room for so many bytes, and not for far more.
     pub(crate) fn fits(&self, len: u64) -> bool {
         self.len() >= len && self.len() / 2 <= len
     }
@@ -90,17 +94,17 @@ impl Blocks {
         }
     }
 
-    /// How long a block for so many bytes is; `None`: nothing is so large.
+    /// Returns how long a block for so many bytes is; `None`: too large for any.
     pub(crate) fn block_len(&self, len: u64) -> Option<u64> {
         len.max(1).checked_next_multiple_of(self.tables().granularity)
     }
 
-    /// The block of the card that lies there.
+    /// Returns the block of the card at that address.
     pub(crate) fn own(&self, card: usize) -> Option<Arc<Block>> {
         lock(&self.tables().own).get(&card).cloned()
     }
 
-    /// A new block, for a card that is lent.
+    /// Makes a new block, for a card that is lent.
     pub(crate) fn make(&self, len: u64) -> Result<Arc<Block>, Error> {
         let tables = self.tables();
         let exporter = {
@@ -116,10 +120,11 @@ impl Blocks {
         Ok(Arc::new(Block { number, mapping, exporter }))
     }
 
-    /// That card has that block from now on, and not the one that it had: nobody can hold it who would have to be asked.
+    /// Gives that card that block in place of the one that it had: no process can hold the old one
+    /// that would have to be asked.
     pub(crate) fn bind(&self, card: usize, block: Arc<Block>) {
         let before = lock(&self.tables().own).insert(card, block);
-        // Not under the lock: it calls the driver.
+        // Outside the lock: the drop calls the driver.
         drop(before);
     }
 
@@ -131,13 +136,13 @@ impl Blocks {
         drop(given_up);
     }
 
-    /// What a card is to say of its block.
+    /// Returns what a card has to say about its block.
     pub(crate) fn says(&self, block: &Block, len: u64) -> Says {
         let (exporter, gpu) = (block.exporter.token(), self.gpu().identity());
         Says { exporter, number: block.number, bytes: block.len(), len, gpu }
     }
 
-    /// Where the block is mapped that a card names which is held, and lies there. Asks for it, if need be.
+    /// Returns where the block is mapped that a held card names. Asks for the block, if need be.
     pub(crate) fn find(&self, card: usize, says: &Says, deadline: Deadline) -> Result<Arc<Mapping>, Error> {
         let tables = self.tables();
         if says.gpu != tables.gpu.identity() {
@@ -155,14 +160,15 @@ impl Blocks {
         let mapping = Arc::new(Mapping::import(&tables.gpu, file.as_fd(), says.bytes)?);
         let other = Other { exporter: says.exporter, number: says.number, mapping: Arc::clone(&mapping) };
         let mut others = lock(&tables.others);
-        // Another subscriber of this process may have been quicker: one of the two goes with its last sample.
+        // Another subscriber of this process may have been first: one of the two goes with its last
+        // sample.
         let before = others.insert(card, other);
         drop(others);
         drop(before);
         Ok(mapping)
     }
 
-    /// Unmaps what no sample lies in; how many bytes.
+    /// Unmaps blocks that no sample lies in; returns how many bytes.
     pub(crate) fn unmap_unheld(&self) -> u64 {
         let mut others = lock(&self.tables().others);
         let unheld = |_: &usize, other: &mut Other| Arc::strong_count(&other.mapping) == 1;

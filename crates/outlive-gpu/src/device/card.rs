@@ -1,4 +1,5 @@
-//! What a device topic carries in place of a payload: where in which GPU's memory it lies.
+//! Cards: what a device topic carries in place of a payload. A card says where in which GPU's
+//! memory the payload lies.
 
 use std::marker::PhantomData;
 
@@ -7,11 +8,12 @@ use outlive::sync::Plain;
 
 use crate::gpu::Identity;
 
-/// How many words it has: too many for a slot, so that each card is an object, and held and used again as one.
+/// The number of its words: too many for a slot, so that each card is an object, and held and
+/// reused as one.
 const WORDS: usize = 32;
 
-/// What a [`DeviceTopic`](crate::DeviceTopic) publishes in its file: which block of device memory has the payload. The bytes are nobody's business but this
-/// crate's; `T` is what the payload consists of.
+/// What a [`DeviceTopic`](crate::DeviceTopic) publishes in its file: which block of device memory
+/// has the payload. Only this crate reads the bytes; `T` is the type of the payload's values.
 #[derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable)]
 #[repr(transparent)]
 pub struct Card<T: Plain = u8> {
@@ -19,16 +21,16 @@ pub struct Card<T: Plain = u8> {
     _values: PhantomData<fn(&T)>,
 }
 
-/// What it says. All of it is somebody else's word.
+/// The contents of a card. Another process wrote it, so all of it has to be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Says {
     /// The process that answers for the block, by token.
     pub(crate) exporter: TokenId,
-    /// Which of its blocks; never used again by that process.
+    /// The block's number, which that process never uses again.
     pub(crate) number: u64,
-    /// How many bytes the block has.
+    /// The block's length in bytes.
     pub(crate) bytes: u64,
-    /// How many the payload has, from the block's beginning on.
+    /// The payload's length in bytes, from the block's beginning on.
     pub(crate) len: u64,
     /// The GPU whose memory it is.
     pub(crate) gpu: Identity,
@@ -42,7 +44,7 @@ impl<T: Plain> Card<T> {
         self.words[..words.len()].copy_from_slice(&words);
     }
 
-    /// `None`: nobody's card, and no payload in whole values.
+    /// Reads it. `None`: no card, or a payload that is no whole number of values.
     pub(crate) fn read(&self) -> Option<Says> {
         let [exporter, number, bytes, len, high, low] = *self.words.first_chunk()?;
         let exporter = TokenId::from_u32(exporter.try_into().ok()?)?;

@@ -1,12 +1,14 @@
-//! The process that has blocks answers for them: by a thread, on a socket in the domain's folder. doc/protocols/gpu.md, "Who answers".
+//! The exporter: a process that has blocks answers requests for them, by a thread, on a socket in
+//! the domain's folder. doc/protocols/gpu.md, "Who answers".
 //!
-//! | died | who asks |
+//! | the exporter died | the asker |
 //! | --- | --- |
 //! | between binding the socket and the answer | finds it closed: the owner died |
 //! | in the middle of an answer | the same: an answer is one message, with its descriptor or not at all |
 //! | after it | has the block |
 //!
-//! The thread calls nothing of the driver's and nothing of the domain's, and waits for nobody but who asks: it may be waited for anywhere, in host functions, too.
+//! The thread calls nothing of the driver's and nothing of the domain's, and waits only for askers:
+//! any thread may wait for it, also in host functions.
 
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -28,35 +30,35 @@ use rustix::net::{
 use super::mapping::Mapping;
 use crate::Error;
 
-/// What requests and answers begin with.
+/// The first word of requests and answers.
 pub(super) const MARK: u64 = u64::from_le_bytes(*b"gpublk_1");
 /// The block is sent along.
 pub(super) const HERE: u64 = 1;
-/// There is none of that number.
+/// There is no block of that number.
 pub(super) const GONE: u64 = 2;
 /// {mark, the block's number}.
 pub(super) type Request = [u64; 2];
 /// {mark, `HERE` or `GONE`, the block's length}.
 pub(super) type Answer = [u64; 3];
 
-/// How many may have come and not asked yet; of more, who came first is sent away.
+/// How many askers may be connected without having asked; beyond that, the first one is sent away.
 const MOST_WAITING: usize = 64;
 const BACKLOG: i32 = 128;
 const STACK: usize = 128 << 10;
-/// After what can only be a lack of descriptors.
+/// How long to sleep after an error that can only be a lack of descriptors.
 const REST: Duration = Duration::from_millis(10);
 
-/// Files of sockets begin so; the token follows.
+/// The prefix of sockets' files; the token follows.
 const PREFIX: &str = ".gpu-";
 /// The longest path that a socket's address has room for.
 const LONGEST_PATH: usize = 100;
 
-/// By domain and token, those of this process.
+/// The exporters of this process, by domain and token.
 static ALL: Mutex<Vec<(PathBuf, TokenId, Weak<Exporter>)>> = Mutex::new(Vec::new());
 
 type Offers = Mutex<HashMap<u64, Offer>>;
 
-/// This process's answers, in one domain, for as long as it has blocks or publishers there.
+/// This process's exporter in one domain, for as long as it has blocks or publishers there.
 pub(crate) struct Exporter {
     token: TokenId,
     folder: PathBuf,
@@ -88,7 +90,8 @@ fn file_name(token: TokenId) -> String {
     format!("{PREFIX}{:08x}", token.as_u32())
 }
 
-/// Where that process answers; and what has to be open while the address is used.
+/// Returns the address of that process's socket, and what has to stay open while the address is
+/// used.
 pub(super) fn address_of(folder: &Path, token: TokenId) -> Result<(SocketAddrUnix, Option<OwnedFd>), Error> {
     use rustix::fs::{Mode, OFlags};
     let path = folder.join(file_name(token));
@@ -102,13 +105,13 @@ pub(super) fn address_of(folder: &Path, token: TokenId) -> Result<(SocketAddrUni
     Ok((SocketAddrUnix::new(short.as_str()).map_err(to_open)?, Some(opened)))
 }
 
-/// Removes that process's socket, which is dead.
+/// Removes the socket of that process, which is dead.
 pub(super) fn remove_dead(folder: &Path, token: TokenId) {
-    // Somebody else has, or nobody may: it is in nobody's way.
+    // Another process has removed it, or none may: it is in no one's way.
     let _ = std::fs::remove_file(folder.join(file_name(token)));
 }
 
-/// The mapping of that block, if it is this process's own.
+/// Returns the mapping of that block, if it is this process's own.
 pub(super) fn own(domain: &Domain, token: TokenId, number: u64) -> Option<Arc<Mapping>> {
     let all = all();
     let exporter = all.iter().find(|(folder, own, _)| *own == token && folder == domain.path())?.2.upgrade();
@@ -117,7 +120,7 @@ pub(super) fn own(domain: &Domain, token: TokenId, number: u64) -> Option<Arc<Ma
 }
 
 impl Exporter {
-    /// This process's, in that domain: started if there is none.
+    /// Returns this process's exporter in that domain, and starts it if there is none.
     pub(crate) fn of(domain: &Domain) -> Result<Arc<Exporter>, Error> {
         let token = domain.process_token()?;
         let mut all = all();
@@ -125,7 +128,7 @@ impl Exporter {
         if let Some(exporter) = known.and_then(|known| known.2.upgrade()) {
             return Ok(exporter);
         }
-        // If it fails: they are in nobody's way.
+        // If this fails, the old sockets are in no one's way.
         let _ = domain.sweep_sockets();
         let exporter = Arc::new(Exporter::start(domain, token)?);
         all.retain(|(_, _, exporter)| exporter.strong_count() > 0);
@@ -139,7 +142,7 @@ impl Exporter {
         let listener = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let listener = listener.map_err(failed("make a socket"))?;
         let (address, _open) = address_of(&folder, token)?;
-        // Left by one of ours that was stopped a moment ago, or by one of the dead whose number came round.
+        // Left by a former exporter of this process, or by a dead process with the same token.
         remove_dead(&folder, token);
         rustix::net::bind(&listener, &address).map_err(failed("bind a socket in the domain's folder"))?;
         open_to_members(&folder, token)?;
@@ -163,12 +166,14 @@ impl Exporter {
         self.token
     }
 
-    /// Answers for that block from now on; its number, which no other block of any process's has.
+    /// Answers for that block from now on; returns its number, which no other block of any process
+    /// has.
     pub(crate) fn offer(&self, mapping: &Arc<Mapping>, file: OwnedFd) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        // From the time of day on: when a token's number has gone round, cards of the dead may say the same one.
+        // From the time of day on: when a token is reused, cards of the dead process must not have
+        // the same numbers.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |span| span.as_nanos() as u64);
-        // Relaxed: the number is all there is to it.
+        // Relaxed: only the number counts.
         let _ = NEXT.compare_exchange(0, now.max(1), Ordering::Relaxed, Ordering::Relaxed);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let offer = Offer { file, mapping: Arc::downgrade(mapping), len: mapping.len() };
@@ -176,7 +181,7 @@ impl Exporter {
         number
     }
 
-    /// No longer.
+    /// Ceases to answer for that block.
     pub(crate) fn withdraw(&self, number: u64) {
         let withdrawn = lock(&self.offers).remove(&number);
         drop(withdrawn);
@@ -186,7 +191,7 @@ impl Exporter {
 impl Drop for Exporter {
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // A forked child's copy: the thread and the file are its parent's.
+            // A forked child's copy: the thread and the file belong to its parent.
             return;
         }
         {
@@ -201,12 +206,12 @@ impl Drop for Exporter {
             all.retain(|(_, _, exporter)| !std::ptr::eq(exporter.as_ptr(), self));
         }
         let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
-        // It waits for nobody.
+        // The thread waits for no other, so this ends.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Who may enter the folder may ask.
+/// Lets each user ask that may enter the folder.
 fn open_to_members(folder: &Path, token: TokenId) -> Result<(), Error> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let path = folder.join(file_name(token));
@@ -224,14 +229,14 @@ fn open_to_members(folder: &Path, token: TokenId) -> Result<(), Error> {
     })
 }
 
-/// The calling thread takes no signals, and those that it starts meanwhile never do.
+/// Blocks all signals in the calling thread, and so in the threads that it starts meanwhile.
 struct NoSignals(libc::sigset_t);
 
 impl NoSignals {
     fn new() -> NoSignals {
         let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
         let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
-        // SAFETY: places for both; all zero is a set.
+        // SAFETY: both pointers are places for a signal set; all zero is a valid one.
         unsafe {
             libc::sigfillset(all.as_mut_ptr());
             libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
@@ -242,12 +247,12 @@ impl NoSignals {
 
 impl Drop for NoSignals {
     fn drop(&mut self) {
-        // SAFETY: the set of before.
+        // SAFETY: the signal set that `pthread_sigmask` returned before.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
     }
 }
 
-/// The thread: until it is told to stop.
+/// The thread's function: answers until it is told to stop.
 fn answer_all(listener: &OwnedFd, stop: &OwnedFd, offers: &Offers) {
     let mut waiting: Vec<OwnedFd> = Vec::new();
     loop {
@@ -262,7 +267,7 @@ fn answer_all(listener: &OwnedFd, stop: &OwnedFd, offers: &Offers) {
         let somebody_comes = ready.next() == Some(true);
         let asked: Vec<bool> = ready.collect();
         let mut asked = asked.into_iter();
-        // Answered or gone, it is over.
+        // An asker that has been answered, or is gone, is removed.
         waiting.retain(|asker| !asked.next().unwrap_or(false) || !answer(asker.as_fd(), offers));
         if somebody_comes {
             match rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -277,7 +282,8 @@ fn answer_all(listener: &OwnedFd, stop: &OwnedFd, offers: &Offers) {
     }
 }
 
-/// Whether it is over with that one. Who asks has room for the answer: nothing was sent to him before.
+/// Returns whether that asker has been answered or is gone. It has room for the answer: nothing was
+/// sent to it before.
 fn answer(asker: BorrowedFd<'_>, offers: &Offers) -> bool {
     let mut bytes = [0; size_of::<Request>()];
     match rustix::net::recv(asker, &mut bytes[..], RecvFlags::empty()) {
@@ -299,17 +305,17 @@ fn answer(asker: BorrowedFd<'_>, offers: &Offers) -> bool {
     if let Some(file) = &file {
         control.push(SendAncillaryMessage::ScmRights(file));
     }
-    // Errors: who asked is gone.
+    // Errors: the asker is gone.
     let _ = rustix::net::sendmsg(asker, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL);
     true
 }
 
-/// As it is sent.
+/// Returns the words as they are sent.
 pub(super) fn bytes_of<const WORDS: usize>(words: &[u64; WORDS]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// As it is read: what is missing is 0.
+/// Reads words as they are sent: what is missing is 0.
 pub(super) fn words<const WORDS: usize>(bytes: &[u8]) -> [u64; WORDS] {
     let (whole, _) = bytes.as_chunks::<8>();
     std::array::from_fn(|at| whole.get(at).map_or(0, |bytes| u64::from_ne_bytes(*bytes)))

@@ -1,11 +1,11 @@
-//! The end of a device topic that messages go into: doc/protocols/gpu.md, "Device topics".
+//! A device topic's publisher: doc/protocols/gpu.md, "Device topics".
 //!
 //! | a card is | its block | a death here |
 //! | --- | --- | --- |
-//! | in stock | nobody's; of this process, or of one before | the ring's next owner lends the card, with a block of his own |
+//! | in the free list | free; made by this process, or by an earlier owner of the ring | the ring's next owner lends the card, with a block of its own |
 //! | lent | work on streams writes it | the same |
 //! | due | the same | the same: it was never published |
-//! | published, held, in limbo | whoever has it mapped reads it | topic.md; the block stays with those who have it mapped |
+//! | published, held, in limbo | each process that has it mapped reads it | topic.md; the block stays with the processes that have it mapped |
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,50 +20,55 @@ use crate::stream::Stream;
 use crate::under_way::Keeps as _;
 use crate::{DevicePointer, Error, api, lender, under_way};
 
-/// The most bytes that a publisher keeps in blocks which fit nothing just now, besides one.
+/// The most bytes that a publisher keeps in blocks which fit no loan just now, besides one.
 const MOST_IDLE: u64 = 256 << 20;
 
 type Lender<T> = lender::Lender<Card<T>, Blocks>;
 type Lent<T> = lender::Lent<Card<T>, Blocks>;
 
-/// A publisher whose loans are GPU memory. May be used by all threads at once.
+/// A publisher whose loans are GPU memory. All threads may use it at once.
 ///
 /// # If a process dies
-/// As with [`Publisher`](outlive::topic::Publisher): what was published stays, nothing of what was due is seen.
+/// The same as with [`Publisher`](outlive::topic::Publisher): published messages stay, and no part
+/// of a message that was due is seen.
 pub struct DevicePublisher<T: Plain = u8> {
     lender: Arc<Lender<T>>,
 }
 
-/// GPU memory for one message, to be written by work on a stream: [`DevicePublisher::publish_on`] publishes it. Dropped, it is the publisher's again, once all
-/// streams that it knows of ([`DeviceLoan::written_on`]) have got there.
+/// GPU memory for one message, written by work on a stream and published by
+/// [`DevicePublisher::publish_on`].
+///
+/// A loan that is dropped goes back to the publisher, once all streams that it knows of
+/// ([`DeviceLoan::written_on`]) have got there.
 #[must_use = "a loan that is dropped is not published"]
 pub struct DeviceLoan<T: Plain = u8> {
     /// Until it is published or dropped.
     lent: Option<Lent<T>>,
     block: Arc<Block>,
     len: usize,
-    /// Those that write it.
+    /// The streams that write it.
     streams: Vec<Stream>,
 }
 
-/// A card that was lent, where it lies, and its block, if it has one that fits.
+/// A card that was lent, its address, and its block, if it has one that fits.
 type Found<T> = (Lent<T>, usize, Option<Arc<Block>>);
 
-/// The same while it is the publisher's turn.
+/// The same while the publisher's turn lasts.
 type Chosen<'p, T> = (Loan<'p, Card<T>>, Option<Arc<Block>>);
 
 fn place<T: Plain>(loan: &Loan<'_, Card<T>>) -> usize {
     std::ptr::from_ref::<Card<T>>(loan).addr()
 }
 
-/// One whose block fits; else one whose block may go, or none had yet; else a new one.
+/// Lends a card whose block fits; else one whose block may go, or that had none yet; else a new
+/// one.
 fn lend<'p, T: Plain>(
     publisher: &'p Publisher<Card<T>>,
     blocks: &Blocks,
     wanted: u64,
 ) -> Result<Chosen<'p, T>, PublishError> {
     let mut found = None;
-    // By card, what is nobody's and does not fit.
+    // By card: free blocks that do not fit.
     let mut idle = HashMap::new();
     let again = publisher.loan_again(|card| {
         let block = blocks.own(card.addr());
@@ -105,7 +110,7 @@ impl<T: Plain> DevicePublisher<T> {
         Ok((lent, place, block))
     }
 
-    /// The GPU has no memory left: blocks that are nobody's go. Those who have them mapped keep them still.
+    /// The GPU has no memory left: gives up free blocks. Processes that have them mapped keep them.
     #[cold]
     fn give_up_idle(&self) -> Result<(), Error> {
         let blocks = &self.lender.keeper;
@@ -113,7 +118,7 @@ impl<T: Plain> DevicePublisher<T> {
             let mut taken = Vec::new();
             while let Some(loan) = publisher.loan_again(|card| blocks.own(card.addr()).is_some())? {
                 taken.push(loan);
-                // Lent, they are in nobody's sight.
+                // Lent, no subscriber can see them.
             }
             Ok::<HashSet<usize>, PublishError>(taken.iter().map(place).collect())
         })?;
@@ -132,13 +137,13 @@ impl<T: Plain> DevicePublisher<T> {
         }
     }
 
-    /// Memory for a message of so many values. What is in it is not defined.
+    /// Lends memory for a message of so many values. Its contents are arbitrary.
     ///
     /// # Errors
-    /// [`Error::Publish`]; [`Error::Driver`]: `CUDA_ERROR_OUT_OF_MEMORY`, as a rule.
+    /// [`Error::Publish`]; [`Error::Driver`]: usually `CUDA_ERROR_OUT_OF_MEMORY`.
     ///
     /// # If a process dies
-    /// With it.
+    /// If this process dies, its memory goes with it.
     pub fn loan(&self, count: usize) -> Result<DeviceLoan<T>, Error> {
         under_way::look_after_left();
         let blocks = &self.lender.keeper;
@@ -150,7 +155,7 @@ impl<T: Plain> DevicePublisher<T> {
         let block = match block {
             Some(block) => block,
             None => {
-                // Without the publisher's turn: it takes a while.
+                // Outside the publisher's turn: it takes a while.
                 let block = self.make(wanted)?;
                 blocks.bind(place, Arc::clone(&block));
                 block
@@ -162,29 +167,34 @@ impl<T: Plain> DevicePublisher<T> {
         Ok(DeviceLoan { lent: Some(lent), block, len: count, streams: Vec::new() })
     }
 
-    /// Publishes a loan when the stream has got to where it is now; returns at once. Other streams that write it are waited for, if it
-    /// knows of them ([`DeviceLoan::written_on`]).
+    /// Publishes a loan when the stream has completed all work enqueued so far; returns at once. It
+    /// also waits for other streams that write the loan, if it knows of them
+    /// ([`DeviceLoan::written_on`]).
     ///
-    /// Messages that are due on one stream are published in order. It waits only as long as a reliable subscriber has not taken what
+    /// Messages that are due on one stream are published in order. The call waits only while a
+    /// reliable subscriber has not taken messages that those which are due would overwrite, or more
+    /// messages are due than the topic keeps.
     /// lies in the way of all that are due, or more messages are due than the topic keeps.
     ///
     /// # Errors
-    /// [`Error::Capturing`], [`Error::Driver`], and [`Error::Publish`] with what became of one that was due before. Where the driver fails, the loan's memory
-    /// is used no more as long as this process lives; else the loan is given back.
+    /// [`Error::Capturing`], [`Error::Driver`], and [`Error::Publish`] for a message that was due
+    /// before. Where the driver fails, the loan's memory is not reused as long as this process
+    /// lives; else the loan is given back.
     ///
     /// # If a process dies
-    /// Before the stream has got there: the message is never seen.
+    /// If this process dies before the stream has got there, the message is never seen.
     pub fn publish_on(&self, loan: DeviceLoan<T>, stream: &Stream) -> Result<(), Error> {
         self.publish_on_until(loan, stream, Deadline::NEVER)
     }
 
-    /// As [`DevicePublisher::publish_on`], waiting until the deadline at most.
+    /// Publishes a loan as [`DevicePublisher::publish_on`] does, waiting until the deadline at
+    /// most.
     ///
     /// # Errors
-    /// As there, and [`Error::TimedOut`].
+    /// The errors of [`DevicePublisher::publish_on`], and [`Error::TimedOut`].
     ///
     /// # If a process dies
-    /// As there.
+    /// The same as with [`DevicePublisher::publish_on`].
     pub fn publish_on_until(
         &self,
         mut loan: DeviceLoan<T>,
@@ -193,7 +203,7 @@ impl<T: Plain> DevicePublisher<T> {
     ) -> Result<(), Error> {
         let prepared = self.lender.prepare(stream, deadline.into());
         if prepared != Err(Error::Capturing) {
-            // Not published, it is given back when that one has got there.
+            // If it is not published, it is given back when that stream has got there.
             loan.written_on(stream);
         }
         prepared?;
@@ -201,8 +211,9 @@ impl<T: Plain> DevicePublisher<T> {
         loan.lent.take().map_or(Ok(()), |lent| Lender::publish_after(lent, &streams, true))
     }
 
-    /// Waits until no reliable subscriber is in the way of one more message than are due: [`DevicePublisher::publish_on`] does not wait then, if nobody else
-    /// publishes by this publisher meanwhile.
+    /// Waits until no reliable subscriber is in the way of one more message than are due: then
+    /// [`DevicePublisher::publish_on`] does not wait, unless another thread publishes by this
+    /// publisher meanwhile.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Driver`].
@@ -216,12 +227,12 @@ impl<T: Plain> DevicePublisher<T> {
     /// Waits until all messages that are due have been published.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Driver`], and [`Error::Publish`] with what became of one that was due.
+    /// [`Error::TimedOut`], [`Error::Driver`], and [`Error::Publish`] for a message that was due.
     pub fn wait_published(&self, deadline: impl Into<Deadline>) -> Result<(), Error> {
         self.lender.wait_published(deadline.into())
     }
 
-    /// How many messages are due.
+    /// Returns how many messages are due.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.lender.due()
@@ -229,48 +240,52 @@ impl<T: Plain> DevicePublisher<T> {
 }
 
 impl<T: Plain> DeviceLoan<T> {
-    /// How many values it has.
+    /// Returns how many values it has.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Returns whether it has no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where it lies on the GPU: for kernels and copies to write to. Aligned as the driver aligns blocks: to 2 MiB, as a rule.
+    /// Returns its address on the GPU, for kernels and copies to write to. It is aligned as the
+    /// driver aligns blocks: usually to 2 MiB.
     #[must_use]
     pub fn address(&self) -> DevicePointer {
         self.block.address()
     }
 
-    /// What is to go with it.
+    /// Sets the header that is published with the message.
     pub fn set_header(&mut self, header: Header) {
         if let Some(lent) = &mut self.lent {
             lent.set_header(header);
         }
     }
 
-    /// Says that work on this stream writes it, too: enqueued already, or until it is published or dropped.
+    /// Declares that work on this stream writes it, too: enqueued already, or until it is published
+    /// or dropped.
     pub fn written_on(&mut self, stream: &Stream) {
         if !self.streams.iter().any(|known| known.is(stream)) {
             self.streams.push(stream.clone());
         }
     }
 
-    /// Copies the whole message from elsewhere on the GPU, behind what is on the stream.
+    /// Copies the whole message from elsewhere on the GPU, after the work on the stream.
     ///
     /// # Errors
     /// [`Error::Capturing`], [`Error::Driver`].
     ///
     /// # Safety
-    /// `from` is device memory with as many values, which stays as it is until the copy is over.
+    /// The caller guarantees that `from` is device memory with as many values, which does not
+    /// change until the copy has completed.
     pub unsafe fn copy_from_device(&mut self, from: DevicePointer, stream: &Stream) -> Result<(), Error> {
         stream.expect_no_capture()?;
-        // SAFETY: the caller's promise; here: of the loan, which stays until it is over.
+        // SAFETY: the caller guarantees `from`; the loan's memory stays until the copy has
+        // completed.
         unsafe { stream.copy(self.address(), from, self.len * size_of::<T>()) }?;
         self.written_on(stream);
         Ok(())
@@ -281,7 +296,7 @@ impl<T: Plain> Drop for DeviceLoan<T> {
     fn drop(&mut self) {
         let Some(lent) = self.lent.take() else { return };
         if !lent.lender.keeper.gpu().is_ours() {
-            // A forked child's copy: its parent's.
+            // A forked child's copy: the loan belongs to its parent.
             std::mem::forget(lent);
             return;
         }

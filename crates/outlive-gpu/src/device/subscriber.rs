@@ -1,4 +1,4 @@
-//! The end of a device topic that messages come out of.
+//! A device topic's subscriber.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,35 +14,39 @@ use super::mapping::Mapping;
 use crate::stream::Stream;
 use crate::{DevicePointer, Error, under_way};
 
-/// How long who does not wait for messages waits for an answer.
+/// How long `try_recv` and `latest` wait for an exporter's answer.
 const LONGEST_ANSWER: Duration = Duration::from_millis(100);
 
-/// A subscriber whose samples are GPU memory of other processes' (or this one's). It is a [`Subscriber`] of cards, to be waited for like any.
+/// A subscriber whose samples are GPU memory of other processes (or of this one). It is a
+/// [`Subscriber`] of cards, and a source for wait sets.
 ///
-/// The first message in a block asks the publisher's process for it, and maps it.
+/// For the first message in a block it asks the publisher's process for the block, and maps it.
 ///
 /// # If a process dies
-/// This one: the samples that it held, also for work under way, are let go of once it has ended. A publisher's: [`Error::OwnerDied`], once for each of its messages
-/// that lies in a block which is not mapped here; the others come as ever.
+/// If this process dies, the samples that it held, also for work under way, are released once it
+/// has ended. If a publisher's process dies: [`Error::OwnerDied`], once for each of its messages
+/// that lies in a block which is not mapped here; the others are received as before.
 pub struct DeviceSubscriber<T: Plain = u8> {
     subscriber: Subscriber<Card<T>>,
     blocks: Arc<Blocks>,
-    /// Taken, and not mapped yet: the next one.
+    /// Taken, and not mapped yet: the next message.
     waiting: Option<Sample<Card<T>>>,
 }
 
-/// A message in GPU memory, to be read by work on streams; never to be written. Held until this and all clones are dropped, and all streams have got there of which
-/// it was told ([`DeviceSample::hold_on`], [`DeviceSample::release_on`]).
+/// A message in GPU memory, for work on streams to read, never to write. It is held until this and
+/// all clones are dropped, and all streams have got there of which it was told
+/// ([`DeviceSample::hold_on`], [`DeviceSample::release_on`]).
 ///
 /// # If a process dies
-/// As with [`Sample`](outlive::topic::Sample); the publisher's: the bytes stay as long as this.
+/// The same as with [`Sample`](outlive::topic::Sample). If the publisher dies, the bytes stay as
+/// long as this.
 #[must_use = "what is dropped can be overwritten"]
 pub struct DeviceSample<T: Plain = u8> {
     share: Arc<Share<T>>,
     blocks: Arc<Blocks>,
 }
 
-/// What is mapped, and the card that holds it: let go of in this order.
+/// The mapping, and the card that holds it: released in this order.
 struct Share<T: Plain> {
     mapping: Arc<Mapping>,
     card: Sample<Card<T>>,
@@ -50,14 +54,14 @@ struct Share<T: Plain> {
 }
 
 impl<T: Plain> DeviceSubscriber<T> {
-    /// What is next, if anything is there. Does not wait for messages; for the answer of a publisher whose block is not mapped yet, a tenth of
-    /// a second at most.
+    /// Returns the next message, if one is there. It does not wait for messages; it waits a tenth
+    /// of a second at most for the answer of a publisher whose block is not mapped yet.
     ///
     /// # Errors
-    /// As [`DeviceSubscriber::recv_until`].
+    /// The errors of [`DeviceSubscriber::recv_until`].
     ///
     /// # If a process dies
-    /// As with [`DeviceSubscriber::recv_until`].
+    /// The same as with [`DeviceSubscriber::recv_until`].
     pub fn try_recv(&mut self) -> Result<Option<DeviceSample<T>>, Error> {
         let card = match self.waiting.take() {
             Some(card) => card,
@@ -69,26 +73,29 @@ impl<T: Plain> DeviceSubscriber<T> {
         self.map(card, Deadline::after(LONGEST_ANSWER)).map(Some)
     }
 
-    /// What is next; waits for it.
+    /// Returns the next message, waiting for one.
     ///
     /// # Errors
-    /// As [`DeviceSubscriber::recv_until`].
+    /// The errors of [`DeviceSubscriber::recv_until`].
     ///
     /// # If a process dies
-    /// As with [`DeviceSubscriber::recv_until`].
+    /// The same as with [`DeviceSubscriber::recv_until`].
     pub fn recv(&mut self) -> Result<DeviceSample<T>, Error> {
         self.recv_until(Deadline::NEVER)
     }
 
-    /// What is next; waits for it until the deadline.
+    /// Returns the next message, waiting for one until the deadline.
     ///
     /// # Errors
-    /// [`Error::Subscribe`]. Of a message that is there: [`Error::TimedOut`], its publisher's process (stopped, perhaps) has not answered until the deadline;
-    /// [`Error::Driver`], its block was not mapped; [`Error::System`], for example because no descriptor is left: in these cases the message stays the next one. [`Error::OwnerDied`], [`Error::BlockGone`], [`Error::OtherGpu`]: it
-    /// is passed over.
+    /// [`Error::Subscribe`]. For a message that is there: [`Error::TimedOut`] when its publisher's
+    /// process (stopped, perhaps) has not answered until the deadline; [`Error::Driver`] when its
+    /// block was not mapped; [`Error::System`], for example because no descriptor is left: in these
+    /// cases the message stays the next one. [`Error::OwnerDied`], [`Error::BlockGone`],
+    /// [`Error::OtherGpu`]: the message is skipped.
     ///
     /// # If a process dies
-    /// A publisher's: what of it is in blocks that are mapped here comes as ever; of the rest this tells, at once.
+    /// If a publisher's process dies, its messages in blocks that are mapped here are received as
+    /// before; the others give [`Error::OwnerDied`], at once.
     pub fn recv_until(&mut self, deadline: impl Into<Deadline>) -> Result<DeviceSample<T>, Error> {
         let deadline = deadline.into();
         let card = match self.waiting.take() {
@@ -98,21 +105,23 @@ impl<T: Plain> DeviceSubscriber<T> {
         self.map(card, deadline)
     }
 
-    /// The newest message that there is, taken before or not.
+    /// Returns the newest message that is there, taken before or not.
     ///
     /// # Errors
-    /// As [`DeviceSubscriber::recv_until`]; waits no longer than [`DeviceSubscriber::try_recv`].
+    /// The errors of [`DeviceSubscriber::recv_until`]; it waits no longer than
+    /// [`DeviceSubscriber::try_recv`].
     ///
     /// # If a process dies
-    /// As with [`DeviceSubscriber::recv_until`].
+    /// The same as with [`DeviceSubscriber::recv_until`].
     pub fn latest(&mut self) -> Result<Option<DeviceSample<T>>, Error> {
         let Some(card) = self.subscriber.latest()? else { return Ok(None) };
-        // Older, or that one.
+        // That one is older, or the same.
         self.waiting = None;
         self.map(card, Deadline::after(LONGEST_ANSWER)).map(Some)
     }
 
-    /// Passes over the message that could not be mapped and is still the next one. Whether there was one.
+    /// Skips the message that could not be mapped and is still the next one. Returns whether there
+    /// was one.
     pub fn pass_over(&mut self) -> bool {
         self.waiting.take().is_some()
     }
@@ -124,7 +133,7 @@ impl<T: Plain> DeviceSubscriber<T> {
     fn map(&mut self, card: Sample<Card<T>>, deadline: Deadline) -> Result<DeviceSample<T>, Error> {
         under_way::look_after_left();
         let Some(says) = card.read() else { return Err(Error::NoCard) };
-        // Where it lies is the card's as long as it is held.
+        // The address is the card's as long as it is held.
         let place = card.bytes().as_ptr().addr();
         match self.blocks.find(place, &says, deadline) {
             Ok(mapping) => {
@@ -150,91 +159,97 @@ impl<T: Plain> Deref for DeviceSubscriber<T> {
 }
 
 impl<T: Plain> DeviceSample<T> {
-    /// How many values it has.
+    /// Returns how many values it has.
     #[must_use]
     pub fn len(&self) -> usize {
         self.share.len
     }
 
-    /// Whether it has none.
+    /// Returns whether it has no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where it lies, on this process's GPU.
+    /// Returns its address on this process's GPU.
     #[must_use]
     pub fn address(&self) -> DevicePointer {
         self.share.mapping.address()
     }
 
-    /// What its publisher said besides.
+    /// Returns the header that its publisher sent along.
     #[must_use]
     pub fn header(&self) -> Header {
         self.share.card.header()
     }
 
-    /// As [`Sample::sequence`](outlive::topic::Sample::sequence).
+    /// Returns its number, as [`Sample::sequence`](outlive::topic::Sample::sequence).
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.share.card.sequence()
     }
 
-    /// As [`Sample::order`](outlive::topic::Sample::order).
+    /// Returns its order, as [`Sample::order`](outlive::topic::Sample::order).
     #[must_use]
     pub fn order(&self) -> u64 {
         self.share.card.order()
     }
 
-    /// As [`Sample::publisher`](outlive::topic::Sample::publisher).
+    /// Returns its publisher's token, as [`Sample::publisher`](outlive::topic::Sample::publisher).
     #[must_use]
     pub fn publisher(&self) -> Option<TokenId> {
         self.share.card.publisher()
     }
 
-    /// Held until the stream has got to where it is now, too: to be called behind the work that reads it.
+    /// Holds the message until the stream has completed all work enqueued so far, too: call it
+    /// after enqueuing the work that reads it.
     ///
     /// # Errors
-    /// [`Error::Capturing`]: nothing is held. [`Error::Driver`]: the message is held as long as this process lives.
+    /// [`Error::Capturing`]: the stream holds nothing. [`Error::Driver`]: the message is held as
+    /// long as this process lives.
     ///
     /// # If a process dies
-    /// This one: the message is held until it has ended.
+    /// If this process dies, the message is held until it has ended.
     pub fn hold_on(&self, stream: &Stream) -> Result<(), Error> {
         under_way::look_after_left();
         stream.expect_no_capture()?;
         let share = Arc::clone(&self.share);
         let held = stream.after(std::slice::from_ref(stream), self.blocks.clone(), Box::new(move || drop(share)));
         held.map_err(|(error, share)| {
-            // The device may be reading still, and nobody will tell when it has done.
+            // The device may still be reading, and no callback will tell when it has finished.
             std::mem::forget((share, Arc::clone(&self.blocks)));
             error
         })
     }
 
-    /// Lets go of it when the stream has got to where it is now: to be called behind the work that reads it. Returns at once.
+    /// Releases the message when the stream has completed all work enqueued so far: call it after
+    /// enqueuing the work that reads it. Returns at once.
     ///
     /// # Errors
-    /// As [`DeviceSample::hold_on`].
+    /// The errors of [`DeviceSample::hold_on`].
     ///
     /// # If a process dies
-    /// As with [`DeviceSample::hold_on`].
+    /// The same as with [`DeviceSample::hold_on`].
     pub fn release_on(self, stream: &Stream) -> Result<(), Error> {
         self.hold_on(stream)
     }
 
-    /// Copies the message to elsewhere on the GPU, behind what is on the stream. It stays held until that is over.
+    /// Copies the message to elsewhere on the GPU, after the work on the stream. It stays held
+    /// until the copy has completed.
     ///
     /// # Errors
-    /// As [`DeviceSample::hold_on`].
+    /// The errors of [`DeviceSample::hold_on`].
     ///
     /// # Safety
-    /// `to` is device memory for the whole message, which stays until the copy is over.
+    /// The caller guarantees that `to` is device memory for the whole message, which stays until
+    /// the copy has completed.
     ///
     /// # If a process dies
-    /// As with [`DeviceSample::hold_on`].
+    /// The same as with [`DeviceSample::hold_on`].
     pub unsafe fn copy_to_device(&self, to: DevicePointer, stream: &Stream) -> Result<(), Error> {
         stream.expect_no_capture()?;
-        // SAFETY: the caller's promise; here: of the sample, a share of which is kept until it is over.
+        // SAFETY: the caller guarantees `to`; a share of the sample is kept until the copy has
+        // completed.
         unsafe { stream.copy(to, self.address(), self.len() * size_of::<T>()) }?;
         self.hold_on(stream)
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a pool's objects.
+//! The errors of using a pool's objects.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,77 +6,80 @@ use std::path::PathBuf;
 use super::debug::Fault;
 use crate::{Error, TokenId};
 
-/// Why a pool did not do what was asked.
+/// Says why a pool did not do what the caller asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// Neither a free object nor room for a new one; what is there stays as it is.
+    /// There is neither a free object nor room for a new one. The pool stays as it is.
     NoSpace {
-        /// Bytes that were asked for.
+        /// The bytes that the caller asked for.
         wanted: u64,
-        /// Who has most of the pool, in use or in its caches.
+        /// The process that has most of the pool, in use or in its caches.
         most: Option<HasMost>,
-        /// Whether there may be room, and the pool's mode [`Modes::fail`](super::Modes::fail) had it.
+        /// Whether the pool's mode [`Modes::fail`](super::Modes::fail) caused the error; then there
+        /// may be room.
         injected: bool,
     },
-    /// No object is as large as that: the largest has 1 GiB.
+    /// The pool has no objects of that size: the largest has 1 GiB.
     TooLarge {
-        /// Bytes that were asked for.
+        /// The bytes that the caller asked for.
         wanted: u64,
     },
-    /// No power of two from 1 to 4,096.
+    /// The alignment is no power of two from 1 to 4,096.
     Alignment {
-        /// What was asked for.
+        /// The alignment that the caller asked for.
         align: usize,
     },
-    /// The object is free already: it was freed twice, or somebody wrote over the pool's tags.
+    /// The object is free already: it was freed twice, or the pool's tags were overwritten.
     Freed,
-    /// The object belongs to another process; so it does in a forked child, where it is its parent's.
+    /// The object belongs to another process. A forked child gets this for its parent's objects.
     NotOurs,
-    /// Nothing is offered, or shared, by that number (any more): it has been claimed, or freed, or it is of another pool; or
-    /// what is shared was to be claimed, or what is offered to be joined ([`Offset::is_shared`](super::Offset::is_shared)).
+    /// The offset names nothing that is offered or shared (any more): the object has been claimed
+    /// or freed, or belongs to another pool. Or `claim` was called for a shared object, or `join`
+    /// for an offered one ([`Offset::is_shared`](super::Offset::is_shared)).
     Stale,
-    /// It is offered to somebody else.
+    /// The object is offered to another process or thread.
     NotForUs {
-        /// To whom.
+        /// The receiver of the offer.
         to: TokenId,
     },
-    /// It is shared by as many as can be.
+    /// The object has as many holders as it can have.
     TooManyHolders {
-        /// How many can.
+        /// The most holders that an object can have.
         most: u32,
     },
-    /// What is offered by that number is of another type than was asked for: a value, or plain bytes.
+    /// The object is offered as another type: as a value, or as plain bytes.
     OtherType,
     /// No object of the pool begins at that address.
     NotAnObject {
-        /// The address.
+        /// The address that the caller gave.
         address: usize,
     },
-    /// What is at that address is another pool's.
+    /// The object at that address belongs to another pool.
     OtherPool {
         /// That pool's file.
         pool: PathBuf,
     },
-    /// A debug mode has found something. What was to be freed is free.
+    /// A debug mode has found a fault. An object that was to be freed is free.
     Fault(Box<Fault>),
-    /// The calling thread could not get a token, the pool is damaged, or what the system says.
+    /// The calling thread could not get a token, the pool is damaged, or the system refused a call.
     System(Error),
 }
 
-/// Who has most of a full pool.
+/// The process that has most of a full pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HasMost {
     /// Its process, in that process's pid namespace; 0 when no longer known.
     pub pid: u32,
-    /// Its program.
+    /// The name of its program.
     pub program: String,
-    /// Whether it lives. A dead one's objects are not free before all of its threads have ended.
+    /// Whether it is alive. A dead process's objects become free when all of its threads have
+    /// ended.
     pub alive: bool,
-    /// Bytes of objects that it has.
+    /// The bytes of its objects.
     pub bytes: u64,
-    /// Bytes, besides, that are handed over and not claimed: nobody has them.
+    /// The bytes, besides, that are handed over and not claimed: no process has them.
     pub unclaimed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How a public pool lies in its file.
+//! The layout of a public pool's file.
 //!
 //! ```text
 //! page 0      header of every segment
@@ -28,10 +28,11 @@ const LISTS_AT: u64 = HEADER_AT + 4096;
 const CONTROL_AT: u64 = LISTS_AT + (CLASSES as u64 * LIST).next_multiple_of(4096);
 /// Bytes of one class's lists.
 const LIST: u64 = size_of::<[FreeList; BUCKETS]>() as u64;
-/// The most that a pool may take: with the offsets that its objects need besides, it fits into one file's address space.
+/// The most bytes of a pool: with the offsets that its objects need besides, it fits into one
+/// file's address space.
 pub(super) const MOST_BYTES: u64 = 8 << 30;
 
-/// Bytes of a row of the holder table, and how many there can be, for pools of all sizes.
+/// Bytes of a row of the holder table, and how many rows there can be, for pools of all sizes.
 pub(super) const ROW: u64 = size_of::<Holders>() as u64;
 const FEWEST_ROWS: u64 = 64;
 const MOST_ROWS: u64 = 1 << 18;
@@ -39,13 +40,13 @@ const MOST_ROWS: u64 = 1 << 18;
 /// The pool's own words.
 #[repr(C)]
 pub(super) struct PoolHeader {
-    // Written by whoever makes the pool.
+    // Written by the process that makes the pool.
     tags_at: AtomicU64,
     spans_at: AtomicU64,
     spans: AtomicU32,
     rows: AtomicU32,
     rows_at: AtomicU64,
-    // Written now and then by whoever looks for a fault; read at every allocation.
+    // Written now and then, by a process that looks for a fault; read at every allocation.
     /// See `debug/modes.rs`.
     pub(super) modes: AtomicU64,
     reserved: [AtomicU32; 6],
@@ -55,28 +56,28 @@ pub(super) struct PoolHeader {
     /// How often all caches were asked to empty themselves.
     pub(super) flushes: AtomicU32,
     reserved_2: [AtomicU32; 14],
-    // Written by those who hand objects over, now and then.
+    // Written by threads that hand objects over, now and then.
     /// Numbers of offers that have been given out.
     pub(super) numbers: AtomicU32,
     reserved_3: [AtomicU32; 15],
-    // Written by those who share objects.
+    // Written by threads that share objects.
     /// How many rows of the holder table there are.
     pub(super) used_rows: AtomicU32,
-    /// The one that was given back last, plus one: a hint.
+    /// The row that was given back last, plus one: a hint.
     pub(super) freed_row: AtomicU32,
-    /// Where to look for the next: a hint.
+    /// Where to look for the next free row: a hint.
     pub(super) row_cursor: AtomicU32,
     reserved_4: [AtomicU32; 13],
-    // Written by those who find no room.
-    /// By class, and at last of runs.
+    // Written by threads that find no room.
+    /// By class, and at last for runs.
     pub(super) failed: [AtomicU64; CLASSES as usize + 1],
-    // Written by those who take and give back, every 50 ms at most.
+    // Written by threads that take and give back, every 50 ms at most.
     pub(super) needed: [Demand; MAGAZINES as usize],
     reserved_5: [AtomicU64; 5],
-    // Written by those who take and give back runs, but to and from caches.
-    /// By magazine, see `demand.rs`. Longer ones are not counted.
+    // Written by threads that take and give back runs, except to and from caches.
+    /// By magazine, see `demand.rs`. Longer runs are not counted.
     pub(super) runs: [Traffic; (MAGAZINES - CLASSES) as usize],
-    /// Counts what becomes free otherwise.
+    /// Counts objects that become free otherwise.
     pub(super) frees: AtomicU32,
     reserved_6: [AtomicU32; 15],
 }
@@ -93,18 +94,18 @@ const _: () = {
     assert!(size_of::<PoolHeader>() as u64 <= LISTS_AT - HEADER_AT);
 };
 
-// SAFETY: all its fields are atomics.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl Shared for PoolHeader {}
 
-/// What stands beside an object, in the table of tags.
+/// An object's record, in the table of tags.
 #[repr(C)]
 pub(super) struct ObjectRecord {
-    /// Who has the object.
+    /// Which process or thread has the object.
     pub(super) tag: AtomicU64,
     /// See `heap/free_list.rs`.
     pub(super) link: AtomicU32,
-    /// See `debug/poison.rs`. Of an object that is offered: how many bytes of it were asked for. Of
-    /// one that is shared: the row of its holders.
+    /// See `debug/poison.rs`. For an offered object: the bytes that were asked for. For a shared
+    /// one: the row of its holders.
     pub(super) note: AtomicU32,
 }
 
@@ -113,7 +114,7 @@ const _: () = {
     assert!(core::mem::offset_of!(ObjectRecord, note) as u64 == Shape::NOTE);
 };
 
-// SAFETY: all its fields are atomics.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl Shared for ObjectRecord {}
 
 /// An object, as this process has it mapped.
@@ -122,19 +123,21 @@ pub(super) struct ObjectPtr {
     pub(super) data: NonNull<u8>,
     pub(super) record: NonNull<ObjectRecord>,
     pub(super) reference: u32,
-    /// The runs that are cached have up to 16 MiB.
+    /// Runs in caches have up to 16 MiB.
     pub(super) capacity: u32,
 }
 
 impl ObjectPtr {
-    /// From a tag that names this process, or this thread, which nobody else changes while they live.
+    /// Sets the tag, from one that names this process or this thread, and that no other thread
+    /// changes while they live.
     #[inline]
     pub(super) fn set(&self, tag: u64) {
-        // Release: whoever takes it over has our bytes behind it. Pairs with `Heap::take`, `claim` and `collect`.
+        // Release: the next holder sees this one's bytes. Pairs with `Heap::take`, `claim` and
+        // `collect`.
         self.record().tag.store(tag, Ordering::Release);
     }
 
-    /// What its record says of its bytes is not so any more. Its tag is the caller's to change.
+    /// Clears what the record says of the bytes. The caller may change the tag.
     pub(super) fn forget_bytes(&self) {
         let note = &self.record().note;
         if note.load(Ordering::Relaxed) != 0 {
@@ -145,13 +148,13 @@ impl ObjectPtr {
 
     #[inline]
     pub(super) fn record(&self) -> &ObjectRecord {
-        // SAFETY: an object's record lies in the mapping as long as the pool is open, and these are
-        // kept by what holds that open.
+        // SAFETY: an object's record lies in the mapping as long as the pool is open, and each
+        // holder of an `ObjectPtr` keeps the pool open.
         unsafe { self.record.as_ref() }
     }
 }
 
-/// Where everything lies.
+/// Where each part lies in the file.
 pub(super) struct Plan {
     tags_at: u64,
     spans_at: u64,
@@ -164,8 +167,8 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(max_bytes: u64) -> Plan {
-        // As much as the objects may take, half as much again for runs that do not fit into gaps, and a few spans, since
-        // each class begins one.
+        // As much as the objects may take, half as much again for runs that do not fit into gaps,
+        // and a few spans, since each class begins one.
         let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
         let rows = (max_bytes / 4 / ROW).clamp(FEWEST_ROWS, MOST_ROWS);
         let room = (MOST_RESERVED - (64 << 20) - MOST_ROWS * ROW) / (SPAN + Shape::POOL.tags());
@@ -197,7 +200,7 @@ impl Plan {
 pub(super) struct File {
     pub(super) segment: Segment,
     pub(super) heap: Heap,
-    /// Where rows of the holder table begin, and how many there can be.
+    /// Where the rows of the holder table begin, and how many there can be.
     pub(super) rows_at: u64,
     pub(super) rows: u32,
     /// Spans that the file has; this process may have mapped fewer.
@@ -227,7 +230,7 @@ impl File {
         if !sane {
             return Err(segment.damaged("the pool's configuration"));
         }
-        // A process that could not map all of it uses the spans that it has.
+        // A process that could not map all of the file uses the spans that it has.
         let usable = u32::try_from(segment.mapped().saturating_sub(spans_at) / SPAN).unwrap_or(u32::MAX);
         let heap = Heap::new(Shape::POOL, CONTROL_AT, tags_at, spans_at, spans.min(usable));
         Ok(File { segment, heap, rows_at, rows, all_spans: spans })
@@ -235,41 +238,44 @@ impl File {
 
     #[inline]
     pub(super) fn header(&self) -> &PoolHeader {
-        // SAFETY: `new` has seen that it exists; page-aligned; atomics; mappings do not shrink.
+        // SAFETY: `new` has found that it exists; page-aligned; all atomics; mappings do not
+        // shrink.
         unsafe { &*self.segment.address(HEADER_AT).cast() }
     }
 
-    /// The lists of a class's free objects.
+    /// Returns the lists of a class's free objects.
     pub(super) fn lists(&self, class: u32) -> &[FreeList; BUCKETS] {
         let class = u64::from(class.min(CLASSES - 1));
-        // SAFETY: as above; before CONTROL_AT.
+        // SAFETY: before CONTROL_AT, which `new` has found to exist; all atomics; mappings do not
+        // shrink.
         unsafe { &*self.segment.address(LISTS_AT + class * LIST).cast() }
     }
 
-    /// The record of an object that there is.
+    /// Returns the record of an existing object.
     pub(super) fn record(&self, row: &ObjectRef) -> Result<&ObjectRecord, Error> {
         self.segment.at(row.tag_at)
     }
 
-    /// Returns the bytes of the file that are in use, in whole pages. The control table counts at its
-    /// largest size.
+    /// Returns the bytes of the file that are in use, in whole pages. The control table counts at
+    /// its largest size.
     pub(super) fn bytes(&self) -> Result<u64, Error> {
         let rows = (u64::from(self.used_rows()) * ROW).next_multiple_of(PAGE);
         let tables = CONTROL_AT + Heap::control_bytes(self.all_spans);
         Ok((tables + rows).saturating_add(self.heap.bytes(&self.segment)?))
     }
 
-    /// All marks in links mean nothing from now on, and lists are empty: what the dead left marked can be in a list again.
+    /// Begins a new epoch: all marks in links are void, and lists are empty; objects that the dead
+    /// left marked can be in a list again.
     pub(super) fn end_epoch(&self, me: crate::liveness::Me) {
         let epoch = self.epoch();
-        // Died just after: lists end where an older link is met.
+        // If this thread died just after, lists end at a link of an older epoch.
         let _ = self.header().epoch.compare_exchange(epoch, epoch % EPOCHS + 1, Ordering::Relaxed, Ordering::Relaxed);
         for class in 0..CLASSES {
             self.lists(class).iter().for_each(|list| list.empty(me));
         }
     }
 
-    /// Takes dead lockers' names out of the lists; how many.
+    /// Removes dead lockers' names from the lists; returns how many.
     pub(super) fn sweep_lists(&self, me: crate::liveness::Me, dry_run: bool) -> u32 {
         let lists = (0..CLASSES).flat_map(|class| self.lists(class));
         lists.filter(|list| list.sweep(me, dry_run)).count() as u32
@@ -283,7 +289,7 @@ impl Links for File {
     }
 
     fn epoch(&self) -> u32 {
-        // Damaged, or 0: 1, for everybody.
+        // Damaged, or 0: 1, for every process.
         match self.header().epoch.load(Ordering::Relaxed) {
             epoch @ 1..=EPOCHS => epoch,
             _ => 1,
@@ -291,7 +297,8 @@ impl Links for File {
     }
 }
 
-/// Nobody waits for a pool's memory, so what is met in others' hands is no news; what is let go of, to those who just found none.
+/// No thread waits for a pool's memory: so memory in other hands is not noted, and what is let go
+/// of is free to threads that just found none.
 impl HeapHost for File {
     fn allows(&self, more: u64) -> bool {
         self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())

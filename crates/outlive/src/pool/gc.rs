@@ -1,16 +1,18 @@
-//! A pool's garbage collection: what the dead had, what lies in caches, and giving memory back.
+//! A pool's garbage collection: what dead processes had, what lies in caches, and giving memory
+//! back.
 //!
 //! | found | is |
 //! | --- | --- |
-//! | held(dead thread) | free |
-//! | owned or cached(P), P has ended | free |
+//! | held(dead thread) | freed |
+//! | owned or cached(P), P has ended | freed |
 //! | owned or cached(P), P's token is dead, P may still write | left for the next time |
-//! | offered to a dead one | free |
-//! | shared, and no holder has not ended | free |
-//! | a row of the holder table that serves nobody, a cell of one that has ended | to be used again |
+//! | offered to a dead process | freed |
+//! | shared, and all holders have ended | freed |
+//! | a row of the holder table that no sharing uses, a cell of a process that has ended | to be used again |
 //! | a list locked by a dead thread | unlocked |
 //!
-//! Each by compare-exchange from what was seen: any number may do it at once, and who dies in it has done part of it.
+//! Each step is a compare-exchange from the value that was seen: any number of processes may
+//! collect at once, and one that dies has done part of it.
 
 use std::cell::Cell;
 
@@ -25,40 +27,42 @@ use crate::liveness::{End, Ends, Me, Registry};
 use crate::segment::Segment;
 use crate::shim::Ordering;
 
-/// What [`Pool::gc`] did.
+/// The result of [`Pool::gc`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Trimmed {
-    /// Objects of the dead that are free now.
+    /// Objects of dead processes that are free now.
     pub objects: u64,
-    /// Bytes of memory that the system has back; less what others took meanwhile.
+    /// Bytes of memory that the system has back, less what other processes took meanwhile.
     pub bytes: u64,
 }
 
 impl Pool {
-    /// Empties the calling thread's cache, and asks all other threads of all processes to empty theirs when they next find
-    /// nothing in them.
+    /// Empties the calling thread's cache, and asks all threads of all processes to empty theirs.
+    /// Each does so when it next finds nothing in its cache.
     ///
     /// # If a process dies
-    /// In here: its cache is free once it has ended.
+    /// If this process dies during the call, its cache is free once it has ended.
     pub fn flush(&self) {
         self.inner.file.header().flushes.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: given up at once.
+        // SAFETY: the reference ends with this statement, before other code can ask for the cache.
         if let Some(cache) = unsafe { Cache::find(&self.inner) } {
             cache.heed_flushes();
         }
     }
 
-    /// Gives memory back to the system, except what is likely to be needed again: [`Pool::flush`]es, frees what the dead had,
-    /// and takes 2 MiB apart wherever all objects in them are free, down to as many objects of each size as were out on
-    /// average of the last seconds (in use, in caches, handed over; [`SizeUsage::needed`](super::SizeUsage)). Objects of more
-    /// than 16 MiB go back always. Addresses stay what they are.
+    /// Gives memory back to the system, except what is likely to be needed again.
+    ///
+    /// It calls [`Pool::flush`], frees what dead processes had, and takes each 2 MiB apart in which
+    /// all objects are free, down to as many objects of each size as were out on average of the
+    /// last seconds (in use, in caches, handed over; [`SizeUsage::needed`](super::SizeUsage)).
+    /// Objects of more than 16 MiB always go back. Addresses of objects in use stay what they are.
     ///
     /// # Errors
     /// [`PoolError::System`].
     ///
     /// # If a process dies
-    /// In here: some of it is done, and the next one does the rest.
+    /// If this process dies during the call, some of it is done, and the next call does the rest.
     pub fn gc(&self) -> Result<Trimmed, PoolError> {
         let inner = &self.inner;
         let me = inner.registry.me()?;
@@ -73,14 +77,14 @@ impl Pool {
 }
 
 impl Inner {
-    /// Frees what the dead had.
+    /// Frees what dead processes had.
     pub(super) fn collect(&self, me: Me, dry_run: bool) -> Result<Collected, Error> {
         collect(&self.file, self.registry, self.file_id, me, dry_run).map(|(found, ..)| found)
     }
 }
 
-/// Says besides how many cells of holders had dead names, and whether the dead are named still, by what they may be writing
-/// to or reading.
+/// Also returns how many cells of holders had dead names, and whether names remain of dead
+/// processes that may still be writing or reading.
 fn collect(
     file: &File,
     registry: &'static Registry,
@@ -99,7 +103,7 @@ fn collect(
                 Message::BeingTaken
             }
         },
-        // It has never had it, so it is not writing there.
+        // The dead process never had the object, so it is not writing there.
         Tag::Offered { to: Some(to), .. } if ends.of(to) != End::Lives => Message::Gone,
         _ => Message::There,
     })?;
@@ -107,14 +111,14 @@ fn collect(
     found.orphaned += shared.objects;
     if !dry_run && found.count() > 0 {
         file.freed();
-        // The dead took, and have not given back.
+        // The dead process took objects, and has not counted them as given back.
         file.take_stock()?;
     }
     Ok((found, shared.names, ending.get() || shared.names_left))
 }
 
 impl File {
-    /// Gives back what is free, in whole spans, and more than the sliding need.
+    /// Gives back free whole spans that exceed the sliding demand.
     fn trim(&self, me: Me) -> Result<(), Error> {
         let mut spare = self.spare()?;
         self.heap.trim(&self.segment, me, self, &mut spare)
@@ -122,7 +126,8 @@ impl File {
 }
 
 impl Heap {
-    /// Frees whole spans, the last first, whose objects are all free and more than is needed, and gives their pages back.
+    /// Frees whole spans, the last first, whose objects are all free and exceed the demand, and
+    /// gives their pages back.
     #[cold]
     pub(super) fn trim(&self, segment: &Segment, me: Me, host: &dyn HeapHost, spare: &mut Spare) -> Result<(), Error> {
         for index in (0..self.used_spans(segment)?).rev() {
@@ -153,17 +158,18 @@ impl Heap {
 
 /// What a sweep of a pool found.
 pub(crate) struct Swept {
-    /// Lists that the dead had locked, and cells where they stood as holders of what others hold.
+    /// Lists that dead threads had locked, and cells that named dead processes as holders of living
+    /// objects.
     pub(crate) claims: u32,
-    /// Objects, and spans, of the dead.
+    /// Objects, and spans, of dead processes.
     pub(crate) objects: u32,
-    /// Whether the dead are named still.
+    /// Whether names of dead processes remain.
     pub(crate) names_left: bool,
     /// Bytes that the system has back.
     pub(crate) bytes: u64,
 }
 
-/// Takes the names of the dead out of a pool, and gives back what nobody needs.
+/// Removes the names of dead processes from a pool, and gives back what no process needs.
 pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
     let file = File::new(segment)?;
     let facts = file.segment.facts()?;

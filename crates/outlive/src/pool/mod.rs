@@ -1,14 +1,14 @@
-//! Objects in shared memory, by size class, each named by who has it.
+//! Shared memory in objects, by size class, each of which names the process that has it.
 //!
-//! The files here are the public pool as a whole; the rest stands in rooms, of which each uses
+//! The files here are the public pool as a whole; the rest lies in folders, each of which uses
 //! those before it:
 //!
-//! | room | what stands in it |
+//! | folder | contents |
 //! | --- | --- |
-//! | `heap` | the memory, as queues, topics and services need it too |
+//! | `heap` | the memory, as queues, topics and services use it, too |
 //! | `cache` | what a thread keeps to itself |
-//! | `debug` | what finds misuse |
-//! | `share` | handing objects to others |
+//! | `debug` | finding misuse |
+//! | `share` | handing objects to other processes |
 //!
 //! doc/protocols/pool.md has the argument.
 //!
@@ -25,7 +25,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Faults in the use of objects are found by a pool's debug modes, at run time: [`MODES`] says which there are.
+//! A pool's debug modes find faults in the use of objects, at run time: see [`MODES`].
 
 mod cache;
 mod debug;

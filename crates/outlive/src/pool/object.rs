@@ -1,11 +1,11 @@
-//! An object in use: owned(P), process P's, whichever of its threads uses it; free once P has
+//! An object in use: owned(P) by process P, whichever of its threads uses it; free once P has
 //! ended.
 //!
-//! How it is handed on: share/handoff.rs. What several processes hold: share/mod.rs.
+//! share/handoff.rs hands it on; share/mod.rs lets several processes hold it.
 //!
-//! Bindings to languages that have no handles have objects as addresses. An address is looked up in
-//! the table of spans: the span says of what size its objects are, so where they begin; the tag
-//! says whose it is.
+//! Bindings to languages without handles use objects by address. An address is looked up in the
+//! table of spans: the span gives the size of its objects, so where they begin; the tag names the
+//! owner.
 
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -19,9 +19,11 @@ use super::heap::{ObjectRef, Tag, class_of, size_of_class};
 use super::pool::{Inner, Pool, open_pool_at};
 use crate::shim::Ordering;
 
-/// Memory from a [`Pool`]: this process's alone until it is dropped, which frees it, or handed over.
+/// Memory from a [`Pool`] that belongs to this process alone, until it is freed or handed over.
+/// Dropping it frees it.
 ///
-/// May be sent to and freed by other threads. In a forked child it is the parent's: dropping it there does nothing.
+/// It may be sent to other threads and freed there. In a forked child it belongs to the parent:
+/// dropping it there has no effect.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-object-{}", std::process::id()));
@@ -31,18 +33,19 @@ use crate::shim::Ordering;
 /// let mut object = pool.alloc(100)?;
 /// object.copy_from_slice(&[1; 100]);
 /// assert!(object.len() == 100 && object.capacity() >= 100);
-/// object.free()?;                                 // as dropping it, with a word on how that went
+/// object.free()?;                                 // like a drop, but returns errors
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # If a process dies
-/// Its objects are free once its last thread has ended: until then one may still be writing there.
+/// If this process dies, its objects are free once its last thread has ended: until then a thread
+/// may still be writing there.
 #[must_use = "an object that is dropped is freed"]
 pub struct Object<'p> {
     /// This object's alone.
     handle: NonNull<Handle>,
-    /// Its pool stands in the handle.
+    /// The handle names its pool.
     _pool: PhantomData<&'p Pool>,
 }
 
@@ -53,15 +56,16 @@ enum Given {
     Alone,
 }
 
-/// A flag beside a handle's magazine: the object was taken in a debug mode, and is freed by
-/// `debug/checked.rs`.
+/// A flag in a handle's magazine number: the object was taken in a debug mode, and
+/// `debug/checked.rs` frees it.
 pub(super) const CHECKED: u32 = 1 << 31;
-/// Besides: it has a redzone.
+/// A further flag: it has a redzone.
 pub(super) const WITH_REDZONE: u32 = 1 << 30;
 
-// SAFETY: memory of its own, which no other thread reaches but through it; a pool's words are made for all threads.
+// SAFETY: other threads reach the object's memory only through this value; the pool's words are
+// atomics.
 unsafe impl Send for Object<'_> {}
-// SAFETY: shared, it gives its bytes to read.
+// SAFETY: a shared object only gives its bytes to read.
 unsafe impl Sync for Object<'_> {}
 
 impl<'p> Object<'p> {
@@ -71,7 +75,7 @@ impl<'p> Object<'p> {
     }
 
     /// # Safety
-    /// The handle names a pool that lives as long as `'p`, and is nobody else's.
+    /// The handle names a pool that lives as long as `'p`, and no other `Object` has it.
     #[inline]
     pub(super) unsafe fn of(handle: NonNull<Handle>) -> Object<'p> {
         Object { handle, _pool: PhantomData }
@@ -79,18 +83,19 @@ impl<'p> Object<'p> {
 
     #[inline]
     pub(super) fn inner(&self) -> &'p Inner {
-        // SAFETY: a handle names the pool that was borrowed for `'p`.
+        // SAFETY: the handle names the pool that `'p` borrows.
         unsafe { &*self.handle().inner }
     }
 
     #[inline]
     pub(super) fn handle(&self) -> &Handle {
-        // SAFETY: this object's alone.
+        // SAFETY: the handle is this object's alone, from `Object::of` on.
         unsafe { self.handle.as_ref() }
     }
 
     fn handle_mut(&mut self) -> &mut Handle {
-        // SAFETY: this object's alone.
+        // SAFETY: the handle is this object's alone, from `Object::of` on; `&mut self` borrows it
+        // for this call.
         unsafe { self.handle.as_mut() }
     }
 
@@ -103,10 +108,10 @@ impl<'p> Object<'p> {
         self.handle().owned
     }
 
-    /// It is not this handle's any more, and stays what its tag says.
+    /// Gives up the handle; the object stays what its tag says.
     pub(super) fn forget(self) -> ObjectPtr {
         let (ptr, inner) = (*self.ptr(), self.inner());
-        // Not dropped: nobody has it any more.
+        // Not dropped: this process does not have the object any more.
         inner.forget(core::mem::ManuallyDrop::new(self).handle);
         ptr
     }
@@ -117,13 +122,13 @@ impl<'p> Object<'p> {
         self
     }
 
-    /// Of as many bytes at most.
+    /// Shortens it to at most so many bytes.
     pub(super) fn cut(mut self, len: usize) -> Self {
         self.handle_mut().len = self.len().min(len) as u32;
         self
     }
 
-    /// How many bytes there are before a redzone.
+    /// Returns how many bytes there are before a redzone.
     pub(super) fn capacity_before_redzone(&self) -> usize {
         self.ptr().capacity as usize - if self.has_redzone() { REDZONE } else { 0 }
     }
@@ -132,52 +137,56 @@ impl<'p> Object<'p> {
         self.handle().magazine & WITH_REDZONE != 0
     }
 
-    /// Without flags.
+    /// Returns the magazine's number without flags.
     pub(super) fn magazine(&self) -> u32 {
         self.handle().magazine & !(CHECKED | WITH_REDZONE)
     }
 
-    /// Where its bytes begin.
+    /// Returns the address of its bytes.
     #[must_use]
     #[inline]
     pub fn as_ptr(&self) -> *const u8 {
         self.ptr().data.as_ptr()
     }
 
-    /// Where its bytes begin, to write.
+    /// Returns the address of its bytes, for writing.
     #[must_use]
     #[inline]
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.ptr().data.as_ptr()
     }
 
-    /// How many bytes it has, at least as many as were asked for. With [`Modes::TAG`](super::Modes::TAG) or
-    /// [`Modes::CALLER`](super::Modes::CALLER) just those.
+    /// Returns how many bytes it has, at least as many as were asked for. With
+    /// [`Modes::TAG`](super::Modes::TAG) or [`Modes::CALLER`](super::Modes::CALLER) it has exactly
+    /// those.
     #[must_use]
     #[inline]
     pub fn capacity(&self) -> usize {
         if self.has_redzone() { self.len() } else { self.ptr().capacity as usize }
     }
 
-    /// Frees it, as dropping it does, and says whether that was in order.
+    /// Frees the object, as a drop does, and returns whether that succeeded.
     ///
     /// # Errors
-    /// [`PoolError::NotOurs`] in a forked child, whose parent's it is; [`PoolError::Freed`] and [`PoolError::System`] when
-    /// somebody has written over the pool's tags. With [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when it was
-    /// overrun; then it is freed all the same.
+    /// [`PoolError::NotOurs`] in a forked child, since the object is the parent's;
+    /// [`PoolError::Freed`] and [`PoolError::System`] when the pool's tags were overwritten. With
+    /// [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when bytes behind the object were
+    /// overwritten; then it is freed all the same.
     ///
     /// # If a process dies
-    /// In here: the object is free, or it is once the process has ended.
+    /// If this process dies during the call, the object is free then, or once the process has
+    /// ended.
     #[inline]
     pub fn free(self) -> Result<(), PoolError> {
         let object = core::mem::ManuallyDrop::new(self);
         if object.give_back() { Ok(()) } else { core::mem::ManuallyDrop::into_inner(object).give_back_slow() }
     }
 
-    /// Into the cache, handle and all, if that is all there is to do. It is not the caller's any more then.
+    /// Puts it into the cache, with its handle, if no more than that is to be done. Then the caller
+    /// has it no longer.
     #[inline]
     fn give_back(&self) -> bool {
-        // SAFETY: given up at once.
+        // SAFETY: the reference ends with this statement, before other code can ask for the cache.
         unsafe { FastPath::of(self.handle().number) }.put(self.handle)
     }
 
@@ -195,12 +204,12 @@ impl<'p> Object<'p> {
     #[cold]
     #[inline(never)]
     fn drop_slow(self) {
-        // Dropped once, also if somebody's hook panics at the report.
+        // Dropped once, also if the fault hook panics.
         let object = core::mem::ManuallyDrop::new(self);
         match object.give_back_anyhow() {
             Ok(Given::WithHandle) => return,
             Ok(Given::Alone) => {}
-            // Not ours: a forked child's copy. Damaged: nothing to be done here.
+            // A forked child's copy, or damaged: no more to do here.
             Err(error) => object.dropped_badly(error),
         }
         core::mem::ManuallyDrop::into_inner(object).forget();
@@ -215,7 +224,7 @@ impl<'p> Object<'p> {
         if self.handle().plainly < MAGAZINES
             && let Some(process) = inner.registry.process_token_if_any()
             && inner.registry.me().is_ok()
-            // SAFETY: given up before this returns; nothing here runs user code.
+            // SAFETY: the reference ends before this returns; no user code runs here.
             && let Some(cache) = unsafe { Cache::own(inner, process) }
         {
             cache.heed_flushes();
@@ -229,7 +238,7 @@ impl<'p> Object<'p> {
         Ok(Given::Alone)
     }
 
-    /// That it is this process's, and its tag says so.
+    /// Checks that it belongs to this process, and that its tag says so.
     pub(super) fn check_owned(&self) -> Result<(), PoolError> {
         let process = self.inner().registry.process_token_if_any();
         if process.is_none_or(|process| Tag::Owned(process).encode() != self.owned()) {
@@ -247,7 +256,7 @@ impl<'p> Object<'p> {
     }
 }
 
-/// Where an object of that capacity goes in a cache.
+/// Returns the magazine for an object of that capacity.
 pub(super) fn magazine_of(capacity: u64) -> Option<u32> {
     let exactly = |class: &u32| size_of_class(*class) == capacity;
     class_of(capacity).filter(exactly).or_else(|| magazine_of_long(capacity))
@@ -257,7 +266,7 @@ impl Drop for Object<'_> {
     #[inline]
     fn drop(&mut self) {
         if !self.give_back() {
-            // SAFETY: this very object, which is dropped just now.
+            // SAFETY: this object's own handle, which is not used again: it is being dropped.
             unsafe { Object::of(self.handle) }.drop_slow();
         }
     }
@@ -268,8 +277,8 @@ impl Deref for Object<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the tag says that it is this process's, and this is the process's one handle; `len` is at most the
-        // capacity, all of which has pages.
+        // SAFETY: the tag says that this process owns it, and this is the process's one handle;
+        // `len` is at most the capacity, all of which has pages.
         unsafe { core::slice::from_raw_parts(self.ptr().data.as_ptr(), self.handle().len as usize) }
     }
 }
@@ -278,7 +287,8 @@ impl DerefMut for Object<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         let Handle { ptr, len, .. } = self.handle();
-        // SAFETY: as above, and borrowed for us alone.
+        // SAFETY: this process owns it by its one handle, `len` is at most the capacity, and `&mut
+        // self` makes this the only reference.
         unsafe { core::slice::from_raw_parts_mut(ptr.data.as_ptr(), *len as usize) }
     }
 }
@@ -290,7 +300,8 @@ impl core::fmt::Debug for Object<'_> {
 }
 
 impl Object<'_> {
-    /// Gives it out as an address, which nobody frees but [`Pool::free_raw`], or [`Pool::from_raw`] and what is done with that.
+    /// Turns the object into an address, which only [`Pool::free_raw`] or [`Pool::from_raw`] frees
+    /// again.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-raw-{}", std::process::id()));
@@ -298,22 +309,22 @@ impl Object<'_> {
     /// # use outlive::pool::{Pool, PoolError, PoolOptions};
     /// let pool = Pool::open(&domain, "frames", PoolOptions::default())?;
     /// let address = pool.alloc(100)?.into_raw();
-    /// // SAFETY: given out just now, and used by nobody.
+    /// // SAFETY: `into_raw` returned it just now, and no thread uses the object.
     /// unsafe { pool.free_raw(address)? };
-    /// // SAFETY: the same once more, which is found.
+    /// // SAFETY: no thread uses the object; the second free is reported.
     /// assert_eq!(unsafe { pool.free_raw(address) }, Err(PoolError::Freed));
     /// # std::fs::remove_dir_all(&folder).ok();
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # If a process dies
-    /// The object is free once it has ended, as any.
+    /// If this process dies, the object is free once the process has ended.
     #[must_use = "an object whose address is lost is freed only at the process's end"]
     pub fn into_raw(self) -> NonNull<u8> {
-        // The length of one with a redzone stands there already. Not a forked child's: that would
-        // be its parent's note.
+        // A redzone already has the length. Not in a forked child: the note is the parent's.
         if !self.has_redzone() && self.check_owned().is_ok() {
-            // Relaxed: this process's own. Died just after: owned(P), with a length that nobody asks for.
+            // Relaxed: this process's own. If it died just after, the tag says owned(P), with a
+            // length that is not used.
             self.ptr().record().note.store(Note::Length(self.len() as u32).encode(), Ordering::Relaxed);
         }
         self.forget().data
@@ -321,18 +332,20 @@ impl Object<'_> {
 }
 
 impl Pool {
-    /// The object that [`Object::into_raw`] gave out as that address.
+    /// Turns an address that [`Object::into_raw`] returned into the object again.
     ///
     /// # Errors
-    /// [`PoolError::Freed`] when it was freed since, and [`PoolError::NotOurs`] when it is another process's;
-    /// [`PoolError::NotAnObject`] when no object begins there; [`PoolError::OtherPool`] when it is another pool's.
+    /// [`PoolError::Freed`] when the object was freed since; [`PoolError::NotOurs`] when it is
+    /// another process's; [`PoolError::NotAnObject`] when no object begins there;
+    /// [`PoolError::OtherPool`] when it is another pool's.
     ///
     /// # Safety
-    /// `into_raw` gave it out in this process, and nobody uses it, or has made another `Object` of it, since. What is wrong in
-    /// spite of this is found as far as tags tell; an object that was freed and taken again, by this process, they do not tell.
+    /// The address comes from `into_raw` in this process, and since then no thread uses the object
+    /// or has made another `Object` of it. A violation is reported as far as tags tell: they do not
+    /// tell of an object that this process has freed and taken again.
     ///
     /// # If a process dies
-    /// As with [`Object::into_raw`].
+    /// The same as with [`Object::into_raw`].
     pub unsafe fn from_raw(&self, data: NonNull<u8>) -> Result<Object<'_>, PoolError> {
         let inner = &self.inner;
         let process = inner.registry.process_token()?;
@@ -344,7 +357,7 @@ impl Pool {
             Tag::Damaged | Tag::Queued { .. } => return Err(inner.file.segment.damaged("an object's tag").into()),
             Tag::Owned(_) | Tag::Offered { .. } | Tag::Shared(_) => return Err(PoolError::NotOurs),
         }
-        // Once more, now that nobody takes its span apart.
+        // Once more, now that no thread can take its span apart.
         let object = inner.object_at(data)?;
         let ptr = inner.ptr_to(&object)?;
         let capacity = ptr.capacity as usize;
@@ -360,18 +373,20 @@ impl Pool {
         Ok(Object::new(inner, ptr, magazine_of(object.capacity), len, seen).flagged(flags))
     }
 
-    /// Frees the object that [`Object::into_raw`] gave out as that address.
+    /// Frees the object at an address that [`Object::into_raw`] returned.
     ///
     /// # Errors
-    /// As [`Pool::from_raw`] and [`Object::free`]. With [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when it was overrun.
+    /// The errors of [`Pool::from_raw`] and [`Object::free`]. With
+    /// [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when bytes behind the object were
+    /// overwritten.
     ///
     /// # Safety
-    /// As [`Pool::from_raw`].
+    /// The caller guarantees what [`Pool::from_raw`] asks for.
     ///
     /// # If a process dies
-    /// As with [`Object::free`].
+    /// The same as with [`Object::free`].
     pub unsafe fn free_raw(&self, data: NonNull<u8>) -> Result<(), PoolError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller of `free_raw` guarantees what `from_raw` asks for.
         unsafe { self.from_raw(data) }?.free()
     }
 }

@@ -1,9 +1,10 @@
-//! A pool as a whole: how it is made and opened, and how objects are taken from it.
+//! A pool as a whole: making and opening it, and taking objects from it.
 //!
 //! 1. The thread's cache: no locked instruction.
 //! 2. The shared lists: eight at once, seven of them into the cache.
 //! 3. A scan of some tags; new memory.
-//! 4. What the dead had; the own cache; all tags; spans of other sizes that are free as a whole: `cache/negative.rs`.
+//! 4. What dead processes had; this thread's cache; all tags; spans of other sizes that are free as
+//!    a whole: `cache/negative.rs`.
 
 use core::panic::Location;
 use core::ptr::NonNull;
@@ -27,13 +28,15 @@ pub const LARGEST_OBJECT: usize = 1 << 30;
 /// The largest alignment: a page.
 const LARGEST_ALIGN: usize = 4096;
 
-/// A pool, open in this process: memory in objects, for one process after another.
+/// A pool, open in this process: memory in objects that one process after another may use.
 ///
-/// Objects have from 0 bytes to 1 GiB, of which at most a quarter is waste (below 64 bytes more). An object is one process's
-/// at a time, by name, and may be handed to another process in one atomic step ([`Object::into_offset`], [`Pool::claim`]), or
-/// held by several, each by name ([`Object::share`], [`Pool::join`]).
-/// Every thread keeps what it frees in a cache of its own, so taking and freeing mostly touch nothing that is shared.
+/// Objects have from 0 bytes to 1 GiB, of which at most a quarter is waste (below 64 bytes more).
+/// An object names the one process that has it. It may be handed to another process in one atomic
+/// step ([`Object::into_offset`], [`Pool::claim`]), or several processes may hold it, each by name
+/// ([`Object::share`], [`Pool::join`]). Every thread keeps what it frees in a cache of its own, so
+/// taking and freeing mostly touch no shared memory but the object's own.
 ///
+/// All handles of one pool in a process, clones and openings alike, are one.
 /// All handles of one pool in a process, clones and openings alike, are one.
 ///
 /// ```
@@ -44,48 +47,53 @@ const LARGEST_ALIGN: usize = 4096;
 /// let pool = Pool::open(&domain, "frames", PoolOptions::default())?;
 /// let mut frame = pool.alloc(640 * 480)?;
 /// frame.fill(7);
-/// let offset = frame.into_offset()?;              // a number, to be sent to whoever works on it next
+/// let offset = frame.into_offset()?;              // a number, to be sent to another process
 ///
-/// let frame = pool.claim(offset)?;                // there
+/// let frame = pool.claim(offset)?;                // in that process
 /// assert!(frame.len() == 640 * 480 && frame.iter().all(|&byte| byte == 7));
-/// drop(frame);                                    // free
+/// drop(frame);                                    // frees it
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # If a process dies
-/// What it had, in use or in caches, is free as soon as its last thread has ended, for whoever needs memory
-/// ([`Domain::sweep`] and [`Pool::gc`] free it at once). What it had offered to anybody stays until it is claimed; what was
-/// offered to it is free. Nobody ever waits for anybody here, so a stopped or dead process delays nobody.
+/// If a process dies, what it had, in use or in caches, is free for other processes as soon as its
+/// last thread has ended ([`Domain::sweep`] and [`Pool::gc`] free it at once). An object that it
+/// had offered to any process stays until it is claimed; what was offered to the dead process is
+/// free. No call here waits for another process, so a stopped or dead process delays no other.
 pub struct Pool {
     pub(super) inner: Arc<Inner>,
     /// By which threads find their caches of it.
     number: u32,
 }
 
-/// How to open a pool.
+/// Options for opening a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// The most bytes of the file system that a new pool may take. An existing pool keeps its limit.
+    /// The most bytes of the file system that a new pool may take. An existing pool keeps its
+    /// limit.
     ///
-    /// The whole file counts: objects, the pool's own words, and a record of 16 bytes for each object.
-    /// The records stay in the file when memory of small objects is used for larger ones: if a pool was
-    /// full of objects of 64 bytes, a fifth of it serves only such objects afterwards. Threads that grow
-    /// the pool at the same moment may each exceed the limit by what they asked for.
+    /// The whole file counts: objects, the pool's own words, and a record of 16 bytes for each
+    /// object. The records stay in the file when memory of small objects is used for larger ones:
+    /// if a pool was full of objects of 64 bytes, a fifth of it serves only such objects
+    /// afterwards. Threads that grow the pool at the same moment may each exceed the limit by what
+    /// they asked for.
     ///
     /// Default: a quarter of the file system, at most 8 GiB.
     pub max_bytes: u64,
-    /// The most bytes of free objects that a thread of this process keeps in its cache of the pool; within that, as many of each
-    /// size as have been of use to it (64 at first). Default: 16 MiB.
+    /// The most bytes of free objects that a thread of this process keeps in its cache of the pool;
+    /// within that, as many of each size as have been of use (64 at first). Default: 16 MiB.
     pub cache_bytes: u64,
-    /// Debug modes, of one that is made; see [`MODES`](super::MODES) and [`Pool::set_modes`]. Default: none.
+    /// The debug modes of a new pool; see [`MODES`](super::MODES) and [`Pool::set_modes`]. Default:
+    /// none.
     pub modes: Modes,
-    /// Whether this process asks for huge pages: see [`Pool::huge_bytes`] for whether it got any. Default: no.
+    /// Whether this process asks for huge pages: [`Pool::huge_bytes`] returns how many it got.
+    /// Default: no.
     pub huge_pages: bool,
 }
 
 impl PoolOptions {
-    /// As [`PoolOptions::default`], for constants.
+    /// The default options, as a constant.
     pub const DEFAULT: PoolOptions =
         PoolOptions { max_bytes: u64::MAX, cache_bytes: 16 << 20, huge_pages: false, modes: Modes::NONE };
 }
@@ -96,7 +104,7 @@ impl Default for PoolOptions {
     }
 }
 
-/// The file of the pool that this process has open and mapped at that address.
+/// Returns the file of the pool that this process has mapped at that address.
 pub(super) fn open_pool_at(address: usize) -> Option<PathBuf> {
     let opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut pools = opened.iter().filter_map(Weak::upgrade);
@@ -104,17 +112,18 @@ pub(super) fn open_pool_at(address: usize) -> Option<PathBuf> {
     Some(pool.file.segment.path().to_path_buf())
 }
 
-/// What all handles and caches of a pool in this process have in common.
+/// What all handles and caches of a pool in this process share.
 pub(super) struct Inner {
     /// Itself.
     pub(super) this: Weak<Inner>,
     pub(super) file: File,
-    /// Of handles.
+    /// The entries of handles.
     pub(super) entries: Entries,
-    /// What this process may not touch.
+    /// The ranges that this process may not touch.
     pub(super) guard_pages: GuardPages,
     pub(super) registry: &'static Registry,
-    /// Among the pools that this process has open; of what is beyond [`MOST_CACHES`], that.
+    /// Its number among the pools that this process has open; all beyond [`MOST_CACHES`] have that
+    /// number.
     pub(super) number: usize,
     pub(super) cache_bytes: AtomicU64,
     /// Device and inode.
@@ -131,15 +140,17 @@ pub(super) struct Inner {
 static OPENED: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 
 impl Pool {
-    /// Opens the pool of that name, or makes it. The environment's `OUTLIVE_POOL`, as `tag,poison` or `NAME:tag;NAME:uaf`, sets its
-    /// debug modes ([`Pool::set_modes`]).
+    /// Opens the pool of that name, or makes it with these options if there is none.
+    ///
+    /// The environment's `OUTLIVE_POOL`, as `tag,poison` or `NAME:tag;NAME:uaf`, sets its debug
+    /// modes ([`Pool::set_modes`]).
     ///
     /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::InvalidName`], and
-    /// what the system says.
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
+    /// [`Error::InvalidName`], and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes the pool: nothing is left of it.
+    /// If this process dies while it makes the pool, nothing is left of it.
     pub fn open(domain: &Domain, name: &str, options: PoolOptions) -> Result<Pool, Error> {
         let max_bytes = match options.max_bytes {
             u64::MAX => domain.folder().file_system_bytes()? / 4,
@@ -159,7 +170,7 @@ impl Pool {
         let file = File::new(domain.create_or_open(name, &spec, |segment| plan.write(segment, options.modes))?)?;
         let facts = file.segment.facts()?;
         let file_id = facts.identity();
-        // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
+        // As with malloc: a child forked while a thread is in here must not come here before exec.
         let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(inner) = opened.iter().filter_map(Weak::upgrade).find(|inner| inner.file_id == file_id) {
             inner.handles.fetch_add(1, Ordering::Relaxed);
@@ -203,17 +214,18 @@ impl Pool {
         self
     }
 
-    /// Takes an object of that many bytes, at an address that is a multiple of 16. What is in it is not defined: zeroes, or
-    /// what somebody left there.
+    /// Allocates an object of that many bytes, at an address that is a multiple of 16. Its contents
+    /// are arbitrary: zeroes, or those of an earlier object.
     ///
-    /// Never waits.
+    /// It never waits.
     ///
     /// # Errors
-    /// [`PoolError::NoSpace`] when the pool or the file system is full (who has most of the pool is said),
-    /// [`PoolError::TooLarge`], [`PoolError::System`].
+    /// [`PoolError::NoSpace`] when the pool or the file system is full (it names the process that
+    /// has most of the pool), [`PoolError::TooLarge`], [`PoolError::System`].
     ///
     /// # If a process dies
-    /// In here: nothing is lost. With the object: it is free once the process has ended.
+    /// If this process dies during the call, nothing is lost. If it dies later, the object is free
+    /// once the process has ended.
     #[inline]
     #[track_caller]
     pub fn alloc(&self, len: usize) -> Result<Object<'_>, PoolError> {
@@ -230,23 +242,24 @@ impl Pool {
     ) -> Result<Object<'_>, PoolError> {
         let magazine =
             class.or_else(|| magazine_of_long(len as u64)).map_or(MAGAZINES as usize, |magazine| magazine as usize);
-        // SAFETY: given up at once. Numbers are `MOST_CACHES` at most.
+        // SAFETY: the reference ends with this statement. Numbers are `MOST_CACHES` at most.
         let handle = match unsafe { FastPath::of(self.number) }.take(magazine, len) {
             Some(handle) => handle,
             None => self.alloc_slow(len, align, at)?,
         };
-        // SAFETY: of this pool, whose borrow the object bears, and nobody else has it.
+        // SAFETY: the handle is of this pool, whose borrow the object carries, and no other object
+        // has it.
         Ok(unsafe { Object::of(handle) })
     }
 
-    /// As [`Pool::alloc`], at an address that is a multiple of `align`, a power of two up to 4,096. Objects of 64 and more
-    /// have cache lines of their own.
+    /// Allocates an object at an address that is a multiple of `align`, a power of two up to 4,096.
+    /// With 64 or more, objects have cache lines of their own.
     ///
     /// # Errors
-    /// As [`Pool::alloc`], and [`PoolError::Alignment`].
+    /// The errors of [`Pool::alloc`], and [`PoolError::Alignment`].
     ///
     /// # If a process dies
-    /// As with [`Pool::alloc`].
+    /// The same as with [`Pool::alloc`].
     #[track_caller]
     pub fn alloc_aligned(&self, len: usize, align: usize) -> Result<Object<'_>, PoolError> {
         if !align.is_power_of_two() || align > LARGEST_ALIGN {
@@ -262,14 +275,14 @@ impl Pool {
             return self.alloc_checked(len, align, at);
         }
         let (ptr, magazine, owned) = self.take_slow(len, align)?;
-        // A mark of a change of modes that was seen on the way only: from now on it would not be so.
+        // A mark of a change of modes that was seen only on the way: it is void from now on.
         ptr.forget_bytes();
-        // Died just before: held by a dead thread, free at once; or cached(P).
+        // A death just before: held by a dead thread, free at once; or cached(P).
         ptr.set(owned);
         Ok(self.inner.handle(Handle::new(&self.inner, ptr, magazine.unwrap_or(MAGAZINES), len, owned)))
     }
 
-    /// An object whose tag is the caller's to set, to what it is to be then.
+    /// Takes an object; the caller sets its tag to what it is to be.
     pub(super) fn take_slow(&self, len: usize, align: usize) -> Result<(ObjectPtr, Option<u32>, u64), PoolError> {
         let inner = &self.inner;
         if len > LARGEST_OBJECT {
@@ -297,13 +310,14 @@ impl Pool {
         Ok((ptr, magazine, Tag::Owned(process).encode()))
     }
 
-    /// Whether the pool's name has been removed: those who have it open go on, nobody else finds it any more.
+    /// Returns whether the pool's name has been removed: processes that have it open go on, no
+    /// other process finds it.
     pub fn is_removed(&self) -> bool {
         self.inner.file.segment.header().is_removed()
     }
 }
 
-/// Objects lie at multiples of their size from a page's start; runs begin at a page's.
+/// Objects lie at multiples of their size from a page's start; runs begin at a page.
 pub(super) fn class_of_aligned(len: usize, align: usize) -> Option<u32> {
     let fits = |class: &u32| size_of_class(*class).is_multiple_of(align as u64);
     class_of(len as u64).and_then(|class| (class..CLASSES).find(fits))
@@ -318,7 +332,8 @@ impl Clone for Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // The last one: this thread's cache is for others now; those of other threads are when they end, or next make one.
+        // The last handle: empties this thread's cache; other threads' caches are emptied when they
+        // end, or next make one.
         if self.inner.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.inner.flush_own();
         }
@@ -331,11 +346,11 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// An object whose tag is this thread's to set, and in which magazine it goes when it is freed.
+/// An object whose tag this thread sets, and the magazine for it when it is freed.
 pub(super) type Taken = (ObjectPtr, Option<u32>);
 
 impl Inner {
-    /// Nobody in this process has a handle any more; caches may keep it open.
+    /// Returns whether this process has no handle any more; caches may keep the pool open.
     pub(super) fn is_closed(&self) -> bool {
         self.handles.load(Ordering::Acquire) == 0
     }
@@ -346,35 +361,35 @@ impl Inner {
         }
     }
 
-    /// A handle of an object that is in use.
+    /// Returns a handle for an object in use.
     pub(super) fn handle(&self, handle: Handle) -> Entry {
-        // SAFETY: given up at once.
+        // SAFETY: the reference ends with this statement, before other code can ask for the cache.
         if let Some(cache) = unsafe { Cache::find(self) } {
             return cache.handle(handle);
         }
         let mut more = Vec::new();
         let entry = self.entries.take(&mut more);
         self.entries.give(&mut more, 0);
-        // SAFETY: room for a handle, which was just taken.
+        // SAFETY: the entry has room for a handle, and was just taken for this call alone.
         unsafe { entry.write(handle) };
         entry
     }
 
-    /// The handle has no object any more.
+    /// Takes back a handle that has no object any more.
     pub(super) fn forget(&self, entry: Entry) {
-        // SAFETY: given up at once.
+        // SAFETY: the reference ends with this statement, before other code can ask for the cache.
         match unsafe { Cache::find(self) } {
             Some(cache) => cache.forget(entry),
             None => self.entries.give(&mut vec![entry], 0),
         }
     }
 
-    /// An object as this process has it mapped; from now on it may touch it.
+    /// Returns an object as this process has it mapped, and lets the process touch it.
     pub(super) fn ptr_to(&self, object: &ObjectRef) -> Result<ObjectPtr, Error> {
         let record = self.file.record(object)?.into();
         let damaged = || self.file.segment.damaged("an object's place");
         let capacity = u32::try_from(object.capacity).map_err(|_| damaged())?;
-        // SAFETY: `Heap::object` has compared the object with the file and the mapping.
+        // SAFETY: `Heap::object` has checked the object's range against the file and the mapping.
         let data = unsafe { self.file.segment.address(object.offset) };
         let data = NonNull::new(data).ok_or_else(damaged)?;
         self.guard_pages.show(&self.file.segment, object.offset, object.capacity)?;
@@ -383,7 +398,8 @@ impl Inner {
 
     fn take_small(&self, me: Me, process: TokenId, class: u32, fast_only: bool) -> Result<Taken, Error> {
         let (file, size) = (&self.file, size_of_class(class));
-        // SAFETY: used in here only, where nothing else asks for it and no user code runs.
+        // SAFETY: used in this function alone, where no other code asks for the cache and no user
+        // code runs.
         let mut cache = unsafe { Cache::own(self, process) };
         let mut cluster = 1;
         if let Some(cache) = &mut cache {
@@ -392,13 +408,13 @@ impl Inner {
             let share = self.cache_bytes.load(Ordering::Relaxed) / 4;
             cluster = (share / size).clamp(1, CLUSTER as u64) as usize;
             if self.now().modes.contains(Modes::UAF) {
-                // What nobody uses yet stays out of reach.
+                // Objects that no caller uses yet stay out of reach.
                 cluster = 1;
             }
         }
         let mut found: Vec<ObjectPtr> = Vec::with_capacity(CLUSTER);
         let take = |reference: u32, found: &mut Vec<ObjectPtr>| -> Result<(), Error> {
-            // Not of this size any more: its span has been taken apart since.
+            // It may be of another size by now: its span has been taken apart since.
             if let Some(object) = file.heap.object(&file.segment, reference).filter(|object| object.capacity == size)
                 && file.record(&object)?.tag.load(Ordering::Relaxed) == 0
                 && file.heap.take(&file.segment, &object, me, file)?
@@ -407,7 +423,7 @@ impl Inner {
             }
             Ok(())
         };
-        // What comes out may be somebody's: then the next ones.
+        // Popped objects may be taken already: then the next ones.
         for _ in 0..CLUSTER {
             let mut out = [0; CLUSTER];
             let home = me.id.slot() as usize;
@@ -425,7 +441,7 @@ impl Inner {
             if self.huge_pages.load(Ordering::Relaxed) {
                 self.make_huge(&object)?;
             }
-            // Of memory that is new its neighbours are free, too.
+            // If the memory is new, its neighbours are free, too.
             for next in 1..cluster as u32 {
                 take(object.reference + next, &mut found)?;
             }
@@ -433,7 +449,7 @@ impl Inner {
         file.note_taken(class, me.id.slot() as usize, found.len() as u32);
         let first = found[0];
         if let Some(cache) = cache {
-            // The hottest last.
+            // The most recently used one last.
             found[1..].iter().rev().for_each(|ptr| cache.push_object(class, *ptr));
         }
         Ok((first, Some(class)))
@@ -441,7 +457,8 @@ impl Inner {
 
     fn take_long(&self, me: Me, process: TokenId, len: u64, fast_only: bool) -> Result<Taken, Error> {
         let file = &self.file;
-        // SAFETY: used in here only, where nothing else asks for it and no user code runs.
+        // SAFETY: used in this function alone, where no other code asks for the cache and no user
+        // code runs.
         let cache = unsafe { Cache::own(self, process) };
         if let Some(cache) = cache {
             cache.heed_flushes();

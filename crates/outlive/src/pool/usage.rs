@@ -1,4 +1,4 @@
-//! What is in a pool, who has it, and who took what is still held.
+//! What is in a pool, which process has it, and which caller took what is still held.
 
 use super::cache::magazine_of_long;
 use super::debug::{Caller, Modes, Note, TAIL, caller_from};
@@ -12,22 +12,23 @@ use crate::segment::Segment;
 use crate::shim::Ordering;
 use crate::sys::clock::coarse_millis;
 
-/// What is in a pool: each figure is true of some moment, and all of them of one when nobody uses it.
+/// What is in a pool: each figure is true of some moment, and all of one moment when no process
+/// uses it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// By size; sizes of which there are no objects, and never was one missing, are left out.
+    /// By size; sizes without objects, of which none was ever missing, are left out.
     pub sizes: Vec<SizeUsage>,
-    /// The sum of all of them; its `size` is 0.
+    /// The sum over all sizes; its `size` is 0.
     pub sum: SizeUsage,
-    /// Who has objects, in use, in caches or in the middle of something; who has most comes first. What is shared counts
-    /// with each of its holders.
+    /// The processes that have objects, in use, in caches or being moved, the one with most first.
+    /// A shared object counts with each of its holders.
     pub holders: Vec<HolderUsage>,
     /// Bytes of objects that are handed over and not claimed yet.
     pub unclaimed: u64,
-    /// Bytes that the pool has taken, its own words included.
+    /// Bytes that the pool takes now, its own words included.
     pub bytes: u64,
-    /// The most that it may take.
+    /// The most bytes that it may take.
     pub max_bytes: u64,
     /// The debug modes that are on.
     pub modes: Modes,
@@ -37,7 +38,8 @@ pub struct Usage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SizeUsage {
-    /// Bytes of each; of those above 1 MiB, which are as long as need be, the address space: a multiple of 2 MiB.
+    /// Bytes of each object. For objects above 1 MiB, whose length varies, the address space: a
+    /// multiple of 2 MiB.
     pub size: u64,
     /// How many there are.
     pub total: u64,
@@ -45,52 +47,54 @@ pub struct SizeUsage {
     pub used: u64,
     /// In the cache of one of its threads.
     pub cached: u64,
-    /// Nobody's.
+    /// Free for any process.
     pub free: u64,
     /// Handed over and not claimed yet.
     pub offered: u64,
-    /// Held by several processes, or one that lets others join.
+    /// Held by several processes, or by one that lets others join.
     pub shared: u64,
-    /// In the hands of a thread that takes or frees just now, or died doing so.
+    /// Held by a thread that is taking or freeing it, or died doing so.
     pub moving: u64,
     /// Bytes of all of them.
     pub bytes: u64,
-    /// How many processes have some, in use or in caches; the dead, too.
+    /// How many processes have some, in use or in caches, dead ones included.
     pub holders: u64,
-    /// How many were not free on average of the last seconds, rounded up: what `gc` keeps. Of those above 16 MiB, none.
+    /// How many were not free on average of the last seconds, rounded up: what `gc` keeps. 0 for
+    /// those above 16 MiB.
     pub needed: u64,
     /// How often there was no room for one.
     pub failed: u64,
 }
 
-/// What one process (or a thread, of what it is moving) has of a pool.
+/// What one process has of a pool (or one thread, for what it is moving).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HolderUsage {
-    /// Who it is; the dead, too, whose objects have not been collected yet.
+    /// The process; also a dead one, whose objects have not been collected yet.
     pub who: Holder,
-    /// How many objects, of which `cached` lie in its threads' caches.
+    /// How many objects it has, of which `cached` lie in its threads' caches.
     pub objects: u64,
-    /// See `objects`.
+    /// How many of them lie in caches.
     pub cached: u64,
-    /// Bytes of them.
+    /// Bytes of those objects.
     pub bytes: u64,
 }
 
-/// An object that somebody has in use, or that is handed over and not claimed yet.
+/// An object that a process has in use, or that is handed over and not claimed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Held {
     /// Its number in the pool, by which all processes name it.
     pub object: u32,
-    /// The process that has it, or to whom it is offered; `None`: offered to anybody.
+    /// The process that has it, or to which it is offered; `None`: offered to any process.
     pub who: Option<Holder>,
     /// Whether it is handed over and not claimed yet.
     pub is_offered: bool,
     /// Bytes that it takes.
     pub bytes: u64,
-    /// Who took it out of the pool, which may be another process than has it now. Known of what was taken with
-    /// [`Modes::CALLER`](super::Modes::CALLER) or [`Modes::TAG`](super::Modes::TAG), unless it was written over.
+    /// The caller that took it out of the pool, perhaps in another process than has it now. Known
+    /// for objects that were taken with [`Modes::CALLER`](super::Modes::CALLER) or
+    /// [`Modes::TAG`](super::Modes::TAG), unless it was overwritten.
     pub caller: Option<Caller>,
 }
 
@@ -104,7 +108,7 @@ impl SizeUsage {
             Tag::Offered { .. } => self.offered += 1,
             Tag::Shared(_) => self.shared += 1,
             Tag::Held(_) => self.moving += 1,
-            // Nobody frees what is damaged.
+            // No process frees what is damaged.
             Tag::Owned(_) | Tag::Queued { .. } | Tag::Damaged => self.used += 1,
         }
     }
@@ -119,24 +123,25 @@ impl SizeUsage {
         self.moving += other.moving;
         self.bytes += other.bytes;
         self.needed += other.needed;
-        // Damaged, it may be anything.
+        // A damaged count may have any value.
         self.failed = self.failed.saturating_add(other.failed);
     }
 }
 
 impl Pool {
-    /// Looks at all objects.
+    /// Returns what is in the pool, after a look at all objects.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::NoSpace`].
     ///
     /// # If a process dies
-    /// What it had is counted as its, until somebody collects it.
+    /// What a dead process had counts as its own until a process collects it.
     pub fn usage(&self) -> Result<Usage, Error> {
         usage(&self.inner.file, self.inner.registry)
     }
 
-    /// All objects that are not free, nor in a cache: who has each, and who took it, as far as the modes had it noted.
+    /// Returns all objects that are not free, nor in a cache: which process has each, and which
+    /// caller took it, if the modes recorded that.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-held-{}", std::process::id()));
@@ -157,7 +162,7 @@ impl Pool {
     /// [`Error::Damaged`], [`Error::NoSpace`].
     ///
     /// # If a process dies
-    /// What it had is listed as its, until somebody collects it.
+    /// What a dead process had is listed as its own until a process collects it.
     pub fn held(&self) -> Result<Vec<Held>, Error> {
         let (file, registry, mut all) = (&self.inner.file, self.inner.registry, Vec::new());
         file.heap.scan_all(&file.segment, &mut |_, _, object, tag| {
@@ -170,10 +175,10 @@ impl Pool {
             let at = object.capacity.checked_sub(TAIL as u64);
             let caller = at.filter(|_| matches!(Note::decode(note), Note::Redzone(_))).and_then(|at| {
                 let mut bytes = [0; TAIL];
-                // By the file: in this process's mapping it may be out of reach
-                // (`debug/guard_pages.rs`), and another's by now.
+                // Read by way of the file: in this process's mapping it may be out of reach
+                // (`debug/guard_pages.rs`), and belong to another process by now.
                 file.segment.read(object.offset + at, &mut bytes).ok()?;
-                // Freed and taken meanwhile, it has none or another one, whole.
+                // If it was freed and taken meanwhile, it has none or another one, whole.
                 caller_from(&bytes, object.reference)
             });
             let who = who.map(|id| Holder::of(registry, id));
@@ -216,7 +221,7 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
                 held.push(HolderUsage { who: Holder::of(registry, id), objects: 0, cached: 0, bytes: 0 });
                 held.len() - 1
             });
-            // What a thread moves is as a rule its process's, and counted there.
+            // What a thread moves usually belongs to its process, and is counted there.
             if !matches!(tag, Tag::Held(_)) {
                 counted.resize_with(counted.len().max(row + 1), Vec::new);
                 let of_size = &mut counted[row];
@@ -243,7 +248,7 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
     }
     let failed_long = failed(CLASSES);
     if failed_long > 0 {
-        // Of whatever length they were to be.
+        // Whatever length they were asked for.
         long.push(SizeUsage { failed: failed_long, ..SizeUsage::default() });
     }
     let mut usage = Usage {
@@ -262,7 +267,7 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
     Ok(usage)
 }
 
-/// What a pool's file says, for those who look at a domain from outside.
+/// Returns what a pool's file says, for inspection from outside.
 pub(crate) fn usage_of(segment: Segment, registry: &'static Registry) -> Result<Usage, Error> {
     usage(&File::new(segment)?, registry)
 }

@@ -1,7 +1,7 @@
 //! A value of a plain type in a pool, instead of bytes.
 //!
-//! Behind the value, at the next multiple of 8, stands its type's stamp, 8 bytes. An offset of a value says so, so that it is not
-//! claimed as bytes by mistake; the stamp decides.
+//! Behind the value, at the next multiple of 8, is its type's stamp, 8 bytes. The offset of a value
+//! is marked as one, so that it is not claimed as bytes by mistake; the stamp decides.
 
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -16,25 +16,26 @@ use crate::sync::Plain;
 
 const STAMP: usize = size_of::<u64>();
 
-/// Bytes of a value and its stamp.
+/// Returns the bytes of a value and its stamp.
 const fn len_of<T>() -> usize {
     let len = size_of::<T>().next_multiple_of(STAMP) + STAMP;
     assert!(len <= LARGEST_OBJECT);
     len
 }
 
-/// Of the type's name, size and alignment.
+/// Returns the stamp: a hash of the type's name, size and alignment.
 fn stamp_of<T>() -> [u8; STAMP] {
     let facts = [size_of::<T>() as u64, align_of::<T>() as u64].map(u64::to_le_bytes);
     fnv_1a(core::any::type_name::<T>().bytes().chain(facts.into_iter().flatten())).to_le_bytes()
 }
 
-/// A value in a [`Pool`]: this process's alone until it is dropped, which frees its memory, or handed over.
+/// A value in a [`Pool`] that belongs to this process alone, until it is freed or handed over.
+/// Dropping it frees its memory.
 ///
-/// Its type is one of which every bit pattern is a value ([`Plain`]), so nothing that another process writes makes it
-/// unsound. The type goes with the offset: what was offered as one type, or as plain bytes, is not claimed as another. It is
-/// known by its full name (as [`core::any::type_name`] has it), size and alignment, of which 64 bits are kept, so programs of
-/// the same crates agree.
+/// Every bit pattern of its type is a value ([`Plain`]), so nothing that another process writes
+/// makes it unsound. The type goes with the offset: a value that was offered as one type, or as
+/// plain bytes, is not claimed as another. The type is identified by 64 bits of its full name (as
+/// [`core::any::type_name`] has it), size and alignment, so programs of the same crates agree.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pooled-{}", std::process::id()));
@@ -43,7 +44,7 @@ fn stamp_of<T>() -> [u8; STAMP] {
 /// # let pool = Pool::open(&domain, "poses", PoolOptions::default())?;
 /// let mut pose = pool.alloc_value([0.0_f64; 3])?;
 /// pose[2] = 1.5;
-/// let offset = pose.into_offset()?;               // to whoever claims it
+/// let offset = pose.into_offset()?;               // for the process that claims it
 ///
 /// assert_eq!(pool.claim_value::<[u64; 3]>(offset).unwrap_err(), PoolError::OtherType);
 /// let pose = pool.claim_value::<[f64; 3]>(offset)?;
@@ -54,7 +55,7 @@ fn stamp_of<T>() -> [u8; STAMP] {
 /// ```
 ///
 /// # If a process dies
-/// As with [`Object`].
+/// The same as with [`Object`].
 #[must_use = "a value that is dropped is freed"]
 pub struct Pooled<'p, T> {
     object: Object<'p>,
@@ -62,13 +63,13 @@ pub struct Pooled<'p, T> {
 }
 
 impl Pool {
-    /// Takes memory for a value, and puts it there.
+    /// Allocates memory for a value, and moves the value there.
     ///
     /// # Errors
-    /// As [`Pool::alloc_aligned`].
+    /// The errors of [`Pool::alloc_aligned`].
     ///
     /// # If a process dies
-    /// As with [`Pool::alloc`].
+    /// The same as with [`Pool::alloc`].
     pub fn alloc_value<T: Plain>(&self, value: T) -> Result<Pooled<'_, T>, PoolError> {
         let len = const { len_of::<T>() };
         let mut object = match align_of::<T>() {
@@ -76,24 +77,26 @@ impl Pool {
             align => self.alloc_aligned(len, align)?,
         };
         object[len - STAMP..].copy_from_slice(&stamp_of::<T>());
-        // SAFETY: of that size, at an address of that alignment; this process's alone.
+        // SAFETY: `alloc_aligned` gave memory of that size and alignment, which this process alone
+        // has.
         unsafe { object.as_mut_ptr().cast::<T>().write(value) };
         Ok(Pooled { object, _type: PhantomData })
     }
 
-    /// Takes over a value that somebody has handed over.
+    /// Takes over a value that another process has handed over.
     ///
     /// # Errors
-    /// As [`Pool::claim`]; [`PoolError::OtherType`] when it was offered as another type, or as plain bytes: it is offered
-    /// still.
+    /// The errors of [`Pool::claim`]; [`PoolError::OtherType`] when it was offered as another
+    /// type, or as plain bytes: then it stays offered.
     ///
     /// # If a process dies
-    /// As with [`Pool::claim`]. While it looks at a value of another type: that is free once the process has ended.
+    /// The same as with [`Pool::claim`]. If this process dies while it looks at a value of another
+    /// type, that one is free once the process has ended.
     pub fn claim_value<T: Plain>(&self, offset: Offset) -> Result<Pooled<'_, T>, PoolError> {
         let (object, offered) = self.claim_any(offset)?;
         let is_one = object.len() == len_of::<T>()
             && object[object.len() - STAMP..] == stamp_of::<T>()
-            // Somebody has written over the stamp, or two types have the same.
+            // The stamp was overwritten, or two types have the same one.
             && (object.as_ptr() as usize).is_multiple_of(align_of::<T>());
         if !is_one {
             object.offer_again(offered);
@@ -104,40 +107,41 @@ impl Pool {
 }
 
 impl<'p, T: Plain> Pooled<'p, T> {
-    /// Frees it, as dropping it does, and says whether that was in order.
+    /// Frees the value's memory, as a drop does, and returns whether that succeeded.
     ///
     /// # Errors
-    /// As [`Object::free`].
+    /// The errors of [`Object::free`].
     ///
     /// # If a process dies
-    /// As with [`Object::free`].
+    /// The same as with [`Object::free`].
     pub fn free(self) -> Result<(), PoolError> {
         self.object.free()
     }
 
-    /// Hands it to whoever claims it as a value of this type: [`Pool::claim_value`].
+    /// Hands the value over to the process that claims it as a value of this type:
+    /// [`Pool::claim_value`].
     ///
     /// # Errors
-    /// As [`Object::into_offset`].
+    /// The errors of [`Object::into_offset`].
     ///
     /// # If a process dies
-    /// As with [`Object::into_offset`].
+    /// The same as with [`Object::into_offset`].
     pub fn into_offset(self) -> Result<Offset, PoolError> {
         Ok(self.object.into_offset()?.of_value())
     }
 
-    /// Hands it to that process, or thread.
+    /// Hands the value over to that process, or thread.
     ///
     /// # Errors
-    /// As [`Object::into_offset_for`].
+    /// The errors of [`Object::into_offset_for`].
     ///
     /// # If a process dies
-    /// As with [`Object::into_offset_for`].
+    /// The same as with [`Object::into_offset_for`].
     pub fn into_offset_for(self, to: &Peer) -> Result<Offset, PoolError> {
         Ok(self.object.into_offset_for(to)?.of_value())
     }
 
-    /// Its bytes, as an object like any other.
+    /// Returns its bytes, as an object like any other.
     pub fn into_object(self) -> Object<'p> {
         self.object.cut(size_of::<T>())
     }
@@ -148,7 +152,8 @@ impl<T: Plain> Deref for Pooled<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: of that size and alignment, which was checked when it was made; all bit patterns are values.
+        // SAFETY: of T's size and alignment, checked when it was made or claimed; all bit patterns
+        // are values.
         unsafe { &*self.object.as_ptr().cast() }
     }
 }
@@ -156,7 +161,8 @@ impl<T: Plain> Deref for Pooled<'_, T> {
 impl<T: Plain> DerefMut for Pooled<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and borrowed for us alone.
+        // SAFETY: of T's size and alignment, checked when it was made or claimed; `&mut self` makes
+        // this the only reference.
         unsafe { &mut *self.object.as_mut_ptr().cast() }
     }
 }

@@ -3,7 +3,7 @@
 use super::error::SendError;
 use super::layout::{LARGEST_MESSAGE, MOST_BATCHED};
 
-/// Packs the messages and hands them on with their number.
+/// Packs the messages into one buffer and passes it to `send`, with their number.
 pub(super) fn pack<M: AsRef<[u8]>>(
     messages: &[M],
     send: impl FnOnce(&[u8], u32) -> Result<(), SendError>,
@@ -13,7 +13,8 @@ pub(super) fn pack<M: AsRef<[u8]>>(
         return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
     }
     BUFFER.with(|buffer| {
-        // A buffer of the thread's own, kept warm. In use only by a caller's AsRef that sends: then a fresh one.
+        // A buffer that the thread keeps. A caller's `AsRef` that itself sends finds it in use and
+        // gets a new one.
         let mut packed = buffer.take();
         packed.clear();
         packed.reserve(len as usize);
@@ -30,14 +31,14 @@ pub(super) fn pack<M: AsRef<[u8]>>(
     })
 }
 
-/// Larger buffers are given back.
+/// Buffers larger than this are freed after use.
 const KEPT: usize = 1 << 20;
 
 thread_local! {
     static BUFFER: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
 }
 
-/// A batch where it lies: its bytes, and how many messages they are.
+/// A batch in shared memory: its bytes, and the number of its messages.
 #[derive(Clone, Copy)]
 pub(super) struct Batch {
     pub(super) bytes: *const u8,
@@ -45,10 +46,12 @@ pub(super) struct Batch {
     pub(super) count: u32,
 }
 
-// SAFETY: it points into the mapping, which every thread has and which lives as long as the receiver.
+// SAFETY: it points into the mapping, which all threads share and which lives as long as the
+// receiver.
 unsafe impl Send for Batch {}
 
-/// The message that begins at `at`, and where the next one does; `None` when the bytes make no sense.
+/// Finds the message that begins at `at`, and where the next one begins; `None` when the bytes are
+/// damaged.
 pub(super) fn next(packed: &[u8], at: usize) -> Option<(core::ops::Range<usize>, usize)> {
     let start = at.checked_add(4)?;
     let len: [u8; 4] = packed.get(at..start)?.try_into().ok()?;

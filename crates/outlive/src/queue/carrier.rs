@@ -1,4 +1,5 @@
-//! What the layer above needs of a queue: its ends, who serves and who sleeps, and its pool for long requests and replies.
+//! What the layer above uses of a queue: its ends, its server, its eventcounts, and its pool for
+//! long requests and replies.
 
 use super::endpoint::{self, CurrentReceiver};
 use super::error::RecvError;
@@ -16,10 +17,10 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, EventCount, Sleep, SpinWait, WaitWords};
 use crate::{Deadline, Error, WaitStrategy};
 
-/// In tags, what is no region: objects of another layer.
+/// In tags: the number that stands for no region, but for objects of another layer.
 const ANNEX: u32 = 63;
 
-/// Who serves just now.
+/// Which process serves at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
     None,
@@ -44,7 +45,7 @@ impl Queue {
         self.inner.spin_wait.set(wait);
     }
 
-    /// Where the other layer's words lie: first and last byte but one.
+    /// Returns where the other layer's words lie: the first byte, and the one after the last.
     pub(crate) fn annex(&self) -> (u64, u64) {
         self.inner.ring.annex()
     }
@@ -59,7 +60,7 @@ impl Queue {
         }
     }
 
-    /// Sleeps until a server comes, or `also` changes.
+    /// Sleeps until a server arrives, or `also` changes.
     pub(crate) fn sleep_until_server_comes(
         &self,
         relay: &WakeRelay,
@@ -69,41 +70,41 @@ impl Queue {
         endpoint::sleep_until_receiver_comes(&self.inner, relay, also, deadline)
     }
 
-    /// Where nobody serves, adds the words to sleep on until somebody does. What was asked of who comes, for
-    /// [`Queue::woken_by_who_serves`].
+    /// Where no process serves, adds the words to sleep on until a server arrives. Returns the word
+    /// that the next server is asked to wake on, for [`Queue::woken_by_who_serves`].
     pub(crate) fn add_who_serves<'a>(&'a self, words: &mut WaitWords<'a>) -> Option<u32> {
         endpoint::add_who_comes(&self.inner, words)
     }
 
-    /// Who served, if nobody has asked to be woken by the next.
+    /// Returns the dead server's token, unless a waiter has asked to be woken by the next server.
     pub(crate) fn dead_and_unasked(&self) -> Option<TokenId> {
         let word = self.inner.ring.head().receiver.load(Ordering::Acquire);
         if word & WAITERS == 0 { TokenId::from_word(word) } else { None }
     }
 
-    /// After a sleep on them.
+    /// To be called after a sleep on those words.
     pub(crate) fn woken_by_who_serves(&self, asked: u32) {
         endpoint::woken_by_who_comes(&self.inner, asked);
     }
 
-    /// What those who ask notify, for wait sets.
+    /// Returns the eventcount that clients notify, for wait sets.
     pub(crate) fn messages(&self) -> &EventCount {
         &self.inner.ring.head().messages
     }
 
-    /// Whether somebody serves, who might be asked.
+    /// Checks that a process serves that can be asked.
     #[inline]
     pub(crate) fn check_server(&self) -> Result<(), SendError> {
         endpoint::check_receiver(&self.inner).map(drop)
     }
 
-    /// There is something for the server.
+    /// Tells the server that there is work.
     #[inline]
     pub(crate) fn wake_server(&self) {
         wake_receiver(&self.inner);
     }
 
-    /// An object of the pool, the calling thread's, waiting for one to be freed.
+    /// Allocates an object that belongs to the calling thread, waiting for one to be freed.
     #[cold]
     pub(crate) fn allocate_until(&self, me: Me, len: u64, deadline: Deadline) -> Result<ObjectRef, SendError> {
         match self.allocate(me, len) {
@@ -118,18 +119,18 @@ impl Queue {
         }
     }
 
-    /// An object of the pool, the calling thread's.
+    /// Allocates an object that belongs to the calling thread.
     pub(crate) fn allocate(&self, me: Me, len: u64) -> Result<ObjectRef, Error> {
         let ring = &self.inner.ring;
         ring.pool.allocate(&ring.segment, me, len, ring)
     }
 
-    /// The most bytes that an object can have.
+    /// Returns the most bytes that an object can have.
     pub(crate) fn most_bytes(&self) -> u64 {
         self.inner.ring.most_message_bytes().min(super::LARGEST_MESSAGE)
     }
 
-    /// Frees what the dead left in the pool, but not what stands in the annex.
+    /// Frees what dead processes left in the pool, except objects that are in the annex.
     pub(crate) fn collect(&self, me: Me) -> Result<(), Error> {
         collect_objects(&self.inner.ring, me, false).map(drop)
     }
@@ -139,13 +140,14 @@ impl Queue {
         ring.pool.free_held(&ring.segment, object, me, ring)
     }
 
-    /// From the calling thread's to that place in the annex.
+    /// Gives an object of the calling thread to that place in the annex.
     pub(crate) fn put(&self, me: Me, object: &ObjectRef, place: u64) -> Result<(), Error> {
         let ring = &self.inner.ring;
         ring.pool.enqueue(&ring.segment, object, me, ANNEX, place)
     }
 
-    /// The object of that reference, if there is one. Fails when the system does not say whether it exists.
+    /// Returns the object of that reference, if there is one. Fails when the system does not say
+    /// whether it exists.
     pub(crate) fn object(&self, reference: u32) -> Result<Option<ObjectRef>, Error> {
         self.inner.ring.pool.find_object(&self.inner.ring.segment, reference)
     }
@@ -156,7 +158,7 @@ impl Queue {
         Ok(ring.pool.tag_of(&ring.segment, object)? == (Tag::Queued { region: ANNEX, position: place }))
     }
 
-    /// Frees an object if it is at that place in the annex; whether it was.
+    /// Frees an object if it is at that place in the annex; returns whether it was.
     pub(crate) fn free_put(&self, object: &ObjectRef, place: u64) -> Result<bool, Error> {
         let ring = &self.inner.ring;
         let is_there = self.is_put(object, place)?;
@@ -170,7 +172,8 @@ impl Queue {
 }
 
 impl Receiver {
-    /// Waits until `look` finds something; `is_there` is asked while spinning. Asleep as in `receive.rs`, step 5.
+    /// Waits until `look` finds something; `is_there` is called while spinning. It sleeps as step 5
+    /// of `receive.rs` says.
     #[cold]
     pub(crate) fn wait_for<R>(
         &self,
@@ -186,7 +189,7 @@ impl Receiver {
             return Ok(found);
         }
         let head = inner.ring.head();
-        // Sleeps of one wait have one number.
+        // All sleeps of one wait have the same number.
         let _relay = WakeRelay::begin(me.list());
         let mut out_of_time = false;
         loop {
@@ -197,11 +200,11 @@ impl Receiver {
                 awake();
                 return found.and_then(|found| found.ok_or(RecvError::TimedOut));
             }
-            // Nobody's end is watched: who asks may be stopped before it notifies.
+            // The wait watches no process: a client may be stopped before it notifies.
             let watch = [head.messages.watch(ticket)];
             let end = Sleep::on(inner.registry, &watch).until(ticket.until(deadline));
             awake();
-            // Before the next wait is prepared, which may cost a membarrier.
+            // Looks before the next wait is prepared, which may cost a membarrier.
             if let Some(found) = look()? {
                 return Ok(found);
             }

@@ -1,31 +1,32 @@
-//! What sending and receiving can come to.
+//! The errors of sending and receiving.
 
 use std::fmt;
 
 use crate::Error;
 
-/// Why a message was not sent. It was not sent in part either.
+/// Says why a message was not sent, in whole or in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The queue is as large as it may grow and full (only from `try_` forms).
+    /// The queue is full and at its largest size. Only `try_` functions return it.
     Full,
-    /// The receiver died, and none has taken over. What was sent before is kept for one that does.
+    /// The receiver died, and no process has taken over. The messages in the queue stay for its
+    /// successor.
     ReceiverDied,
-    /// There is no receiver, and the queue was made to refuse messages then.
+    /// The queue has no receiver, and its options say to refuse messages then.
     NoReceiver,
-    /// The queue was still full when the deadline passed.
+    /// The deadline passed while the queue was full.
     TimedOut,
-    /// Larger than a message may be, or than the queue may grow.
+    /// The message is larger than any message may be, or than this queue may grow.
     TooLarge {
-        /// Bytes of the message.
+        /// The message's length in bytes.
         len: u64,
-        /// The most it could have.
+        /// The largest possible length in bytes.
         most: u64,
     },
-    /// The queue's bytes make no sense: a stray write, or somebody hostile.
+    /// The queue's shared memory is damaged, by a stray write or by a hostile process.
     Damaged(Error),
-    /// The calling thread could not get a token, or the system refused something.
+    /// The calling thread could not get a token, or the system refused a call.
     System(Error),
 }
 
@@ -58,22 +59,24 @@ impl From<Error> for SendError {
     }
 }
 
-/// Why there was nothing to receive.
+/// Says why no message was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecvError {
-    /// Nothing there just now (only from `try_` forms).
+    /// The queue is empty. Only `try_` functions return it.
     Empty,
-    /// Nothing came until the deadline passed.
+    /// The deadline passed while the queue was empty.
     TimedOut,
-    /// Nothing there, and all senders are gone: see
+    /// The queue is empty and all senders are gone: see
     /// [`Receiver::end_when_senders_gone`](super::Receiver::end_when_senders_gone).
     SendersGone,
-    /// This is not the queue's receiver (any more): a forked child's copy, or one that was taken for dead.
+    /// This handle is not the queue's receiver, or not any more: it is a forked child's copy, or
+    /// its process was taken for dead.
     NotReceiver,
-    /// The message lies in memory that this process could not map (`RLIMIT_AS`), or its bytes make no sense.
+    /// The message lies in memory that this process could not map (`RLIMIT_AS`), or its shared
+    /// words are damaged.
     Damaged(Error),
-    /// The calling thread could not get a token, or the system refused something.
+    /// The calling thread could not get a token, or the system refused a call.
     System(Error),
 }
 

@@ -2,15 +2,15 @@
 //!
 //! | the slot at h | is |
 //! | --- | --- |
-//! | READY | the message; its words make no sense: given back, counted abandoned, told |
-//! | a lap ahead | damaged: what a predecessor left so was settled on coming in |
-//! | not READY, region closed at or before h | nobody's: on to the next region |
+//! | READY | the message; if its words are damaged: given back, counted abandoned, reported |
+//! | a lap ahead | damaged: the receiver settled on entering what a predecessor left so |
+//! | not READY, region closed at or before h | no message's: on to the next region |
 //! | EMPTY, or a lap behind | nothing yet |
-//! | WRITING by a living thread | nothing yet; who sleeps watches that thread |
+//! | WRITING by a living thread | nothing yet; a sleeping receiver watches that thread |
 //! | WRITING by a dead thread, and still not READY *after* the death; ABANDONED | given back, counted abandoned |
 //!
-//! Looking moves the head past what is nobody's message; it takes none. Steps 1 to 3 of `receive.rs`, which has the table of
-//! deaths.
+//! `look` moves the head past slots that hold no message; it takes none. It is steps 1 to 3 of
+//! `receive.rs`, which has the table of deaths.
 
 use super::batch::{self, Batch};
 use super::error::RecvError;
@@ -23,7 +23,7 @@ use crate::liveness::{Me, TokenId};
 use crate::pool::ObjectRef;
 use crate::shim::{AtomicU64, Ordering};
 
-/// A message in shared memory, as found.
+/// A message in shared memory, as it was found.
 #[derive(Clone, Copy)]
 pub(super) struct FoundMessage<'a> {
     pub(super) slot: Slot<'a>,
@@ -39,12 +39,12 @@ pub(super) struct FoundMessage<'a> {
 
 pub(super) enum AtHead<'a> {
     Message(FoundMessage<'a>),
-    /// Nothing yet; the thread that is writing the next one.
+    /// Nothing yet; with the thread that is writing the next message, if there is one.
     Nothing(Option<TokenId>),
 }
 
 impl Receiver {
-    /// Steps 1 to 3.
+    /// Does steps 1 to 3.
     #[inline]
     pub(super) fn look(&self, me: Me) -> Result<AtHead<'_>, RecvError> {
         let ring = &self.inner.ring;
@@ -70,7 +70,8 @@ impl Receiver {
                 match self.found(slot, place.lap)? {
                     Some(found) => return Ok(AtHead::Message(found)),
                     None => {
-                        // Nobody can read it; without a step forward nobody would ever read anything again.
+                        // No receiver can read it; without a step forward no receiver would ever
+                        // read anything again.
                         self.leave_batch();
                         self.give_back(slot, place.lap, None, 0, 1);
                         return Err(RecvError::Damaged(ring.segment.damaged("a message")));
@@ -88,7 +89,7 @@ impl Receiver {
         t & CLOSED != 0 && t & !CLOSED <= h
     }
 
-    /// Not READY: why? `None` is "look again".
+    /// Finds out why the slot is not READY. `None` means: look again.
     #[cold]
     fn look_slow<'a>(&'a self, me: Me, slot: Slot<'a>, lap: u64) -> Result<Option<AtHead<'a>>, RecvError> {
         let word = SlotWord(slot.claim.load(Ordering::Acquire));
@@ -98,7 +99,7 @@ impl Receiver {
         if ahead > 0 {
             return Err(RecvError::Damaged(ring.segment.damaged("a slot ahead of its head")));
         }
-        // A void claim in a closed region is nobody's message: so this comes before a look at the claim.
+        // A void claim in a closed region is no message: so the region is checked before the claim.
         if self.is_closed(&ring.head().regions_words[region as usize].tail, h) {
             self.next_region(region)?;
             return Ok(None);
@@ -131,37 +132,40 @@ impl Receiver {
         if next >= ring.regions() {
             return Err(RecvError::Damaged(ring.segment.damaged("a closed last region")));
         }
-        // Before this receiver moves on: it may have mapped less than the region. Then it stays where it is, each receive is
-        // told the same, and a successor that has mapped it goes on from here.
+        // Checked before this receiver moves on: it may have mapped less than the region. Then it
+        // stays where it is, each receive returns the same error, and a successor that has mapped
+        // the region goes on from here.
         let limit = ring.limit(next)?;
         let words = &ring.head().receiver_words;
         words.region.store(next, Ordering::Release);
         self.region.set(next);
         self.limit.set(limit);
         self.head.set(ring.head().regions_words[next as usize].head.load(Ordering::Acquire));
-        // A region was full: that many slots lay there at once.
+        // A region was full: the backlog was that many slots.
         let backlog = ring.limit(region)? & !super::layout::SEALED;
         words.high_water.fetch_max(backlog, Ordering::Relaxed);
         Ok(())
     }
 
-    /// The message in a READY slot, its shared words read once and checked; `None` when they make no
-    /// sense. Fails when the system does not say whether the message's memory exists.
+    /// Returns the message in a READY slot, its shared words read once and checked; `None` when
+    /// they are damaged. Fails when the system does not say whether the message's memory exists.
     #[inline]
     fn found<'a>(&self, slot: Slot<'a>, lap: u64) -> Result<Option<FoundMessage<'a>>, Error> {
         let ring = &self.inner.ring;
         let meta = Meta::decode(slot.head.meta.load(Ordering::Relaxed));
         let len = meta.len as usize;
         let (bytes, object) = if meta.object {
-            // SAFETY: slots hold at least 48 bytes of payload, 8-aligned.
+            // SAFETY: slots hold at least 48 bytes of payload, 8-aligned; `Ring` checks the slot's
+            // size.
             let reference = unsafe { &*slot.payload.cast::<AtomicU64>() }.load(Ordering::Relaxed);
             let Ok(reference) = u32::try_from(reference) else { return Ok(None) };
             let object = ring.pool.find_object(&ring.segment, reference)?;
-            // Longer than anybody sends: its reader would make room for it.
+            // Longer than any sender sends: the receiver would allocate that much for it.
             let Some(object) = object.filter(|object| len as u64 <= object.capacity.min(LARGEST_MESSAGE)) else {
                 return Ok(None);
             };
-            // SAFETY: `Heap::object` has compared the object with the file and the mapping.
+            // SAFETY: `Heap::object` has checked the object's range against the file and the
+            // mapping.
             (unsafe { ring.segment.address(object.offset) }.cast_const(), Some(object))
         } else if len <= ring.inline_bytes() {
             (slot.payload.cast_const(), None)
@@ -179,8 +183,8 @@ impl Receiver {
         if number >= batch.meta.batch {
             return None;
         }
-        // SAFETY: `found` has checked that `len` bytes lie there; they change only by somebody hostile, and then every
-        // number read from them is checked again.
+        // SAFETY: `found` has checked that `len` bytes lie there. Only a hostile process changes
+        // them now, and each number read from them is checked again.
         let packed = unsafe { core::slice::from_raw_parts(batch.bytes, batch.len) };
         let (mut at_number, mut at) = self.batch_at.get();
         if at_number != number {
@@ -194,7 +198,7 @@ impl Receiver {
         self.batch_at.set((number, at));
         self.batch.set(Some(Batch { bytes: batch.bytes, len: batch.len, count: batch.meta.batch }));
         Some(FoundMessage {
-            // SAFETY: the range lies inside `packed`.
+            // SAFETY: `batch::next` returns only ranges inside `packed`.
             bytes: unsafe { batch.bytes.add(range.start) },
             len: range.len(),
             number,

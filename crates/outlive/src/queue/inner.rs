@@ -1,4 +1,4 @@
-//! What all handles of one opening have in common.
+//! What all handles of one opened queue share.
 
 use super::ring::Ring;
 use crate::liveness::Registry;

@@ -9,8 +9,8 @@
 //!             the pool's tags
 //!             the pool's spans
 //! ```
-//! All offsets are fixed when the queue is made; what exists of a region is in its limit. A process that can map only part
-//! of it goes without the end: large messages.
+//! All offsets are fixed when the queue is made; a region's limit says how much of it exists. A
+//! process that can map only part of the file does without the end of it: large messages.
 
 use crate::claim::ROLE_DIED;
 use crate::liveness::TokenId;
@@ -18,9 +18,9 @@ use crate::segment::{BODY, Shared};
 use crate::shim::{AtomicU32, AtomicU64, Pad32, Pad64};
 use crate::wake::EventCount;
 
-/// Regions double, so this many are more than any file has room for.
+/// Regions double, so no file has room for more than this many.
 pub(super) const MOST_REGIONS: usize = if cfg!(loom) { 2 } else { 32 };
-/// Sender entries; more senders than that work, but `SendersGone` is not told any more.
+/// Sender entries; more senders than that work, but then `SendersGone` is not reported any more.
 pub(super) const MOST_SENDERS: usize = if cfg!(loom) { 1 } else { 1024 };
 
 pub(super) const HEAD_AT: u64 = BODY;
@@ -40,24 +40,25 @@ pub(super) struct QueueHead {
     pub(super) pool_spans_at: AtomicU64,
     pub(super) pool_spans: AtomicU32,
     pub(super) reserved: [Pad32; 7],
-    // Written by whoever ends or begins to be an end of the queue; read by every send.
-    /// 0, the receiving process's token, or `RECEIVER_DIED`. Bit 31: senders wait for a receiver to come.
+    // Written by a process that becomes an end of the queue or ceases to be one; read by every
+    // send.
+    /// 0, the receiving process's token, or `RECEIVER_DIED`. Bit 31: senders wait for a receiver.
     pub(super) receiver: AtomicU32,
     /// The thread that may be inside a receive.
     pub(super) inside: AtomicU32,
-    /// The region that senders begin with; only ever too low.
+    /// The region that senders begin with; it may be too low, never too high.
     pub(super) current: AtomicU32,
-    /// Bit 0: there has been a sender. Bit 1: more than the table has room for.
+    /// Bit 0: there has been a sender. Bit 1: there were more than the table has room for.
     pub(super) senders_seen: AtomicU32,
-    /// Always 0: passes on the wake of a receiver that dies while it takes over.
+    /// Always 0: relays the wake of a receiver that dies while it takes over.
     pub(super) x: AtomicU32,
     pub(super) reserved_2: [Pad32; 11],
-    // Written by the receiver, and by wait sets for it, when they sleep, and by whoever wakes them.
-    /// Where they wait for messages.
+    // Written by the receiver and its wait sets when they sleep, and by the threads that wake them.
+    /// The eventcount on which the receiver waits for messages.
     pub(super) messages: EventCount,
     pub(super) reserved_3: [Pad32; 14],
     // Written by senders that find the queue full, and by the receiver that wakes them.
-    /// Where they wait for room.
+    /// The eventcount on which senders wait for room.
     pub(super) room: EventCount,
     pub(super) reserved_4: [Pad32; 14],
     // Written by the receiver.
@@ -67,7 +68,7 @@ pub(super) struct QueueHead {
     pub(super) regions_words: [Region; MOST_REGIONS],
 }
 
-/// What the receiver writes down, so that a successor goes on exactly there.
+/// What the receiver records, so that a successor goes on exactly there.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct ReceiverWords {
@@ -75,24 +76,25 @@ pub(super) struct ReceiverWords {
     pub(super) reserved: Pad32,
     /// Messages received for good.
     pub(super) received: AtomicU64,
-    /// Slots skipped because their sender died in them.
+    /// Slots skipped because their sender died while it wrote.
     pub(super) abandoned: AtomicU64,
     /// Messages handed out again because a receiver died before committing them.
     pub(super) redelivered: AtomicU64,
     /// The largest backlog seen, in slots.
     pub(super) high_water: AtomicU64,
-    // The journal: what `received` and `abandoned` will be once the slot at `journal` has been given back.
+    // The journal: what `received` and `abandoned` will be once the slot at `journal` has been
+    // given back.
     pub(super) journal: AtomicU64,
     pub(super) next_received: AtomicU64,
     pub(super) next_abandoned: AtomicU64,
-    /// Place of the message handed out by `peek` and not committed.
+    /// Place of the message that `peek` handed out and that is not committed.
     pub(super) taken: AtomicU64,
-    /// How far a batch has been received.
+    /// How much of a batch has been received.
     pub(super) progress: AtomicU64,
     pub(super) reserved_2: [Pad64; 6],
 }
 
-/// One region's words, by writer a line each.
+/// One region's words: one cache line for each writer.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct Region {
@@ -114,7 +116,7 @@ crate::shim::assert_layout!(
     MOST_SENDERS * 4 == 4096,
 );
 
-// SAFETY: all its fields are atomics.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl Shared for QueueHead {}
 
 /// Option bit: sends are refused while there is no receiver.
@@ -124,14 +126,15 @@ pub(super) const RECEIVER_DIED: u32 = ROLE_DIED;
 pub(super) const SENDER_SEEN: u32 = 1;
 pub(super) const SENDERS_UNLISTED: u32 = 2;
 
-/// In a tail: no more claims at or beyond this position.
+/// In a tail: no claims at or beyond this position.
 pub(super) const CLOSED: u64 = 1 << 63;
 /// In a limit: the region has as many slots as it will ever have.
 pub(super) const SEALED: u64 = 1 << 63;
 
-/// A slot's first two words, which the receiver looks at; then the payload; the last word of the slot is the claim, which
-/// senders look at. In slots of 128 bytes and more the two ends are cache lines of their own, so a receiver that waits at
-/// one does not disturb a sender that claims at the other.
+/// A slot begins with these two words, which the receiver reads; then comes the payload; the slot's
+/// last word is the claim, which senders read. In slots of 128 bytes and more the two ends are
+/// separate cache lines, so a receiver that waits at one does not disturb a sender that claims at
+/// the other.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct SlotHead {
@@ -141,14 +144,15 @@ pub(super) struct SlotHead {
     pub(super) meta: AtomicU64,
 }
 
-// SAFETY: two atomics.
+// SAFETY: both fields are atomics, for which every bit pattern is valid.
 unsafe impl Shared for SlotHead {}
 
 pub(super) const SLOT_HEAD: u64 = size_of::<SlotHead>() as u64;
 /// Bytes of a slot that are not payload.
 pub(super) const SLOT_OVERHEAD: u64 = SLOT_HEAD + size_of::<AtomicU64>() as u64;
 
-/// What `ready` says once the message of that lap is there; any other value, also zero, says that it is not.
+/// Returns what `ready` holds once the message of that lap is there; any other value, also zero,
+/// means that it is not.
 #[inline]
 pub(super) fn published(lap: u64) -> u64 {
     lap.wrapping_add(1)
@@ -170,9 +174,9 @@ pub(super) struct SlotWord(pub(super) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Empty,
-    /// Being written, or written: `ready` tells.
+    /// Being written, or written: `ready` says which.
     Writing,
-    /// Its sender died in it, and a sweep removed its id.
+    /// Its sender died while it wrote, and a sweep removed its id.
     Abandoned,
 }
 
@@ -208,7 +212,7 @@ impl SlotWord {
         TokenId::from_word((self.0 >> 2 & ID_MASK) as u32 | 0x2000_0000)
     }
 
-    /// How many laps the slot is ahead of `lap`, compared modularly: negative is behind.
+    /// Returns how many laps the slot is ahead of `lap`, compared modularly: negative is behind.
     #[inline]
     pub(super) fn laps_ahead(self, lap: u64) -> i64 {
         let difference = (self.0 >> 31).wrapping_sub(lap) & LAP_MASK;
@@ -217,12 +221,12 @@ impl SlotWord {
     }
 }
 
-/// How a message lies in its slot.
+/// What a slot holds: length, batch count, and form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Meta {
     /// Bytes.
     pub(super) len: u32,
-    /// Messages in a batch; 0 for a single one.
+    /// Messages in a batch; 0 for a single message.
     pub(super) batch: u32,
     /// The payload is an object's reference, not the bytes.
     pub(super) object: bool,
@@ -244,18 +248,18 @@ impl Meta {
         Meta { len: word as u32, batch: (word >> 32) as u32 & 0xff_ffff, object: word >> 56 & 1 != 0 }
     }
 
-    /// Messages in the slot.
+    /// Returns the number of messages in the slot.
     pub(super) fn messages(self) -> u64 {
         u64::from(self.batch.max(1))
     }
 }
 
-/// A place in the queue, packed for the receiver's words: never 0.
+/// Packs a place in the queue for the receiver's words: never 0.
 pub(super) fn pack(region: u32, position: u64, within: u32) -> u64 {
     1 << 63 | u64::from(region & 31) << 58 | (position & 0x3_ffff_ffff) << 24 | u64::from(within) & 0xff_ffff
 }
 
-/// The part of a packed place that counts messages in a batch.
+/// Returns the part of a packed place that counts messages in a batch.
 pub(super) fn within(place: u64) -> u32 {
     (place & 0xff_ffff) as u32
 }

@@ -1,4 +1,5 @@
-//! The growing queue: many senders, one receiver, lock-free, told at once when the other side dies.
+//! A growing lock-free queue: many senders, one receiver; each side learns at once of the other's
+//! death.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-queue-{}", std::process::id()));

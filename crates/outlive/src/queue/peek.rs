@@ -1,13 +1,13 @@
-//! Peeking: a message is handed out where it lies, and taken when told.
+//! Peeking: the receiver sees a message in shared memory, and takes it when it commits.
 //!
 //! 1. Look, as a receive does.
-//! 2. Note the place in `taken`.
-//! 3. Hand it out.
+//! 2. Write the place into `taken`.
+//! 3. Return it.
 //! 4. Commit, as in `receive.rs`.
 //!
 //! | died | a successor |
 //! | --- | --- |
-//! | before 2 | is handed the message as if for the first time, which it is |
+//! | before 2 | gets the message as if for the first time, which it is |
 //! | 2 to 4 | finds it at the head, where `taken` says: `redelivered` |
 
 use std::ops::Deref;
@@ -19,9 +19,10 @@ use super::receiver::Receiver;
 use crate::Deadline;
 use crate::shim::Ordering;
 
-/// A message that stays in the queue until it is committed.
+/// A message that stays in the queue until the receiver commits it.
 ///
-/// The bytes are the shared memory itself, not a copy; nobody writes there until the commit.
+/// It dereferences to the bytes in shared memory, without a copy; no sender writes there before the
+/// commit.
 pub struct Peeked<'a> {
     receiver: &'a Receiver,
     found: FoundMessage<'a>,
@@ -29,23 +30,26 @@ pub struct Peeked<'a> {
 }
 
 impl Receiver {
-    /// Looks at the next message where it lies, waiting for one until the deadline. At least once: it stays in the queue
-    /// until it is committed; dropped without, it is handed out again.
+    /// Returns the next message without taking it out of the queue, waiting for one until the
+    /// deadline.
+    ///
+    /// The message stays in the queue until [`Peeked::commit`]. Dropped without a commit, it is the
+    /// next message again. So each message is processed at least once.
     ///
     /// # Errors
-    /// As [`Receiver::recv_until`].
+    /// The errors of [`Receiver::recv_until`].
     ///
     /// # If a process dies
-    /// This one, before the commit: the next receiver is handed the same message, marked
+    /// If this process dies before the commit, the next receiver gets the same message, marked
     /// [`redelivered`](Peeked::redelivered).
     pub fn peek(&mut self, deadline: impl Into<Deadline>) -> Result<Peeked<'_>, RecvError> {
         self.peeked(Some(deadline.into()))
     }
 
-    /// Looks at the next message if there is one.
+    /// Returns the next message without taking it out of the queue, or `Empty` at once.
     ///
     /// # Errors
-    /// As [`Receiver::try_recv`].
+    /// The errors of [`Receiver::try_recv`].
     pub fn try_peek(&mut self) -> Result<Peeked<'_>, RecvError> {
         self.peeked(None)
     }
@@ -69,20 +73,21 @@ impl Receiver {
             this.taken_before.set(0);
             words.redelivered.store(words.redelivered.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         }
-        // Release, and before the user sees the message. Died just before: it is handed out as if for the first time,
-        // which it is.
+        // Release, and before the caller sees the message. If this process died just before, the
+        // next receiver gets the message as if for the first time, which it is.
         words.taken.store(place, Ordering::Release);
         Ok(Peeked { receiver: this, found, redelivered })
     }
 }
 
 impl Peeked<'_> {
-    /// Whether a receiver that died had been handed this message too: it may have acted on it.
+    /// Returns whether an earlier receiver got this message too and died before it committed: it
+    /// may have acted on it.
     pub fn redelivered(&self) -> bool {
         self.redelivered
     }
 
-    /// Takes the message out of the queue.
+    /// Takes the message out of the queue for good.
     pub fn commit(self) {
         self.receiver.commit(&self.found);
     }
@@ -92,8 +97,8 @@ impl Deref for Peeked<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `found` has checked that `len` bytes lie there; senders do not write to a slot, nor anybody to its
-        // object, before it is given back.
+        // SAFETY: `found` has checked that `len` bytes lie there; no sender writes to a slot or to
+        // its object before `give_back`.
         unsafe { core::slice::from_raw_parts(self.found.bytes, self.found.len) }
     }
 }

@@ -1,4 +1,4 @@
-//! A queue as a whole: how it is made, opened and looked at.
+//! A queue as a whole: making, opening and inspecting it.
 
 use std::sync::Arc;
 
@@ -15,12 +15,13 @@ use crate::shim::Ordering;
 use crate::wake::SpinWait;
 use crate::{Domain, Error, Kind, WaitStrategy};
 
-/// A queue, open in this process: where its ends are made.
+/// A queue, open in this process; makes its senders and its receiver.
 ///
-/// Any number of [`Sender`]s, one [`Receiver`] at a time. Messages are bytes, from none to 1 GiB; those of one sender
-/// arrive in the order in which they were sent. It begins with 32 KiB of memory and doubles as needed, in steps of at
-/// most 2 MiB, up to `max_bytes`; then it is full, and sends fail or wait, as asked. Sending and receiving make no system
-/// call unless somebody sleeps or memory is added.
+/// A queue has any number of [`Sender`]s and one [`Receiver`] at a time. Messages are byte strings
+/// of 0 bytes to 1 GiB; the messages of one sender arrive in the order in which it sent them. The
+/// queue begins with 32 KiB of memory and doubles as needed, in steps of at most 2 MiB, up to
+/// `max_bytes`. Then it is full, and a send fails or waits, as the caller chooses. Sending and
+/// receiving make no system call unless the other side sleeps or memory is added.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-queue2-{}", std::process::id()));
@@ -37,13 +38,13 @@ use crate::{Domain, Error, Kind, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// What was sent stays; see [`Sender`] and [`Receiver`].
+/// Sent messages stay in the queue; see [`Sender`] and [`Receiver`].
 #[derive(Clone)]
 pub struct Queue {
     pub(super) inner: Arc<Inner>,
 }
 
-/// How to make a queue. An existing one keeps what it was made with.
+/// Options for making a queue. An existing queue keeps the options that it was made with.
 #[derive(Clone, Debug)]
 pub struct QueueOptions {
     max_bytes: Option<u64>,
@@ -53,78 +54,82 @@ pub struct QueueOptions {
     wait: WaitStrategy,
 }
 
-/// What has happened to a queue. Exact when it is quiet; while it is in use, each figure is true of some moment.
+/// Counts what has happened to a queue. The figures are exact when the queue is quiet; while it is
+/// in use, each is true of some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Messages sent and acknowledged: received ones and pending ones.
+    /// Messages sent and acknowledged: the received and the pending ones.
     pub sent: u64,
     /// Messages received for good.
     pub received: u64,
-    /// Messages that lie there.
+    /// Messages in the queue.
     pub pending: u64,
-    /// Messages whose sender died in the middle; they were never acknowledged. Batches count once.
+    /// Messages whose sender died during the send; none of them was acknowledged. A batch counts
+    /// once.
     pub abandoned: u64,
     /// Messages handed out again because a receiver died before it committed them.
     pub redelivered: u64,
     /// How often memory was added to the rings.
     pub grown: u64,
-    /// The largest backlog seen, in slots; looked at now and then.
+    /// The largest backlog seen, in slots; sampled from time to time.
     pub high_water: u64,
-    /// Bytes of memory that the queue has taken.
+    /// Bytes of memory that the queue takes now.
     pub bytes: u64,
-    /// The most it may take.
+    /// The most bytes that it may take.
     pub max_bytes: u64,
 }
 
 impl QueueOptions {
-    /// The most bytes that the queue may take, messages and all. Where memory of short messages is used
-    /// for long ones, the file may take up to 64 KiB more for each 2 MiB of it. At least 64 KiB; default:
-    /// a quarter of the file system, and at most 6 GiB.
+    /// Sets the most bytes that the queue may take, messages included. At least 64 KiB; default: a
+    /// quarter of the file system, and at most 6 GiB. The file may take up to 64 KiB more for each
+    /// 2 MiB of it, where memory of short messages is reused for long ones.
     pub fn max_bytes(mut self, bytes: u64) -> QueueOptions {
         self.max_bytes = Some(bytes);
         self
     }
 
-    /// Slots to begin with, rounded up to a power of two from 4 to 65,536. Default: 64.
+    /// Sets the number of slots to begin with, rounded up to a power of two from 4 to 65,536.
+    /// Default: 64.
     pub fn first_slots(mut self, slots: u32) -> QueueOptions {
         self.first_slots = slots;
         self
     }
 
-    /// Bytes of a slot, rounded up to a power of two from 64 to 4,096. Default: 128. Messages up to 24 bytes less lie in
-    /// their slot; larger ones in an object of the pool, for which the slot holds a reference.
+    /// Sets the bytes of a slot, rounded up to a power of two from 64 to 4,096. Default: 128. A
+    /// message of up to 24 bytes less lies in its slot; a larger one lies in an object of the pool,
+    /// to which the slot refers.
     pub fn slot_bytes(mut self, bytes: u32) -> QueueOptions {
         self.slot_bytes = bytes;
         self
     }
 
-    /// Whether a send fails with [`SendError::NoReceiver`](super::SendError::NoReceiver) while the queue has no receiver. Default: no, messages wait for
-    /// one.
+    /// Sets whether a send fails with [`SendError::NoReceiver`](super::SendError::NoReceiver) while
+    /// the queue has no receiver. Default: no, messages wait for a receiver.
     pub fn need_receiver(mut self, needed: bool) -> QueueOptions {
         self.need_receiver = needed;
         self
     }
 
-    /// How this process's handles wait.
+    /// Sets how this process's handles wait.
     pub fn wait(mut self, wait: WaitStrategy) -> QueueOptions {
         self.wait = wait;
         self
     }
 
-    /// Opens the queue of that name, or makes it.
+    /// Opens the queue of that name, or makes it with these options if there is none.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::InvalidName`], and
-    /// what the system says.
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
+    /// [`Error::InvalidName`], and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes the queue: nothing is left of it.
+    /// If this process dies while it makes the queue, nothing is left of it.
     pub fn create(self, domain: &Domain, name: &str) -> Result<Queue, Error> {
         self.create_as(domain, name, Kind::Queue, Annex { len: 0, first: 0 })
     }
 
-    /// The same for a file of that kind, with another layer's words in it.
+    /// Does the same for a file of that kind, with another layer's words in it.
     pub(crate) fn create_as(self, domain: &Domain, name: &str, kind: Kind, annex: Annex) -> Result<Queue, Error> {
         let slot_bytes = self.slot_bytes.clamp(64, 4096).next_power_of_two();
         let first_slots = self.first_slots.clamp(4, 65_536).next_power_of_two();
@@ -162,17 +167,19 @@ impl QueueOptions {
     }
 }
 
-/// The most that a queue may take: rings and pool of that size fit into the address space reserved for one file.
+/// The most bytes of a queue: rings and pool of that size fit into the address space reserved for
+/// one file.
 const MOST_BYTES: u64 = 6 << 30;
 
-/// Another layer's words, between slots and tags: address space, and bytes that exist from the beginning.
+/// Another layer's words, between slots and tags: address space, and bytes that exist from the
+/// beginning.
 #[derive(Clone, Copy)]
 pub(crate) struct Annex {
     pub(crate) len: u64,
     pub(crate) first: u64,
 }
 
-/// Where everything lies.
+/// Where each part lies in the file.
 struct Plan {
     regions: u32,
     rings_at: u64,
@@ -186,14 +193,14 @@ struct Plan {
 impl Plan {
     fn new(slot_bytes: u64, first_slots: u64, most_regions: usize, max_bytes: u64, annex: u64) -> Plan {
         let first = slot_bytes * first_slots;
-        // As many regions as reach max_bytes together; the last may be cut short by it.
+        // As many regions as reach max_bytes together; max_bytes may cut the last one short.
         let mut regions = 1;
         while first * ((1 << regions) - 1) < max_bytes && (regions as usize) < most_regions {
             regions += 1;
         }
         let rings = first * ((1 << regions) - 1);
-        // Offsets for objects: as much as they may take, half as much again for runs that do not fit into gaps, and a
-        // few spans, since each class begins one.
+        // Offsets for objects: as much as they may take, half as much again for runs that do not
+        // fit into gaps, and a few spans, since each class begins one.
         let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
         let room = MOST_RESERVED.saturating_sub(rings + annex) / (SPAN + SPAN / 16);
         let spans = wanted.min(room.saturating_sub(1)).clamp(1, 4096) as u32;
@@ -206,7 +213,7 @@ impl Plan {
 }
 
 impl Queue {
-    /// How to make a queue otherwise than by default.
+    /// Returns the default options, for changing them.
     pub fn options() -> QueueOptions {
         QueueOptions {
             max_bytes: None,
@@ -217,18 +224,18 @@ impl Queue {
         }
     }
 
-    /// Opens the queue of that name, or makes it as by default.
+    /// Opens the queue of that name, or makes it with default options if there is none.
     ///
     /// # Errors
-    /// As [`QueueOptions::create`].
+    /// The errors of [`QueueOptions::create`].
     pub fn create(domain: &Domain, name: &str) -> Result<Queue, Error> {
         Queue::options().create(domain, name)
     }
 
-    /// Opens the queue of that name, which must be there.
+    /// Opens the existing queue of that name.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::OtherKind`], [`Error::Damaged`], and what the system says.
+    /// [`Error::NotFound`], [`Error::OtherKind`], [`Error::Damaged`], and errors of the system.
     pub fn open(domain: &Domain, name: &str) -> Result<Queue, Error> {
         Queue::finish(domain.open_segment(name)?, domain.registry(), WaitStrategy::Adaptive)
     }
@@ -252,26 +259,30 @@ impl Queue {
         Ok(Queue { inner: Arc::new(inner) })
     }
 
-    /// A new sender.
+    /// Makes a new sender.
     ///
     /// # Errors
-    /// [`Error::NoToken`], [`Error::NoSpace`] when the calling thread cannot get a token.
+    /// [`Error::NoToken`] or [`Error::NoSpace`] when the calling thread cannot get a token.
     pub fn sender(&self) -> Result<Sender, Error> {
         Sender::new(Arc::clone(&self.inner))
     }
 
-    /// The receiver, if there is none, or it is dead: then what it had not committed comes first.
+    /// Makes this process the queue's receiver if there is none, or if it is dead.
+    ///
+    /// The new receiver goes on where its predecessor stopped: the message that the predecessor had
+    /// peeked at and not committed comes first.
     ///
     /// # Errors
-    /// [`Error::ReceiverTaken`] while another lives, [`Error::ReceiverEnding`], [`Error::NoToken`], [`Error::NoSpace`].
+    /// [`Error::ReceiverTaken`] while another receiver lives, [`Error::ReceiverEnding`] while a
+    /// thread of the dead one has not ended, [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies
-    /// While it takes over: the next one does.
+    /// If this process dies while it takes over, the next process to call this function takes over.
     pub fn receiver(&self) -> Result<Receiver, Error> {
         Receiver::new(Arc::clone(&self.inner))
     }
 
-    /// What has happened so far.
+    /// Returns what has happened to the queue so far.
     ///
     /// # Errors
     /// [`Error::Damaged`].
@@ -294,7 +305,8 @@ impl Queue {
         })
     }
 
-    /// Received and abandoned; of a receiver that died between giving a slot back and counting it, as its journal says.
+    /// Returns the received and abandoned counts; where a receiver died between giving a slot back
+    /// and counting it, its journal has them.
     fn settled_counts(&self) -> Result<(u64, u64), Error> {
         let ring = &self.inner.ring;
         let words = &ring.head().receiver_words;
@@ -309,7 +321,8 @@ impl Queue {
         })
     }
 
-    /// Messages that lie there, and those of the batch at the head that have been received.
+    /// Counts the messages in the queue, and those of the batch at the head that have been
+    /// received.
     fn pending(&self) -> Result<(u64, u64), Error> {
         let ring = &self.inner.ring;
         let words = &ring.head().receiver_words;
@@ -320,14 +333,15 @@ impl Queue {
             let limit = ring.limit(region)?;
             let region_words = &ring.head().regions_words[region as usize];
             let from = region_words.head.load(Ordering::Acquire);
-            // One more than the tail: a slot may be READY whose sender died before the tail.
+            // One more than the tail: a slot may be READY although its sender died before it moved
+            // the tail.
             let to = (region_words.tail.load(Ordering::Acquire) & !layout::CLOSED).saturating_add(1);
             for position in from..to.min(from.saturating_add(limit & !layout::SEALED)) {
                 let Some(place) = ring.place(region, limit, position) else {
                     break;
                 };
                 let slot = ring.slot(region, place.index);
-                // Not given back already with the head still to move.
+                // Not counted if it was given back and only the head has still to move.
                 if slot.head.ready.load(Ordering::Acquire) == layout::published(place.lap)
                     && !super::sweep::is_given_back(ring, region, limit, position)
                 {
@@ -343,19 +357,21 @@ impl Queue {
         Ok((pending, in_batch))
     }
 
-    /// Who receives, dead or alive.
+    /// Returns the process that receives, dead or alive.
     pub fn current_receiver(&self) -> Option<Holder> {
         let word = self.inner.ring.head().receiver.load(Ordering::Acquire);
         TokenId::from_word(word).map(|token| Holder::of(self.inner.registry, token))
     }
 
-    /// Who sends, dead or alive, as far as the table has room: 1,024 senders.
+    /// Returns the processes that send, dead or alive: those in the table, which has room for 1,024
+    /// senders.
     pub fn senders(&self) -> Vec<Holder> {
         let words = self.inner.ring.senders().iter().map(|entry| entry.load(Ordering::Acquire));
         words.filter_map(TokenId::from_word).map(|token| Holder::of(self.inner.registry, token)).collect()
     }
 
-    /// Whether the queue's name has been removed: those who have it open go on, nobody else finds it any more.
+    /// Returns whether the queue's name has been removed: processes that have it open go on, no
+    /// other process finds it.
     pub fn is_removed(&self) -> bool {
         self.inner.ring.segment.header().is_removed()
     }

@@ -1,9 +1,10 @@
-//! Is there something to receive? Asked by who is not the receiver: a wait set, perhaps in another thread.
+//! Answers "is there something to receive?" for a thread that is not the receiver: a wait set,
+//! perhaps of another thread.
 //!
-//! By shared words alone, and without changing one: what a receiver would find at the head
-//! (`head.rs`), as far as that can be told. Where it cannot, because the receiver is just moving
-//! on, or because the words make no sense, the answer is that it is worth a try: the receiver finds
-//! out, and after that the answer is another.
+//! It reads shared words alone and changes none: it answers what a receiver would find at the head
+//! (`head.rs`), as far as that can be told. Where it cannot, because the receiver is just moving on
+//! or because the words are damaged, the answer is "ready": the receiver finds out, and after that
+//! the answer is another.
 
 use std::sync::Arc;
 
@@ -24,11 +25,11 @@ pub(crate) struct QueueReadiness {
 }
 
 const SOMETHING: SourceState = SourceState::Ready(Readiness::Readable);
-/// How often the head may move on under our eyes before we say that there is something.
+/// How often the head may move during the check before the answer is "ready".
 const MOST_MOVES: usize = 8;
 
-/// Ready when a receive is worth a try, or would be told that the senders have gone (`end_when_senders_gone`, as it is set
-/// when the receiver is added).
+/// Ready when a receive is worth a try, or would be told that the senders have gone
+/// (`end_when_senders_gone`, as it is set when the receiver is added).
 impl Source for Receiver {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();
@@ -48,7 +49,7 @@ impl QueueReadiness {
         self.inner.registry
     }
 
-    /// What senders notify.
+    /// Returns the eventcount that senders notify.
     pub(crate) fn messages(&self) -> &EventCount {
         &self.inner.ring.head().messages
     }
@@ -56,7 +57,8 @@ impl QueueReadiness {
     fn look_at_head(&self) -> Result<SourceState, Error> {
         let ring = &self.inner.ring;
         let mut region = ring.head().receiver_words.region.load(Ordering::Acquire);
-        // A receiver that has given a slot back and not moved the head yet tells nobody when it does.
+        // A receiver that has given a slot back and has not moved the head yet notifies no waiter
+        // when it does.
         let mut given_back = None;
         for _ in 0..MOST_MOVES + MOST_REGIONS {
             if region >= ring.regions() {
@@ -75,7 +77,8 @@ impl QueueReadiness {
                 return Ok(SourceState::Waiting);
             };
             let slot = ring.slot(region, place.index);
-            // The claim first. Acquire, as the receiver's: a message that is there is seen whole by whoever receives it.
+            // The claim first. Acquire, as the receiver's: the thread that receives a message sees
+            // it whole.
             let word = SlotWord(slot.claim.load(Ordering::Acquire));
             if word.laps_ahead(place.lap) > 0 {
                 given_back = Some((region, h));
@@ -110,7 +113,7 @@ impl Waited for QueueReadiness {
         match self.look_at_head().unwrap_or(SOMETHING) {
             SourceState::Waiting if self.end_when_gone => match senders::senders(&self.inner) {
                 Senders::Some(sender) => SourceState::BehindOwner(sender),
-                // The last one may have sent between our look and its end.
+                // The last sender may have sent between the look and its end.
                 Senders::Gone => match self.look_at_head().unwrap_or(SOMETHING) {
                     SourceState::Waiting => SourceState::Ready(Readiness::Ended),
                     found => found,

@@ -1,24 +1,26 @@
 //! Receiving: look at the slot at the head, take, give back.
 //!
-//! 0. On coming in (`receiver.rs`): the claim at h is a lap ahead: a predecessor died between giving the slot back and
-//!    moving the head: h + 1, with the counts that it wrote into the journal. The object of h - 1 is freed, if it still is
-//!    that message's. Then look (`head.rs`):
+//! 0. On entering (`receiver.rs`): a claim at h that is a lap ahead means that a predecessor died
+//!    between giving the slot back and moving the head: go on at h + 1, with the counts that it
+//!    wrote into the journal. Free the object of h - 1, if it still belongs to that message. Then
+//!    look (`head.rs`):
 //! 1. READY at h: the message.
 //! 2. Region closed at or before h: next region.
-//! 3. WRITING by a dead thread, and not READY when looked at *after* the death (its sender may have gone on until then),
-//!    or ABANDONED, by a sweep: give the slot back, count it abandoned.
-//! 4. Commit: journal, EMPTY(lap + 1), counts, head, the object; senders wait: clear, bump, wake all.
-//! 5. Sleep: prepare a wait on `messages` (wake.rs), look again, then sleep on {it, the owner of the slot that is being written (or one of the
-//!    senders, when their end is waited for)}. Without an owner it looks by itself now and then.
-//!
-//! `recv` copies, commits, returns: died after the commit, the message is lost with its receiver. `peek` (`peek.rs`) hands
-//! the message out where it lies and commits when told.
+//! 3. WRITING by a dead thread, and not READY when looked at *after* the death (its sender may have
+//!    gone on until then), or ABANDONED, by a sweep: give the slot back, count it abandoned.
+//! 4. Commit: journal, EMPTY(lap + 1), counts, head, the object; senders wait: clear, bump, wake
+//!    all.
+//! 5. Sleep: prepare a wait on `messages` (wake.rs), look again, then sleep on {it, the owner of
+//!    the slot that is being written (or one of the senders, when their end is waited for)}.
+//!    Without an owner the receiver polls from time to time.
+//! `recv` copies, commits, returns: if the process dies after the commit, the message is lost with
+//! it. `peek` (`peek.rs`) hands the message out where it lies and commits when the caller says so.
 //!
 //! | died | a successor |
 //! | --- | --- |
 //! | before EMPTY | finds the message at h; journal names h but the slot has not moved: ignored |
 //! | between EMPTY and head | sees the lap ahead, takes the counts from the journal |
-//! | between head and the object | frees it on coming in; before, `collect` may, which sees that the place has moved on |
+//! | between head and the object | frees it on entering; before that, `collect` may, which sees that the place has moved on |
 //! | asleep | prepares a wait of its own |
 
 use super::batch;
@@ -36,51 +38,55 @@ use crate::wake::{Asleep, Sleep};
 use crate::{Deadline, Error};
 
 impl Receiver {
-    /// Receives a message, waiting for one. At most once: it is committed before it is returned.
+    /// Takes the next message out of the queue and returns it, waiting for one.
+    ///
+    /// The message is committed before it is returned, so it is received at most once.
     ///
     /// # Errors
-    /// [`RecvError::SendersGone`], [`RecvError::NotReceiver`], [`RecvError::Damaged`] (that message is skipped),
-    /// [`RecvError::System`].
+    /// [`RecvError::SendersGone`], [`RecvError::NotReceiver`], [`RecvError::Damaged`] (that message
+    /// is skipped), [`RecvError::System`].
     ///
     /// # If a process dies
-    /// This one, after the commit: the message is lost with it. Use [`Receiver::peek`] where that must not be.
+    /// If this process dies after the commit, the message is lost with it. [`Receiver::peek`] does
+    /// not lose it.
     pub fn recv(&mut self) -> Result<Vec<u8>, RecvError> {
         self.recv_until(Deadline::NEVER)
     }
 
-    /// Receives a message if there is one.
+    /// Takes the next message out of the queue and returns it, or `Empty` at once.
     ///
     /// # Errors
-    /// As [`Receiver::recv`], and [`RecvError::Empty`].
+    /// The errors of [`Receiver::recv`], and [`RecvError::Empty`].
     pub fn try_recv(&mut self) -> Result<Vec<u8>, RecvError> {
         let mut message = Vec::new();
         self.take(&mut message, None)?;
         Ok(message)
     }
 
-    /// Receives a message, waiting until the deadline.
+    /// Takes the next message out of the queue and returns it, waiting until the deadline.
     ///
     /// # Errors
-    /// As [`Receiver::recv`], and [`RecvError::TimedOut`].
+    /// The errors of [`Receiver::recv`], and [`RecvError::TimedOut`].
     pub fn recv_until(&mut self, deadline: impl Into<Deadline>) -> Result<Vec<u8>, RecvError> {
         let mut message = Vec::new();
         self.take(&mut message, Some(deadline.into()))?;
         Ok(message)
     }
 
-    /// Receives a message into a buffer, whose former contents are replaced: no allocation once it is large enough.
+    /// Receives a message into a buffer, whose contents it replaces; it allocates nothing once the
+    /// buffer is large enough.
     ///
     /// # Errors
-    /// As [`Receiver::recv`].
+    /// The errors of [`Receiver::recv`].
     #[inline]
     pub fn recv_into(&mut self, message: &mut Vec<u8>) -> Result<(), RecvError> {
         self.take(message, Some(Deadline::NEVER))
     }
 
-    /// Receives a message into a buffer if there is one.
+    /// Receives a message into a buffer, or returns `Empty` at once.
     ///
     /// # Errors
-    /// As [`Receiver::try_recv`].
+    /// The errors of [`Receiver::try_recv`].
     #[inline]
     pub fn try_recv_into(&mut self, message: &mut Vec<u8>) -> Result<(), RecvError> {
         self.take(message, None)
@@ -89,13 +95,13 @@ impl Receiver {
     /// Receives a message into a buffer, waiting until the deadline.
     ///
     /// # Errors
-    /// As [`Receiver::recv_until`].
+    /// The errors of [`Receiver::recv_until`].
     #[inline]
     pub fn recv_into_until(&mut self, message: &mut Vec<u8>, deadline: impl Into<Deadline>) -> Result<(), RecvError> {
         self.take(message, Some(deadline.into()))
     }
 
-    /// The messages as they come, until [`RecvError::SendersGone`] or an error.
+    /// Iterates over the messages as they arrive, until [`RecvError::SendersGone`] or an error.
     pub fn iter(&mut self) -> impl Iterator<Item = Vec<u8>> + '_ {
         core::iter::from_fn(|| self.recv().ok())
     }
@@ -109,17 +115,18 @@ impl Receiver {
         self.take_slow(me, message, deadline)
     }
 
-    /// Takes the message at the head if it lies in its slot, alone.
+    /// Takes the message at the head if it lies in its slot and is no batch.
     #[inline]
     fn take_plain(&self, message: &mut Vec<u8>) -> bool {
         let Some((slot, lap, len)) = self.plain() else { return false };
-        // SAFETY: a slot has `inline_bytes` of payload, and is ours until it is given back.
+        // SAFETY: `plain` has checked `len` against the slot's payload; no sender writes to the
+        // slot until it is given back.
         unsafe { copy(slot.payload, len, message) };
         self.give_back(slot, lap, None, 1, 0);
         true
     }
 
-    /// The message at the head if it lies in its slot, alone: slot, lap, length.
+    /// Returns the message at the head if it lies in its slot and is no batch: slot, lap, length.
     #[inline]
     fn plain(&self) -> Option<(Slot<'_>, u64, usize)> {
         let ring = &self.inner.ring;
@@ -130,14 +137,16 @@ impl Receiver {
         if slot.head.ready.load(Ordering::Acquire) != published(place.lap) {
             return None;
         }
-        // Nothing but a length: no batch, no object.
+        // Only a length: no batch, no object.
         let meta = slot.head.meta.load(Ordering::Relaxed);
         (meta <= ring.inline_bytes() as u64).then_some((slot, place.lap, meta as usize))
     }
 
-    /// Receives a message into memory of the caller's, which may be uninitialised; `None` does not wait. Its bytes: if they are
-    /// more than there is room for, nothing was received, and the message stays. For bindings to languages that bring their
-    /// own buffers.
+    /// Receives a message into the caller's memory, which may be uninitialised, and returns its
+    /// length. `None` for a deadline does not wait.
+    ///
+    /// A length greater than `room` means that nothing was received: the message stays. This
+    /// function is for bindings to languages that bring their own buffers.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-recv-to-{}", std::process::id()));
@@ -147,7 +156,7 @@ impl Receiver {
     /// queue.sender()?.send_batch(&["buy 10", "sell", "buy 9"])?;
     /// let mut buffer = [0; 6];
     /// for (room, len) in [(5, 6), (6, 6), (4, 4), (4, 5), (5, 5)] {
-    ///     // SAFETY: there is more room than that.
+    ///     // SAFETY: `buffer` has `room` bytes or more.
     ///     assert_eq!(unsafe { receiver.recv_to(buffer.as_mut_ptr(), room, None) }?, len);
     /// }
     /// assert_eq!(&buffer, b"buy 90");
@@ -156,23 +165,24 @@ impl Receiver {
     /// ```
     ///
     /// # Errors
-    /// As [`Receiver::recv_until`], or [`Receiver::try_recv`].
+    /// The errors of [`Receiver::recv_until`], or of [`Receiver::try_recv`].
     ///
     /// # Safety
-    /// `room` bytes can be written at `to`.
+    /// The caller guarantees that `room` bytes can be written at `to`.
     ///
     /// # If a process dies
-    /// As with [`Receiver::recv`].
+    /// The same as with [`Receiver::recv`].
     #[inline]
     pub unsafe fn recv_to(&mut self, to: *mut u8, room: usize, deadline: Option<Deadline>) -> Result<usize, RecvError> {
         let me = self.enter()?;
         let this = &*self;
         let Some((slot, lap, len)) = this.plain() else {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller of `recv_to` guarantees that `room` bytes can be written at `to`.
             return unsafe { this.recv_to_slow(me, to, room, deadline) };
         };
         if len <= room {
-            // SAFETY: as in `take_plain`; it fits.
+            // SAFETY: the length fits both the slot (`plain` checked it) and `room`; the slot is
+            // the receiver's until it is given back.
             unsafe { core::ptr::copy_nonoverlapping(slot.payload.cast_const(), to, len) };
             this.give_back(slot, lap, None, 1, 0);
         }
@@ -180,7 +190,7 @@ impl Receiver {
     }
 
     /// # Safety
-    /// As [`Receiver::recv_to`].
+    /// The caller guarantees what [`Receiver::recv_to`] asks for.
     #[inline(never)]
     unsafe fn recv_to_slow(
         &self,
@@ -194,7 +204,8 @@ impl Receiver {
         }
         let found = self.wait_for_message(me, deadline)?;
         if found.len <= room {
-            // SAFETY: `found` has checked that `len` bytes lie there; the slot is ours until it is given back; it fits.
+            // SAFETY: `found` has checked that `len` bytes lie there; the slot is the receiver's
+            // until `give_back`; `len` fits `room`.
             unsafe { core::ptr::copy_nonoverlapping(found.bytes, to, found.len) };
             self.commit(&found);
         }
@@ -210,31 +221,35 @@ impl Receiver {
             return Ok(());
         }
         let found = self.wait_for_message(me, deadline)?;
-        // SAFETY: `found` has checked that `len` bytes lie there; the slot is ours until it is given back.
+        // SAFETY: `found` has checked that `len` bytes lie there; the slot is the receiver's until
+        // `give_back`.
         unsafe { copy(found.bytes, found.len, message) };
         self.commit(&found);
         Ok(())
     }
 
-    /// Takes the next message of the batch at the head, but not the last one, with which the slot is given back.
+    /// Takes the next message of the batch at the head, except the last one, with which the slot is
+    /// given back.
     #[inline]
     fn take_from_batch(&self, message: &mut Vec<u8>) -> bool {
         let Some(batch) = self.batch.get() else { return false };
         let (number, at) = self.batch_at.get();
-        // SAFETY: checked when it was found, and not given back since: those who do leave the batch.
+        // SAFETY: `found` checked the range; the batch is in `self.batch` only while its slot is
+        // not given back.
         let packed = unsafe { core::slice::from_raw_parts(batch.bytes, batch.len) };
         let (true, Some((range, next_at))) = (number + 1 < batch.count, batch::next(packed, at)) else { return false };
-        // SAFETY: `next` keeps inside `packed`.
+        // SAFETY: `batch::next` returns only ranges inside `packed`.
         unsafe { copy(batch.bytes.add(range.start), range.len(), message) };
         self.commit_in_batch(number + 1, next_at);
         true
     }
 
-    /// Messages of the batch before this one are received.
+    /// Marks the messages of the batch before this one as received.
     #[inline]
     fn commit_in_batch(&self, number: u32, at: usize) {
         self.batch_at.set((number, at));
-        // Release: a successor goes on behind it. Died just before: handed out again.
+        // Release: a successor goes on behind it. If this thread died just before, the successor
+        // gets the message again.
         let place = pack(self.region.get(), self.head.get(), number);
         self.inner.ring.head().receiver_words.progress.store(place, Ordering::Release);
     }
@@ -244,7 +259,7 @@ impl Receiver {
         self.batch_at.set((0, 0));
     }
 
-    /// Step 4 for a message.
+    /// Does step 4 for a message.
     #[inline]
     pub(super) fn commit(&self, found: &FoundMessage<'_>) {
         if found.number + 1 < found.meta.batch {
@@ -256,14 +271,15 @@ impl Receiver {
         self.give_back(found.slot, found.lap, None, found.meta.messages(), 0);
         if let Some(object) = &found.object {
             let ring = &self.inner.ring;
-            // Its tag names the place, so it is freed once and only by us. Died just before: `collect`.
+            // Its tag names the place, so it is freed once and only by this receiver. If it died
+            // just before, `collect` frees it.
             let _ = ring.pool.free_queued(&ring.segment, object, region, h);
             // A sender may wait for that memory.
             wake_senders(&self.inner.ring);
         }
     }
 
-    /// Step 4 for a slot: `from` is the exact word when another might change it.
+    /// Does step 4 for a slot; `from` is the exact word when another process might change it.
     #[inline]
     pub(super) fn give_back(&self, slot: Slot<'_>, lap: u64, from: Option<SlotWord>, received: u64, abandoned: u64) {
         let (region, h) = (self.region.get(), self.head.get());
@@ -275,16 +291,18 @@ impl Receiver {
         words.journal.store(pack(region, h, 0), Ordering::Relaxed);
         let empty = SlotWord::empty(lap + 1).0;
         match from {
-            // Release orders the journal before, and our reading of the payload before the next sender's writing.
+            // Release orders the journal before, and this thread's reads of the payload before the
+            // next sender's writes.
             None => slot.claim.store(empty, Ordering::Release),
             Some(from) => {
                 if slot.claim.compare_exchange(from.0, empty, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-                    // A sweep was quicker to mark it abandoned: looked at again.
+                    // A sweep has marked it abandoned first: look again.
                     return;
                 }
             }
         }
-        // Counts before the head: died in between, `catch_up` stores the same ones; died after it, nothing is left to do.
+        // Counts before the head: after a death in between, `catch_up` stores the same ones; after
+        // the head, nothing is left to do.
         words.received.store(received, Ordering::Relaxed);
         words.abandoned.store(abandoned, Ordering::Relaxed);
         self.advance(region, h.wrapping_add(1));
@@ -294,7 +312,7 @@ impl Receiver {
         wake_senders(&self.inner.ring);
     }
 
-    /// Now and then: how much lies there?
+    /// Records the backlog, from time to time.
     #[cold]
     fn note_backlog(&self, region: u32, h: u64) {
         let head = self.inner.ring.head();
@@ -302,7 +320,7 @@ impl Receiver {
         head.receiver_words.high_water.fetch_max(tail.saturating_sub(h), Ordering::Relaxed);
     }
 
-    /// Step 5, until there is a message.
+    /// Does step 5 until there is a message.
     #[cold]
     pub(super) fn wait_for_message(&self, me: Me, deadline: Option<Deadline>) -> Result<FoundMessage<'_>, RecvError> {
         if let AtHead::Message(found) = self.look(me)? {
@@ -343,7 +361,7 @@ impl Receiver {
                 None if self.end_when_gone.get() => match senders::senders(inner) {
                     Senders::Some(sender) => Some(sender),
                     Senders::Gone => {
-                        // The last one may have sent between our look and its end.
+                        // The last sender may have sent between the look and its end.
                         let last = self.look(me);
                         awake();
                         match last? {
@@ -359,7 +377,7 @@ impl Receiver {
             let watch = [head.messages.watch(ticket)];
             let end = Sleep::on(inner.registry, &watch).behind(&relay, owner.as_slice()).until(slice);
             awake();
-            // Before the next wait is prepared, which costs a membarrier.
+            // Looks before the next wait is prepared, which costs a membarrier.
             if let AtHead::Message(found) = self.look(me)? {
                 return Ok(found);
             }
@@ -375,12 +393,12 @@ impl Receiver {
         self.end_when_gone.get() && matches!(senders::senders(&self.inner), Senders::Gone)
     }
 
-    /// Waits a moment without sleeping; true when there may be something.
+    /// Waits a moment without sleeping; returns whether there may be a message.
     pub(super) fn spin(&self) -> bool {
         self.is_something_there() || self.inner.spin_wait.spin(|| self.is_something_there())
     }
 
-    /// A cheap look while spinning: has the slot at the head changed?
+    /// Returns whether the slot at the head has changed: a cheap check for spinning.
     #[inline]
     fn is_something_there(&self) -> bool {
         let ring = &self.inner.ring;
@@ -388,8 +406,8 @@ impl Receiver {
         let Some(place) = ring.place(region, self.limit.get(), h) else {
             return ring.head().regions_words[region as usize % MOST_REGIONS].tail.load(Ordering::Relaxed) != h;
         };
-        // The slot alone: the tail is on a line that each send writes, and looking there would make it wait for us. That
-        // the region was closed meanwhile is seen after the spin.
+        // The slot alone: each send writes the tail's cache line, and a read of it would make sends
+        // wait for this thread. That the region was closed meanwhile is seen after the spin.
         ring.slot(region, place.index).head.ready.load(Ordering::Relaxed) == published(place.lap)
     }
 }
@@ -397,12 +415,13 @@ impl Receiver {
 /// Replaces a buffer's contents.
 ///
 /// # Safety
-/// `len` bytes lie at `bytes`.
+/// The caller guarantees that `len` bytes lie at `bytes`.
 #[inline]
 unsafe fn copy(bytes: *const u8, len: usize, message: &mut Vec<u8>) {
     message.clear();
     message.reserve(len);
-    // SAFETY: the caller's promise; the buffer has room for as many.
+    // SAFETY: the caller guarantees `len` readable bytes; `reserve` made room for as many in the
+    // buffer.
     unsafe {
         core::ptr::copy_nonoverlapping(bytes, message.as_mut_ptr(), len);
         message.set_len(len);

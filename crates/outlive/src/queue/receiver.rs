@@ -1,7 +1,8 @@
-//! The receiving end: who comes in where a predecessor stopped, which thread is inside, and its place.
+//! The receiving end: how it takes over where a predecessor stopped, which thread is inside, and
+//! its place.
 //!
-//! Coming in is step 0 of `receive.rs`. Died in the middle of it: the next one finds the same, or what is left of it. Who may
-//! come in stands in `endpoint.rs`.
+//! Entering is step 0 of `receive.rs`. If a receiver dies in the middle of it, the next one finds
+//! the same, or what is left of it. `endpoint.rs` says which process may enter.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -18,20 +19,21 @@ use crate::liveness::{Me, TokenId};
 use crate::shim::Ordering;
 use crate::{Error, WaitStrategy};
 
-/// The end of a queue that messages come out of. One at a time; may move between threads.
+/// Takes messages out of a queue. A queue has one receiver at a time; it may move between threads.
 ///
 /// # If a process dies
-/// The receiver's: senders are told at once; whoever calls [`Queue::receiver`](super::Queue::receiver) next goes on where
-/// it stopped. A sender's: what it had sent is received, what it was sending is skipped.
+/// If the receiver's process dies, senders are told at once, and the next process to call
+/// [`Queue::receiver`](super::Queue::receiver) goes on where it stopped. If a sender's process
+/// dies, the messages that it had sent are received, and the one that it was sending is skipped.
 pub struct Receiver {
     pub(super) inner: Arc<Inner>,
     process: TokenId,
-    /// The thread that last came in, as in the shared `inside`.
+    /// The thread that last entered, as in the shared `inside`.
     inside: Cell<u32>,
     pub(super) region: Cell<u32>,
     pub(super) head: Cell<u64>,
     pub(super) limit: Cell<u64>,
-    /// Where the next message of the batch at the head begins: (its number, byte).
+    /// Where the next message of the batch at the head begins: (its number, its byte).
     pub(super) batch_at: Cell<(u32, usize)>,
     /// The batch at the head, once it has been found and checked.
     pub(super) batch: Cell<Option<Batch>>,
@@ -80,18 +82,19 @@ impl Receiver {
         Ok(receiver)
     }
 
-    /// Whether a receive that finds nothing ends with [`RecvError::SendersGone`] when there has been a sender and none
-    /// is left, alive and not dropped. Default: no, wait for the next one.
+    /// Sets whether a receive that finds nothing ends with [`RecvError::SendersGone`] once there
+    /// have been senders and all of them have died or been dropped. Default: no, it waits for the
+    /// next sender.
     pub fn end_when_senders_gone(&self, end: bool) {
         self.end_when_gone.set(end);
     }
 
-    /// How waiting is done through this queue's handles.
+    /// Sets how this process waits on this queue, for all its handles of it.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.inner.spin_wait.set(wait);
     }
 
-    /// The calling thread comes in: writes itself into `inside` unless it is there.
+    /// Puts the calling thread into `inside` unless it is there.
     #[inline]
     pub(crate) fn enter(&self) -> Result<Me, RecvError> {
         let me = self.inner.registry.me()?;
@@ -107,9 +110,10 @@ impl Receiver {
         if self.inner.registry.process_token_if_any() != Some(self.process) {
             return Err(RecvError::NotReceiver);
         }
-        // From what this handle last put there, so that one who was taken for dead does not come in again. AcqRel: before
-        // any other shared store of this thread. `&mut self` in all that leads here says that no other thread of the
-        // process is inside. Died just after: the next taker waits for this thread's end.
+        // From the value that this handle last put there, so that a receiver that was taken for
+        // dead does not enter again. AcqRel: before any other shared store of this thread. `&mut
+        // self` in all callers means that no other thread of the process is inside. If this thread
+        // dies just after, the next taker waits for its end.
         let inside = &self.inner.ring.head().inside;
         inside
             .compare_exchange(self.inside.get(), me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
@@ -118,8 +122,9 @@ impl Receiver {
         Ok(())
     }
 
-    /// Asked once, on coming in: a predecessor may have given the slot at the head back and died before it moved the head.
-    /// Its `ready` says still that the message is there; the claim's lap tells.
+    /// Done once, on entering: a predecessor may have given the slot at the head back and died
+    /// before it moved the head. The slot's `ready` still says that the message is there; the
+    /// claim's lap tells.
     #[cold]
     fn catch_up(&self) {
         let ring = &self.inner.ring;
@@ -128,7 +133,7 @@ impl Receiver {
             self.take_counts(region, h);
             self.advance(region, h.wrapping_add(1));
         }
-        // It may have died before it freed that message's object.
+        // The predecessor may have died before it freed that message's object.
         let last = self.head.get().wrapping_sub(1);
         if let Some(place) = ring.place(region, self.limit.get(), last) {
             let _ = sweep::free_object_of(ring, ring.slot(region, place.index), region, last);
@@ -146,7 +151,8 @@ impl Receiver {
 
     #[inline]
     pub(super) fn advance(&self, region: u32, h: u64) {
-        // Release: after the slot and the journal. Died just before: `catch_up`.
+        // Release: after the slot and the journal. If this thread died just before, the next one's
+        // `catch_up` does it.
         self.inner.ring.head().regions_words[region as usize % MOST_REGIONS].head.store(h, Ordering::Release);
         self.head.set(h);
     }

@@ -1,13 +1,14 @@
 //! The rings: regions of slots that double, and how they grow in steps.
 //!
-//! A region's *limit* says how many of its slots exist. Positions below it are their own slot's index: the first lap is
-//! written as the region grows. The sender that reaches the limit decides, by one compare-exchange on it: more pages
-//! could be had (limit + step), or not (sealed). Sealed, or at its nominal size, the region is a ring of that many
-//! slots, for good. proof/models/limit.pml.
+//! A region's *limit* says how many of its slots exist. Positions below it are their own slot's
+//! index: the first lap is written as the region grows. The sender that reaches the limit decides,
+//! by one compare-exchange on it: either the system gave more pages (limit + step), or it did not
+//! (sealed). Sealed, or at its nominal size, the region is a ring of that many slots, for good.
+//! proof/models/limit.pml.
 //!
 //! | limit | meaning | a death here |
 //! | --- | --- | --- |
-//! | 0 | the region does not exist | pages may exist: the next to grow finds them |
+//! | 0 | the region does not exist | pages may exist: the next sender to grow it finds them |
 //! | n | n slots exist, positions beyond wait for a decision | the same |
 //! | n, sealed or nominal | a ring of n slots | |
 
@@ -45,7 +46,7 @@ pub(super) struct Position {
 /// What became of an attempt to grow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Growth {
-    /// Look again: there is more, or somebody else settled it.
+    /// Look again: there is more, or another thread settled it.
     Settled,
     /// There is no room.
     NoRoom,
@@ -74,7 +75,7 @@ impl Ring {
         if !sane {
             return Err(segment.damaged("the queue's configuration"));
         }
-        // A process that could not map all of it uses the spans that it has.
+        // A process that could not map all of the file uses the spans that it has.
         let rings_at = CONTROL_AT + Heap::control_bytes(spans);
         segment.exists(rings_at + slot_bytes * first_slots)?;
         let usable = segment.mapped().saturating_sub(spans_at) / SPAN;
@@ -90,12 +91,14 @@ impl Ring {
 
     #[inline]
     pub(super) fn head(&self) -> &QueueHead {
-        // SAFETY: `new` has looked at it through `Segment::at`, and mappings do not shrink.
+        // SAFETY: `new` has checked the head's range through `Segment::at`, and mappings do not
+        // shrink.
         unsafe { &*self.segment.address(HEAD_AT).cast::<QueueHead>() }
     }
 
     pub(super) fn senders(&self) -> &[AtomicU32; super::layout::MOST_SENDERS] {
-        // SAFETY: before CONTROL_AT, of which `new` has seen that it exists; page-aligned; atomics.
+        // SAFETY: the table ends before CONTROL_AT, which `new` has found to exist; it is
+        // page-aligned and all atomics.
         unsafe { &*self.segment.address(SENDERS_AT).cast() }
     }
 
@@ -103,20 +106,20 @@ impl Ring {
         self.regions
     }
 
-    /// Bytes of payload that a slot holds itself.
+    /// Returns how many bytes of payload a slot holds itself.
     #[inline]
     pub(super) fn inline_bytes(&self) -> usize {
         (self.slot_bytes - SLOT_OVERHEAD) as usize
     }
 
-    /// What lies between slots and tags: another layer's words, where it begins and ends.
+    /// Returns where another layer's words, between slots and tags, begin and end.
     pub(super) fn annex(&self) -> (u64, u64) {
         let last = self.regions - 1;
         let end = self.region_at(last) + self.nominal(last) * self.slot_bytes;
         (end.next_multiple_of(4096), self.tags_at)
     }
 
-    /// Slots that a region has at its largest.
+    /// Returns how many slots a region has at its largest.
     #[inline]
     fn nominal(&self, region: u32) -> u64 {
         self.first_slots << region
@@ -126,12 +129,12 @@ impl Ring {
         self.rings_at + self.slot_bytes * self.first_slots * ((1 << region) - 1)
     }
 
-    /// A region's limit, as far as this process has it mapped.
+    /// Returns a region's limit, as far as this process has it mapped.
     pub(super) fn limit(&self, region: u32) -> Result<u64, Error> {
         // Acquire pairs with `grow_region`: the pages exist.
         let limit = self.head().limits[region as usize].load(Ordering::Acquire);
         let slots = limit & !SEALED;
-        // Sealed with nothing in it is what nobody writes.
+        // No process writes a sealed limit with no slots.
         if slots > self.nominal(region) || limit == SEALED {
             return Err(self.segment.damaged("a region's limit"));
         }
@@ -141,7 +144,7 @@ impl Ring {
         Ok(limit)
     }
 
-    /// Where a position lies under that limit; `None` when it waits for the region to grow.
+    /// Returns where a position lies under that limit; `None` when it waits for the region to grow.
     #[inline]
     pub(super) fn place(&self, region: u32, limit: u64, position: u64) -> Option<Position> {
         let slots = limit & !SEALED;
@@ -158,7 +161,8 @@ impl Ring {
         Some(Position { lap: position / slots, index: position % slots })
     }
 
-    /// Which position that slot has in that lap, under that limit; `None` when there is no such lap under it.
+    /// Returns which position that slot has in that lap, under that limit; `None` when there is no
+    /// such lap under it.
     pub(super) fn position_of(&self, region: u32, limit: u64, index: u64, lap: u64) -> Option<u64> {
         let slots = limit & !SEALED;
         let is_ring = limit & SEALED != 0 || slots == self.nominal(region);
@@ -169,22 +173,22 @@ impl Ring {
         }
     }
 
-    /// The slot at a place that [`Ring::place`] gave for a limit that [`Ring::limit`] gave.
+    /// Returns the slot at a place that [`Ring::place`] gave for a limit that [`Ring::limit`] gave.
     #[inline]
     pub(super) fn slot(&self, region: u32, index: u64) -> Slot<'_> {
         debug_assert!(index < self.nominal(region));
         let offset = self.region_at(region) + index * self.slot_bytes;
-        // SAFETY: the index is below the region's limit, which `limit` has checked against the mapping; slots are at
-        // least 64-aligned.
+        // SAFETY: the index is below the region's limit, which `limit` has checked against the
+        // mapping; slots are at least 64-aligned.
         let head = unsafe { &*self.segment.address(offset).cast::<SlotHead>() };
-        // SAFETY: the payload follows in the same slot.
+        // SAFETY: the payload follows in the same slot, which `limit` has found mapped.
         let payload = unsafe { self.segment.address(offset + SLOT_HEAD) };
-        // SAFETY: the last eight bytes of the same slot, whose size is a multiple of that.
+        // SAFETY: the last eight bytes of the same slot, whose size is a multiple of eight.
         let claim = unsafe { &*self.segment.address(offset + self.slot_bytes - 8).cast::<AtomicU64>() };
         Slot { head, payload, claim }
     }
 
-    /// Bytes of the file that are in use.
+    /// Returns how many bytes of the file are in use.
     pub(super) fn bytes(&self) -> Result<u64, Error> {
         Ok(self.ring_bytes().saturating_add(self.pool.bytes(&self.segment)?))
     }
@@ -197,18 +201,20 @@ impl Ring {
         CONTROL_AT + Heap::FIRST_CONTROL + slots.sum::<u64>() * self.slot_bytes
     }
 
-    /// Whether so many bytes more stay below `max_bytes`. Two who grow at once may both be told yes.
+    /// Returns whether so many bytes more stay below `max_bytes`. Two threads that grow at once may
+    /// both get `true`.
     pub(super) fn allows(&self, more: u64) -> bool {
         self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
     }
 
-    /// Rings take three quarters at most, and never give memory back: the rest is for messages too large for a slot.
+    /// Returns the same for slots: rings take three quarters at most, and never give memory back;
+    /// the rest is for messages too large for a slot.
     fn allows_slots(&self, more: u64) -> bool {
         let max = self.segment.header().max_bytes();
         self.ring_bytes() + more <= max - max / 4 && self.allows(more)
     }
 
-    /// The largest message that has room once everything else has been received.
+    /// Returns the size of the largest message that has room once all others have been received.
     pub(super) fn most_message_bytes(&self) -> u64 {
         let left = self.segment.header().max_bytes().saturating_sub(self.ring_bytes());
         // The first region's slots alone may be more than `max_bytes`.
@@ -227,7 +233,8 @@ impl Ring {
         let bytes = step * self.slot_bytes;
         let word = &self.head().limits[region as usize];
         let grown = if self.allows_slots(bytes) {
-            // Died just after: pages that nobody counts; the next one finds them there.
+            // If this thread died just after, there are pages that no limit counts; the next sender
+            // to grow finds them.
             match self.segment.grow(self.region_at(region) + slots * self.slot_bytes, bytes) {
                 Ok(()) => true,
                 Err(Error::NoSpace { .. } | Error::NoAddressSpace { .. }) => false,
@@ -237,7 +244,8 @@ impl Ring {
             false
         };
         if grown {
-            // Release: the pages exist for whoever reads the limit. Lost: another settled it.
+            // Release: the pages exist for each thread that reads the limit. A lost exchange:
+            // another thread settled it.
             let _ = word.compare_exchange(limit, slots + step, Ordering::Release, Ordering::Relaxed);
             return Ok(Growth::Settled);
         }
@@ -263,7 +271,7 @@ impl Ring {
         }
     }
 
-    /// How often the rings grew, as their limits tell.
+    /// Returns how often the rings grew, as their limits tell.
     pub(super) fn times_grown(&self) -> u64 {
         (0..self.regions)
             .map(|region| {

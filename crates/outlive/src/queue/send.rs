@@ -1,24 +1,26 @@
 //! Sending: claim a slot, write, publish, wake.
 //!
-//! 1. r = current region; the receiver's token dead: `ReceiverDied`.
+//! 1. r = current region; the receiver's token is dead: `ReceiverDied`.
 //! 2. t = tail of r; closed: next region.
-//! 3. The slot of t: a lap behind: full. Not empty: another claimed it and has not moved the tail: help, again.
+//! 3. The slot of t: a lap behind: full. Not empty: another sender claimed it and has not moved the
+//!    tail: help, again.
 //! 4. EMPTY → WRITING(me). *From here the slot names its owner.*
-//! 5. tail t → t + 1; failed because the region was closed at or before t: the claim is **void**, nobody will ever read
-//!    that slot: next region.
-//! 6. Write the payload; READY. If the object cannot be made the message's (its tag is damaged): WRITING → ABANDONED, by
-//!    the sender itself.
+//! 5. tail t → t + 1; failed because the region was closed at or before t: the claim is **void**,
+//!    no receiver will ever read that slot: next region.
+//! 6. Write the payload; READY. If the object cannot be made the message's (its tag is damaged):
+//!    WRITING → ABANDONED, by the sender itself.
 //! 7. Notify `messages` (wake.rs).
 //!
 //! | died after | seen by others |
 //! | --- | --- |
 //! | 4 | the next sender helps the tail past it; the receiver skips WRITING by a dead thread, counts it abandoned |
-//! | 6 | the message is there; the receiver, if asleep, is woken by the next send, a sender that finds the queue full, or it watches this very slot's owner: its end wakes it |
+//! | 6 | the message is there; the receiver, if asleep, is woken by the next send, by a sender that finds the queue full, or by this sender's end, since it watches the owner of this slot |
 //! | 7, before + 1 | the receiver is awake; its own number + 1 fails or the next sleep takes a new number |
 //!
-//! Two compare-exchanges a send: the second could be a hint only if the close mark stood in the slot. A large message is
-//! written to its object before any slot is claimed, so a sender stopped in a long copy holds up nobody.
-//! proof/models/queue.pml, proof/models/pool.pml; doc/protocols/queue.md has the argument.
+//! Two compare-exchanges a send: the second could be a hint only if the close mark stood in the
+//! slot. A large message is written to its object before any slot is claimed, so a sender stopped
+//! in a long copy delays no other sender. proof/models/queue.pml, proof/models/pool.pml;
+//! doc/protocols/queue.md has the argument.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -41,19 +43,22 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep};
 use crate::{Deadline, Error};
 
-/// An end of a queue that messages go into. Any number of them, in any number of processes and threads.
+/// Puts messages into a queue. A queue has any number of senders, in any number of processes and
+/// threads.
 ///
-/// May move between threads. Messages of one sender arrive in the order in which they were sent.
+/// A sender may move between threads. Its messages arrive in the order in which it sent them.
 ///
 /// # If a process dies
-/// The receiver: every send, also one that is waiting, fails with [`SendError::ReceiverDied`] until another takes over.
-/// A sender in the middle of a send: the message is dropped and counted as abandoned; nobody else notices. A sender that
-/// is *stopped* (`SIGSTOP`) in the middle delays no other sender; the receiver gets past its slot only when it has gone
+/// If the receiver dies, every send, also one that is waiting, fails with
+/// [`SendError::ReceiverDied`] until another process takes over. If a sender dies during a send,
+/// that message is dropped and counted as abandoned; the other senders and the receiver go on. A
+/// sender that is *stopped* (`SIGSTOP`) during a send delays no other sender; but the receiver gets
+/// past its slot only when it has gone on or died, while other messages keep arriving behind it.
 /// on or died, while other messages keep arriving behind it.
 pub struct Sender {
     inner: Arc<Inner>,
-    /// Where this sender's claims begin, and that region's limit as last read. Both or neither are changed: a limit of
-    /// another region would lead outside the mapping.
+    /// The region where this sender's claims begin, and that region's limit as last read. Both
+    /// change together: a limit of another region would lead outside the mapping.
     region: Cell<u32>,
     limit: Cell<u64>,
     entry: Option<senders::SenderEntry>,
@@ -68,7 +73,7 @@ enum Body<'a> {
 
 /// Why a claim failed.
 enum Refused {
-    /// At its largest, and full: the slot that must be given back first.
+    /// The region is at its largest, and full; with the slot that must be given back first.
     Full {
         region: u32,
         place: Position,
@@ -91,21 +96,21 @@ struct Claim<'a> {
 
 impl Sender {
     pub(super) fn new(inner: Arc<Inner>) -> Result<Sender, Error> {
-        // Begun too low, one follows the closed tails.
+        // If it begins too low, the sender follows the closed tails.
         let region = inner.ring.head().current.load(Ordering::Acquire).min(inner.ring.regions() - 1);
         let limit = inner.ring.limit(region)?;
         let entry = senders::enter_sender(&inner)?;
         Ok(Sender { inner, region: Cell::new(region), limit: Cell::new(limit), entry, _not_sync: PhantomData })
     }
 
-    /// Sends a message, waiting as long as the queue is at its largest and full.
+    /// Sends a message, waiting while the queue is full and at its largest size.
     ///
     /// # Errors
-    /// [`SendError::ReceiverDied`], [`SendError::NoReceiver`], [`SendError::TooLarge`], [`SendError::Damaged`],
-    /// [`SendError::System`].
+    /// [`SendError::ReceiverDied`], [`SendError::NoReceiver`], [`SendError::TooLarge`],
+    /// [`SendError::Damaged`], [`SendError::System`].
     ///
     /// # If a process dies
-    /// `Ok` says that the message is in the queue and outlives this process.
+    /// Once this returns `Ok`, the message is in the queue and outlives this process.
     #[inline]
     pub fn send(&self, message: &[u8]) -> Result<(), SendError> {
         self.send_until(message, Deadline::NEVER)
@@ -114,48 +119,50 @@ impl Sender {
     /// Sends a message if there is room, growing the queue where it may.
     ///
     /// # Errors
-    /// As [`Sender::send`], and [`SendError::Full`].
+    /// The errors of [`Sender::send`], and [`SendError::Full`].
     #[inline]
     pub fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
         self.send_message(message, 0, None)
     }
 
-    /// Sends a message, waiting until the deadline while the queue is at its largest and full.
+    /// Sends a message, waiting until the deadline while the queue is full and at its largest size.
     ///
     /// # Errors
-    /// As [`Sender::send`], and [`SendError::TimedOut`].
+    /// The errors of [`Sender::send`], and [`SendError::TimedOut`].
     #[inline]
     pub fn send_until(&self, message: &[u8], deadline: impl Into<Deadline>) -> Result<(), SendError> {
         self.send_message(message, 0, Some(deadline.into()))
     }
 
-    /// Sends a message; `None` does not wait. For bindings, whose calls have the deadline as a number.
+    /// Sends a message; `None` for a deadline does not wait. For bindings, whose calls have the
+    /// deadline as a number.
     ///
     /// # Errors
-    /// As [`Sender::try_send`], or [`Sender::send_until`].
+    /// The errors of [`Sender::try_send`], or of [`Sender::send_until`].
     #[doc(hidden)]
-    // Always: a binding's function is this and nothing else.
+    // Always inline: a binding's function is this and nothing else.
     #[inline(always)]
     pub fn send_or_try(&self, message: &[u8], deadline: Option<Deadline>) -> Result<(), SendError> {
         self.send_here(message, 0, deadline)
     }
 
-    /// Sends many messages in one step: all of them are in the queue, one after the other, or none is. Costs a claim and
-    /// a wake-up for all together. Returns how many they were.
+    /// Sends many messages in one step and returns their number: either all of them are in the
+    /// queue, one after the other, or none is. All together cost one claim and one wake-up.
     ///
     /// # Errors
-    /// As [`Sender::send`]. The messages together, with 4 bytes each, count against the largest message.
+    /// The errors of [`Sender::send`]. [`SendError::TooLarge`] when the messages together, with 4
+    /// bytes each, are longer than the largest message.
     ///
     /// # If a process dies
-    /// In the middle: none of them is received.
+    /// If this process dies during the call, none of the messages is received.
     pub fn send_batch<M: AsRef<[u8]>>(&self, messages: &[M]) -> Result<usize, SendError> {
         self.send_batch_until(messages, Deadline::NEVER)
     }
 
-    /// [`Sender::send_batch`] with a deadline.
+    /// Sends many messages in one step, as [`Sender::send_batch`], waiting until the deadline.
     ///
     /// # Errors
-    /// As [`Sender::send_batch`], and [`SendError::TimedOut`].
+    /// The errors of [`Sender::send_batch`], and [`SendError::TimedOut`].
     pub fn send_batch_until<M: AsRef<[u8]>>(
         &self,
         messages: &[M],
@@ -192,7 +199,7 @@ impl Sender {
         if len > LARGEST_MESSAGE {
             return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
         }
-        // Before the copy: nobody to send to, nothing to write.
+        // Before the copy: without a receiver there is nothing to write.
         endpoint::check_receiver(&self.inner)?;
         let object = match ring.pool.allocate(&ring.segment, me, len, ring) {
             Ok(object) => object,
@@ -208,7 +215,8 @@ impl Sender {
             }
             Err(other) => return Err(other.into()),
         };
-        // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes.
+        // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
+        // it has room for `len` bytes.
         unsafe {
             let to = ring.segment.address(object.offset);
             core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -221,8 +229,8 @@ impl Sender {
         result
     }
 
-    /// Steps 1 to 7, waiting while the queue is full if there is a deadline.
-    // Always: a call with so many arguments, some of them by way of memory, is a tenth of a send.
+    /// Does steps 1 to 7, waiting while the queue is full if there is a deadline.
+    // Always inline: a call with so many arguments, some of them in memory, is a tenth of a send.
     #[inline(always)]
     fn put(&self, me: Me, body: &Body<'_>, meta: Meta, deadline: Option<Deadline>) -> Result<(), SendError> {
         loop {
@@ -240,7 +248,7 @@ impl Sender {
         }
     }
 
-    /// Steps 1 to 5.
+    /// Does steps 1 to 5.
     #[inline(always)]
     fn claim(&self, me: Me) -> Result<Claim<'_>, Refused> {
         let ring = &self.inner.ring;
@@ -264,11 +272,13 @@ impl Sender {
             let seen = SlotWord(slot.claim.load(Ordering::Acquire));
             if seen == SlotWord::empty(place.lap) {
                 let mine = SlotWord::writing(place.lap, me.id);
-                // Acquire as above. Died just after: see the table, row 4.
+                // Acquire pairs with the receiver's EMPTY. A death just after: see the table, row
+                // 4.
                 if slot.claim.compare_exchange(seen.0, mine.0, Ordering::Acquire, Ordering::Relaxed).is_err() {
                     continue;
                 }
-                // Release: who sees the new tail sees the claim. Failed: helped by another, or closed.
+                // Release: a thread that sees the new tail sees the claim. A failure: another
+                // sender helped, or the region is closed.
                 match words.tail.compare_exchange(t, t + 1, Ordering::Release, Ordering::Acquire) {
                     Err(now) if now & CLOSED != 0 && now & !CLOSED <= t => continue,
                     _ => {}
@@ -282,7 +292,7 @@ impl Sender {
             if seen.laps_ahead(place.lap) > 1 && words.tail.load(Ordering::Acquire) == t {
                 return Err(ring.segment.damaged("a slot ahead of its tail").into());
             }
-            // Help whoever claimed it and has not got to the tail yet.
+            // Helps the sender that claimed it and has not moved the tail yet.
             let _ = words.tail.compare_exchange(t, t + 1, Ordering::Release, Ordering::Relaxed);
         }
     }
@@ -293,18 +303,19 @@ impl Sender {
         if region + 1 >= ring.regions() {
             return Err(ring.segment.damaged("a closed last region").into());
         }
-        // Before this sender moves on: it may have mapped less than the region. Then it stays where it is, and each send is
-        // told the same.
+        // Checked before this sender moves on: it may have mapped less than the region. Then it
+        // stays where it is, and each send returns the same error.
         let limit = ring.limit(region + 1)?;
-        // Release pairs with `Sender::new`: who begins in that region finds its limit. Begun too low, one follows the
-        // closed tails.
+        // Release pairs with `Sender::new`: a sender that begins in that region finds its limit.
+        // One that begins too low follows the closed tails.
         let _ = ring.head().current.compare_exchange(region, region + 1, Ordering::Release, Ordering::Relaxed);
         self.region.set(region + 1);
         self.limit.set(limit);
         Ok(())
     }
 
-    /// The limit as last read does not reach t: read it again, and let the region grow if it ends there.
+    /// The limit as last read does not reach t: read it again, and let the region grow if it ends
+    /// there.
     #[cold]
     fn reload_limit(&self, region: u32, t: u64) -> Result<(), Refused> {
         let ring = &self.inner.ring;
@@ -319,18 +330,20 @@ impl Sender {
         Ok(())
     }
 
-    /// Region r is full at t: first make sure that r + 1 has slots, only then close r. The other order would shut the
-    /// queue for ever on a full file system.
+    /// Region r is full at t: first make sure that r + 1 has slots, only then close r. The other
+    /// order would shut the queue for ever on a full file system.
     #[cold]
     fn full(&self, region: u32, t: u64, place: Position) -> Result<(), Refused> {
         let ring = &self.inner.ring;
         match ring.open_next(region)? {
             Growth::NoRoom => Err(Refused::Full { region, place }),
             Growth::Settled => {
-                // `open_next` may have lost to another or to a lack of room: closed only when r + 1 is there.
+                // `open_next` may have failed, or lost to another sender: closed only when r + 1 is
+                // there.
                 if ring.limit(region + 1)? != 0 {
                     let tail = &ring.head().regions_words[region as usize].tail;
-                    // AcqRel: whoever sees the mark finds r + 1. Died just after: closed, as it should be.
+                    // AcqRel: a thread that sees the mark finds r + 1. If this one died just after,
+                    // the region is closed, as it should be.
                     let _ = tail.compare_exchange(t, t | CLOSED, Ordering::AcqRel, Ordering::Relaxed);
                 }
                 Ok(())
@@ -338,41 +351,47 @@ impl Sender {
         }
     }
 
-    /// Step 6.
+    /// Does step 6.
     #[inline]
     fn publish(&self, me: Me, claim: &Claim<'_>, body: &Body<'_>, meta: Meta) -> Result<(), SendError> {
         let ring = &self.inner.ring;
         match body {
             Body::Inline(bytes) => {
-                // SAFETY: the slot is ours until READY, its payload has room for `inline_bytes`, and `send_message` has
-                // compared.
+                // SAFETY: the slot is this sender's until READY, its payload has room for
+                // `inline_bytes`, and `send_message` has checked the length against that.
                 unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), claim.slot.payload, bytes.len()) };
                 // Relaxed: READY's Release orders it.
                 claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
             }
             Body::Object(object) => {
-                // SAFETY: as above; slots hold at least 48 bytes, 8-aligned.
+                // SAFETY: the slot is this sender's until READY; slots hold at least 48 bytes of
+                // payload, 8-aligned.
                 let reference = unsafe { &*claim.slot.payload.cast::<crate::shim::AtomicU64>() };
                 reference.store(u64::from(object.reference), Ordering::Relaxed);
                 claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
-                // Died before: the object is ours, for `collect`. After: it is this slot's, and whoever skips the slot
-                // frees it. The tag's Release orders the reference before it.
+                // If this thread died before, the object is its own, for `collect`. After, it
+                // belongs to this slot, and the receiver that skips the slot frees it. The tag's
+                // Release orders the reference before it.
                 ring.pool.enqueue(&ring.segment, object, me, claim.region, claim.position)?;
             }
         }
-        // Release pairs with the receiver's Acquire. Died just before: abandoned. Just after: sent.
+        // Release pairs with the receiver's Acquire. A death just before: abandoned. Just after:
+        // sent.
         claim.slot.head.ready.store(published(claim.lap), Ordering::Release);
         Ok(())
     }
 
-    /// Step 6 failed: nothing will ever be in this slot, and nobody is to wait for a thread that lives on.
-    // Apart from a send that succeeds: that one would copy the room for an error past its wake-up, 11 instructions.
+    /// Step 6 failed: no message will ever be in this slot, and the receiver must not wait for a
+    /// thread that lives on.
+    // Separate from a send that succeeds: that would carry the room for an error past its wake-up,
+    // 11 instructions.
     #[cold]
     #[inline(never)]
     fn abandon(&self, me: Me, claim: &Claim<'_>, error: SendError) -> SendError {
-        // From our own claim: had somebody taken this thread for dead, the slot may be another sender's. Release, as the
-        // receiver's look is by Acquire. Died just before: abandoned by a dead one. Just after, before the wake: the
-        // receiver, if asleep, watches our end, which is this.
+        // From this thread's own claim: had a process taken this thread for dead, the slot may be
+        // another sender's by now. Release, as the receiver's look is by Acquire. If it died just
+        // before, the slot is abandoned by a dead sender. Just after and before the wake, a
+        // sleeping receiver is woken by this thread's end, which it watches.
         let ours = SlotWord::writing(claim.lap, me.id);
         let abandoned = SlotWord::abandoned(claim.lap);
         let _ = claim.slot.claim.compare_exchange(ours.0, abandoned.0, Ordering::Release, Ordering::Relaxed);
@@ -380,7 +399,8 @@ impl Sender {
         error
     }
 
-    /// At max and full: wait for the receiver to give the slot back, or to die.
+    /// The queue is full and at its largest size: waits for the receiver to give the slot back, or
+    /// to die.
     #[cold]
     fn wait_for_space(
         &self,
@@ -396,19 +416,20 @@ impl Sender {
         wait_until(inner, me, deadline, &is_free, &look)
     }
 
-    /// How waiting is done through this queue's handles.
+    /// Sets how this process waits on this queue, for all its handles of it.
     pub fn set_wait(&self, wait: crate::WaitStrategy) {
         self.inner.spin_wait.set(wait);
     }
 }
 
-/// When a sender that waits for memory has last looked at all tags for what the dead left.
+/// When a sender that waits for memory has last scanned all tags for what dead processes left.
 #[derive(Default)]
 struct Collected(Cell<Option<(Instant, Duration)>>);
 
 impl Collected {
-    /// Whether it is worth another look: never looked, or something was met in another's hand (a dead one's, perhaps), and
-    /// so long ago that no more than a ninth of the time goes into looking.
+    /// Returns whether another scan is worth it: there was none yet, or something was in another
+    /// thread's hands (perhaps a dead one's), and so long ago that scans take no more than a ninth
+    /// of the time.
     fn is_due(&self, met_in_hand: bool) -> bool {
         match self.0.get() {
             None => true,
@@ -422,18 +443,18 @@ impl Collected {
     }
 }
 
-/// What a sender that waits finds when it looks.
+/// What a waiting sender finds when it looks.
 enum Space {
     Some,
-    /// None until the receiver makes some.
+    /// No memory until the receiver frees some.
     None,
-    /// None, but some was in another's hands, which may let go of it or die, and then perhaps nobody tells: one looks
-    /// again by and by.
+    /// No memory, but another thread holds some; it may let go of it or die, perhaps without a
+    /// notification, so the sender looks again from time to time.
     InHand,
 }
 
-/// The pool has no object and no room: wait for the receiver to free one, or for a sender that will not send what it
-/// holds. `worth_a_look` is asked while spinning.
+/// The pool has no object and no room: waits for the receiver to free one, or for a sender that
+/// will not send what it holds. `worth_a_look` is called while spinning.
 #[cold]
 pub(super) fn wait_for_memory(
     inner: &Inner,
@@ -479,8 +500,8 @@ impl<'a> Looks<'a> {
         if self.allocate(me)? {
             return Ok(Space::Some);
         }
-        // What the dead left may be all that is missing. They had it when we came, or in their hands when we looked; and
-        // then we look again by and by anyway.
+        // Perhaps only what dead threads left is missing. They had it when this sender came, or
+        // held it when it looked; and in that case the sender looks again from time to time anyway.
         if self.collected.is_due(in_hand.get()) {
             let begun = Instant::now();
             let found = super::sweep::collect_objects(self.room.ring, me, false)?;
@@ -490,7 +511,7 @@ impl<'a> Looks<'a> {
             }
             in_hand.set(in_hand.get() || found.in_hand > 0);
         }
-        // The rings have grown since it began to wait, and keep what they have.
+        // The rings have grown since the sender began to wait, and keep what they have.
         let most = self.room.ring.most_message_bytes();
         if self.len > most {
             return Err(SendError::TooLarge { len: self.len, most });
@@ -499,8 +520,8 @@ impl<'a> Looks<'a> {
     }
 }
 
-/// Waits until `look` finds room or the receiver is dead. `None` for a deadline is "do not wait". `worth_a_look` is
-/// asked while spinning.
+/// Waits until `look` finds room or the receiver is dead. `None` for a deadline means "do not
+/// wait". `worth_a_look` is called while spinning.
 #[cold]
 fn wait_until(
     inner: &Inner,
@@ -510,7 +531,8 @@ fn wait_until(
     look: &dyn Fn() -> Result<Space, SendError>,
 ) -> Result<(), SendError> {
     let Some(deadline) = deadline else {
-        // The sender whose message the receiver should be awake for may have died before it could wake it.
+        // The sender whose message the receiver should be awake for may have died before it could
+        // wake it.
         wake_receiver(inner);
         return if let Space::Some = look()? { Ok(()) } else { Err(SendError::Full) };
     };
@@ -540,7 +562,7 @@ fn wait_until(
             CurrentReceiver::None => endpoint::sleep_without_receiver(inner, &relay, watch, slice),
         };
         match end {
-            // Before the next wait is prepared, which costs a membarrier.
+            // Looks before the next wait is prepared, which costs a membarrier.
             Ok(Asleep::LookAgain) => {
                 if let Space::Some = look()? {
                     return Ok(());
@@ -567,7 +589,8 @@ mod tests {
     use crate::pool::Tag;
     use crate::queue::{Queue, RecvError};
 
-    /// The object that a message was written to is not the sender's any more when it is to become the message's.
+    /// An object that is not the sender's any more when it should become the message's delays no
+    /// other sender.
     #[test]
     fn a_message_that_fails_in_its_slot_holds_up_nobody() {
         let folder = std::env::temp_dir().join(format!("outlive-failing-{}", std::process::id()));
@@ -587,8 +610,8 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 
-    /// A waiting sender looks at all tags once, and later only when it has met memory in another thread's
-    /// hands. So what a dead receiver left is found by the next sender that begins to wait, not at each
+    /// A waiting sender scans all tags once, and later only when another thread holds memory. So
+    /// what a dead receiver left is found by the next sender that begins to wait, not at each
     /// wake-up; what a dead sender held is found after a while.
     #[test]
     fn a_wake_does_not_look_at_all_tags() {
@@ -636,7 +659,8 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 
-    /// Of a thread that somebody has taken for dead, the receiver has given the slot back, and another sender has it.
+    /// The receiver has given the slot of a thread taken for dead back, and another sender has it:
+    /// that sender keeps it.
     #[test]
     fn a_slot_that_is_another_s_by_now_stays_its() {
         let folder = std::env::temp_dir().join(format!("outlive-successor-{}", std::process::id()));

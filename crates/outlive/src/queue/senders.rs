@@ -1,6 +1,6 @@
-//! The senders of a queue: the table in which a sender's process writes its name, so that the
-//! receiver learns when the last one has gone; and, for tests and for those who look from outside,
-//! which senders are at a slot or have memory in hand.
+//! The senders of a queue: the table into which a sender's process writes its name, so that the
+//! receiver learns when the last one has gone; and, for tests and inspection, which senders are at
+//! a slot or hold memory.
 
 use super::Inner;
 #[cfg(not(loom))]
@@ -47,21 +47,22 @@ pub(super) fn leave_sender(inner: &Inner, entry: SenderEntry) {
         return;
     }
     let words = inner.ring.senders();
-    // Died just before: dead in the table, and the receiver watches our token. Just after: it watches another's, or
-    // ours, whose end is near.
+    // If this thread died just before, the table names a dead process, whose token the receiver
+    // watches. Just after, the receiver watches another sender's token, or this one's, whose end is
+    // near.
     words[entry.index].store(0, Ordering::Release);
     wake_receiver(inner);
 }
 
-/// Who of the senders lives?
+/// Which senders live.
 pub(super) enum Senders {
     /// This one, and perhaps others.
     Some(TokenId),
-    /// Nobody can tell: there are, or were, more than the table has room for.
+    /// Unknown: there are, or were, more senders than the table has room for.
     Unknown,
-    /// There never was one.
+    /// There never was a sender.
     NeverSeen,
-    /// All gone.
+    /// All senders have gone.
     Gone,
 }
 
@@ -83,8 +84,8 @@ pub(super) fn senders(inner: &Inner) -> Senders {
 
 #[cfg(not(loom))]
 impl Queue {
-    /// The threads, dead or alive, that have claimed a slot and have not published it yet. The receiver waits for those
-    /// whose slot comes first.
+    /// Returns the threads, dead or alive, that have claimed a slot and have not published it yet.
+    /// The receiver waits for the one whose slot comes first.
     ///
     /// # Errors
     /// [`Error::Damaged`].
@@ -110,8 +111,9 @@ impl Queue {
         Ok(writers)
     }
 
-    /// The threads, dead or alive, that have memory in hand which is no message's: senders before their message is in its
-    /// slot, and the receiver between giving a slot back and freeing its object. Senders that find no memory wait for those.
+    /// Returns the threads, dead or alive, that hold memory which is no message's: senders before
+    /// their message is in its slot, and the receiver between giving a slot back and freeing its
+    /// object. Senders that find no memory wait for those.
     ///
     /// # Errors
     /// [`Error::Damaged`].
@@ -127,7 +129,7 @@ impl Queue {
             Tag::Queued { region, position } if region < ring.regions() => {
                 match ring.limit(region) {
                     Ok(limit) if is_given_back(ring, region, limit, position) => holders.extend(inside),
-                    // In a slot: a message, or to be one when its sender has published it.
+                    // In a slot: a message, or it becomes one when its sender has published it.
                     _ => in_slots = true,
                 }
             }
@@ -145,8 +147,9 @@ impl Queue {
 mod tests {
     use super::*;
 
-    /// A sender has memory in hand from its allocation until the message is in its slot. The receiver has it from giving the
-    /// slot back until the object is free. No thread has that of a message that lies in its slot.
+    /// A sender holds memory from its allocation until the message is in its slot. The receiver
+    /// holds it from giving the slot back until the object is free. No thread holds that of a
+    /// message in its slot.
     #[test]
     fn who_has_memory_in_hand_is_told() {
         let folder = std::env::temp_dir().join(format!("outlive-in-hand-{}", std::process::id()));
@@ -164,7 +167,7 @@ mod tests {
         assert_eq!(holders(), []);
         receiver.try_recv().expect("there");
         assert_eq!(holders(), []);
-        // What a receiver leaves for a moment that has given the slot back.
+        // What a receiver that has given the slot back holds for a moment.
         let object = ring.pool.allocate(&ring.segment, me, 1000, ring).expect("room");
         ring.pool.enqueue(&ring.segment, &object, me, 0, 0).expect("ours");
         assert_eq!(holders(), [own]);

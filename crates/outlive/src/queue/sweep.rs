@@ -1,4 +1,5 @@
-//! What a sweep does in a queue: claims of the dead lose their names, objects of the dead are freed.
+//! What a sweep does in a queue: it removes the names of dead threads from claims, and frees the
+//! objects of the dead.
 //!
 //! A sweep never receives and never moves the head; what it marks, the receiver skips.
 
@@ -12,7 +13,7 @@ use crate::liveness::{Me, TokenId};
 use crate::pool::{Collected, Message, Tag};
 use crate::shim::{AtomicU64, Ordering, fence};
 
-/// Frees what the dead left in the pool.
+/// Frees what dead processes left in the pool.
 pub(super) fn collect_objects(ring: &Ring, me: Me, dry_run: bool) -> Result<Collected, Error> {
     ring.pool.collect(&ring.segment, me, dry_run, &|tag| match tag {
         Tag::Queued { region, position } => message_at(ring, me, region, position),
@@ -36,7 +37,8 @@ fn message_at(ring: &Ring, me: Me, region: u32, position: u64) -> Message {
     if !is_given_back(ring, region, limit, position) {
         return Message::There;
     }
-    // The one before the head is freed by whoever moved the head, or by its successor on coming in.
+    // The one before the head is freed by the receiver that moved the head, or by its successor on
+    // entering.
     let head = ring.head();
     let current = region == head.receiver_words.region.load(Ordering::Acquire)
         && position.wrapping_add(1) >= head.regions_words[region as usize].head.load(Ordering::Acquire);
@@ -46,10 +48,10 @@ fn message_at(ring: &Ring, me: Me, region: u32, position: u64) -> Message {
     Message::Gone
 }
 
-/// Frees the object of the message at this place, whose sender died in it or whose receiver died after it, if it had one.
-/// The slot may hold another message's reference; the tag tells.
+/// Frees the object of the message at this place, whose sender died while it wrote or whose
+/// receiver died after it. The slot may hold another message's reference; the object's tag tells.
 pub(super) fn free_object_of(ring: &Ring, slot: Slot<'_>, region: u32, position: u64) -> Result<(), Error> {
-    // SAFETY: slots hold at least 48 bytes of payload, 8-aligned.
+    // SAFETY: slots hold at least 48 bytes of payload, 8-aligned; `Ring` checks the slot's size.
     let reference = unsafe { &*slot.payload.cast::<AtomicU64>() }.load(Ordering::Relaxed);
     if let Ok(reference) = u32::try_from(reference)
         && let Some(object) = ring.pool.find_object(&ring.segment, reference)?
@@ -60,8 +62,9 @@ pub(super) fn free_object_of(ring: &Ring, slot: Slot<'_>, region: u32, position:
     Ok(())
 }
 
-/// Takes the names of the dead out of the queue; says how many claims and how much of the pool that was. The name of a dead thread
-/// that stays, since its process receives still, goes into `kept`.
+/// Takes the names of dead threads out of the queue; returns how many claims and how much of the
+/// pool that was. The name of a dead thread whose process still receives stays, and goes into
+/// `kept`.
 pub(crate) fn sweep(inner: &Inner, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<(u32, Collected), Error> {
     let ring = &inner.ring;
     let mut claims = 0;
@@ -86,12 +89,13 @@ pub(crate) fn sweep(inner: &Inner, me: Me, dry_run: bool, kept: &mut Vec<TokenId
             if dry_run {
                 continue;
             }
-            // The limit again, after the claim: the region may have grown since we came in, and by the smaller one this would
-            // be another position, whose message may be waiting. `None`: a claim of a later lap than this limit has, which
-            // we see too early; the next sweep's, or the receiver's.
+            // Reads the limit again, after the claim: the region may have grown meanwhile, and
+            // under the smaller limit this would be another position, whose message may be waiting.
+            // `None`: a claim of a later lap than this limit has; the next sweep, or the receiver,
+            // handles it.
             let Some(position) = ring.position_of(region, ring.limit(region)?, index, lap) else { continue };
             free_object_of(ring, slot, region, position)?;
-            // From that exact word: the receiver may be at it too.
+            // From that exact word: the receiver may change it at the same time.
             let abandoned = SlotWord::abandoned(lap);
             let _ = slot.claim.compare_exchange(word.0, abandoned.0, Ordering::AcqRel, Ordering::Relaxed);
         }
@@ -102,7 +106,8 @@ pub(crate) fn sweep(inner: &Inner, me: Me, dry_run: bool, kept: &mut Vec<TokenId
         if found.count() > 0 {
             wake_senders(ring);
         }
-        // What is free as a whole span, of whatever size it was: the file need not be as large as its largest backlog.
+        // Gives whole free spans back, of whatever size class they were: the file need not stay as
+        // large as its largest backlog.
         ring.pool.reclaim(&ring.segment, me, ring)?;
     }
     ring.pool.expect_whole(&ring.segment)?;
@@ -125,20 +130,20 @@ fn sweep_ends(inner: &Inner, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> 
     claims
 }
 
-/// What is to be expected of a slot that says WRITING.
+/// What a slot that says WRITING will become.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Its sender lives.
     BeingWritten(TokenId),
-    /// Its sender has ended, but had published before; or somebody else was quicker to deal with it.
+    /// Its sender has ended, but had published before; or another thread dealt with it first.
     Settled,
     /// Its sender died before it had published.
     Abandoned,
 }
 
-/// Whether it has published is asked after the death: until then it may have gone on.
+/// Whether it has published is checked after the death: until then it may have gone on.
 pub(super) fn fate(me: Me, slot: Slot<'_>, seen: SlotWord, lap: u64) -> Fate {
-    // Bits that name nobody are as good as dead.
+    // Bits that name no process count as dead.
     if let Some(owner) = seen.owner().filter(|&id| me.is_alive(id)) {
         return Fate::BeingWritten(owner);
     }

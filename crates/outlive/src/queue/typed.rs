@@ -1,4 +1,4 @@
-//! Ends of a queue for values of one plain type.
+//! Senders and receivers for values of one plain type.
 
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use crate::sync::Plain;
 use crate::wake::{Source, Watched};
 use crate::{Deadline, Error};
 
-/// A [`Sender`] of values of a plain type.
+/// Sends values of one plain type, each as the bytes of one message.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-typed-{}", std::process::id()));
@@ -26,7 +26,7 @@ pub struct TypedSender<T> {
     _type: PhantomData<fn(T)>,
 }
 
-/// A [`Receiver`] of values of a plain type.
+/// Receives values of one plain type.
 pub struct TypedReceiver<T> {
     receiver: Receiver,
     buffer: Vec<u8>,
@@ -35,18 +35,19 @@ pub struct TypedReceiver<T> {
 }
 
 impl Queue {
-    /// A sender of values instead of bytes. All users of the queue must agree on the type: the queue itself holds bytes.
+    /// Makes a sender of values instead of bytes. All users of the queue must agree on the type:
+    /// the queue itself holds bytes.
     ///
     /// # Errors
-    /// As [`Queue::sender`].
+    /// The errors of [`Queue::sender`].
     pub fn typed_sender<T: Plain>(&self) -> Result<TypedSender<T>, Error> {
         Ok(TypedSender { sender: self.sender()?, _type: PhantomData })
     }
 
-    /// The receiver, of values instead of bytes.
+    /// Makes this process the receiver, of values instead of bytes.
     ///
     /// # Errors
-    /// As [`Queue::receiver`].
+    /// The errors of [`Queue::receiver`].
     pub fn typed_receiver<T: Plain>(&self) -> Result<TypedReceiver<T>, Error> {
         Ok(TypedReceiver {
             receiver: self.receiver()?,
@@ -58,44 +59,45 @@ impl Queue {
 }
 
 impl<T: Plain> TypedSender<T> {
-    /// Sends a value, waiting while the queue is at its largest and full.
+    /// Sends a value, waiting while the queue is full and at its largest size.
     ///
     /// # Errors
-    /// As [`Sender::send`].
+    /// The errors of [`Sender::send`].
     pub fn send(&self, value: &T) -> Result<(), SendError> {
         self.sender.send(value.as_bytes())
     }
 
-    /// Sends a value if there is room.
+    /// Sends a value if there is room, else returns `Full` at once.
     ///
     /// # Errors
-    /// As [`Sender::try_send`].
+    /// The errors of [`Sender::try_send`].
     pub fn try_send(&self, value: &T) -> Result<(), SendError> {
         self.sender.try_send(value.as_bytes())
     }
 
-    /// Sends a value, waiting until the deadline.
+    /// Sends a value, waiting until the deadline while the queue is full.
     ///
     /// # Errors
-    /// As [`Sender::send_until`].
+    /// The errors of [`Sender::send_until`].
     pub fn send_until(&self, value: &T, deadline: impl Into<Deadline>) -> Result<(), SendError> {
         self.sender.send_until(value.as_bytes(), deadline)
     }
 }
 
 impl<T: Plain> TypedReceiver<T> {
-    /// Receives a value, waiting for one.
+    /// Receives a value, waiting for one to arrive.
     ///
     /// # Errors
-    /// As [`Receiver::recv`]; [`RecvError::Damaged`] also for a message of another length, which is dropped.
+    /// The errors of [`Receiver::recv`]; [`RecvError::Damaged`] also for a message of another
+    /// length, which is dropped.
     pub fn recv(&mut self) -> Result<T, RecvError> {
         self.recv_until(Deadline::NEVER)
     }
 
-    /// Receives a value if there is one.
+    /// Receives a value, or returns `Empty` at once.
     ///
     /// # Errors
-    /// As [`TypedReceiver::recv`], and [`RecvError::Empty`].
+    /// The errors of [`TypedReceiver::recv`], and [`RecvError::Empty`].
     pub fn try_recv(&mut self) -> Result<T, RecvError> {
         self.receiver.try_recv_into(&mut self.buffer)?;
         self.value()
@@ -104,7 +106,7 @@ impl<T: Plain> TypedReceiver<T> {
     /// Receives a value, waiting until the deadline.
     ///
     /// # Errors
-    /// As [`TypedReceiver::recv`], and [`RecvError::TimedOut`].
+    /// The errors of [`TypedReceiver::recv`], and [`RecvError::TimedOut`].
     pub fn recv_until(&mut self, deadline: impl Into<Deadline>) -> Result<T, RecvError> {
         self.receiver.recv_into_until(&mut self.buffer, deadline)?;
         self.value()

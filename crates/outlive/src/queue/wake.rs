@@ -1,12 +1,13 @@
-//! Who wakes whom in a queue: two eventcounts (wake/event_count.rs).
+//! Which thread wakes which in a queue: two eventcounts (wake/event_count.rs).
 //!
-//! | eventcount | who waits | who notifies all |
+//! | eventcount | waiters | notifiers |
 //! | --- | --- | --- |
 //! | `messages` | the receiver, and wait sets for it | a sender, after READY or when it finds the queue full |
-//! | `room` | senders that find the queue full | the receiver, after it gave something back; others who made memory free |
+//! | `room` | senders that find the queue full | the receiver, after it gave something back; other threads that made memory free |
 //!
-//! A waiter watches the end of who ought to wake it, too, where there is one: a sender that waits the receiver's, a receiver the end of a sender that
-//! is writing. Where there is none it looks by itself now and then: a sender may be stopped between READY and the notification.
+//! A waiter also watches the end of the thread that ought to wake it, where there is one: a waiting
+//! sender watches the receiver, a receiver watches a sender that is writing. Where there is none,
+//! the waiter polls from time to time: a sender may be stopped between READY and the notification.
 
 use std::cell::Cell;
 
@@ -14,13 +15,14 @@ use super::Inner;
 use super::ring::Ring;
 use crate::pool::HeapHost;
 
-/// The receiver has given something back, or memory has become free that was nobody's message.
+/// Wakes the senders: the receiver has given something back, or memory has become free that was no
+/// message's.
 #[inline]
 pub(super) fn wake_senders(ring: &Ring) {
     ring.head().room.notify_all();
 }
 
-/// There may be a message.
+/// Wakes the receiver: there may be a message.
 #[inline]
 pub(super) fn wake_receiver(inner: &Inner) {
     inner.ring.head().messages.notify_all();
@@ -31,7 +33,7 @@ impl HeapHost for Ring {
         Ring::allows(self, more)
     }
 
-    /// Who sleeps looks by a [`LookForMemory`] first.
+    /// Called by a sender before it sleeps; see [`LookForMemory`].
     fn met_in_hand(&self) {}
 
     fn freed(&self) {
@@ -39,7 +41,7 @@ impl HeapHost for Ring {
     }
 }
 
-/// The ring to a sender that waits for memory: remembers what it met in others' hands.
+/// The ring for a sender that waits for memory: records what other threads held.
 pub(super) struct LookForMemory<'a> {
     pub(super) ring: &'a Ring,
     pub(super) in_hand: Cell<bool>,

@@ -1,4 +1,4 @@
-//! How the server takes requests: those that are asked, in the order of their tickets.
+//! How the server takes the requests that clients have made: in the order of their tickets.
 //!
 //! 1. The server reads the horizon, then the bits, word by word. For each slot whose bit is set: if
 //!    the call is asked and its ticket lies below the horizon, the server notes it; if the ticket
@@ -41,7 +41,7 @@ const LOOKS: u32 = 8;
 /// set.
 #[derive(Default)]
 pub(super) struct Requests {
-    /// The last is the next one.
+    /// The last one is taken next.
     found: Vec<AskedCall>,
 }
 
@@ -53,7 +53,7 @@ struct AskedCall {
 }
 
 impl Requests {
-    /// The next request, taken for that process, if one is asked.
+    /// Takes the next request for that process, if there is one.
     #[inline]
     pub(super) fn next(&mut self, service: &Service, me: Me, process: TokenId) -> Result<Option<Request>, Error> {
         loop {
@@ -62,8 +62,9 @@ impl Requests {
                     Ok(None) => {}
                     Ok(request) => return Ok(request),
                     Err(error) => {
-                        // The next look finds it again, before the same client's later calls. The others' calls
-                        // come first: a call that fails again and again holds up none of them.
+                        // The next look finds it again, before the same client's later calls. The
+                        // others' calls come first: a call that fails again and again holds up none
+                        // of them.
                         self.found.retain(|other| other.asker != found.asker);
                         return Err(error);
                     }
@@ -75,7 +76,7 @@ impl Requests {
         }
     }
 
-    /// Step 1; whether something was found.
+    /// Does step 1; returns whether it found a call.
     #[inline]
     fn look(&mut self, service: &Service) -> Result<bool, Error> {
         for look in 0..LOOKS {
@@ -95,8 +96,9 @@ impl Requests {
         Ok(false)
     }
 
-    /// Whether something is asked beyond the horizon. If slots cannot be looked at, the calls of their
-    /// clients are not noted, and the first error is returned: the others' calls are noted then.
+    /// Returns whether a call is asked beyond the horizon. If slots cannot be looked at, the calls
+    /// of their clients are not noted, and the first error is returned: the calls of other clients
+    /// are noted then.
     #[inline]
     fn look_below(&mut self, service: &Service, horizon: u64) -> Result<bool, Error> {
         let asks = service.asks();
@@ -110,12 +112,12 @@ impl Requests {
                 bits &= bits - 1;
                 let call = match service.call(slot) {
                     Ok(call) => call,
-                    // Of a client slot that does not exist: a stray write.
+                    // The bit of a client slot that does not exist: a stray write.
                     Err(Error::Damaged { .. }) => {
                         asks.clear(slot);
                         continue;
                     }
-                    // The system has not said whether it exists: its bit stands, for the next look.
+                    // The system has not said whether it exists: its bit stays, for the next look.
                     Err(error) => {
                         unseen.push(service.who(slot / SLOTS).process());
                         result = result.and(Err(error));
@@ -153,19 +155,20 @@ impl Service {
             return Ok(None);
         };
         if !self.is_asker_alive(call.question) {
-            // Nobody waits for it. What it left is settled with its client slot.
+            // No client waits for it. Its remains are settled with its client slot.
             clear_unless(self.asks(), slot, || self.is_pending(slot));
             return Ok(None);
         }
-        // The system does not say whether its memory exists: then it is not begun, and the next look finds it.
+        // If the system does not say whether its memory exists, it is not begun, and the next look
+        // finds it.
         self.request(call, asked)?;
         let relay = WakeRelay::begin(me.list());
         let mut seen = seen;
         let mut tries = 1;
         while !call.words.begin_copying(&relay, seen, number, me.id) {
-            // A sweep may have taken a dead server's id out of the claim of the call before. Then this call is
-            // still asked, and must be taken before its client's later calls. There is a limit because a hostile
-            // process could change the claim for ever.
+            // A sweep may have taken a dead server's id out of the claim of the call before. Then
+            // this call is still asked, and must be taken before its client's later calls. There is
+            // a limit because a hostile process could change the claim for ever.
             match pending(call.words, call.question) {
                 Some((again, other)) if again == asked && tries < TRIES => seen = other,
                 _ => return Ok(None),
@@ -174,10 +177,10 @@ impl Service {
         }
         self.asks().clear(slot);
         let client = call.question.asker();
-        // What exists has been seen above.
+        // That it exists was found above.
         let copy = self.request(call, asked).ok().flatten().map(|lies| {
-            // SAFETY: `request` has checked that `len` bytes lie there; their client writes there again only when the claim says
-            // neither this thread nor, after it, that the call is in our hands.
+            // SAFETY: `request` has checked that `len` bytes lie there; the client writes there
+            // again only when the claim names neither this thread nor, after it, this process.
             let bytes = unsafe { Bytes::copy(lies.bytes, lies.len) };
             (bytes, lies.object)
         });
@@ -185,7 +188,7 @@ impl Service {
         let freed = object.map_or(Ok(true), |object| self.queue.free_put(&object, call.request_position()));
         call.words.copied(Claim::taken(number, process));
         drop(relay);
-        // Where there is an error, the request is dropped, which tells its client.
+        // After an error the request is dropped, which tells its client.
         let request = Request::new(self.clone(), slot, number, process, client, payload);
         freed?;
         if asked.len() > request.len() {
@@ -196,13 +199,13 @@ impl Service {
 }
 
 impl Service {
-    /// Whether the process lives that has made the request in a slot.
+    /// Returns whether the process that has made the request in a slot is alive.
     #[inline]
     fn is_asker_alive(&self, question: &Question) -> bool {
         question.asker().is_some_and(|client| self.queue.registry().is_alive(client))
     }
 
-    /// Whether a request is asked in any slot whose bit is set.
+    /// Returns whether a request is asked in any slot whose bit is set.
     pub(super) fn is_any_pending(&self) -> bool {
         (0..(self.client_slots() * SLOTS).div_ceil(64)).any(|word| {
             let bits = self.asks().word(word);
@@ -211,12 +214,12 @@ impl Service {
         })
     }
 
-    /// Whether a request lies in the slot that a living client has made and no server has begun.
+    /// Returns whether a slot holds a request of a living client that no server has begun.
     pub(super) fn is_pending(&self, slot: u32) -> bool {
         match self.call(slot) {
-            // In this order: the asker is that request's, or a later one's.
+            // In this order: the asker made that request, or a later one.
             Ok(call) => pending(call.words, call.question).is_some() && self.is_asker_alive(call.question),
-            // The system has not said whether it exists: worth a try, which tells.
+            // The system has not said whether it exists: a try is worth it, and tells.
             Err(error) => !matches!(error, Error::Damaged { .. }),
         }
     }

@@ -3,7 +3,7 @@
 //! | step | of | other processes see |
 //! | --- | --- | --- |
 //! | 1. asker, ticket, bytes into the slot | the client | nothing |
-//! | 2. `asked` = {number, length} | the client | the call is asked: `asked` is one ahead of the claim; a server that comes finds it |
+//! | 2. `asked` = {number, length} | the client | the call is asked: `asked` is one ahead of the claim; a new server finds it |
 //! | 3. the slot's bit, by one atomic OR | the client | the server finds the slot |
 //! | 4. claim → WRITING, clear the bit, copy, → TAKEN | the server | the call is begun |
 //!
@@ -36,11 +36,12 @@ impl Asks {
     /// If the client dies just after, no call has the number.
     #[inline]
     pub(super) fn draw(&self) -> u64 {
-        // Release pairs with `horizon`: the bits that this client has set before are seen.
+        // Release pairs with `horizon`: the server sees the bits that this client has set before.
         self.tickets.fetch_add(1, Ordering::Release)
     }
 
-    /// Tickets below this have been drawn by clients whose earlier bits are seen from now on.
+    /// Returns the horizon: for tickets below it, the earlier bits of their clients are visible
+    /// from now on.
     #[inline]
     pub(super) fn horizon(&self) -> u64 {
         // Acquire pairs with `draw`.
@@ -51,7 +52,7 @@ impl Asks {
     /// asked, and a client that dies or is stopped just after it has asked.
     #[inline]
     pub(super) fn set(&self, slot: u32) {
-        // Release pairs with `word` and `clear`: `asked` is seen.
+        // Release pairs with `word` and `clear`: the server sees `asked`.
         self.bits[slot as usize / 64 % BIT_WORDS].fetch_or(1 << (slot % 64), Ordering::Release);
     }
 
@@ -64,22 +65,22 @@ impl Asks {
         self.bits[slot as usize / 64 % BIT_WORDS].fetch_and(!(1 << (slot % 64)), Ordering::AcqRel);
     }
 
-    /// The bits of slots 64 × `word` and on.
+    /// Returns the bits of slots 64 × `word` and on.
     #[inline]
     pub(super) fn word(&self, word: u32) -> u64 {
         // Acquire pairs with `set`.
         self.bits[word as usize % BIT_WORDS].load(Ordering::Acquire)
     }
 
-    /// A cheap look: whether any of so many slots has its bit set.
+    /// Returns whether any of so many slots has its bit set: a cheap look.
     #[inline]
     pub(super) fn is_any_set(&self, slots: u32) -> bool {
         // Relaxed: a caller that finds one looks again.
         self.bits.iter().take(slots.div_ceil(64) as usize).any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// Sets the bits of all slots. A server that comes calls this: so it looks at every slot, and
-    /// finds again what its predecessor had cleared and not taken.
+    /// Sets the bits of all slots. A new server calls this: so it looks at every slot, and finds
+    /// again what its predecessor had cleared and not taken.
     #[cold]
     pub(super) fn set_all(&self, slots: u32) {
         for (word, first) in self.bits.iter().zip((0..slots).step_by(64)) {
@@ -89,7 +90,7 @@ impl Asks {
     }
 }
 
-/// A slot's words about its request, the client's; the bytes follow in the same line.
+/// A slot's words about its request, written by the client; the bytes follow in the same line.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct Question {
@@ -102,7 +103,7 @@ pub(super) struct Question {
 
 crate::shim::assert_layout!(size_of::<Question>() == 24);
 
-/// `asked`.
+/// The value of `asked`.
 ///
 /// ```text
 ///  63          31 30           0
@@ -131,7 +132,7 @@ impl Asked {
 }
 
 impl Question {
-    /// Step 2: the bytes, or the object's reference and its tag, are there.
+    /// Does step 2: the bytes, or the object's reference and its tag, are written.
     #[inline]
     pub(super) fn ask(&self, asked: Asked, ticket: u64, asker: TokenId) {
         // Relaxed: the reader has seen `asked`.
@@ -144,8 +145,8 @@ impl Question {
 
     #[inline]
     pub(super) fn asked(&self) -> Asked {
-        // Acquire pairs with `ask`: ticket, asker and bytes are that request's, unless its client has let go of the call since,
-        // which the claim tells.
+        // Acquire pairs with `ask`: ticket, asker and bytes belong to that request, unless its
+        // client has let go of the call since, which the claim tells.
         Asked(self.asked.load(Ordering::Acquire))
     }
 
@@ -154,7 +155,7 @@ impl Question {
         self.ticket.load(Ordering::Relaxed)
     }
 
-    /// The process that asks; `None` when the word makes no sense.
+    /// Returns the process that asks; `None` when the word is damaged.
     pub(super) fn asker(&self) -> Option<TokenId> {
         TokenId::from_word(self.asker.load(Ordering::Relaxed))
     }
@@ -169,8 +170,8 @@ pub(super) fn pending(words: &CallWords, question: &Question) -> Option<(Asked, 
     (next(seen.number()) == asked.number()).then_some((asked, seen))
 }
 
-/// Clears a bit behind which no request was found that a living client waits for, and sets it again
-/// if there is one by now.
+/// Clears a bit for which no request of a living client was found, and sets it again if there is
+/// one by now.
 #[cold]
 pub(super) fn clear_unless(asks: &Asks, slot: u32, is_pending: impl FnOnce() -> bool) {
     asks.clear(slot);

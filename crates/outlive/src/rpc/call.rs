@@ -1,40 +1,41 @@
-//! A call's words: who has to write next, what is there, who sleeps.
+//! A call's words: which side writes next, what is there, and which side sleeps.
 //!
 //! | claim | meaning | a death here |
 //! | --- | --- | --- |
 //! | number n - 1, any state | call n is not begun | the server's: the client cancels, or waits for the next server |
 //! | WRITING(n, thread), no reply of n yet | that thread copies the request, or writes the first reply | the client cancels |
-//! | TAKEN(n, process) | that server has it | the client cancels: begun, and how far nobody knows |
+//! | TAKEN(n, process) | that server has it | the client cancels: begun, and no process knows how far |
 //! | WRITING(n, thread) | that thread writes a reply | the same, after another look at `ready` |
 //! | WRITING(n, thread), `ready` says END of n | over | |
-//! | CANCELLED(n) | nobody begins n, or writes for it, any more | |
+//! | CANCELLED(n) | no server begins n, or writes for it, any more | |
 //! | OVER(n) | over, and a sweep removed a dead thread's id | |
 //!
-//! Every change is an exchange from the exact word that was seen. doc/protocols/rpc.md, proof/models/rpc.pml.
+//! Every change is an exchange from the exact word that was seen. doc/protocols/rpc.md,
+//! proof/models/rpc.pml.
 
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, Pad32};
 use crate::sys::robust::WakeRelay;
 use crate::wake::EventCount;
 
-/// The words of a call slot, in pairs of cache lines by who writes them.
+/// The words of a call slot, in pairs of cache lines by writer.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct CallWords {
-    // The server's; now and then the client's.
+    // Written by the server; now and then by the client.
     pub(super) claim: AtomicU64,
-    /// Where a server waits until the client has taken a reply of a stream.
+    /// The eventcount on which a server waits until the client has taken a reply of a stream.
     pub(super) space: EventCount,
     reserved: [Pad32; 28],
-    // The client's.
+    // Written by the client.
     /// What the client has taken of a stream: {number, replies}.
     pub(super) taken: AtomicU64,
-    /// Where the client, and wait sets for it, wait for replies.
+    /// The eventcount on which the client, and its wait sets, wait for replies.
     pub(super) replies: EventCount,
     /// Always 0: the kernel wakes a client here when a thread that writes for it ends alone.
     pub(super) x: AtomicU32,
     reserved_2: [Pad32; 27],
-    // The server's; the first reply follows in the same line.
+    // Written by the server; the first reply follows in the same line.
     pub(super) ready: AtomicU64,
 }
 
@@ -44,7 +45,7 @@ crate::shim::assert_layout!(
     size_of::<CallWords>() == 264,
 );
 
-// SAFETY: all its fields are atomics.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl crate::segment::Shared for CallWords {}
 
 const NUMBER_BITS: u32 = 33;
@@ -53,13 +54,13 @@ const AT: u32 = 64 - NUMBER_BITS;
 const ID: u64 = (1 << 29) - 1;
 const COUNTS: u32 = (1 << 28) - 1;
 
-/// The number of the next call.
+/// Returns the number of the next call.
 #[inline]
 pub(super) fn next(number: u64) -> u64 {
     number.wrapping_add(1) & NUMBERS
 }
 
-/// What a claim's state bits say.
+/// The values of a claim's state bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Over,
@@ -119,22 +120,22 @@ impl Claim {
         }
     }
 
-    /// Of TAKEN and WRITING.
+    /// Returns the owner of TAKEN and WRITING.
     pub(super) fn owner(self) -> Option<TokenId> {
         TokenId::from_word((self.0 >> 2 & ID) as u32 | 0x2000_0000)
     }
 }
 
-/// `ready`: {number, replies written, flags}. `taken` is the same without flags.
+/// The value of `ready`: {number, replies written, flags}. `taken` is the same without flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ready(pub(super) u64);
 
 /// In `ready`: no more replies.
 const END: u64 = 1;
-/// In `ready`, with END: the server let go of the request without its last word.
+/// In `ready`, with END: the server dropped the request without a last reply.
 const DROPPED: u64 = 2;
 
-/// How a reply leaves the call.
+/// The state in which a reply leaves the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     More,
@@ -158,7 +159,7 @@ impl Ready {
         self.0 >> AT
     }
 
-    /// How many replies of this call it has beyond those `taken`, modularly.
+    /// Returns how many replies of this call it has beyond those `taken`, modularly.
     #[inline]
     pub(super) fn beyond(self, taken: u32) -> u32 {
         (self.count().wrapping_sub(taken)) & COUNTS
@@ -179,22 +180,22 @@ impl Ready {
     }
 }
 
-/// What came of settling a slot.
+/// The outcome of settling a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
-    /// The call of that number, and all before, are over.
+    /// The call of that number, and all earlier ones, are over.
     Over(u64),
     /// A living thread writes there.
     Busy,
 }
 
-/// Somebody hostile could change a word for ever.
+/// The limit of tries: a hostile process could change a word for ever.
 pub(super) const TRIES: u32 = 64;
 
 impl CallWords {
     #[inline]
     pub(super) fn claim(&self) -> Claim {
-        // Acquire pairs with whoever changed it.
+        // Acquire pairs with the store of the process that changed it.
         Claim(self.claim.load(Ordering::Acquire))
     }
 
@@ -209,48 +210,53 @@ impl CallWords {
         self.claim.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// The server's thread takes a call that is asked, to copy its request; false: it was cancelled, or a sweep took a dead
-    /// thread's id out of the claim of the call before. The thread's end wakes the client meanwhile.
+    /// Begins a call for the server's thread, which then copies the request. Returns `false` if the
+    /// call was cancelled, or a sweep took a dead thread's id out of the claim of the call before.
+    /// The thread's end wakes the client meanwhile.
     ///
-    /// Died just before: not begun, for a successor. Just after: begun, and the claim says by whom.
+    /// A death just before: not begun, for a successor. Just after: begun, and the claim names the
+    /// thread.
     #[inline]
     pub(super) fn begin_copying(&self, relay: &WakeRelay, seen: Claim, number: u64, thread: TokenId) -> bool {
-        // Before the claim: ended in between, the client wakes for nothing.
+        // Before the claim: if the thread ends in between, the client wakes for nothing.
         relay.to(&self.x);
         self.change(seen, Claim::writing(number, thread))
     }
 
-    /// The request is copied: from now on the call is in the server's hands.
+    /// The request is copied: from now on the claim names the server's process.
     #[inline]
     pub(super) fn copied(&self, taken: Claim) {
-        // Only this thread may change what says that it writes. Release: our reading comes before what the client writes into
-        // the slot once it has let go of the call.
+        // Only this thread may change a claim that says that it writes. Release: its reads come
+        // before what the client writes into the slot once it has let go of the call.
         self.claim.store(taken.0, Ordering::Release);
     }
 
-    /// From here on the thread writes a reply; false: the call was cancelled. The thread's end wakes the client meanwhile.
+    /// Begins writing a reply; returns `false` if the call was cancelled. The thread's end wakes
+    /// the client meanwhile.
     #[inline]
     pub(super) fn begin_writing(&self, relay: &WakeRelay, number: u64, process: TokenId, thread: TokenId) -> bool {
-        // Before the claim: ended in between, the client wakes for nothing.
+        // Before the claim: if the thread ends in between, the client wakes for nothing.
         relay.to(&self.x);
         self.change(Claim::taken(number, process), Claim::writing(number, thread))
     }
 
-    /// The reply is there, and the client is woken.
+    /// Publishes the reply and wakes the client.
     ///
-    /// Died just before `ready`: the reply never was. Just after: the client has it, and wakes by our token or by `x`.
+    /// A death just before `ready`: the reply never was. Just after: the client has it, and is
+    /// woken by the thread's token or by `x`.
     #[inline]
     pub(super) fn publish(&self, ready: Ready, more: Option<Claim>) {
         // Release pairs with `CallWords::ready`: the bytes are there.
         self.ready.store(ready.0, Ordering::Release);
         if let Some(taken) = more {
-            // Only this thread may change what says that it writes. Died before: WRITING by the dead, with a reply to read first.
+            // Only this thread may change a claim that says that it writes. If it died before, the
+            // claim is WRITING by a dead thread, with a reply to read first.
             self.claim.store(taken.0, Ordering::Release);
         }
         self.wake_client();
     }
 
-    /// Nothing was written after all.
+    /// Gives the claim back: nothing was written after all.
     #[cold]
     pub(super) fn hand_back(&self, taken: Claim) {
         self.claim.store(taken.0, Ordering::Release);
@@ -261,13 +267,15 @@ impl CallWords {
         self.replies.notify_all();
     }
 
-    /// The client has taken a reply of a stream, or wants no more: a server that waits for space is woken.
+    /// Wakes a server that waits for space: the client has taken a reply of a stream, or wants no
+    /// more.
     #[inline]
     pub(super) fn wake_server(&self) {
         self.space.notify_all();
     }
 
-    /// From that very word to CANCELLED. Died just after: as if it had been told.
+    /// Cancels the call from that very word. After a death just after, it is as if the caller had
+    /// been told.
     pub(super) fn cancel(&self, seen: Claim, number: u64) -> bool {
         let done = self.change(seen, Claim::cancelled(number));
         if done {
@@ -277,9 +285,8 @@ impl CallWords {
     }
 
     /// Ends whatever goes on in the slot, for the process that has its client slot: the caller
-    /// frees what objects are left in it.
-    ///
-    /// The number goes on by one: a request that the former client sent and nobody has begun is not taken for the next
+    /// frees what objects are left in it.  The number goes on by one: a request that the former
+    /// client sent and no server has begun is not taken for the next
     /// client's.
     pub(super) fn settle(&self, me: Me) -> Settled {
         for _ in 0..TRIES {

@@ -1,7 +1,7 @@
-//! The asking end.
+//! The client.
 //!
-//! A call: a slot of the client's own, its next number, and the request in that slot (asked.rs). Its claim is one behind, which
-//! says "not begun". What becomes of it stands in `pending.rs`.
+//! A call: a slot of the client's own, its next number, and the request in that slot (asked.rs).
+//! Its claim is one behind, which says "not begun". `pending.rs` has the rest of its life.
 
 use std::cell::{Cell, RefCell};
 
@@ -23,12 +23,14 @@ use crate::{Deadline, Domain, Error, WaitStrategy};
 
 /// The most calls in flight of one client.
 const MOST_IN_FLIGHT: usize = 1024;
-/// How often a client that waits for memory looks for what the dead left, and what its own abandoned calls hold.
+/// How often a client that waits for memory looks for what dead processes left, and for what its
+/// own abandoned calls hold.
 const LOOK_FOR_MEMORY: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// An end of a service that asks. Any number of them, in any number of processes; each may have up to 1,024 calls in flight.
+/// Calls a service. A service has any number of clients, in any number of processes; each may have
+/// up to 1,024 calls in flight.
 ///
-/// May move between threads; threads that ask at the same time have one each.
+/// A client may move between threads; threads that call at the same time use one client each.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-client-{}", std::process::id()));
@@ -42,43 +44,45 @@ const LOOK_FOR_MEMORY: std::time::Duration = std::time::Duration::from_secs(1);
 /// let mut server = Server::open(&domain, "clock")?;
 /// let late = client.call_until(b"now", Duration::from_millis(1));
 /// assert_eq!(late.unwrap_err(), CallError::TimedOut { begun: false });
-/// assert!(server.try_next().is_err(), "and nobody will carry it out");
+/// assert!(server.try_next().is_err(), "and no server will begin it");
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # If a process dies
-/// The server: every call of every client ends at once with [`CallError::ServerDied`], which says whether it was begun; with
-/// [`Client::wait_for_server`], calls that were not begun wait for the next server instead. No call is ever begun twice. This
-/// client's: its calls that are not begun never will be, and its replies are freed.
+/// If the server dies, every call of every client ends at once with [`CallError::ServerDied`],
+/// which says whether the server had begun it. With [`Client::wait_for_server`], calls that were
+/// not begun wait for the next server instead. No call is ever begun twice. If this client's
+/// process dies, its calls that are not begun never will be, and its replies are freed.
 pub struct Client {
     pub(super) service: Service,
     process: TokenId,
-    /// The thread that last came in, as in the client slots' words.
+    /// The thread that last entered, as in the client slots' words.
     inside: Cell<u32>,
     client_slots: RefCell<Vec<u32>>,
-    /// Slots without a call, and the numbers of their last.
+    /// Slots without a call, and the numbers of their last calls.
     free: RefCell<Vec<(u32, u64)>>,
-    /// Slots that a server was still writing to when we let go of their calls.
+    /// Slots to which a server was still writing when this client let go of their calls.
     parked: RefCell<Vec<u32>>,
     pub(super) is_patient: Cell<bool>,
 }
 
 impl Client {
-    /// How to open a service otherwise than by default.
+    /// Returns the default options, for changing them.
     #[must_use]
     pub fn options() -> ServiceOptions {
         ServiceOptions::default()
     }
 
-    /// Opens the service of that name as a client, or makes it.
+    /// Opens the service of that name as a client, or makes it with default options if there is
+    /// none.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::NoToken`],
-    /// [`Error::InvalidName`], [`Error::Damaged`], and what the system says.
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
+    /// [`Error::NoToken`], [`Error::InvalidName`], [`Error::Damaged`], and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes the service: nothing is left of it.
+    /// If this process dies while it makes the service, nothing is left of it.
     pub fn open(domain: &Domain, name: &str) -> Result<Client, Error> {
         Client::options().client(domain, name)
     }
@@ -100,37 +104,38 @@ impl Client {
         Ok(client)
     }
 
-    /// Whether calls wait for a server while there is none, or it has died without having begun them. Default: no, they
-    /// fail at once.
+    /// Sets whether calls wait for a server while there is none, or when it has died without having
+    /// begun them. Default: no, they fail at once.
     pub fn wait_for_server(&self, wait: bool) {
         self.is_patient.set(wait);
     }
 
-    /// How waiting is done through this client.
+    /// Sets how this client's waits wait.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.service.queue.set_wait(wait);
     }
 
-    /// Asks, and waits for the answer. Of several replies, the first.
+    /// Sends a request and waits for the reply; of several replies, it returns the first.
     ///
     /// # Errors
-    /// [`CallError::NoServer`], [`CallError::ServerDied`], [`CallError::Dropped`], [`CallError::TooLarge`],
-    /// [`CallError::TooMany`], [`CallError::NotClient`], [`CallError::Damaged`], [`CallError::System`].
+    /// [`CallError::NoServer`], [`CallError::ServerDied`], [`CallError::Dropped`],
+    /// [`CallError::TooLarge`], [`CallError::TooMany`], [`CallError::NotClient`],
+    /// [`CallError::Damaged`], [`CallError::System`].
     ///
     /// # If a process dies
-    /// The server: told at once, see [`CallError::ServerDied`].
+    /// If the server dies, the call ends at once with [`CallError::ServerDied`].
     #[inline]
     pub fn call(&self, request: &[u8]) -> Result<Reply, CallError> {
         self.call_until(request, Deadline::NEVER)
     }
 
-    /// The same, until the deadline: then the call is cancelled.
+    /// Sends a request and waits for the reply until the deadline; then it cancels the call.
     ///
     /// # Errors
-    /// As [`Client::call`], and [`CallError::TimedOut`].
+    /// The errors of [`Client::call`], and [`CallError::TimedOut`].
     ///
     /// # If a process dies
-    /// As [`Client::call`].
+    /// The same as with [`Client::call`].
     #[inline]
     pub fn call_until(&self, request: &[u8], deadline: impl Into<Deadline>) -> Result<Reply, CallError> {
         let deadline = deadline.into();
@@ -138,28 +143,30 @@ impl Client {
         match pending.next_until(deadline) {
             Ok(Some(reply)) => Ok(reply),
             Ok(None) => Err(CallError::Dropped),
-            // As it is when it is over.
+            // Whether it was begun is known once the call is over.
             Err(CallError::TimedOut { .. }) => Err(CallError::TimedOut { begun: pending.cancel() }),
             Err(error) => Err(error),
         }
     }
 
-    /// Asks, and goes on: the answer is waited for by the [`Pending`]. Any number may be in flight, up to 1,024.
+    /// Sends a request and returns at once; the [`Pending`] waits for the reply. Up to 1,024 calls
+    /// may be in flight.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// The errors of [`Client::call`].
     ///
     /// # If a process dies
-    /// As [`Client::call`]; told by the `Pending`.
+    /// The same as with [`Client::call`]; the `Pending` returns the error.
     #[inline]
     pub fn begin(&self, request: &[u8]) -> Result<Pending<'_>, CallError> {
         self.begin_until(request, Deadline::NEVER)
     }
 
-    /// The same, with a deadline for memory for a long request (and for a server, with [`Client::wait_for_server`]).
+    /// Sends a request as [`Client::begin`] does, waiting until the deadline for memory for a long
+    /// request (and, with [`Client::wait_for_server`], for a server).
     ///
     /// # Errors
-    /// As [`Client::begin`], and [`CallError::TimedOut`].
+    /// The errors of [`Client::begin`], and [`CallError::TimedOut`].
     #[inline]
     pub fn begin_until(&self, request: &[u8], deadline: impl Into<Deadline>) -> Result<Pending<'_>, CallError> {
         let me = self.enter()?;
@@ -172,14 +179,15 @@ impl Client {
         }
     }
 
-    /// Steps 1 to 3 of asked.rs, in a slot that is free, and the server's wake-up.
+    /// Does steps 1 to 3 of asked.rs, in a free slot, and wakes the server.
     #[inline]
     fn ask(&self, me: Me, slot: u32, number: u64, request: &[u8], deadline: Deadline) -> Result<(), SendError> {
         let service = &self.service;
         service.queue.check_server()?;
         let call = service.call(slot)?;
         if request.len() <= INLINE_REQUEST {
-            // SAFETY: the slot is free: its call is over, and who had copied or written there has stopped.
+            // SAFETY: the slot is free: its call is over, and the server's thread has stopped
+            // reading and writing there.
             unsafe { call.write_request(request) };
         } else {
             self.write_large(me, call, request, deadline)?;
@@ -191,7 +199,8 @@ impl Client {
         Ok(())
     }
 
-    /// A request in an object. Died before its tag: the dead thread's, for `collect`. After: freed by who settles the slot.
+    /// Writes a request into an object. A death before its tag: it is the dead thread's, for
+    /// `collect`. After: the process that settles the slot frees it.
     #[inline(never)]
     fn write_large(&self, me: Me, call: CallSlot<'_>, request: &[u8], deadline: Deadline) -> Result<(), SendError> {
         let queue = &self.service.queue;
@@ -203,12 +212,14 @@ impl Client {
             Err(Error::NoSpace { .. }) => self.wait_for_memory(me, len, deadline)?,
             other => other?,
         };
-        // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes.
+        // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
+        // it has room for `len` bytes.
         unsafe {
             let to = self.service.segment().address(object.offset);
             core::ptr::copy_nonoverlapping(request.as_ptr(), to, request.len());
         }
-        // SAFETY: as in `ask`.
+        // SAFETY: the slot is free: its call is over, and the server's thread has stopped reading
+        // and writing there.
         unsafe { call.write_request_object(&object) };
         let put = queue.put(me, &object, call.request_position());
         if put.is_err() {
@@ -217,8 +228,8 @@ impl Client {
         Ok(put?)
     }
 
-    /// What dead clients left, and replies to calls that this one let go of, may be all that is missing. Nobody tells of
-    /// either, so both are looked for once a second.
+    /// Perhaps only what dead clients left, or replies to calls that this client let go of, is
+    /// missing. No wake announces either, so the client looks for both once a second.
     #[cold]
     fn wait_for_memory(&self, me: Me, len: u64, deadline: Deadline) -> Result<ObjectRef, SendError> {
         loop {
@@ -237,7 +248,7 @@ impl Client {
         }
     }
 
-    /// Not sent: waits for a server, if that is asked for.
+    /// The request was not sent: waits for a server, if the client asked for that.
     #[cold]
     fn begin_slow(
         &self,
@@ -265,7 +276,7 @@ impl Client {
     fn wait_for_a_server(&self, me: Me, deadline: Deadline) -> Result<(), CallError> {
         let relay = WakeRelay::begin(me.list());
         let queue = &self.service.queue;
-        // What is watched besides changes seldom, and means nothing.
+        // The second word of this sleep changes seldom, and its change means nothing.
         let client_slots = &self.service.head().client_slots;
         loop {
             if let queue::Server::Alive(_) = queue.server()? {
@@ -285,7 +296,7 @@ impl Client {
         Error::from_errno("wait in", self.service.queue.registry().path(), errno).into()
     }
 
-    /// The calling thread comes in: writes itself into the client slots' words unless it is there.
+    /// Puts the calling thread into the client slots' words unless it is there.
     #[inline]
     pub(super) fn enter(&self) -> Result<Me, CallError> {
         let me = self.service.queue.registry().me()?;
@@ -304,7 +315,8 @@ impl Client {
         let from = ClientWord::new(self.process, self.inside.get());
         let mine = ClientWord::new(self.process, me.id.as_u32());
         for &client_slot in self.client_slots.borrow().iter() {
-            // Before anything else that this thread does here. Failed: we were taken for dead.
+            // Before anything else that this thread does here. A failure: this process was taken
+            // for dead.
             if !self.service.change_client_slot(client_slot, from, mine) && self.service.who(client_slot) != mine {
                 return Err(CallError::NotClient);
             }
@@ -338,7 +350,8 @@ impl Client {
         self.free.borrow_mut().pop().ok_or(CallError::TooMany)
     }
 
-    /// Settles all parked slots that can be settled now. Returns the first error, after trying all of them.
+    /// Settles all parked slots that can be settled now. Returns the first error, after trying all
+    /// of them.
     fn settle_parked(&self, me: Me) -> Result<(), Error> {
         let mut result = Ok(());
         for slot in self.parked.take() {
@@ -346,7 +359,7 @@ impl Client {
                 Ok(Settled::Over(number)) => self.free.borrow_mut().push((slot, number)),
                 Ok(Settled::Busy) => self.parked.borrow_mut().push(slot),
                 Err(error) => {
-                    // Not settled, and not forgotten.
+                    // It is not settled, and stays in the list.
                     self.parked.borrow_mut().push(slot);
                     result = result.and(Err(error));
                 }
@@ -368,13 +381,13 @@ impl Client {
         if self.free.borrow().is_empty() { settled } else { Ok(()) }
     }
 
-    /// A slot whose call is over.
+    /// Gives back a slot whose call is over.
     #[inline]
     pub(super) fn give_back(&self, slot: u32, number: u64) {
         self.free.borrow_mut().push((slot, number));
     }
 
-    /// A slot that has to be settled before it can be used again.
+    /// Keeps a slot that has to be settled before it can be used again.
     #[cold]
     pub(super) fn park(&self, slot: u32) {
         self.parked.borrow_mut().push(slot);
@@ -387,7 +400,7 @@ impl Drop for Client {
         let Ok(me) = self.enter() else { return };
         let mine = ClientWord::new(self.process, me.id.as_u32());
         for client_slot in self.client_slots.take() {
-            // Died in between: {P dead, T dead}, which the next one settles.
+            // A death in between leaves {P dead, T dead}, which the next client settles.
             let _ = self.service.settle_client_slot(me, client_slot);
             self.service.change_client_slot(client_slot, mine, ClientWord::NOBODY);
         }

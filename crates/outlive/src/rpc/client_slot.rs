@@ -1,14 +1,14 @@
-//! A client slot: sixteen call slots, and one word that says whose they are.
+//! A client slot: sixteen call slots, and one word that names their owner.
 //!
-//! | {process, thread inside} | meaning | who leaves it, and how |
+//! | {process, thread inside} | meaning | changes |
 //! | --- | --- | --- |
-//! | 0 | nobody's | a client comes: → {its process, its thread} |
-//! | {P alive, T} | P's; T is the thread that last made a call | another thread of P comes in: → {P, T'}; P leaves: → 0 |
-//! | {P dead, T alive} | T is being killed, and may still send a request | nobody takes it |
-//! | {P dead, T dead} | what its calls left is there to be settled | a client or a sweep comes |
+//! | 0 | free | a new client: → {its process, its thread} |
+//! | {P alive, T} | P's; T is the thread that last made a call | another thread of P enters: → {P, T'}; P leaves: → 0 |
+//! | {P dead, T alive} | T is being killed, and may still send a request | no process takes it |
+//! | {P dead, T dead} | the remains of its calls are there to be settled | a client or a sweep takes it |
 //!
-//! One word, so that a thread of a dead process that still runs and a process that takes the slot
-//! over cannot both come in.
+//! It is one word, so that a thread of a dead process that still runs and a process that takes the
+//! slot over cannot both enter.
 
 use super::asked::pending;
 use super::call::{Settled, State};
@@ -37,10 +37,10 @@ impl ClientWord {
         TokenId::from_word((self.0 >> 32) as u32)
     }
 
-    /// Whether nobody's calls can be in it, or come into it, any more.
+    /// Returns whether no process can have calls in it, or begin one.
     pub(super) fn is_free(self, me: Me) -> bool {
         let is_dead = |id: Option<TokenId>| id.is_none_or(|id| !me.registry.is_alive(id));
-        // The calling thread's own process lives, whatever happens to its token.
+        // The calling thread's own process lives, whatever its token says.
         is_dead(self.process()) && is_dead(self.thread())
     }
 }
@@ -48,7 +48,7 @@ impl ClientWord {
 /// The call slots of a client slot.
 #[derive(Default)]
 pub(super) struct CallSlots {
-    /// Without a call, and the number of the last.
+    /// Without a call, with the number of the last one.
     pub(super) free: Vec<(u32, u64)>,
     /// A living thread still writes there.
     pub(super) busy: Vec<u32>,
@@ -57,7 +57,7 @@ pub(super) struct CallSlots {
 /// What a sweep found in a client slot.
 enum Left {
     Nothing,
-    /// Something that a dead client left, and that is settled now (or would be, in a dry run).
+    /// The remains of a dead client, settled now (in a dry run: they would be).
     Settled,
     /// The client slot belongs to a dead client, of which a thread still runs.
     Ending,
@@ -66,7 +66,7 @@ enum Left {
 impl Service {
     #[inline]
     pub(super) fn who(&self, client_slot: u32) -> ClientWord {
-        // Acquire: what a dead client wrote is seen.
+        // Acquire: this thread sees what a dead client wrote.
         ClientWord(self.client_slot(client_slot).load(Ordering::Acquire))
     }
 
@@ -75,14 +75,14 @@ impl Service {
         self.client_slot(client_slot).compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// A client slot: one that is nobody's, or a new one; not settled yet.
+    /// Takes a client slot, a free or a new one; it is not settled yet.
     pub(super) fn take_client_slot(&self, me: Me, process: TokenId) -> Result<u32, Error> {
         let mine = ClientWord::new(process, me.id.as_u32());
         loop {
             let client_slots = self.client_slots();
             for client_slot in 0..client_slots {
                 let seen = self.who(client_slot);
-                // Died just after: {P dead, T dead}.
+                // A death just after leaves {P dead, T dead}.
                 if seen.is_free(me) && self.change_client_slot(client_slot, seen, mine) {
                     return Ok(client_slot);
                 }
@@ -91,9 +91,9 @@ impl Service {
         }
     }
 
-    /// Settles the call slots of a client slot that is ours. Returns the free slots, each with the
-    /// number of its last call, and the busy ones. A slot that cannot be settled counts as busy;
-    /// the other slots are settled all the same, and the first error is returned beside them.
+    /// Settles the call slots of a client slot that this client owns. Returns the free slots, each
+    /// with the number of its last call, and the busy ones. A slot that cannot be settled counts as
+    /// busy; the other slots are settled all the same, and the first error is returned beside them.
     pub(super) fn settle_client_slot(&self, me: Me, client_slot: u32) -> (CallSlots, Result<(), Error>) {
         let mut slots = CallSlots::default();
         let mut result = Ok(());
@@ -110,8 +110,8 @@ impl Service {
         (slots, result)
     }
 
-    /// Returns whether something is left in a client slot that is nobody's: a call in which a
-    /// server was still writing when the last client left, or a call or an object that could not be
+    /// Returns whether something is left in a client slot that is free: a call in which a server
+    /// was still writing when the last client left, or a call or an object that could not be
     /// settled then. The claims of all slots are looked at first: an object may be one that cannot
     /// be looked up.
     fn is_unsettled(&self, client_slot: u32) -> Result<bool, Error> {
@@ -131,8 +131,8 @@ impl Service {
         Ok(false)
     }
 
-    /// Settles a call slot of a client slot that is ours. Died in the middle, or an error: objects
-    /// may be left in it, for the next to settle it.
+    /// Settles a call slot of a client slot that this client owns. After a death in the middle, or
+    /// an error, objects may be left in it, and the next process to settle it frees them.
     pub(super) fn settle(&self, me: Me, slot: u32) -> Result<Settled, Error> {
         let call = self.call(slot)?;
         let settled = call.words.settle(me);
@@ -163,8 +163,8 @@ impl Service {
     fn settle_if_dead(&self, me: Me, process: TokenId, client_slot: u32, dry_run: bool) -> Result<Left, Error> {
         let mine = ClientWord::new(process, me.id.as_u32());
         let seen = self.who(client_slot);
-        // What cannot be looked at is settled as far as that can be done, and the error is told then. A dry run
-        // settles nothing, and tells it now.
+        // A slot that cannot be looked at is settled as far as possible, and the error is returned
+        // then. A dry run settles nothing, and returns it now.
         let is_unsettled =
             || self.is_unsettled(client_slot).or_else(|error| if dry_run { Err(error) } else { Ok(true) });
         if seen == ClientWord::NOBODY && !is_unsettled()? || seen.process().is_some_and(|id| me.registry.is_alive(id)) {
@@ -173,7 +173,8 @@ impl Service {
         if !seen.is_free(me) {
             return Ok(Left::Ending);
         }
-        // If a client has taken the slot meanwhile, what was seen there may be that client's.
+        // If a client has taken the slot meanwhile, the remains that were seen there may be that
+        // client's.
         let is_still =
             if dry_run { self.who(client_slot) == seen } else { self.change_client_slot(client_slot, seen, mine) };
         if !is_still {
@@ -183,9 +184,9 @@ impl Service {
             // The next client of the slot, or a later sweep, settles the slots in which a living
             // thread writes.
             let (_, settled) = self.settle_client_slot(me, client_slot);
-            // After an error, too: the claims and the tags say what is left in it. The dead client's name must not
-            // come back, because its token may be retired by now: a sweep that comes while our name stands there
-            // finds the dead client's nowhere.
+            // After an error, too: the claims and the tags say what is left in it. The dead
+            // client's name must not come back, because its token may be retired by now: a sweep
+            // that comes while this process's name is there finds the dead client's nowhere.
             self.change_client_slot(client_slot, mine, ClientWord::NOBODY);
             settled?;
         }

@@ -1,46 +1,47 @@
-//! What calling and serving can come to.
+//! The errors of calling and serving.
 
 use std::fmt;
 
 use crate::Error;
 use crate::queue::{RecvError, SendError};
 
-/// Why a call has no (further) reply.
+/// Says why a call has no (further) reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallError {
-    /// There is no server, and none died: nobody has begun the call, and nobody will.
+    /// There is no server, and none died: no server has begun the call, and none will.
     NoServer,
     /// The server died.
     ServerDied {
-        /// Whether it had begun the call: then how far it came nobody knows. If not, nobody will carry it out any more, and it
-        /// may be made again.
+        /// Whether it had begun the call: then no process knows how far it came. If not, no server
+        /// will begin it, and the caller may repeat it.
         begun: bool,
     },
-    /// The server let go of the request without a last word: it had nothing to say, or could not say it.
+    /// The server dropped the request without a last reply: it had none, or could not send it.
     Dropped,
     /// The deadline passed.
     TimedOut {
-        /// Whether a server had begun the call. If not, and the call is over (as with [`Client::call_until`](super::Client::call_until)), nobody will
-        /// carry it out any more.
+        /// Whether a server had begun the call. If not, and the call is over (as with
+        /// [`Client::call_until`](super::Client::call_until)), no server will begin it.
         begun: bool,
     },
-    /// Larger than a request may be, or than the service may grow.
+    /// The request is longer than a request may be, or than the service may grow.
     TooLarge {
-        /// Bytes of the request.
+        /// The request's length in bytes.
         len: u64,
-        /// The most it could have.
+        /// The largest possible length in bytes.
         most: u64,
     },
     /// The client has as many calls in flight as it can have: wait for some of them, or drop them.
     TooMany,
-    /// The value cannot be written as msgpack; nothing was asked. Only with the feature `msgpack`.
+    /// The value cannot be written as msgpack; no request was sent. Only with the feature
+    /// `msgpack`.
     Encoding(String),
-    /// A forked child has its parent's client: it needs one of its own.
+    /// A forked child does not have its parent's client: it opens its own.
     NotClient,
-    /// The service's bytes make no sense: a stray write, or somebody hostile.
+    /// The service's shared memory is damaged, by a stray write or by a hostile process.
     Damaged(Error),
-    /// The calling thread could not get a token, or the system refused something.
+    /// The calling thread could not get a token, or the system refused a call.
     System(Error),
 }
 
@@ -83,7 +84,7 @@ impl From<Error> for CallError {
     }
 }
 
-/// Why a request could not be sent.
+/// The errors of sending a request.
 impl From<SendError> for CallError {
     fn from(error: SendError) -> CallError {
         match error {
@@ -97,19 +98,20 @@ impl From<SendError> for CallError {
     }
 }
 
-/// Why there is no request.
+/// Says why no request was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Nothing there just now (only from [`Server::try_next`](super::Server::try_next)).
+    /// No request is there. Only [`Server::try_next`](super::Server::try_next) returns it.
     Empty,
-    /// Nothing came until the deadline passed.
+    /// The deadline passed before a request came.
     TimedOut,
-    /// This is not the service's server (any more): a forked child's copy, or one that was taken for dead.
+    /// This handle is not the service's server, or not any more: it is a forked child's copy, or
+    /// its process was taken for dead.
     NotServer,
-    /// A request's bytes make no sense; it is skipped.
+    /// A request's shared words are damaged; it is skipped.
     Damaged(Error),
-    /// The calling thread could not get a token, or the system refused something.
+    /// The calling thread could not get a token, or the system refused a call.
     System(Error),
 }
 
@@ -140,7 +142,7 @@ impl From<RecvError> for ServeError {
     }
 }
 
-/// Why a reply did not reach its client.
+/// Says why a reply did not reach its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyError {
@@ -148,25 +150,25 @@ pub enum ReplyError {
     Cancelled,
     /// The client died.
     ClientDied,
-    /// The client had not taken earlier replies of the stream when the deadline passed.
+    /// The deadline passed before the client had taken earlier replies of the stream.
     TimedOut,
-    /// Larger than a reply may be.
+    /// The reply is longer than a reply may be.
     TooLarge {
-        /// Bytes of the reply.
+        /// The reply's length in bytes.
         len: u64,
-        /// The most it could have.
+        /// The largest possible length in bytes.
         most: u64,
     },
-    /// The service is as large as it may grow, or the file system full. The client is told [`CallError::Dropped`], unless
-    /// it is a stream's.
+    /// The service is as large as it may grow, or the file system is full. The client gets
+    /// [`CallError::Dropped`], unless the reply is part of a stream.
     NoSpace,
     /// The value cannot be written as msgpack. Only with the feature `msgpack`.
     Encoding(String),
-    /// A forked child has its parent's request.
+    /// A forked child does not have its parent's request.
     NotServer,
-    /// The service's bytes make no sense: a stray write, or somebody hostile.
+    /// The service's shared memory is damaged, by a stray write or by a hostile process.
     Damaged(Error),
-    /// The calling thread could not get a token, or the system refused something.
+    /// The calling thread could not get a token, or the system refused a call.
     System(Error),
 }
 

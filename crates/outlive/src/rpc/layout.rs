@@ -1,4 +1,4 @@
-//! How a service lies in its file: a queue, of which it uses the ends' words and the pool, and in
+//! The layout of a service's file: a queue, of which it uses the ends' words and the pool, and in
 //! its annex the client slots, each with its call slots.
 //!
 //! ```text
@@ -18,7 +18,7 @@ use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::{Domain, Error, Kind, WaitStrategy};
 
-/// Bytes of a reply, or of a copy, that need no memory of their own.
+/// Bytes of a reply, or of a copy, that need no memory outside the slot.
 pub(super) const INLINE: usize = 112;
 /// Replies of a stream that lie in a slot at once.
 pub(super) const RING: u32 = 8;
@@ -26,7 +26,7 @@ pub(super) const RING: u32 = 8;
 pub(super) const SLOTS: u32 = 16;
 pub(super) const MOST_CLIENT_SLOTS: u32 = 1024;
 
-/// Bytes of a request that need no memory of their own.
+/// Bytes of a request that need no memory outside the slot.
 pub(super) const INLINE_REQUEST: usize = 232;
 const REPLY: u64 = 8 + INLINE as u64;
 const REPLIES_AT: u64 = size_of::<CallWords>() as u64;
@@ -46,26 +46,26 @@ const _: () = {
     assert!(SLOT.is_multiple_of(64) && CLIENT_SLOT.is_multiple_of(4096) && CLIENT_SLOTS_AT.is_multiple_of(4096));
 };
 
-/// In tags, a slot's objects: its replies', and behind them its request's.
+/// In tags, the numbers of a slot's objects: its replies', and behind them its request's.
 const OBJECTS_OF_A_SLOT: u64 = 16;
 const _: () = assert!((RING as u64) < OBJECTS_OF_A_SLOT);
 
 /// In a reply's first word: the bytes lie in an object.
 const OBJECT: u64 = 1 << 63;
 
-/// The annex's first words.
+/// The first words of the annex.
 #[repr(C)]
 pub(super) struct ServiceHeader {
-    /// Client slots that exist; they only become more.
+    /// Client slots that exist; the number only grows.
     pub(super) client_slots: AtomicU32,
     reserved: [AtomicU32; 31],
     asks: Asks,
 }
 
-// SAFETY: all its fields are atomics.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl Shared for ServiceHeader {}
 
-/// How to make a service. An existing one keeps what it was made with.
+/// Options for making a service. An existing service keeps the options that it was made with.
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
     max_bytes: u64,
@@ -79,34 +79,36 @@ impl Default for ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// The most bytes that requests and replies may take together, records and all, besides 24 KiB for each
-    /// client. Where memory of short ones is used for long ones, the file may take up to 64 KiB more for each
-    /// 2 MiB of it. At least 64 KiB, at most 6 GiB; default: 1 GiB.
+    /// Sets the most bytes that requests and replies may take together, records included, besides
+    /// 24 KiB for each client. At least 64 KiB, at most 6 GiB; default: 1 GiB. The file may take up
+    /// to 64 KiB more for each 2 MiB of it, where memory of short messages is reused for long ones.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> ServiceOptions {
         self.max_bytes = bytes;
         self
     }
 
-    /// How this process's handle waits.
+    /// Sets how this process's handle waits.
     #[must_use]
     pub fn wait(mut self, wait: WaitStrategy) -> ServiceOptions {
         self.wait = wait;
         self
     }
 
-    /// Opens the service of that name as its server, or makes it. See [`Server::open`](super::Server::open).
+    /// Opens the service of that name as its server, or makes it with these options. See
+    /// [`Server::open`](super::Server::open).
     ///
     /// # Errors
-    /// As [`Server::open`](super::Server::open).
+    /// The errors of [`Server::open`](super::Server::open).
     pub fn serve(self, domain: &Domain, name: &str) -> Result<super::Server, Error> {
         super::Server::new(self.open(domain, name)?)
     }
 
-    /// Opens the service of that name as a client, or makes it. See [`Client::open`](super::Client::open).
+    /// Opens the service of that name as a client, or makes it with these options. See
+    /// [`Client::open`](super::Client::open).
     ///
     /// # Errors
-    /// As [`Client::open`](super::Client::open).
+    /// The errors of [`Client::open`](super::Client::open).
     pub fn client(self, domain: &Domain, name: &str) -> Result<super::Client, Error> {
         super::Client::new(self.open(domain, name)?)
     }
@@ -136,7 +138,7 @@ pub(super) struct CallSlot<'s> {
     pub(super) slot: u32,
 }
 
-/// A reply or a request as it lies in its slot, its words read once and checked.
+/// A reply or a request in its slot, its words read once and checked.
 pub(super) struct SlotBytes {
     pub(super) bytes: *const u8,
     pub(super) len: usize,
@@ -150,7 +152,8 @@ impl Service {
             return Err(queue.segment().damaged("the service's configuration"));
         }
         queue.segment().exists(at + ANNEX.first)?;
-        // A request whose slot its server had not mapped would be skipped, and its client would wait as long as that server lives.
+        // Otherwise a server would skip a request whose slot it had not mapped, and the client
+        // would wait as long as that server lives.
         queue.segment().expect_mapped(at + ANNEX.len)?;
         Ok(Service { queue, at })
     }
@@ -162,7 +165,8 @@ impl Service {
 
     #[inline]
     pub(super) fn head(&self) -> &ServiceHeader {
-        // SAFETY: `new` has seen that it exists; page-aligned; atomics; mappings do not shrink.
+        // SAFETY: `new` has found that it exists; page-aligned; all atomics; mappings do not
+        // shrink.
         unsafe { &*self.segment().address(self.at).cast() }
     }
 
@@ -171,7 +175,7 @@ impl Service {
         &self.head().asks
     }
 
-    /// Client slots that exist.
+    /// Returns how many client slots exist.
     #[inline]
     pub(super) fn client_slots(&self) -> u32 {
         // Acquire pairs with `add_client_slot`: the pages exist.
@@ -182,19 +186,21 @@ impl Service {
     pub(super) fn client_slot(&self, client_slot: u32) -> &AtomicU64 {
         debug_assert!(client_slot < MOST_CLIENT_SLOTS);
         let at = self.at + WORDS_AT + u64::from(client_slot % MOST_CLIENT_SLOTS) * 8;
-        // SAFETY: as in `head`; before CLIENT_SLOTS_AT.
+        // SAFETY: before CLIENT_SLOTS_AT, which `new` has found to exist; all atomics; mappings do
+        // not shrink.
         unsafe { &*self.segment().address(at).cast() }
     }
 
-    /// Makes the pages of one client slot more.
+    /// Makes the pages of one more client slot.
     #[cold]
     pub(super) fn add_client_slot(&self, client_slots: u32) -> Result<(), Error> {
         if client_slots >= MOST_CLIENT_SLOTS {
             return Err(Error::NoSpace { path: self.segment().path().to_path_buf(), wanted: CLIENT_SLOT });
         }
-        // Died just after: pages that nobody counts; the next one finds them there.
+        // A death just after leaves pages that no count includes; the next client finds them.
         self.segment().grow(self.at + CLIENT_SLOTS_AT + u64::from(client_slots) * CLIENT_SLOT, CLIENT_SLOT)?;
-        // Release: the pages exist for whoever reads the count. Lost: another added it.
+        // Release: the pages exist for each process that reads the count. A lost exchange: another
+        // client added the slot.
         let _ = self.head().client_slots.compare_exchange(
             client_slots,
             client_slots + 1,
@@ -204,7 +210,7 @@ impl Service {
         Ok(())
     }
 
-    /// The slot of that number, if it exists.
+    /// Returns the slot of that number, if it exists.
     #[inline]
     pub(super) fn call(&self, slot: u32) -> Result<CallSlot<'_>, Error> {
         let client_slot = slot / SLOTS;
@@ -214,19 +220,20 @@ impl Service {
         let at = self.at + CLIENT_SLOTS_AT + u64::from(slot) * SLOT;
         self.segment().exists(at + SLOT)?;
         // SAFETY: below the number of client slots that exist, and inside the file, as `exists` has
-        // seen; 64-aligned; atomics.
+        // found; 64-aligned; all atomics.
         let words = unsafe { &*self.segment().address(at).cast::<CallWords>() };
-        // SAFETY: the same slot.
+        // SAFETY: inside the same slot, which `exists` has found in the file.
         let replies = unsafe { self.segment().address(at + REPLIES_AT) };
-        // SAFETY: the same slot, 8-aligned; atomics.
+        // SAFETY: inside the same slot, which `exists` has found in the file; 8-aligned; all
+        // atomics.
         let question = unsafe { &*self.segment().address(at + QUESTION_AT).cast::<Question>() };
-        // SAFETY: the same slot.
+        // SAFETY: inside the same slot, which `exists` has found in the file.
         let request = unsafe { self.segment().address(at + REQUEST_AT) };
         Ok(CallSlot { words, question, replies, request, slot })
     }
 
-    /// The reply of that number in a call's ring; `None` when its words make no sense. Fails when the
-    /// system does not say whether its memory exists.
+    /// Returns the reply of that number in a call's ring; `None` when its words are damaged. Fails
+    /// when the system does not say whether its memory exists.
     #[inline]
     pub(super) fn found(&self, call: CallSlot<'_>, number: u32) -> Result<Option<SlotBytes>, Error> {
         let meta = call.meta(number).load(Ordering::Relaxed);
@@ -237,8 +244,8 @@ impl Service {
         self.found_in(call.reference(number), len)
     }
 
-    /// The request in a call's slot, of which the calling thread has the claim; `None` when its words make
-    /// no sense. Fails as [`Service::found`].
+    /// Returns the request in a call's slot, of which the calling thread has the claim; `None` when
+    /// its words are damaged. Fails as [`Service::found`].
     #[inline]
     pub(super) fn request(&self, call: CallSlot<'_>, asked: Asked) -> Result<Option<SlotBytes>, Error> {
         let len = asked.len();
@@ -252,15 +259,17 @@ impl Service {
         let Some(reference) = reference else { return Ok(None) };
         let object = self.queue.object(reference)?;
         Ok(object.filter(|object| len as u64 <= object.capacity.min(LARGEST_MESSAGE)).map(|object| {
-            // SAFETY: `Heap::find_object` has compared the object with the file and the mapping.
+            // SAFETY: `Heap::find_object` has checked the object's range against the file and the
+            // mapping.
             let bytes = unsafe { self.segment().address(object.offset) };
             SlotBytes { bytes, len, object: Some(object) }
         }))
     }
 
-    /// Frees the objects in a slot that no other thread writes to or reads. Fails when the system does not
-    /// say whether one of them exists, after it has freed the others. The slot must not be used before
-    /// another try has succeeded, because nothing would lead to that object any more.
+    /// Frees the objects in a slot that no other thread writes to or reads. Fails when the system
+    /// does not say whether one of them exists, after it has freed the others. The slot must not be
+    /// used before another try has succeeded, because the slot would then no longer name that
+    /// object.
     #[cold]
     pub(super) fn free_objects(&self, call: CallSlot<'_>) -> Result<(), Error> {
         let freed = self.free_request(call);
@@ -282,8 +291,8 @@ impl Service {
         Ok(false)
     }
 
-    /// Frees a request's object, if it lies in the slot still, by who has the slot. Its bytes may be no reference at all: the
-    /// tag tells. Fails as [`Service::free_objects`].
+    /// Frees a request's object, if it still lies in the slot, for the process that has the slot.
+    /// The word may be no reference at all: the tag tells. Fails as [`Service::free_objects`].
     #[cold]
     pub(super) fn free_request(&self, call: CallSlot<'_>) -> Result<(), Error> {
         self.free_at(call.request_reference(), call.request_position())
@@ -291,7 +300,7 @@ impl Service {
 
     fn is_at(&self, reference: Option<u32>, position: u64) -> Result<bool, Error> {
         let Some(reference) = reference else { return Ok(false) };
-        // Damaged: as if it were not there.
+        // Damaged: treated as absent.
         Ok(self.queue.object(reference)?.is_some_and(|object| self.queue.is_put(&object, position).unwrap_or(false)))
     }
 
@@ -299,7 +308,7 @@ impl Service {
         if let Some(reference) = reference
             && let Some(object) = self.queue.object(reference)?
         {
-            // Damaged: as if it were not there.
+            // Damaged: treated as absent.
             let _ = self.queue.free_put(&object, position);
         }
         Ok(())
@@ -309,39 +318,39 @@ impl Service {
 impl<'s> CallSlot<'s> {
     fn meta(self, number: u32) -> &'s AtomicU64 {
         let at = u64::from(number % RING) * REPLY;
-        // SAFETY: inside the slot, 8-aligned; atomics.
+        // SAFETY: `at` is inside the slot, 8-aligned; atomics.
         unsafe { &*self.replies.add(at as usize).cast() }
     }
 
     /// Returns the numbers of the replies in the ring whose words name an object. The object may be
-    /// somewhere else by now: its tag says where.
+    /// elsewhere by now: its tag says where.
     fn long_replies(self) -> impl Iterator<Item = u32> {
         (0..RING).filter(move |&number| self.meta(number).load(Ordering::Relaxed) & OBJECT != 0)
     }
 
     fn bytes(self, number: u32) -> *mut u8 {
-        // SAFETY: inside the slot.
+        // SAFETY: the ring's replies lie inside the slot, and the number is taken modulo RING.
         unsafe { self.replies.add((u64::from(number % RING) * REPLY) as usize + 8) }
     }
 
     fn reference(self, number: u32) -> Option<u32> {
-        // SAFETY: inside the slot, 8-aligned; an atomic.
+        // SAFETY: the reply's first word lies inside the slot, 8-aligned; an atomic.
         let word = unsafe { &*self.bytes(number).cast::<AtomicU64>() };
         u32::try_from(word.load(Ordering::Relaxed)).ok()
     }
 
-    /// Where an object is that belongs to that reply, as its tag says.
+    /// Returns the position of an object that belongs to that reply, as its tag has it.
     pub(super) fn reply_position(self, number: u32) -> u64 {
         u64::from(self.slot) * OBJECTS_OF_A_SLOT + u64::from(number % RING)
     }
 
-    /// The same of the request's object.
+    /// Returns the position of the request's object, as its tag has it.
     pub(super) fn request_position(self) -> u64 {
         u64::from(self.slot) * OBJECTS_OF_A_SLOT + u64::from(RING)
     }
 
     fn request_reference(self) -> Option<u32> {
-        // SAFETY: inside the slot, 8-aligned; an atomic.
+        // SAFETY: the request's first word lies inside the slot, 8-aligned; an atomic.
         let word = unsafe { &*self.request.cast::<AtomicU64>() };
         u32::try_from(word.load(Ordering::Relaxed)).ok()
     }
@@ -349,20 +358,20 @@ impl<'s> CallSlot<'s> {
     /// Writes a short request. Relaxed: the Release of `asked` orders it.
     ///
     /// # Safety
-    /// The slot is the calling thread's: no call is in it, and no thread of a server is inside.
+    /// The caller owns the slot: no call is in it, and no thread of a server is inside.
     #[inline]
     pub(super) unsafe fn write_request(self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= INLINE_REQUEST);
-        // SAFETY: the caller's promise; callers have compared the length.
+        // SAFETY: the caller owns the slot, and has checked that `bytes` fits into it.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.request, bytes.len()) };
     }
 
     /// Writes the reference of an object that holds the request.
     ///
     /// # Safety
-    /// As [`CallSlot::write_request`].
+    /// The caller guarantees what [`CallSlot::write_request`] asks for.
     pub(super) unsafe fn write_request_object(self, object: &ObjectRef) {
-        // SAFETY: inside the slot, 8-aligned; an atomic.
+        // SAFETY: the request's first word lies inside the slot, 8-aligned; an atomic.
         let word = unsafe { &*self.request.cast::<AtomicU64>() };
         word.store(u64::from(object.reference), Ordering::Relaxed);
     }
@@ -370,11 +379,12 @@ impl<'s> CallSlot<'s> {
     /// Writes a short reply. Relaxed: `ready`'s Release orders it.
     ///
     /// # Safety
-    /// The claim says that the calling thread writes here.
+    /// The caller is the thread that the claim says writes here.
     #[inline]
     pub(super) unsafe fn write(self, number: u32, bytes: &[u8]) {
         debug_assert!(bytes.len() <= INLINE);
-        // SAFETY: the caller's promise; callers have compared the length.
+        // SAFETY: the claim gives the caller the slot, and the caller has checked that `bytes`
+        // fits.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes(number), bytes.len()) };
         self.meta(number).store(bytes.len() as u64, Ordering::Relaxed);
     }
@@ -382,9 +392,9 @@ impl<'s> CallSlot<'s> {
     /// Writes a reference of an object that holds the reply.
     ///
     /// # Safety
-    /// As [`CallSlot::write`].
+    /// The caller guarantees what [`CallSlot::write`] asks for.
     pub(super) unsafe fn write_object(self, number: u32, object: &ObjectRef, len: usize) {
-        // SAFETY: inside the slot, 8-aligned; an atomic.
+        // SAFETY: the reply's first word lies inside the slot, 8-aligned; an atomic.
         let word = unsafe { &*self.bytes(number).cast::<AtomicU64>() };
         word.store(u64::from(object.reference), Ordering::Relaxed);
         self.meta(number).store(OBJECT | len as u64, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! Requests and replies: one server, many clients, many calls in flight, and everybody told at once who died.
+//! Requests and replies: one server, many clients, many calls in flight; each side learns at once
+//! of the other's death.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-rpc-{}", std::process::id()));

@@ -1,4 +1,5 @@
-//! Questions and answers as msgpack, for any type that serde knows: on top of the calls with bytes.
+//! Requests and replies as msgpack, for any type that serde can serialize: on top of the calls with
+//! bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,8 @@ use super::stream::Stream;
 use crate::Deadline;
 
 impl Client {
-    /// Asks with a value as msgpack, fields by their names, and waits for the answer: [`Reply::msgpack`] reads it.
+    /// Sends a value as msgpack, with its fields by name, and waits for the reply, which
+    /// [`Reply::msgpack`] reads.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-msgpack-{}", std::process::id()));
@@ -33,21 +35,23 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::Encoding`], and as [`Client::call`].
+    /// [`CallError::Encoding`] when the value cannot be serialized; else the errors of
+    /// [`Client::call`].
     ///
     /// # If a process dies
-    /// As with [`Client::call`].
+    /// The same as with [`Client::call`].
     pub fn call_msgpack<Q: Serialize + ?Sized>(&self, question: &Q) -> Result<Reply, CallError> {
         self.call_msgpack_until(question, Deadline::NEVER)
     }
 
-    /// The same, until the deadline: then the call is cancelled.
+    /// Sends a value as msgpack and waits for the reply until the deadline; then it cancels the
+    /// call.
     ///
     /// # Errors
-    /// As [`Client::call_msgpack`], and [`CallError::TimedOut`].
+    /// The errors of [`Client::call_msgpack`], and [`CallError::TimedOut`].
     ///
     /// # If a process dies
-    /// As with [`Client::call`].
+    /// The same as with [`Client::call`].
     pub fn call_msgpack_until<Q: Serialize + ?Sized>(
         &self,
         question: &Q,
@@ -56,44 +60,46 @@ impl Client {
         self.call_until(&packed(question).map_err(CallError::Encoding)?, deadline)
     }
 
-    /// Asks with a value as msgpack, and goes on, as [`Client::begin`] does.
+    /// Sends a value as msgpack and returns at once, as [`Client::begin`] does.
     ///
     /// # Errors
-    /// [`CallError::Encoding`], and as [`Client::begin`].
+    /// [`CallError::Encoding`] when the value cannot be serialized; else the errors of
+    /// [`Client::begin`].
     ///
     /// # If a process dies
-    /// As with [`Client::begin`].
+    /// The same as with [`Client::begin`].
     pub fn begin_msgpack<Q: Serialize + ?Sized>(&self, question: &Q) -> Result<Pending<'_>, CallError> {
         self.begin(&packed(question).map_err(CallError::Encoding)?)
     }
 }
 
 impl Reply {
-    /// The value, read from msgpack.
+    /// Deserializes the reply from msgpack.
     ///
     /// # Errors
-    /// What the bytes have instead.
+    /// The decoder's error when the bytes are no such value.
     pub fn msgpack<'a, T: Deserialize<'a>>(&'a self) -> Result<T, rmp_serde::decode::Error> {
         rmp_serde::from_slice(self)
     }
 }
 
 impl Request {
-    /// The value that was asked with, read from msgpack.
+    /// Deserializes the request from msgpack.
     ///
     /// # Errors
-    /// What the bytes have instead.
+    /// The decoder's error when the bytes are no such value.
     pub fn msgpack<'a, T: Deserialize<'a>>(&'a self) -> Result<T, rmp_serde::decode::Error> {
         rmp_serde::from_slice(self)
     }
 
-    /// Answers with a value as msgpack, fields by their names.
+    /// Replies with a value as msgpack, with its fields by name.
     ///
     /// # Errors
-    /// [`ReplyError::Encoding`], of which the client is told [`CallError::Dropped`], and as [`Request::reply`].
+    /// [`ReplyError::Encoding`] when the value cannot be serialized (the client gets
+    /// [`CallError::Dropped`]); else the errors of [`Request::reply`].
     ///
     /// # If a process dies
-    /// As with [`Request::reply`].
+    /// The same as with [`Request::reply`].
     pub fn reply_msgpack<A: Serialize + ?Sized>(self, answer: &A) -> Result<(), ReplyError> {
         let packed = packed(answer).map_err(ReplyError::Encoding)?;
         self.reply(&packed)
@@ -101,13 +107,14 @@ impl Request {
 }
 
 impl Stream {
-    /// Sends a value as msgpack, fields by their names, waiting as [`Stream::send`] does.
+    /// Sends a value as msgpack, with its fields by name, waiting as [`Stream::send`] does.
     ///
     /// # Errors
-    /// [`ReplyError::Encoding`], after which the stream goes on, and as [`Stream::send`].
+    /// [`ReplyError::Encoding`] when the value cannot be serialized (the stream goes on); the
+    /// others as of [`Stream::send`].
     ///
     /// # If a process dies
-    /// As with [`Stream::send`].
+    /// The same as with [`Stream::send`].
     pub fn send_msgpack<A: Serialize + ?Sized>(&mut self, reply: &A) -> Result<(), ReplyError> {
         let packed = packed(reply).map_err(ReplyError::Encoding)?;
         self.send(&packed)

@@ -1,9 +1,10 @@
 //! A call in flight: waiting for its replies, and letting go of it.
 //!
 //! 1. `ready` says this number: a reply, or the end.
-//! 2. Spin; then a wait is prepared on `replies` (sync/event_count.rs), and 1 again.
-//! 3. Whose the call is, by its claim: not begun: the server of now; TAKEN: that process; WRITING: that thread. Dead: 1 once
-//!    more, then from that very claim → CANCELLED, and the caller is told.
+//! 2. Spin; then a wait is prepared on `replies` (wake/event_count.rs), and 1 again.
+//! 3. Find the call's owner, by its claim: not begun: the present server; TAKEN: that process;
+//!    WRITING: that thread. If it is dead: 1 once more, then from that very claim → CANCELLED, and
+//!    the caller is told.
 //! 4. Sleep on {`replies`, `x`, the claim, the owner's token}.
 //!
 //! | the server dies | the client |
@@ -33,7 +34,8 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep, Ticket};
 use crate::{Deadline, Error};
 
-/// A call in flight, of [`Client::begin`]. Dropped, the call is cancelled: if no server has begun it, none will.
+/// A call in flight, made by [`Client::begin`]; it waits for the replies. Dropping it cancels the
+/// call: if no server has begun it, none will.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pending-{}", std::process::id()));
@@ -57,20 +59,21 @@ use crate::{Deadline, Error};
 /// ```
 ///
 /// # If a process dies
-/// The server: who waits is told at once, who does not wait, the next time it looks. Replies that had arrived are given first.
+/// If the server dies, a waiting client is told at once, and another one the next time that it
+/// asks. Replies that had arrived are returned first.
 #[must_use = "a call that is dropped is cancelled"]
 pub struct Pending<'c> {
     client: &'c Client,
     call: CallSlot<'c>,
     number: u64,
-    /// Replies taken.
+    /// The number of replies taken.
     taken: u32,
     is_over: bool,
-    /// To a wait set: it is over.
+    /// Tells wait sets that the call is over.
     told_over: OnceCell<Arc<AtomicBool>>,
 }
 
-/// What is to be done about a call that has no reply yet.
+/// What to do about a call that has no reply yet.
 enum Next {
     LookAgain,
     Watch(TokenId),
@@ -85,35 +88,37 @@ impl<'c> Pending<'c> {
         Ok(Pending { client, call, number, taken: 0, is_over: false, told_over: OnceCell::new() })
     }
 
-    /// Waits for the answer; of several, the first.
+    /// Waits for the reply and returns it; of several, the first.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// The errors of [`Client::call`].
     ///
     /// # If a process dies
-    /// As [`Client::call`].
+    /// The same as with [`Client::call`].
     pub fn wait(mut self) -> Result<Reply, CallError> {
         self.next()?.ok_or(CallError::Dropped)
     }
 
-    /// The next reply, waiting for it; `None` after the last. A call that was answered once has one.
+    /// Returns the next reply, waiting for one; `None` after the last. A call with a single reply
+    /// has one.
     ///
     /// # Errors
-    /// As [`Client::call`]. [`CallError::Dropped`] when the server let go of the request, or of the stream, without its last
-    /// word.
+    /// The errors of [`Client::call`]. [`CallError::Dropped`] when the server dropped the request,
+    /// or the stream, without its last reply.
     ///
     /// # If a process dies
-    /// As [`Client::call`].
+    /// The same as with [`Client::call`].
     #[expect(clippy::should_implement_trait, reason = "it waits, and fails")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<Reply>, CallError> {
         self.next_until(Deadline::NEVER)
     }
 
-    /// The same, until the deadline; the call goes on then, and may be waited for again.
+    /// Returns the next reply, waiting for one until the deadline. The call goes on after a
+    /// timeout, and may be waited for again.
     ///
     /// # Errors
-    /// As [`Pending::next`], and [`CallError::TimedOut`].
+    /// The errors of [`Pending::next`], and [`CallError::TimedOut`].
     #[inline]
     pub fn next_until(&mut self, deadline: impl Into<Deadline>) -> Result<Option<Reply>, CallError> {
         match self.look()? {
@@ -122,10 +127,10 @@ impl<'c> Pending<'c> {
         }
     }
 
-    /// The next reply, if it is there: the outer `None` says that nothing is yet.
+    /// Returns the next reply, if it is there; the outer `None` means that none is there yet.
     ///
     /// # Errors
-    /// As [`Pending::next`].
+    /// The errors of [`Pending::next`].
     pub fn try_next(&mut self) -> Result<Option<Option<Reply>>, CallError> {
         match self.look()? {
             Some(found) => Ok(Some(found)),
@@ -137,15 +142,15 @@ impl<'c> Pending<'c> {
         }
     }
 
-    /// Lets go of the call; says whether a server had begun it. If not, none will.
+    /// Cancels the call, and returns whether a server had begun it. If not, none will.
     ///
     /// # If a process dies
-    /// This one: as if it had done so.
+    /// If this process dies, its calls are cancelled.
     pub fn cancel(mut self) -> bool {
         self.let_go()
     }
 
-    /// Step 1. `None`: nothing yet.
+    /// Does step 1. `None`: nothing yet.
     #[inline]
     fn look(&mut self) -> Result<Option<Option<Reply>>, CallError> {
         if self.is_over {
@@ -171,17 +176,20 @@ impl<'c> Pending<'c> {
         let service = &self.client.service;
         // An error leaves the reply where it is.
         let Some(found) = service.found(self.call, self.taken)? else { return Err(self.damaged()) };
-        // SAFETY: `found` has checked that `len` bytes lie there; nobody writes there before the reply is taken.
+        // SAFETY: `found` has checked that `len` bytes lie there; the server writes there again
+        // only when the reply is taken.
         let bytes = unsafe { Bytes::copy(found.bytes, found.len) };
         if let Some(object) = &found.object {
-            // Died just before: whoever settles the slot. Its tag names the place, so it is freed once.
+            // A death just before: the process that settles the slot frees it. Its tag names the
+            // place, so it is freed once.
             service.queue.free_put(object, self.call.reply_position(self.taken))?;
         }
         self.taken = self.taken.wrapping_add(1);
         if there == 1 && ready.is_end() && !ready.is_dropped() {
             self.finish();
         } else {
-            // Release: the place in the ring may be written again. Pairs with the server's look.
+            // Release: the server may write to the place in the ring again. Pairs with the server's
+            // look.
             let taken = Ready::new(self.number, self.taken, After::More);
             self.call.words.taken.store(taken.0, Ordering::Release);
             self.call.words.wake_server();
@@ -221,7 +229,7 @@ impl<'c> Pending<'c> {
         self.client.park(self.call.slot);
     }
 
-    /// Steps 2 to 4. Without a deadline it does not wait.
+    /// Does steps 2 to 4. Without a deadline it does not wait.
     #[cold]
     fn wait_slow(&mut self, deadline: Option<Deadline>) -> Result<Option<Reply>, CallError> {
         let me = self.client.enter()?;
@@ -242,7 +250,7 @@ impl<'c> Pending<'c> {
         let mut out_of_time = deadline.is_none();
         let deadline = deadline.unwrap_or(Deadline::NEVER);
         loop {
-            // A stray write. It means nothing but 0.
+            // A stray write: the word's only value is 0.
             if words.x.load(Ordering::Relaxed) != 0 {
                 words.x.store(0, Ordering::Relaxed);
             }
@@ -261,7 +269,7 @@ impl<'c> Pending<'c> {
         }
     }
 
-    /// One sleep, prepared. `None`: look again.
+    /// Sleeps once, prepared. `None`: look again.
     fn look_and_sleep(
         &mut self,
         me: Me,
@@ -297,7 +305,7 @@ impl<'c> Pending<'c> {
         slept.map(|_| None).map_err(|errno| self.client.refused(errno))
     }
 
-    /// Step 3.
+    /// Does step 3.
     fn judge(&mut self, me: Me, seen: Claim) -> Result<Next, CallError> {
         if next(seen.number()) == self.number {
             return self.judge_not_begun(seen);
@@ -308,12 +316,12 @@ impl<'c> Pending<'c> {
         match seen.state() {
             State::Taken | State::Writing => match seen.owner() {
                 Some(owner) if me.is_alive(owner) => Ok(Next::Watch(owner)),
-                // Bits that name nobody are as good as dead.
+                // Bits that name no process count as dead.
                 _ => Ok(self.judge_dead(seen)),
             },
-            // Replies that had arrived before are given first.
+            // Replies that had arrived before are returned first.
             State::Cancelled if self.is_anything_ready() => Ok(Next::LookAgain),
-            // A sweep, which found its server dead.
+            // A sweep cancelled it, which found its server dead.
             State::Cancelled => {
                 self.free_rest();
                 Ok(Next::Over(CallError::ServerDied { begun: true }))
@@ -331,7 +339,8 @@ impl<'c> Pending<'c> {
             Server::None => CallError::NoServer,
             Server::Died => CallError::ServerDied { begun: false },
         };
-        // From that very word: a server that came meanwhile may have taken it. Told only when nobody will.
+        // From that very word: a new server may have taken it. The caller is told only when no
+        // server will.
         if !self.call.words.cancel(seen, self.number) {
             return Ok(Next::LookAgain);
         }
@@ -354,7 +363,7 @@ impl<'c> Pending<'c> {
         ready.number() == self.number && (ready.beyond(self.taken) > 0 || ready.is_end())
     }
 
-    /// The call is CANCELLED, and nobody had begun it.
+    /// The call is CANCELLED, and no server had begun it.
     fn take_back(&mut self) {
         let freed = match self.call.question.asked().len() {
             0..=INLINE_REQUEST => Ok(()),
@@ -363,13 +372,14 @@ impl<'c> Pending<'c> {
         self.finish_freed(freed);
     }
 
-    /// The call is CANCELLED: what objects are in its slot go.
+    /// The call is CANCELLED: frees the objects in its slot.
     fn free_rest(&mut self) {
         let freed = self.client.service.free_objects(self.call);
         self.finish_freed(freed);
     }
 
-    /// What could not be freed is freed when the slot is settled: nobody finds it once the slot is used again.
+    /// An object that could not be freed is freed when the slot is settled: no word leads to it
+    /// once the slot is used again.
     fn finish_freed(&mut self, freed: Result<(), Error>) {
         match freed {
             Ok(()) => self.finish(),
@@ -377,7 +387,7 @@ impl<'c> Pending<'c> {
         }
     }
 
-    /// Whether it was begun.
+    /// Lets go of the call; returns whether it was begun.
     #[cold]
     fn let_go(&mut self) -> bool {
         if self.is_over {
@@ -389,8 +399,8 @@ impl<'c> Pending<'c> {
             return true;
         };
         let words = self.call.words;
-        // A sweep may change the claim in between, and the server take the call or begin to write. There is a limit because
-        // something hostile could change it for ever.
+        // A sweep may change the claim in between, and the server take the call or begin to write.
+        // There is a limit because a hostile process could change it for ever.
         for _ in 0..TRIES {
             let seen = words.claim();
             let begun = seen.number() == self.number;
@@ -418,8 +428,8 @@ impl<'c> Pending<'c> {
                 return true;
             }
         }
-        // Somebody writes there: a stream learns that nothing more is wanted, and the slot is
-        // settled later.
+        // A server's thread writes there: a stream learns that the client wants no more, and the
+        // slot is settled later.
         words.taken.store(Ready::new(self.number, self.taken, After::End).0, Ordering::Release);
         words.wake_server();
         self.let_go_damaged();
@@ -435,10 +445,12 @@ impl Drop for Pending<'_> {
     }
 }
 
-/// The claim as the kernel compares it: its lower half, with the owner, the state, and whether the number is odd.
+/// Returns the claim as the kernel compares it: its lower half, with the owner, the state, and
+/// whether the number is odd.
 pub(super) fn half_of(words: &CallWords, seen: Claim) -> Watch<'_> {
     const _: () = assert!(cfg!(target_endian = "little"));
-    // SAFETY: the lower half of a word that lives as long; only the kernel reads through it (`liveness::sleep`).
+    // SAFETY: the lower half of a word that lives as long; only the kernel reads through it
+    // (`liveness::sleep`).
     let half = unsafe { &*(&raw const words.claim).cast::<AtomicU32>() };
     Watch { word: half, expected: seen.0 as u32 }
 }

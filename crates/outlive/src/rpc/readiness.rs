@@ -1,6 +1,6 @@
-//! Calls and requests as a wait set sees them: is there something to tell a client that
-//! waits for a reply, and is there a request for the server? By shared words, from any thread, and
-//! without changing a call: a try finds out.
+//! Calls and requests as a wait set sees them: is there something for a client that waits for a
+//! reply, and is there a request for the server? It reads shared words alone, from any thread, and
+//! changes no call: a try finds out.
 //!
 //! For a reply a set sleeps on {`x`, `replies`, the claim as it was} and on the end of the process
 //! or thread that has the call, as a plain wait does (pending.rs); for a call that waits for a
@@ -46,12 +46,12 @@ impl CallReadiness {
     }
 
     fn words(&self) -> Option<&super::call::CallWords> {
-        // Over, the slot is another call's.
+        // If the call is over, the slot is another call's.
         let over = self.over.load(StdOrdering::Relaxed);
         self.service.call(self.slot).ok().filter(|_| !over).map(|call| call.words)
     }
 
-    /// What the server notifies.
+    /// Returns the eventcount that the server notifies.
     fn replies(&self) -> Option<&EventCount> {
         self.words().map(|words| &words.replies)
     }
@@ -64,12 +64,12 @@ impl CallReadiness {
 impl Waited for CallReadiness {
     fn look(&self) -> SourceState {
         let Some(words) = self.words() else { return SourceState::Waiting };
-        // The claim first: who reads dead by then had written what is ready by then.
+        // The claim first: a server that reads dead here had written all of its replies by then.
         let seen = words.claim();
         let server = self.service.queue.server();
         let owner = seen.owner().filter(|&owner| self.registry().is_alive(owner));
         let ready = words.ready();
-        // Acquire as in stream.rs; of another call: nothing was taken of this one.
+        // Acquire as in stream.rs; of another call: no reply of this one has been taken.
         let taken = Ready(words.taken.load(Ordering::Acquire));
         let taken = if taken.number() == self.number { taken.count() } else { 0 };
         if ready.number() == self.number && (ready.beyond(taken) > 0 || ready.is_end()) {
@@ -78,14 +78,15 @@ impl Waited for CallReadiness {
         if !self.is_begun(seen) {
             return match server {
                 Ok(ServerState::Alive(process)) => SourceState::BehindOwner(process),
-                // One who died since the words: that sleep ends at once, and the next one asks who comes.
+                // A server that died since the words were read: that sleep ends at once, and the
+                // next one asks the next server.
                 Ok(_) if self.is_patient => SourceState::behind(self.service.queue.dead_and_unasked()),
                 _ => SourceState::Ready(Readiness::Ended),
             };
         }
         match seen.state() {
             State::Taken | State::Writing if owner.is_some() => SourceState::behind(owner),
-            // A sweep's, or of one who is dead: told by a try.
+            // Set by a sweep, or by a dead server: a try tells which.
             _ => SourceState::Ready(Readiness::Ended),
         }
     }
@@ -98,7 +99,7 @@ impl Waited for CallReadiness {
         prepared.asked = None;
         let Some(call) = self.words() else { return };
         let seen = call.claim();
-        // A stray write. It means nothing but 0.
+        // A stray write: the word's only value is 0.
         if call.x.load(Ordering::Relaxed) != 0 {
             call.x.store(0, Ordering::Relaxed);
         }
@@ -110,7 +111,7 @@ impl Waited for CallReadiness {
     }
 
     fn needs_recheck(&self, prepared: &PreparedWait) -> bool {
-        // Without a server: see queue/endpoint.rs.
+        // While there is no server: see queue/endpoint.rs.
         prepared.asked.is_some()
     }
 
@@ -119,7 +120,9 @@ impl Waited for CallReadiness {
     }
 }
 
-/// Ready when [`Pending::try_next`] has something to tell: a reply or the call's end ([`Readiness::Readable`]), or that there is no
+/// Ready when [`Pending::try_next`] has something to return: a reply or the call's end
+/// ([`Readiness::Readable`]), or that there is no server any more to reply ([`Readiness::Ended`]).
+/// After the last of these it is not ready again.
 /// server any more to answer it ([`Readiness::Ended`]); from the last of these on no more.
 impl Source for Pending<'_> {
     fn watched(&self) -> Result<Watched, Error> {
@@ -145,7 +148,7 @@ impl RequestReadiness {
         self.service.queue.registry()
     }
 
-    /// What clients notify.
+    /// Returns the eventcount that clients notify.
     fn messages(&self) -> &EventCount {
         self.service.queue.messages()
     }

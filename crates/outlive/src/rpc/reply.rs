@@ -1,4 +1,4 @@
-//! What was asked or answered, copied out of shared memory.
+//! The bytes of a request or a reply, copied out of shared memory.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use super::layout::INLINE;
 
-/// A copy: short ones without an allocation.
+/// A copy: short ones need no allocation.
 pub(super) enum Bytes {
     Short { len: u8, bytes: [MaybeUninit<u8>; INLINE] },
     Long(Vec<u8>),
@@ -14,17 +14,19 @@ pub(super) enum Bytes {
 
 impl Bytes {
     /// # Safety
-    /// `len` bytes lie at `from`.
+    /// The caller guarantees that `len` bytes lie at `from`.
     #[inline]
     pub(super) unsafe fn copy(from: *const u8, len: usize) -> Bytes {
         if len <= INLINE {
             let mut bytes = [MaybeUninit::uninit(); INLINE];
-            // SAFETY: the caller's promise; there is room for as many.
+            // SAFETY: the caller guarantees `len` bytes at `from`, and the array has room for
+            // INLINE.
             unsafe { core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr().cast(), len) };
             return Bytes::Short { len: len as u8, bytes };
         }
         let mut bytes = Vec::with_capacity(len);
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees `len` bytes at `from`, and `with_capacity` made room for as
+        // many.
         unsafe {
             core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
             bytes.set_len(len);
@@ -33,7 +35,7 @@ impl Bytes {
     }
 }
 
-/// None.
+/// No bytes.
 impl Default for Bytes {
     fn default() -> Bytes {
         Bytes::Long(Vec::new())
@@ -46,7 +48,7 @@ impl Deref for Bytes {
     #[inline]
     fn deref(&self) -> &[u8] {
         match self {
-            // SAFETY: `copy` has filled as many.
+            // SAFETY: `copy` has initialized the first `len` bytes.
             Bytes::Short { len, bytes } => unsafe {
                 core::slice::from_raw_parts(bytes.as_ptr().cast(), usize::from(*len))
             },
@@ -55,7 +57,7 @@ impl Deref for Bytes {
     }
 }
 
-/// What a server answered: bytes of the client's own.
+/// A server's reply, copied into the client's private memory.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-reply-{}", std::process::id()));
@@ -75,7 +77,7 @@ impl Deref for Bytes {
 pub struct Reply(pub(super) Bytes);
 
 impl Reply {
-    /// The bytes as a vector; of long replies without a copy.
+    /// Returns the bytes as a vector, without a copy for long replies.
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {
         match self.0 {

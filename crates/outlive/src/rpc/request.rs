@@ -1,4 +1,4 @@
-//! A request in a server's hands, and one reply to it.
+//! A request that a server has taken, and one reply to it.
 //!
 //! 1. A reply that does not fit the slot: an object of the pool, held(this thread), is written.
 //! 2. TAKEN(process) → WRITING(this thread); failed: the client wants no reply any more.
@@ -9,10 +9,10 @@
 //! | died after | the client | the object |
 //! | --- | --- | --- |
 //! | 1 | is told | held(dead): `collect` |
-//! | 2, 3 | is told | the slot's: freed by the client, or whoever settles the slot |
+//! | 2, 3 | is told | the slot's: freed by the client, or by the process that settles the slot |
 //! | 4 | has the reply, woken by the thread's end | the client's |
 //!
-//! A thread that ends alone in 2 to 5 wakes the client by `x`.
+//! If a thread ends alone in 2 to 5, the kernel wakes the client by `x`.
 
 use std::ops::Deref;
 
@@ -26,8 +26,11 @@ use crate::claim::Holder;
 use crate::liveness::{Me, TokenId};
 use crate::sys::robust::WakeRelay;
 
-/// A request that a server has begun; its bytes are a copy. Any thread of the process may answer it, at any time. Dropped
-/// without an answer, its client is told [`CallError::Dropped`](super::CallError::Dropped).
+/// A request that the server has begun, as a copy of its bytes. Any thread of the process may reply
+/// to it, at any time.
+///
+/// If it is dropped without a reply, the client gets
+/// [`CallError::Dropped`](super::CallError::Dropped).
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-request-{}", std::process::id()));
@@ -48,17 +51,18 @@ use crate::sys::robust::WakeRelay;
 /// ```
 ///
 /// # If a process dies
-/// The server's: the client is told that the call was begun. The client's: replying fails, and leaves nothing behind.
+/// If the server's process dies, the client is told that the call was begun. If the client dies,
+/// replying fails, and leaves nothing behind.
 #[must_use = "a request that is dropped is not answered"]
 pub struct Request {
     pub(super) service: Service,
     slot: u32,
     pub(super) number: u64,
     pub(super) process: TokenId,
-    /// Who asked. The client slot may be another's by now.
+    /// The client's token. The client slot may belong to another client by now.
     pub(super) client: Option<TokenId>,
     payload: Bytes,
-    /// The last word is said.
+    /// The last reply has been sent.
     pub(super) is_over: bool,
 }
 
@@ -75,29 +79,30 @@ impl Request {
         Request { service, slot, number, process, client, payload, is_over: false }
     }
 
-    /// Who asked, dead or alive, also when another client has its slot by now; `None` when the
-    /// request's bytes do not say.
+    /// Returns the client, dead or alive, also when another client has its slot by now; `None` when
+    /// the request's words are damaged.
     #[must_use]
     pub fn client(&self) -> Option<Holder> {
         Some(Holder::of(self.service.queue.registry(), self.client?))
     }
 
-    /// Whether there is nobody left to answer: the client died, or wants no answer any more.
+    /// Returns whether no client waits for a reply any more: it died, or cancelled the call.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.call().is_ok_and(|call| call.words.claim() != Claim::taken(self.number, self.process))
             || !self.is_client_alive()
     }
 
-    /// Answers.
+    /// Sends the reply.
     ///
     /// # Errors
-    /// [`ReplyError::Cancelled`], [`ReplyError::ClientDied`]; [`ReplyError::TooLarge`] and [`ReplyError::NoSpace`], of which
-    /// the client is told [`CallError::Dropped`](super::CallError::Dropped); [`ReplyError::NotServer`],
+    /// [`ReplyError::Cancelled`], [`ReplyError::ClientDied`]; [`ReplyError::TooLarge`] and
+    /// [`ReplyError::NoSpace`], after which the client gets
+    /// [`CallError::Dropped`](super::CallError::Dropped); [`ReplyError::NotServer`],
     /// [`ReplyError::Damaged`], [`ReplyError::System`].
     ///
     /// # If a process dies
-    /// `Ok` says that the client has the answer, whatever becomes of this process.
+    /// Once this returns `Ok`, the client has the reply, even if this process dies.
     #[inline]
     pub fn reply(mut self, answer: &[u8]) -> Result<(), ReplyError> {
         self.send(0, answer, After::End)?;
@@ -105,10 +110,10 @@ impl Request {
         Ok(())
     }
 
-    /// Answers with `len` bytes that `fill` writes: long answers straight into shared memory.
+    /// Sends a reply of `len` bytes that `fill` writes: a long one straight into shared memory.
     ///
     /// # Errors
-    /// As [`Request::reply`].
+    /// The errors of [`Request::reply`].
     pub fn reply_with(mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), ReplyError> {
         if len <= INLINE {
             let mut answer = [0; INLINE];
@@ -121,7 +126,7 @@ impl Request {
         Ok(())
     }
 
-    /// Answers with several replies, one after the other.
+    /// Begins a stream: several replies, one after the other.
     pub fn stream(self) -> Stream {
         Stream::new(self)
     }
@@ -145,7 +150,7 @@ impl Request {
         Ok(registry.me()?)
     }
 
-    /// Steps 1 to 5 for the reply of that number.
+    /// Does steps 1 to 5 for the reply of that number.
     #[inline]
     pub(super) fn send(&self, number: u32, bytes: &[u8], after: After) -> Result<(), ReplyError> {
         let me = self.enter()?;
@@ -154,7 +159,7 @@ impl Request {
         }
         self.check_client()?;
         let call = self.call()?;
-        // SAFETY: `write` has the claim when it calls this.
+        // SAFETY: `write` calls this only once the claim says that this thread writes.
         self.write(me, call, number.wrapping_add(1), after, || unsafe {
             call.write(number, bytes);
             Ok(())
@@ -179,8 +184,8 @@ impl Request {
         }
         let object = match queue.allocate(me, len as u64) {
             Err(Error::NoSpace { .. }) => {
-                // What the dead left may be all that is missing. A failure to free some of it is an error only if
-                // there is no memory without it.
+                // Perhaps only what dead processes left is missing. A failure to free some of it is
+                // an error only if there is no memory without it.
                 let settled = self.service.settle_dead(me, self.process, false).map(drop);
                 let freed = settled.and(queue.collect(me));
                 let again = queue.allocate(me, len as u64);
@@ -192,12 +197,12 @@ impl Request {
             other => other?,
         };
         let held = Held { request: self, me, object: Some(object) };
-        // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes; the memory
-        // reads as some bytes, whatever they are.
+        // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
+        // it has room for `len` bytes; the memory reads as some bytes, whatever they are.
         let bytes = unsafe { core::slice::from_raw_parts_mut(self.service.segment().address(object.offset), len) };
         fill(bytes);
         self.write(me, call, number.wrapping_add(1), after, || {
-            // SAFETY: `write` has the claim when it calls this.
+            // SAFETY: `write` calls this only once the claim says that this thread writes.
             unsafe { call.write_object(number, &object, len) };
             queue.put(me, &object, call.reply_position(number))
         })?;
@@ -205,7 +210,7 @@ impl Request {
         Ok(())
     }
 
-    /// The stream's end, or that nothing more comes.
+    /// Ends the stream, or the call without a reply.
     #[cold]
     pub(super) fn end(&self, count: u32, after: After) -> Result<(), ReplyError> {
         let me = self.enter()?;
@@ -224,7 +229,7 @@ impl Request {
         if self.client.is_some() { ReplyError::ClientDied } else { ReplyError::Cancelled }
     }
 
-    /// Steps 2 to 5.
+    /// Does steps 2 to 5.
     #[inline]
     fn write(
         &self,
@@ -241,7 +246,7 @@ impl Request {
         }
         let taken = Claim::taken(self.number, self.process);
         if let Err(error) = put() {
-            // Damaged; there is nothing to read, and the call goes back to where it was.
+            // Damaged: there is nothing to read, and the call goes back to its earlier state.
             words.hand_back(taken);
             return Err(error.into());
         }
@@ -251,7 +256,7 @@ impl Request {
     }
 }
 
-/// An object that is freed unless it is sent, also when its filler panics.
+/// An object that is freed unless it is sent, also when `fill` panics.
 struct Held<'r> {
     request: &'r Request,
     me: Me,
@@ -290,7 +295,7 @@ impl std::fmt::Debug for Request {
 impl Drop for Request {
     fn drop(&mut self) {
         if !self.is_over {
-            // Failed: nobody waits.
+            // A failure: no client waits.
             let _ = self.end(0, After::Dropped);
         }
     }

@@ -1,7 +1,8 @@
-//! The answering end.
+//! The server.
 //!
-//! What is asked lies in the clients' slots, and is taken there (accept.rs): killed in between, a successor finds a call that is
-//! begun, and passes it over; killed before, it finds one that is not.
+//! Requests lie in the clients' slots, and the server takes them there (accept.rs). If it is killed
+//! afterwards, a successor finds a call that is begun, and skips it; if before, one that is not
+//! begun.
 
 use super::accept::Requests;
 use super::error::ServeError;
@@ -13,9 +14,10 @@ use crate::queue::{Receiver, RecvError};
 use crate::sys::barrier;
 use crate::{Deadline, Domain, Error, WaitStrategy};
 
-/// The end of a service that answers. One at a time; may move between threads.
+/// Receives a service's requests. A service has one server at a time; it may move between threads.
 ///
-/// Requests may be answered in any order, by any thread of the process, also later: hand the [`Request`]s out.
+/// Any thread of the process may reply to requests, in any order, at any time: hand the
+/// [`Request`]s out.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-server-{}", std::process::id()));
@@ -36,33 +38,36 @@ use crate::{Deadline, Domain, Error, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// The server's: all its clients are told at once; whoever opens the service next takes over the requests that were not
-/// begun and whose callers still wait. A client's: its requests that were not begun are skipped, and replies to it fail with
+/// If the server's process dies, all its clients are told at once; the next process to open the
+/// service as its server takes over the requests that were not begun and whose callers still wait.
+/// If a client dies, its requests that were not begun are skipped, and replies to it fail with
 /// [`ReplyError::ClientDied`](super::ReplyError::ClientDied).
 pub struct Server {
     service: Service,
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     receiver: Option<Receiver>,
     requests: Requests,
     process: TokenId,
 }
 
 impl Server {
-    /// How to open a service otherwise than by default.
+    /// Returns the default options, for changing them.
     #[must_use]
     pub fn options() -> ServiceOptions {
         ServiceOptions::default()
     }
 
-    /// Opens the service of that name as its server, or makes it.
+    /// Opens the service of that name as its server, or makes it with default options if there is
+    /// none.
     ///
     /// # Errors
-    /// [`Error::ServerTaken`] while another lives, [`Error::ReceiverEnding`] while a thread of a dead one does,
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::NoToken`],
-    /// [`Error::InvalidName`], [`Error::Damaged`], and what the system says.
+    /// [`Error::ServerTaken`] while another server lives, [`Error::ReceiverEnding`] while a thread
+    /// of the dead one has not ended, [`Error::OtherKind`] when the name is in use for something
+    /// else, [`Error::NoSpace`], [`Error::NoToken`], [`Error::InvalidName`], [`Error::Damaged`],
+    /// and errors of the system.
     ///
     /// # If a process dies
-    /// While it takes over: the next one does.
+    /// If this process dies while it takes over, the next process to call this function takes over.
     pub fn open(domain: &Domain, name: &str) -> Result<Server, Error> {
         Server::options().serve(domain, name)
     }
@@ -73,42 +78,44 @@ impl Server {
             Error::ReceiverTaken { path, pid } => Error::ServerTaken { path, pid },
             other => other,
         })?;
-        // Died here: the next one does it again.
+        // After a death here the next server does it again.
         service.asks().set_all(service.client_slots() * SLOTS);
         Ok(Server { service, receiver: Some(receiver), requests: Requests::default(), process })
     }
 
-    /// How waiting is done through this server.
+    /// Sets how this server's waits wait.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.service.queue.set_wait(wait);
     }
 
-    /// The next request, waiting for one.
+    /// Takes the next request and returns it, waiting for one.
     ///
     /// # Errors
-    /// [`ServeError::NotServer`], [`ServeError::Damaged`] (that request is skipped), [`ServeError::System`].
+    /// [`ServeError::NotServer`], [`ServeError::Damaged`] (that request is skipped),
+    /// [`ServeError::System`].
     ///
     /// # If a process dies
-    /// This one, with the request taken: its client is told that it was begun, and nobody begins it again.
+    /// If this process dies with the request taken, the client is told that it was begun, and no
+    /// server begins it again.
     #[expect(clippy::should_implement_trait, reason = "it waits, and fails")]
     #[inline]
     pub fn next(&mut self) -> Result<Request, ServeError> {
         self.take(Some(Deadline::NEVER))
     }
 
-    /// The next request, waiting for one until the deadline.
+    /// Takes the next request and returns it, waiting for one until the deadline.
     ///
     /// # Errors
-    /// As [`Server::next`], and [`ServeError::TimedOut`].
+    /// The errors of [`Server::next`], and [`ServeError::TimedOut`].
     #[inline]
     pub fn next_until(&mut self, deadline: impl Into<Deadline>) -> Result<Request, ServeError> {
         self.take(Some(deadline.into()))
     }
 
-    /// The next request, if there is one.
+    /// Takes the next request and returns it, or `Empty` at once.
     ///
     /// # Errors
-    /// As [`Server::next`], and [`ServeError::Empty`].
+    /// The errors of [`Server::next`], and [`ServeError::Empty`].
     pub fn try_next(&mut self) -> Result<Request, ServeError> {
         self.take(None)
     }
@@ -139,11 +146,12 @@ impl Drop for Server {
         if !is_ours {
             return;
         }
-        // Clients that wait for calls that are not begun watch this process, which lives on. Died in here: they see that.
+        // Clients that wait for calls that are not begun watch this process, which lives on. If it
+        // dies in here, they see that.
         barrier::light();
         for slot in 0..self.service.client_slots() * SLOTS {
-            // Once more where the system did not say whether the slot exists. Then a client that sleeps by it looks again
-            // after the recheck interval.
+            // Once more where the system did not say whether the slot exists. Then a client that
+            // sleeps in it looks again after the recheck interval.
             if let Ok(call) = self.service.call(slot).or_else(|_| self.service.call(slot)) {
                 call.words.wake_client();
             }

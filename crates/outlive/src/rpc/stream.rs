@@ -1,8 +1,9 @@
 //! Several replies to one request: a ring of eight in the call's slot.
 //!
-//! The client says in `taken` how many it took. A server that finds the ring full prepares a wait on `space`
-//! (sync/event_count.rs), looks again, and sleeps on {`space`, the client's process}; the client notifies it after each reply that it takes, and
-//! so does whoever cancels the call.
+//! The client writes into `taken` how many replies it took. A server that finds the ring full
+//! prepares a wait on `space` (wake/event_count.rs), looks again, and sleeps on {`space`, the
+//! client's process}. The client notifies it after each reply that it takes, and so does a process
+//! that cancels the call.
 
 use super::call::{After, Claim, Ready};
 use super::error::ReplyError;
@@ -13,13 +14,15 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
 use crate::{Deadline, Error};
 
-/// Replies to one request, sent one after the other. Dropped before [`Stream::finish`], the client is told
-/// [`CallError::Dropped`](super::CallError::Dropped) after the last.
+/// Sends replies to one request, one after the other. If it is dropped before [`Stream::finish`],
+/// the client gets [`CallError::Dropped`](super::CallError::Dropped) after the last reply.
 ///
-/// Eight replies may be on their way; then sending waits for the client. See [`Pending`](super::Pending) for an example.
+/// Eight replies may be under way; then a send waits for the client. See
+/// [`Pending`](super::Pending) for an example.
 ///
 /// # If a process dies
-/// The server's: the client has what was sent, and is told after it. The client's: a send that waits fails at once.
+/// If the server's process dies, the client gets the replies that were sent, and then the error. If
+/// the client dies, a waiting send fails at once.
 #[must_use = "a stream that is dropped is cut off"]
 pub struct Stream {
     request: Request,
@@ -31,26 +34,27 @@ impl Stream {
         Stream { request, written: 0 }
     }
 
-    /// The request that is answered.
+    /// Returns the request.
     pub fn request(&self) -> &Request {
         &self.request
     }
 
-    /// Sends a reply, waiting as long as eight are on their way.
+    /// Sends a reply, waiting while eight are under way.
     ///
     /// # Errors
-    /// As [`Request::reply`]; the stream goes on after [`ReplyError::TooLarge`] and [`ReplyError::NoSpace`].
+    /// The errors of [`Request::reply`]; the stream goes on after [`ReplyError::TooLarge`] and
+    /// [`ReplyError::NoSpace`].
     ///
     /// # If a process dies
-    /// The client's: [`ReplyError::ClientDied`], at once.
+    /// If the client dies, this fails at once with [`ReplyError::ClientDied`].
     pub fn send(&mut self, reply: &[u8]) -> Result<(), ReplyError> {
         self.send_until(reply, Deadline::NEVER)
     }
 
-    /// The same, until the deadline.
+    /// Sends a reply, waiting until the deadline while eight are under way.
     ///
     /// # Errors
-    /// As [`Stream::send`], and [`ReplyError::TimedOut`].
+    /// The errors of [`Stream::send`], and [`ReplyError::TimedOut`].
     pub fn send_until(&mut self, reply: &[u8], deadline: impl Into<Deadline>) -> Result<(), ReplyError> {
         if !self.has_space()? {
             self.wait_for_space(deadline.into())?;
@@ -60,10 +64,10 @@ impl Stream {
         Ok(())
     }
 
-    /// The last word: nothing more comes.
+    /// Ends the stream: no more replies come.
     ///
     /// # Errors
-    /// As [`Request::reply`].
+    /// The errors of [`Request::reply`].
     pub fn finish(mut self) -> Result<(), ReplyError> {
         self.request.end(self.written, After::End)?;
         self.request.is_over = true;
@@ -75,7 +79,8 @@ impl Stream {
         if call.words.claim() != Claim::taken(self.request.number, self.request.process) {
             return Err(ReplyError::Cancelled);
         }
-        // Acquire pairs with the client's store: it has read what lay there. Of another call: it has taken nothing yet.
+        // Acquire pairs with the client's store: it has read the reply there. Of another call: it
+        // has taken none of this one yet.
         let taken = Ready(call.words.taken.load(Ordering::Acquire));
         let is_ours = taken.number() == self.request.number;
         if is_ours && taken.is_end() {

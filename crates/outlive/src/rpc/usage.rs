@@ -1,4 +1,4 @@
-//! A service seen from outside, and what the dead left in it.
+//! A service seen from outside, and what dead processes left in it.
 
 use super::call::{Claim, State};
 use super::layout::{SLOTS, Service};
@@ -8,15 +8,15 @@ use crate::queue::{Counters, Queue};
 use crate::segment::Segment;
 use crate::{Error, Kind, WaitStrategy};
 
-/// What there is to know about a service.
+/// An overview of a service: its server, its clients and its requests.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Overview {
-    /// Who serves, dead or alive.
+    /// The server, dead or alive.
     pub server: Option<Holder>,
-    /// Who asks, dead or alive: one for each sixteen call slots.
+    /// The clients, dead or alive: one entry for each sixteen call slots.
     pub clients: Vec<ClientUse>,
-    /// Requests: those made; those taken or let go of; and those that lie there.
+    /// Requests: those made; those taken or let go of; and those that wait.
     pub requests: Counters,
 }
 
@@ -24,11 +24,12 @@ pub struct Overview {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientUse {
-    /// Who it is.
+    /// The client's process.
     pub who: Holder,
     /// Calls that a server has begun and not answered to the end.
     pub begun: u32,
-    /// Call slots whose last call has been answered to the end, whether its client has taken that or not.
+    /// Call slots whose last call has been answered to the end, whether its client has taken that
+    /// or not.
     #[doc(hidden)]
     pub answered: u32,
 }
@@ -37,7 +38,7 @@ pub struct ClientUse {
 pub(crate) struct Swept {
     pub(crate) claims: u32,
     pub(crate) objects: u32,
-    /// Names of dead ones that could not be taken out yet: a thread of theirs still runs.
+    /// Whether names of dead threads stay because a thread of theirs still runs.
     pub(crate) names_left: bool,
 }
 
@@ -45,7 +46,7 @@ fn open(segment: Segment, registry: &'static Registry) -> Result<Service, Error>
     Service::new(Queue::finish_as(segment, registry, WaitStrategy::Adaptive, Kind::Service)?)
 }
 
-/// Looks at a service.
+/// Returns an overview of a service, and what a sweep would find.
 pub(crate) fn usage(segment: Segment, me: Me) -> Result<(Overview, Swept), Error> {
     let registry = me.registry;
     let service = open(segment, registry)?;
@@ -64,14 +65,14 @@ pub(crate) fn usage(segment: Segment, me: Me) -> Result<(Overview, Swept), Error
     Ok((overview, swept))
 }
 
-/// Takes the names of the dead out of a service, and frees what was theirs.
-/// The name of a dead thread that stays, since its process is a client or the server still, goes into `kept`.
+/// Removes the names of dead threads from a service, and frees what was theirs. The name of a dead
+/// thread whose process is still a client or the server stays, and goes into `kept`.
 pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<Swept, Error> {
     open(segment, me.registry)?.sweep(me, dry_run, kept)
 }
 
 impl Service {
-    /// Each request has drawn a ticket; those that wait stand in their slots.
+    /// Each request has drawn a ticket; those that wait lie in their slots.
     fn counters(&self) -> Result<Counters, Error> {
         let pending = (0..self.client_slots() * SLOTS).filter(|&slot| self.is_pending(slot)).count() as u64;
         let sent = self.asks().horizon();
@@ -92,20 +93,22 @@ impl Service {
         Ok(ready.number() == seen.number() && ready.is_end())
     }
 
-    /// If one part fails, the others are swept all the same, and the first error is returned at the end.
+    /// If one part fails, the others are swept all the same, and the first error is returned at the
+    /// end.
     fn sweep(&self, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<Swept, Error> {
         let process = me.registry.process_token()?;
         let settled = self.settle_dead(me, process, dry_run);
         let of_calls = self.sweep_claims(me, dry_run);
         let swept = crate::queue::sweep(self.queue.inner(), me, dry_run, kept);
-        // After what was settled: what is left then is left for good.
+        // After the settling: what is left then stays.
         let threads = (0..self.client_slots()).filter_map(|client_slot| self.who(client_slot).thread());
         kept.extend(threads.filter(|&thread| !me.registry.is_alive(thread)));
         let ((of_client_slots, left), of_calls, (of_queue, found)) = (settled?, of_calls?, swept?);
         Ok(Swept { claims: of_client_slots + of_calls + of_queue, objects: found.count(), names_left: left > 0 })
     }
 
-    /// Takes dead servers' ids out of living clients' calls: those whose calls are not over are told by it.
+    /// Removes dead servers' ids from living clients' calls: this tells the clients whose calls are
+    /// not over.
     fn sweep_claims(&self, me: Me, dry_run: bool) -> Result<u32, Error> {
         let mut claims = 0;
         for slot in 0..self.client_slots() * SLOTS {
@@ -115,7 +118,7 @@ impl Service {
             if !names || seen.owner().is_some_and(|id| me.is_alive(id)) {
                 continue;
             }
-            // The end is looked at after the death.
+            // Whether it is over is checked after the death.
             let is_over = !self.is_begun(slot)?;
             claims += u32::from(!is_over);
             if dry_run {
@@ -123,7 +126,7 @@ impl Service {
             }
             let to = if is_over { Claim::over(seen.number()) } else { Claim::cancelled(seen.number()) };
             if words.change(seen, to) && !is_over {
-                // Its client, if it sleeps, watches the dead one, and looks.
+                // A sleeping client watches the dead server, and looks.
                 words.wake_client();
             }
         }

@@ -10,7 +10,7 @@ use crate::Error;
 use crate::segment::Segment;
 use crate::shim::{AtomicU64, Ordering};
 
-/// A state's file, with what is constant of it read once and checked.
+/// A state's file, with its constant words read once and checked.
 pub(super) struct Buffers {
     pub(super) segment: Segment,
     head: NonNull<StateHead>,
@@ -19,16 +19,16 @@ pub(super) struct Buffers {
     step: usize,
     capacity: usize,
     is_fixed: bool,
-    /// Buffers that this process has seen to exist.
+    /// Buffers that this process has found to exist.
     reach: StdAtomicU32,
 }
 
-// SAFETY: as good as a reference to atomics.
+// SAFETY: it holds a pointer into the mapping that its own `segment` keeps, to atomics only.
 unsafe impl Send for Buffers {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives access to atomics only.
 unsafe impl Sync for Buffers {}
 
-/// One of them.
+/// One buffer: its words in shared memory.
 #[derive(Clone, Copy)]
 pub(super) struct Buffer<'a> {
     pub(super) stamp: &'a AtomicU64,
@@ -37,7 +37,8 @@ pub(super) struct Buffer<'a> {
 }
 
 impl Buffers {
-    /// How many there are of that size in a file that is made: what its pages hold anyway, and four at least.
+    /// Returns how many buffers of that size a new file has: what its pages hold anyway, and four
+    /// at least.
     pub(super) fn at_first(capacity: u64) -> u32 {
         let page = crate::sys::map::PAGE;
         let needed = BUFFERS_AT + u64::from(LEAST_BUFFERS) * buffer_bytes(capacity);
@@ -55,7 +56,7 @@ impl Buffers {
         let step = buffer_bytes(capacity);
         segment.exists(BUFFERS_AT + u64::from(LEAST_BUFFERS) * step)?;
         let head = NonNull::from(head);
-        // SAFETY: `exists` says that it lies inside the mapping.
+        // SAFETY: `exists` has found that it lies inside the mapping, whose address is not null.
         let first = unsafe { NonNull::new_unchecked(segment.address(BUFFERS_AT)) };
         let reach = StdAtomicU32::new(LEAST_BUFFERS);
         Ok(Buffers { segment, head, first, step: step as usize, capacity: capacity as usize, is_fixed, reach })
@@ -63,17 +64,17 @@ impl Buffers {
 
     #[inline]
     pub(super) fn head(&self) -> &StateHead {
-        // SAFETY: checked when opened; mapped as long as the segment is.
+        // SAFETY: `new` has checked the head's range; it is mapped as long as `segment` is.
         unsafe { self.head.as_ref() }
     }
 
-    /// The most bytes of a value.
+    /// Returns the most bytes of a value.
     #[inline]
     pub(super) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Whether all values have that size.
+    /// Returns whether all values have that size.
     #[inline]
     pub(super) fn is_fixed(&self) -> bool {
         self.is_fixed
@@ -85,8 +86,8 @@ impl Buffers {
         if index >= self.reach.load(Ordering::Relaxed) {
             self.reach_slow(index)?;
         }
-        // SAFETY: the file and the mapping reach beyond that buffer, which `reach` says; 64-aligned, as the first one and
-        // the step are; atomics.
+        // SAFETY: the file and the mapping reach beyond that buffer, as `reach` says; 64-aligned,
+        // as the first buffer and the step are; all atomics.
         unsafe {
             let at = self.first.add(index as usize * self.step);
             let words = at.add(BUFFER_HEAD as usize).cast::<AtomicU64>();
@@ -108,10 +109,11 @@ impl Buffers {
         Ok(())
     }
 
-    /// Makes that one.
+    /// Makes the buffer of that number.
     #[cold]
     pub(super) fn make(&self, index: u32) -> Result<(), Error> {
-        // Died just after: it exists, and nobody counts it; the next one makes it again.
+        // If this process died just after, the buffer exists and `count` does not count it; the
+        // next writer makes it again.
         self.segment.grow(BUFFERS_AT + u64::from(index) * self.step as u64, self.step as u64)
     }
 }

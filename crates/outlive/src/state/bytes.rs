@@ -1,4 +1,4 @@
-//! The latest value, as bytes of any length up to a most.
+//! The latest value, as bytes of any length up to a maximum.
 
 use std::sync::Arc;
 
@@ -17,8 +17,10 @@ use crate::sync::AwaitError;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
-/// The latest value under a name: bytes, of any length up to the most it was made for. [`State`](super::State) is the same
-/// for values of one type, and can be opened as bytes by [`StateBytes::open`].
+/// The latest value under a name, as bytes of any length up to the maximum that it was made for.
+///
+/// [`State`](super::State) is the same for values of one type; [`StateBytes::open`] opens one as
+/// bytes, too.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-bytes-{}", std::process::id()));
@@ -41,7 +43,7 @@ pub struct StateBytes {
     pub(super) inner: Arc<Inner>,
 }
 
-/// What a state's file is made as.
+/// What a new state's file is made with.
 pub(super) struct Shape {
     pub(super) type_name: String,
     pub(super) type_align: u64,
@@ -50,24 +52,30 @@ pub(super) struct Shape {
 }
 
 impl StateBytes {
-    /// Opens the state of that name, or makes one for values of at most so many bytes, 128 MiB at most, with this one in it.
-    /// One that is there keeps the size and the value that it has. It takes four times that size, and as much again for each
+    /// Opens the state of that name, or makes one with this value in it, for values of at most
+    /// `most` bytes (at most 128 MiB).
+    ///
+    /// An existing state keeps its size and its value. A state takes four times that size, and as
+    /// much again for each two readers that are stopped in the middle of a `get`.
     /// two readers that are stopped in the middle of a get.
     ///
     /// # Errors
-    /// [`Error::OtherKind`], [`Error::OtherType`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`], and what the system says; [`Error::NoSpace`] also for a first value, or a size, that is too
-    /// large.
+    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else,
+    /// [`Error::NoSpace`], also for a first value or a size that is too large,
+    /// [`Error::InvalidName`], and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes the state: nothing is left of it.
+    /// If this process dies while it makes the state, nothing is left of it.
     pub fn create(domain: &Domain, name: &str, most: usize, initial: &[u8]) -> Result<StateBytes, Error> {
         let shape = Shape { type_name: String::new(), type_align: 1, capacity: most as u64, is_fixed: false };
         StateBytes::make(domain, name, &shape, initial)
     }
 
-    /// Opens the state of that name, or makes one whose values all have so many bytes, with this one in it, filled up with
-    /// zeroes. It is the same as a [`State`](super::State) of a type of that size: for languages that have other types.
+    /// Opens the state of that name, or makes one whose values all have `size` bytes, with this
+    /// value in it, filled up with zeroes.
+    ///
+    /// It is the same as a [`State`](super::State) of a type of that size: for languages that have
+    /// other types.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-fixed-{}", std::process::id()));
@@ -83,14 +91,15 @@ impl StateBytes {
     /// ```
     ///
     /// # Errors
-    /// As [`StateBytes::create`]; [`Error::OtherType`] also for one whose values have another size, or several.
+    /// The errors of [`StateBytes::create`]; [`Error::OtherType`] also for a state whose values
+    /// have another size, or several.
     ///
     /// # If a process dies
-    /// While it makes the state: nothing is left of it.
+    /// If this process dies while it makes the state, nothing is left of it.
     pub fn create_fixed(domain: &Domain, name: &str, size: usize, initial: &[u8]) -> Result<StateBytes, Error> {
         let shape = Shape { type_name: format!("[u8; {size}]"), type_align: 1, capacity: size as u64, is_fixed: true };
         let state = StateBytes::make(domain, name, &shape, initial)?;
-        // Its header says this size; what else it says is no more to be trusted.
+        // Its header has this size and no more: the rest of it is not trusted.
         if state.capacity() != size || !state.is_fixed_size() {
             return Err(state.inner.buffers.segment.damaged("a state's size"));
         }
@@ -120,12 +129,14 @@ impl StateBytes {
             head.options.store(u32::from(shape.is_fixed) * FIXED_SIZE, Ordering::Relaxed);
             head.count.store(count, Ordering::Relaxed);
             head.latest.store(Latest::new(1, 0).0, Ordering::Relaxed);
-            // Nobody else sees it yet; the link that gives it its name orders all of it before any opener.
+            // No other process sees it yet; the link that names it orders all of this before any
+            // opener.
             let len: &crate::shim::AtomicU64 = segment.at(BUFFERS_AT + 8)?;
             len.store(if shape.is_fixed { capacity } else { initial.len() as u64 }, Ordering::Relaxed);
             segment.at::<crate::shim::AtomicU64>(BUFFERS_AT)?.store(1, Ordering::Relaxed);
             segment.exists(BUFFERS_AT + buffer_bytes(capacity))?;
-            // SAFETY: the first buffer exists, and holds as many bytes; nobody else can reach it.
+            // SAFETY: the first buffer exists, and holds as many bytes; no other process can reach
+            // it.
             unsafe {
                 let to = segment.address(BUFFERS_AT + super::layout::BUFFER_HEAD);
                 core::ptr::copy_nonoverlapping(initial.as_ptr(), to, initial.len());
@@ -135,10 +146,10 @@ impl StateBytes {
         StateBytes::finish(segment, domain.registry())
     }
 
-    /// Opens the state of that name, which must be there, whatever its values' type.
+    /// Opens the existing state of that name, whatever its values' type.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::OtherKind`], [`Error::Damaged`], and what the system says.
+    /// [`Error::NotFound`], [`Error::OtherKind`], [`Error::Damaged`], and errors of the system.
     pub fn open(domain: &Domain, name: &str) -> Result<StateBytes, Error> {
         StateBytes::finish(domain.open_segment(name)?, domain.registry())
     }
@@ -149,7 +160,7 @@ impl StateBytes {
         Ok(StateBytes { inner: Arc::new(Inner { buffers, registry, spin_wait: SpinWait::new() }) })
     }
 
-    /// The latest value.
+    /// Returns the latest value. Never waits.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::NoAddressSpace`].
@@ -159,27 +170,29 @@ impl StateBytes {
         Ok(value)
     }
 
-    /// The same into a buffer of the caller's, whose contents it replaces; the value's version.
+    /// Copies the latest value into a buffer, whose contents it replaces; returns the value's
+    /// version.
     ///
     /// # Errors
-    /// As [`StateBytes::get`]; then there is no value in the buffer.
+    /// The errors of [`StateBytes::get`]; then there is no value in the buffer.
     pub fn get_into(&self, value: &mut Vec<u8>) -> Result<u64, Error> {
         value.clear();
         value.reserve(self.capacity());
-        // SAFETY: there is room.
+        // SAFETY: `reserve` made room for `capacity` bytes.
         let (version, len) = unsafe { self.get_to(value.as_mut_ptr())? };
-        // SAFETY: so many bytes have been written.
+        // SAFETY: `get_to` has written `len` bytes.
         unsafe { value.set_len(len) };
         Ok(version)
     }
 
-    /// The same to a place of the caller's, which may be uninitialised: its version, and its bytes.
+    /// Copies the latest value to `to`, which may be uninitialised; returns its version and its
+    /// length.
     ///
     /// # Errors
-    /// As [`StateBytes::get`]; then the place may hold parts of several values.
+    /// The errors of [`StateBytes::get`]; then `to` may hold parts of several values.
     ///
     /// # Safety
-    /// [`StateBytes::capacity`] bytes can be written at `to`.
+    /// The caller guarantees that [`StateBytes::capacity`] bytes can be written at `to`.
     #[inline]
     pub unsafe fn get_to(&self, to: *mut u8) -> Result<(u64, usize), Error> {
         let most = self.inner.buffers.capacity();
@@ -187,17 +200,18 @@ impl StateBytes {
             let len = buffer.len.load(Ordering::Relaxed) as usize;
             (len <= most).then_some(len)
         };
-        // SAFETY: the caller's promise: there is room for `most`, which is what a buffer holds, and no length is more.
+        // SAFETY: the caller guarantees room for `capacity` bytes, a whole buffer, and `len_of`
+        // returns no more.
         unsafe { self.inner.read(to, len_of) }
     }
 
-    /// The same by the path of one who has been overtaken: for tests.
+    /// Reads as a reader that has been overtaken does: for tests.
     #[doc(hidden)]
     pub fn get_as_if_overtaken(&self) -> Result<(Vec<u8>, u64), Error> {
         self.get_as_if_stopped(|| {})
     }
 
-    /// The same, with a stop between the pin and the copy.
+    /// Reads as `get_as_if_overtaken` does, with a stop between the pin and the copy.
     #[doc(hidden)]
     pub fn get_as_if_stopped(&self, stop: impl Fn()) -> Result<(Vec<u8>, u64), Error> {
         let most = self.inner.buffers.capacity();
@@ -206,36 +220,38 @@ impl StateBytes {
             stop();
             Some((buffer.len.load(Ordering::Relaxed) as usize).min(most))
         };
-        // SAFETY: there is room for `most`, which is what a buffer holds, and no length is more.
+        // SAFETY: `value` has room for `capacity` bytes, a whole buffer, and `len_of` returns no
+        // more.
         let (version, len) = unsafe { self.inner.read_overtaken(value.as_mut_ptr(), len_of)? };
-        // SAFETY: so many bytes have been written.
+        // SAFETY: `read_overtaken` has written `len` bytes.
         unsafe { value.set_len(len) };
         Ok((value, version))
     }
 
-    /// The latest value's version: 1 is the first, and each set gives the next.
+    /// Returns the latest value's version: the first value has version 1, and each set adds 1.
     #[inline]
     pub fn version(&self) -> u64 {
         self.inner.version()
     }
 
-    /// The most bytes of a value.
+    /// Returns the most bytes of a value.
     pub fn capacity(&self) -> usize {
         self.inner.buffers.capacity()
     }
 
-    /// Whether all values have that size: it was made for values of one type.
+    /// Returns whether all values have that size: the state was made for values of one type.
     pub fn is_fixed_size(&self) -> bool {
         self.inner.buffers.is_fixed()
     }
 
-    /// The writer, if there is none, or it is dead.
+    /// Makes this process the state's writer, if there is none or it is dead.
     ///
     /// # Errors
-    /// [`Error::WriterTaken`] while another lives, [`Error::WriterEnding`], [`Error::NoToken`], [`Error::NoSpace`].
+    /// [`Error::WriterTaken`] while another writer lives, [`Error::WriterEnding`] while a thread of
+    /// the dead one has not ended, [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies
-    /// While it takes over: the next one does.
+    /// If this process dies while it takes over, the next process to call this function takes over.
     pub fn writer(&self) -> Result<BytesWriter, Error> {
         let taken = RawWriter::new(Arc::clone(&self.inner));
         let path = || self.inner.buffers.segment.path().to_path_buf();
@@ -248,13 +264,15 @@ impl StateBytes {
         Ok(BytesWriter { raw })
     }
 
-    /// The same, waiting until the deadline for a living writer to leave or to end.
+    /// Makes this process the writer, waiting until the deadline for a living writer to leave or to
+    /// end.
     ///
     /// # Errors
-    /// As [`StateBytes::writer`]; [`Error::WriterTaken`] when the deadline passed first.
+    /// The errors of [`StateBytes::writer`]; [`Error::WriterTaken`] when the deadline passed
+    /// first.
     ///
     /// # If a process dies
-    /// The writer's: the wait is over at once.
+    /// If the writer dies, the wait is over at once.
     pub fn writer_until(&self, deadline: impl Into<Deadline>) -> Result<BytesWriter, Error> {
         let deadline = deadline.into();
         loop {
@@ -269,45 +287,47 @@ impl StateBytes {
         }
     }
 
-    /// Waits until the value is another than that of this version, or its writer is dead.
+    /// Waits until the value has another version than this one, or its writer is dead.
     ///
-    /// While no writer lives, and none died, it waits for one to come and set a value.
+    /// While no writer lives, and none died, it waits for a writer to come and set a value.
     ///
     /// # Errors
     /// [`AwaitError::System`].
     ///
     /// # If a process dies
-    /// The writer's: [`Change::WriterDied`] at once, after its last value; and again at each call with that version, until
-    /// somebody takes its place ([`StateBytes::watch`] is told once).
+    /// If the writer dies, this returns [`Change::WriterDied`] at once, after its last value; and
+    /// again at each call with that version, until another writer takes its place
+    /// ([`StateBytes::watch`] reports it once).
     pub fn wait_changed(&self, version: u64) -> Result<Change, AwaitError> {
         self.wait_changed_until(version, Deadline::NEVER)
     }
 
-    /// The same, until the deadline.
+    /// Waits for a change as [`StateBytes::wait_changed`] does, until the deadline.
     ///
     /// # Errors
-    /// As [`StateBytes::wait_changed`], and [`AwaitError::TimedOut`].
+    /// The errors of [`StateBytes::wait_changed`], and [`AwaitError::TimedOut`].
     pub fn wait_changed_until(&self, version: u64, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
         let change = self.inner.wait_changed(&Told::of(version), deadline.into()).map_err(AwaitError::System)?;
         change.ok_or(AwaitError::TimedOut)
     }
 
-    /// Follows the value from here on: what is there now is the first that it tells of.
+    /// Follows the value from here on; the first report is the present value.
     pub fn watch(&self) -> BytesWatch {
         BytesWatch { inner: Arc::clone(&self.inner), told: Arc::new(Told::of(0)) }
     }
 
-    /// Who has the writer, dead or alive.
+    /// Returns the writer, dead or alive.
     pub fn writer_now(&self) -> Option<Holder> {
         self.inner.role().holder().map(|token| Holder::of(self.inner.registry, token))
     }
 
-    /// How waiting is done through this handle and its clones.
+    /// Sets how waits through this handle and its clones wait.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.inner.spin_wait.set(wait);
     }
 
-    /// Whether the state's name has been removed: those who have it open go on, nobody else finds it any more.
+    /// Returns whether the state's name has been removed: processes that have it open go on, no
+    /// other process finds it.
     pub fn is_removed(&self) -> bool {
         self.inner.buffers.segment.header().is_removed()
     }
@@ -317,41 +337,43 @@ impl StateBytes {
     }
 }
 
-/// The one who sets the values of a [`StateBytes`]. One at a time; may move between threads.
+/// Sets the values of a [`StateBytes`]. A state has one writer at a time; it may move between
+/// threads.
 ///
 /// # If a process dies
-/// The writer's, at any instruction: the value is the one before or the new one, whole; who waits is told, and whoever calls
-/// [`StateBytes::writer`] next goes on.
+/// If the writer's process dies, at any instruction, the value is the previous or the new one,
+/// whole; waiters are told, and the next process to call [`StateBytes::writer`] goes on.
 pub struct BytesWriter {
     raw: RawWriter,
 }
 
 impl BytesWriter {
-    /// Sets the value. Its version.
+    /// Sets the value and returns its version.
     ///
-    /// No system call unless somebody sleeps, and no waiting: it is there when this returns.
+    /// It makes no system call unless a reader sleeps, and does not wait: the value is set when
+    /// this returns.
     ///
     /// # Errors
-    /// [`SetError::TooLarge`], [`SetError::OtherLength`], [`SetError::NotWriter`], [`SetError::Damaged`],
-    /// [`SetError::System`]; the value before is the latest then.
+    /// [`SetError::TooLarge`], [`SetError::OtherLength`], [`SetError::NotWriter`],
+    /// [`SetError::Damaged`], [`SetError::System`]; then the previous value stays the latest.
     #[inline]
     pub fn set(&mut self, value: &[u8]) -> Result<u64, SetError> {
         self.raw.set(value)
     }
 }
 
-/// Follows the values of a [`StateBytes`]: tells of each change that it sees, and of each death of a writer once. Values that
-/// were set and replaced between two looks are not told.
+/// Follows the values of a [`StateBytes`]: reports each change that it sees, and each death of a
+/// writer once. It does not report values that were set and replaced between two looks.
 pub struct BytesWatch {
     pub(super) inner: Arc<Inner>,
     pub(super) told: Arc<Told>,
 }
 
 impl BytesWatch {
-    /// The next change, if there is one. Never waits.
+    /// Returns the next change, if there is one. Never waits.
     ///
     /// # If a process dies
-    /// As [`BytesWatch::changed`].
+    /// The same as with [`BytesWatch::changed`].
     pub fn try_changed(&mut self) -> Option<Change> {
         self.inner.try_changed(&self.told)
     }
@@ -362,15 +384,16 @@ impl BytesWatch {
     /// [`AwaitError::System`].
     ///
     /// # If a process dies
-    /// The writer's: its last value comes first, then [`Change::WriterDied`], once; then this waits for another writer.
+    /// If the writer dies, its last value is reported first, then [`Change::WriterDied`], once;
+    /// then this waits for another writer.
     pub fn changed(&mut self) -> Result<Change, AwaitError> {
         self.changed_until(Deadline::NEVER)
     }
 
-    /// The same, until the deadline.
+    /// Waits for the next change, until the deadline.
     ///
     /// # Errors
-    /// As [`BytesWatch::changed`], and [`AwaitError::TimedOut`].
+    /// The errors of [`BytesWatch::changed`], and [`AwaitError::TimedOut`].
     pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
         let change = self.inner.wait_changed(&self.told, deadline.into()).map_err(AwaitError::System)?;
         change.ok_or(AwaitError::TimedOut)

@@ -1,18 +1,19 @@
 //! Copying bytes that another process may be writing at the same moment.
 //!
-//! Word by word, by atomics: what is read while it is written is of no use, and is thrown away when the stamp says so, but
-//! reading it is no data race. All orders are Relaxed: the fences stand beside the stamps, in `read.rs` and `write.rs`.
+//! It copies word by word, by atomics: bytes that were read while they were written are discarded
+//! when the stamp says so, but reading them is no data race. All orders are Relaxed: the fences are
+//! with the stamps, in `read.rs` and `write.rs`.
 
 use crate::shim::{AtomicU64, Ordering};
 
 const WORD: usize = size_of::<u64>();
-/// Words that are copied without looking at the end.
+/// Words that are copied without a check for the end.
 const STRIDE: usize = 8;
 
 /// Copies the first `len` bytes out of the words.
 ///
 /// # Safety
-/// `to` is good for writing `len` bytes, and `words` hold as many.
+/// The caller guarantees that `len` bytes can be written at `to`, and that `words` hold as many.
 #[inline]
 pub(super) unsafe fn copy_out(words: &[AtomicU64], to: *mut u8, len: usize) {
     debug_assert!(len <= words.len() * WORD);
@@ -20,7 +21,8 @@ pub(super) unsafe fn copy_out(words: &[AtomicU64], to: *mut u8, len: usize) {
     let mut at = 0;
     while at + STRIDE <= whole {
         for word in 0..STRIDE {
-            // SAFETY: `at + word` is below `whole`; the caller's promise for both sides.
+            // SAFETY: `at + word` is below `whole`; the caller guarantees `len` bytes on both
+            // sides.
             unsafe {
                 let value = words.get_unchecked(at + word).load(Ordering::Relaxed);
                 to.add((at + word) * WORD).cast::<u64>().write_unaligned(value);
@@ -29,12 +31,13 @@ pub(super) unsafe fn copy_out(words: &[AtomicU64], to: *mut u8, len: usize) {
         at += STRIDE;
     }
     while at < whole {
-        // SAFETY: as above.
+        // SAFETY: `at` is below `whole`; the caller guarantees `len` bytes on both sides.
         unsafe { to.add(at * WORD).cast::<u64>().write_unaligned(words.get_unchecked(at).load(Ordering::Relaxed)) };
         at += 1;
     }
     if !len.is_multiple_of(WORD) {
-        // SAFETY: `whole` is below the number of words, as it holds the bytes that are left; `len` bytes fit into `to`.
+        // SAFETY: `words` has one more than `whole`, for the bytes that are left; the caller
+        // guarantees `len` bytes at `to`.
         unsafe {
             let last = words.get_unchecked(whole).load(Ordering::Relaxed).to_ne_bytes();
             core::ptr::copy_nonoverlapping(last.as_ptr(), to.add(whole * WORD), len % WORD);
@@ -42,7 +45,8 @@ pub(super) unsafe fn copy_out(words: &[AtomicU64], to: *mut u8, len: usize) {
     }
 }
 
-/// Copies the bytes into the words; of the last word, what is beyond them becomes 0. What does not fit is left out.
+/// Copies the bytes into the words; the rest of the last word becomes 0. Bytes that do not fit are
+/// left out.
 #[inline]
 pub(super) fn copy_in(words: &[AtomicU64], bytes: &[u8]) {
     let (whole, rest) = bytes.as_chunks::<WORD>();
@@ -67,7 +71,7 @@ mod tests {
             let words: Vec<AtomicU64> = (0..len.div_ceil(WORD)).map(|_| AtomicU64::new(u64::MAX)).collect();
             copy_in(&words, &bytes[..len]);
             let mut back = vec![0xee; len + 8];
-            // SAFETY: as many bytes on both sides.
+            // SAFETY: `words` and `back` both have `len` bytes.
             unsafe { copy_out(&words, back.as_mut_ptr(), len) };
             assert_eq!(back[..len], bytes[..len]);
             assert_eq!(back[len..], [0xee; 8], "nothing beyond");

@@ -1,33 +1,34 @@
-//! What setting a value can come to.
+//! The errors of setting a value.
 
 use std::fmt;
 
 use crate::Error;
 
-/// Why a value was not set. The value before is the latest still.
+/// Says why a value was not set. The previous value stays the latest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SetError {
-    /// Longer than the state has room for.
+    /// The value is longer than the state has room for.
     TooLarge {
-        /// Bytes of the value.
+        /// The value's length in bytes.
         len: u64,
-        /// The most it could have.
+        /// The largest possible length in bytes.
         most: u64,
     },
-    /// All values of this state are of one size.
+    /// All values of this state have one size, and this one has another.
     OtherLength {
-        /// Bytes of the value.
+        /// The value's length in bytes.
         len: u64,
-        /// What it has to be.
+        /// The length that it must have.
         wanted: u64,
     },
-    /// This is not the state's writer (any more): a forked child's copy, or one that was taken for dead.
+    /// This handle is not the state's writer, or not any more: it is a forked child's copy, or
+    /// its process was taken for dead.
     NotWriter,
-    /// The state's bytes make no sense: a stray write, or somebody hostile.
+    /// The state's shared memory is damaged, by a stray write or by a hostile process.
     Damaged(Error),
-    /// The calling thread could not get a token, or there is no memory for one more buffer, which readers that stand still
-    /// made necessary.
+    /// The calling thread could not get a token, or there is no memory for one more buffer, which
+    /// readers that are stopped made necessary.
     System(Error),
 }
 

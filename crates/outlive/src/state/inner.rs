@@ -1,10 +1,10 @@
-//! What all handles of one opening have in common.
+//! What all handles of one opened state share.
 
 use super::buffers::Buffers;
 use crate::liveness::Registry;
 use crate::wake::SpinWait;
 
-/// See the file's head.
+/// See the head of this file.
 pub(crate) struct Inner {
     pub(super) buffers: Buffers,
     pub(super) registry: &'static Registry,

@@ -1,22 +1,23 @@
-//! How a state lies in its file.
+//! The layout of a state's file.
 //!
 //! ```text
 //! page 0      header of every segment
 //! page 1      StateHead: what it was made as, latest, where waiters wait, the role, the cells
 //!    + 1024   buffers 0, 1, …, one after the other, a whole number of cache lines each: stamp, length, bytes
 //! ```
-//! How many buffers there are stands in `count`; address space is reserved for all that there may ever be.
+//! `count` says how many buffers there are; address space is reserved for all that there may ever
+//! be.
 
 use crate::claim::RoleWords;
 use crate::liveness::TokenId;
 use crate::shim::{AtomicU32, AtomicU64, Pad32, Pad64};
 use crate::wake::EventCount;
 
-/// Readers that may stand in a pinned read at once.
+/// Readers that may have a buffer pinned at once.
 pub(super) const CELLS: usize = if cfg!(loom) { 1 } else { 64 };
 /// One for each of them, the latest, and one to write.
 pub(super) const MOST_BUFFERS: u32 = CELLS as u32 + 2;
-/// As many as there are from the beginning: so a reader is overtaken only by three whole sets.
+/// The number of buffers from the beginning: so a reader is overtaken only by three whole sets.
 pub(super) const LEAST_BUFFERS: u32 = 4;
 /// The largest value.
 pub(super) const MOST_BYTES: u64 = 128 << 20;
@@ -33,14 +34,15 @@ pub(super) struct StateHead {
     // Written by the writer with each set; read by each get.
     pub(super) latest: AtomicU64,
     pub(super) reserved_2: [Pad64; 7],
-    // Written by readers that were overtaken or go to sleep, and by the writer that makes a buffer; read by each set.
+    // Written by readers that were overtaken or go to sleep, and by the writer that makes a buffer;
+    // read by each set.
     pub(super) changes: EventCount,
-    /// Cells that have ever been in use: none beyond.
+    /// Cells that have ever been in use; the others are not read.
     pub(super) used: AtomicU32,
     /// Buffers that exist.
     pub(super) count: AtomicU32,
     pub(super) reserved_3: [Pad32; 12],
-    // Written by whoever becomes the writer, or ceases to be.
+    // Written by a process that becomes the writer, or ceases to be.
     pub(super) role: RoleWords,
     pub(super) reserved_4: [Pad32; 12],
     /// Written by readers that were overtaken, and by the writer that helps them. See [`Cell`].
@@ -55,7 +57,7 @@ crate::shim::assert_layout!(
     size_of::<StateHead>() as u64 <= BUFFERS_AT - HEAD_AT,
 );
 
-// SAFETY: atomics.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl crate::segment::Shared for StateHead {}
 
 pub(super) const HEAD_AT: u64 = crate::segment::BODY;
@@ -65,12 +67,12 @@ pub(super) const BUFFER_HEAD: u64 = 16;
 /// In `options`.
 pub(super) const FIXED_SIZE: u32 = 1;
 
-/// Bytes from one buffer to the next.
+/// Returns the bytes from one buffer to the next.
 pub(super) fn buffer_bytes(capacity: u64) -> u64 {
     (BUFFER_HEAD + capacity).next_multiple_of(64)
 }
 
-/// What `latest` says. Versions have 56 bits, and 0 is none.
+/// The value of `latest`: {version, buffer}. Versions have 56 bits, and 0 is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Latest(pub(super) u64);
 
@@ -90,15 +92,15 @@ impl Latest {
         self.0 as u32 & 0xff
     }
 
-    /// The version after it.
+    /// Returns the next version.
     #[inline]
     pub(super) fn next_version(self) -> u64 {
-        // 22 years of 100 million a second; but a damaged one may be at the end.
+        // 22 years at 100 million a second; but a damaged version may be at the end.
         ((self.version() + 1) & ((1 << 56) - 1)).max(1)
     }
 }
 
-/// What a cell says.
+/// The value of a cell.
 ///
 /// ```text
 ///  63        32 31          0
@@ -110,7 +112,7 @@ impl Latest {
 pub(super) struct Cell(pub(super) u64);
 
 const ASKING: u64 = 1;
-/// And a buffer's number.
+/// With a buffer's number.
 const PIN: u64 = 2;
 
 impl Cell {
@@ -120,7 +122,7 @@ impl Cell {
         Cell(ASKING << 32 | u64::from(id.as_u32()))
     }
 
-    /// The same owner's, with that buffer pinned.
+    /// Returns the same owner's cell, with that buffer pinned.
     pub(super) fn pin(self, buffer: u32) -> Cell {
         Cell((PIN + u64::from(buffer)) << 32 | self.0 & 0xffff_ffff)
     }
@@ -133,7 +135,7 @@ impl Cell {
         self.0 >> 32 == ASKING
     }
 
-    /// The buffer that it pins.
+    /// Returns the buffer that it pins.
     pub(super) fn pinned(self) -> Option<u32> {
         let buffer = (self.0 >> 32).checked_sub(PIN)?;
         u32::try_from(buffer).ok().filter(|&buffer| buffer < MOST_BUFFERS)

@@ -1,4 +1,5 @@
-//! The latest value under a name: one writer, any number of readers, nobody waits for anybody.
+//! The latest value under a name: one writer, any number of readers; no reader and no writer waits
+//! for another.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-state-{}", std::process::id()));

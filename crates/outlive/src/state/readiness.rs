@@ -1,4 +1,5 @@
-//! A state as a wait set sees it: has one who follows it something to be told? By shared words, from any thread.
+//! A state as a wait set sees it: is there a change to report to a watcher? It reads shared words
+//! alone, from any thread.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::Error;
 use crate::liveness::Registry;
 use crate::wake::{EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched};
 
-/// See the file's head. It keeps the state mapped.
+/// See the head of this file. It keeps the state mapped.
 #[derive(Clone)]
 pub(crate) struct StateReadiness {
     inner: Arc<Inner>,
@@ -34,7 +35,7 @@ impl StateReadiness {
         self.inner.registry
     }
 
-    /// What the writer notifies.
+    /// Returns the eventcount that the writer notifies.
     fn changes(&self) -> &EventCount {
         &self.inner.buffers.head().changes
     }
@@ -63,7 +64,7 @@ impl Waited for StateReadiness {
     }
 
     fn needs_recheck(&self, prepared: &PreparedWait) -> bool {
-        // Beside no writer: see claim/role.rs.
+        // While there is no writer: see claim/role.rs.
         prepared.asked.is_some()
     }
 
@@ -72,16 +73,16 @@ impl Waited for StateReadiness {
     }
 }
 
-/// Ready when there is something to be told: [`Readiness::Changed`] of a value, [`Readiness::Ended`] of a writer's death; until
-/// [`BytesWatch::try_changed`] has told it.
+/// Ready when there is a change to report: [`Readiness::Changed`] for a value, [`Readiness::Ended`]
+/// for a writer's death; until [`BytesWatch::try_changed`] has reported it.
 impl Source for BytesWatch {
     fn watched(&self) -> Result<Watched, Error> {
         Ok(self.readiness().watched())
     }
 }
 
-/// Ready when there is something to be told: [`Readiness::Changed`] of a value, [`Readiness::Ended`] of a writer's death; until
-/// [`StateWatch::try_changed`] has told it.
+/// Ready when there is a change to report: [`Readiness::Changed`] for a value, [`Readiness::Ended`]
+/// for a writer's death; until [`StateWatch::try_changed`] has reported it.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-state-{}", std::process::id()));

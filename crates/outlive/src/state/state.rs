@@ -13,13 +13,13 @@ use crate::{Deadline, Domain, Error, WaitStrategy};
 
 /// The latest value under a name: one writer, any number of readers in any number of processes.
 ///
-/// A get never waits: not for a writer that is in the middle of a set, not for one that is stopped or dead there, and it
-/// always ends after a bounded number of steps. It makes no store to shared memory and needs no token unless it has been
-/// overtaken by three whole sets during its copy, thrice. A set never waits for readers. Neither makes a system call unless
-/// somebody sleeps in a wait.
+/// A `get` never waits for a writer, be it in the middle of a `set`, stopped or dead, and always
+/// ends after a bounded number of steps. It makes no store to shared memory and needs no token,
+/// unless three whole sets have overtaken its copy three times in a row. A `set` never waits for
+/// readers. Neither makes a system call unless a waiter sleeps.
 ///
-/// It takes 8 KiB of memory, or four times the value if that is more (and as much as two values more for each reader that is
-/// stopped in the very middle of a get, 66 values at most).
+/// A state takes 8 KiB of memory, or four times the value if that is more (and as much as two
+/// values more for each reader that is stopped in the very middle of a get, 66 values at most).
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state2-{}", std::process::id()));
@@ -37,8 +37,9 @@ use crate::{Deadline, Domain, Error, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// The writer's, at any instruction: readers go on with the value before or the new one, whole; who waits for a change is
-/// told ([`Change::WriterDied`]); whoever asks next is the writer. A reader's: nobody notices.
+/// If the writer dies, at any instruction, readers go on with the previous or the new value, whole;
+/// waiters are told ([`Change::WriterDied`]); the next process to call [`State::writer`] is the
+/// writer. A reader's death has no effect.
 pub struct State<T> {
     bytes: StateBytes,
     _type: PhantomData<fn(T) -> T>,
@@ -51,14 +52,14 @@ impl<T> Clone for State<T> {
 }
 
 impl<T: Plain> State<T> {
-    /// Opens the state of that name, or makes it with the value given.
+    /// Opens the state of that name, or makes it with this value.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`], and what the system says.
+    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else,
+    /// [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes the state: nothing is left of it.
+    /// If this process dies while it makes the state, nothing is left of it.
     pub fn open(domain: &Domain, name: &str, initial: T) -> Result<State<T>, Error> {
         const { assert!(size_of::<T>() as u64 <= MOST_BYTES) };
         let shape = Shape {
@@ -68,14 +69,14 @@ impl<T: Plain> State<T> {
             is_fixed: true,
         };
         let bytes = StateBytes::make(domain, name, &shape, initial.as_bytes())?;
-        // Its header says this type and size; what else it says is no more to be trusted.
+        // Its header has this type and size: the rest of it is not trusted.
         if bytes.capacity() != size_of::<T>() || !bytes.is_fixed_size() {
             return Err(bytes.inner.buffers.segment.damaged("a state's size"));
         }
         Ok(State { bytes, _type: PhantomData })
     }
 
-    /// The latest value.
+    /// Returns the latest value. Never waits.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::NoAddressSpace`].
@@ -84,78 +85,79 @@ impl<T: Plain> State<T> {
         Ok(self.get_with_version()?.0)
     }
 
-    /// The latest value, and which it is.
+    /// Returns the latest value and its version. Never waits.
     ///
     /// # Errors
-    /// As [`State::get`].
+    /// The errors of [`State::get`].
     #[inline]
     pub fn get_with_version(&self) -> Result<(T, u64), Error> {
         let mut value = MaybeUninit::<T>::uninit();
-        // SAFETY: there is room for a T, which is what a buffer holds.
+        // SAFETY: `value` has room for a T, and a buffer holds no more.
         let (version, _) = unsafe { self.bytes.inner.read(value.as_mut_ptr().cast(), |_| Some(size_of::<T>()))? };
         // SAFETY: all its bytes have been written, and every pattern of them is a T.
         Ok((unsafe { value.assume_init() }, version))
     }
 
-    /// The latest value into a place of the caller's: for large ones. Its version.
+    /// Copies the latest value into `value`, and returns its version: for large values.
     ///
     /// # Errors
-    /// As [`State::get`]; then the place may hold parts of several values.
+    /// The errors of [`State::get`]; then `value` may hold parts of several values.
     #[inline]
     pub fn get_into(&self, value: &mut T) -> Result<u64, Error> {
-        // SAFETY: as above; every pattern of bytes is a T.
+        // SAFETY: `value` has room for a T, of which every byte pattern is a value.
         let read = unsafe { self.bytes.inner.read((&raw mut *value).cast(), |_| Some(size_of::<T>())) };
         Ok(read?.0)
     }
 
-    /// The latest value's version: 1 is the first, and each set gives the next.
+    /// Returns the latest value's version: the first value has version 1, and each set adds 1.
     #[inline]
     pub fn version(&self) -> u64 {
         self.bytes.version()
     }
 
-    /// The writer, if there is none, or it is dead.
+    /// Makes this process the state's writer, if there is none or it is dead.
     ///
     /// # Errors
-    /// As [`StateBytes::writer`].
+    /// The errors of [`StateBytes::writer`].
     ///
     /// # If a process dies
-    /// While it takes over: the next one does.
+    /// If this process dies while it takes over, the next process to call this function takes over.
     pub fn writer(&self) -> Result<StateWriter<T>, Error> {
         Ok(StateWriter { bytes: self.bytes.writer()?, _type: PhantomData })
     }
 
-    /// The same, waiting until the deadline for a living writer to leave or to end.
+    /// Makes this process the writer, waiting until the deadline for a living writer to leave or to
+    /// end.
     ///
     /// # Errors
-    /// As [`StateBytes::writer_until`].
+    /// The errors of [`StateBytes::writer_until`].
     ///
     /// # If a process dies
-    /// The writer's: the wait is over at once.
+    /// If the writer dies, the wait is over at once.
     pub fn writer_until(&self, deadline: impl Into<Deadline>) -> Result<StateWriter<T>, Error> {
         Ok(StateWriter { bytes: self.bytes.writer_until(deadline)?, _type: PhantomData })
     }
 
-    /// Waits until the value is another than that of this version, or its writer is dead.
+    /// Waits until the value has another version than this one, or its writer is dead.
     ///
     /// # Errors
     /// [`AwaitError::System`].
     ///
     /// # If a process dies
-    /// As [`StateBytes::wait_changed`].
+    /// The same as with [`StateBytes::wait_changed`].
     pub fn wait_changed(&self, version: u64) -> Result<Change, AwaitError> {
         self.bytes.wait_changed(version)
     }
 
-    /// The same, until the deadline.
+    /// Waits for a change as [`State::wait_changed`] does, until the deadline.
     ///
     /// # Errors
-    /// As [`State::wait_changed`], and [`AwaitError::TimedOut`].
+    /// The errors of [`State::wait_changed`], and [`AwaitError::TimedOut`].
     pub fn wait_changed_until(&self, version: u64, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
         self.bytes.wait_changed_until(version, deadline)
     }
 
-    /// Follows the value from here on: what is there now is the first that it tells of.
+    /// Follows the value from here on; the first report is the present value.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state3-{}", std::process::id()));
@@ -173,43 +175,45 @@ impl<T: Plain> State<T> {
         StateWatch { bytes: self.bytes.watch() }
     }
 
-    /// Who has the writer, dead or alive.
+    /// Returns the writer, dead or alive.
     pub fn writer_now(&self) -> Option<Holder> {
         self.bytes.writer_now()
     }
 
-    /// How waiting is done through this handle and its clones.
+    /// Sets how waits through this handle and its clones wait.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.bytes.set_wait(wait);
     }
 
-    /// Whether the state's name has been removed: those who have it open go on, nobody else finds it any more.
+    /// Returns whether the state's name has been removed: processes that have it open go on, no
+    /// other process finds it.
     pub fn is_removed(&self) -> bool {
         self.bytes.is_removed()
     }
 }
 
-/// The one who sets the values of a [`State`]. One at a time; may move between threads.
+/// Sets the values of a [`State`]. A state has one writer at a time; it may move between threads.
 ///
 /// # If a process dies
-/// As with [`BytesWriter`].
+/// The same as with [`BytesWriter`].
 pub struct StateWriter<T> {
     bytes: BytesWriter,
     _type: PhantomData<fn(T)>,
 }
 
 impl<T: Plain> StateWriter<T> {
-    /// Sets the value. Its version.
+    /// Sets the value and returns its version.
     ///
     /// # Errors
-    /// As [`BytesWriter::set`].
+    /// The errors of [`BytesWriter::set`].
     #[inline]
     pub fn set(&mut self, value: &T) -> Result<u64, SetError> {
         self.bytes.set(value.as_bytes())
     }
 }
 
-/// Follows the values of a [`State`]: tells of each change that it sees, and of each death of a writer once.
+/// Follows the values of a [`State`]: reports each change that it sees, and each death of a writer
+/// once.
 pub struct StateWatch {
     pub(super) bytes: BytesWatch,
 }
@@ -219,10 +223,10 @@ impl StateWatch {
         &mut self.bytes
     }
 
-    /// The next change, if there is one. Never waits.
+    /// Returns the next change, if there is one. Never waits.
     ///
     /// # If a process dies
-    /// As [`BytesWatch::changed`].
+    /// The same as with [`BytesWatch::changed`].
     pub fn try_changed(&mut self) -> Option<Change> {
         self.bytes.try_changed()
     }
@@ -233,15 +237,15 @@ impl StateWatch {
     /// [`AwaitError::System`].
     ///
     /// # If a process dies
-    /// As [`BytesWatch::changed`].
+    /// The same as with [`BytesWatch::changed`].
     pub fn changed(&mut self) -> Result<Change, AwaitError> {
         self.bytes.changed()
     }
 
-    /// The same, until the deadline.
+    /// Waits for the next change, until the deadline.
     ///
     /// # Errors
-    /// As [`StateWatch::changed`], and [`AwaitError::TimedOut`].
+    /// The errors of [`StateWatch::changed`], and [`AwaitError::TimedOut`].
     pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
         self.bytes.changed_until(deadline)
     }

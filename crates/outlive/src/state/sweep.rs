@@ -1,4 +1,4 @@
-//! A sweep's part: the names of dead readers and of a dead writer.
+//! What a sweep does in a state: it removes the names of dead readers and of a dead writer.
 
 use super::Inner;
 use super::layout::Cell;
@@ -6,7 +6,8 @@ use crate::liveness::{Me, TokenId};
 use crate::shim::Ordering;
 
 impl Inner {
-    /// Takes the names of the dead out; a dry run only counts. How many there were. What stays goes into `kept`.
+    /// Removes the names of dead threads, or only counts them in a dry run. Returns how many there
+    /// were. Names that stay go into `kept`.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
         let mut claims = 0;
         for cell in &self.buffers.head().cells {
@@ -16,7 +17,8 @@ impl Inner {
                 continue;
             }
             claims += 1;
-            // Again when a writer that was slow has made a pin of the dead reader's question: it leaves the name where it is.
+            // Once more when a slow writer has turned the dead reader's request into a pin: that
+            // leaves the name where it is.
             while !dry_run && Cell(seen).owner() == dead {
                 match cell.compare_exchange(seen, Cell::FREE.0, Ordering::AcqRel, Ordering::Relaxed) {
                     Ok(_) => break,
@@ -24,11 +26,11 @@ impl Inner {
                 }
             }
         }
-        // Who waits is told all the same: `holder` says that somebody died.
+        // Waiters are told all the same: `holder` says that a writer died.
         claims + self.role().sweep(dry_run, kept)
     }
 
-    /// Buffers that exist, and readers that have one pinned.
+    /// Returns the number of buffers that exist, and of readers that have one pinned.
     pub(crate) fn figures(&self) -> (u32, u32) {
         let head = self.buffers.head();
         let pins = head.cells.iter().filter(|cell| Cell(cell.load(Ordering::Relaxed)).owner().is_some()).count();

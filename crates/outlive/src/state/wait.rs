@@ -6,8 +6,9 @@
 //! | its process reads dead, its last thread lives | its notification; that thread's end |
 //! | no writer lives | one that comes (`holder`, or `x` if it dies at once) |
 //!
-//! So nobody sleeps beside a writer whose end he does not watch: one that dies between `latest` and its notification wakes him. What
-//! is looked at in which order: who lives first, then `latest`, so that a dead writer's last value is told before its death.
+//! So a waiter always watches the end of a present writer: one that dies between `latest` and its
+//! notification wakes it. The waiter looks first at which writer lives, then at `latest`, so that a
+//! dead writer's last value is reported before its death.
 
 use std::sync::atomic::{AtomicU32 as StdAtomicU32, AtomicU64 as StdAtomicU64, Ordering as StdOrdering};
 
@@ -19,32 +20,34 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::Asleep;
 use crate::{Deadline, Error};
 
-/// What has come.
+/// A change of a state, as a wait or a watch reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// Another value, of this version or a later one.
+    /// There is another value, of this version or a later one.
     Value {
         /// Its version.
         version: u64,
     },
-    /// The writer died, and nobody has taken its place. The value is what it set last, and whole.
+    /// The writer died, and no other has taken its place. The value is the one that it set last,
+    /// and whole.
     WriterDied {
         /// The version of that value.
         version: u64,
     },
 }
 
-/// What one who follows the values has been told. His wait set looks at it from another thread, perhaps.
+/// What a watcher has reported. Its wait set may read it from another thread.
 #[derive(Debug)]
 pub(super) struct Told {
     version: StdAtomicU64,
-    /// Whose death: what `holder` said. 0: nobody's since the last value, or since somebody was seen to write.
+    /// The death that was reported: what `holder` said. 0: none since the last value, or since a
+    /// living writer was seen.
     death: StdAtomicU32,
 }
 
 impl Told {
-    /// Of that version, and of no death.
+    /// Nothing but that version has been reported.
     pub(super) fn of(version: u64) -> Told {
         Told { version: StdAtomicU64::new(version), death: StdAtomicU32::new(0) }
     }
@@ -60,32 +63,32 @@ pub(super) enum Untold {
 impl Inner {
     #[inline]
     pub(super) fn version(&self) -> u64 {
-        // Acquire: a get after this one is of that version at least.
+        // Acquire: a get after this one returns that version or a later one.
         Latest(self.buffers.head().latest.load(Ordering::Acquire)).version()
     }
 
-    /// Relaxed on what has been told: it is one process's, and nothing comes with it.
+    /// Relaxed for what has been reported: it is private to the process, and orders nothing.
     pub(super) fn look(&self, told: &Told) -> Untold {
-        // First of all: a death that is told while we look is not taken back.
+        // First of all: a death that is reported during this look stays reported.
         let death = told.death.load(StdOrdering::Relaxed);
         let standing = self.role().standing();
         let version = self.version();
         if version != told.version.load(StdOrdering::Relaxed) {
             return Untold::Value(version);
         }
-        // Without a name, it may be the one who has been told.
+        // Without a name, it may be the death that has been reported.
         let is_news = death == 0 || death != standing.holder() && !standing.is_nameless();
         if standing.is_dead() && is_news {
             return Untold::Died(version, standing.holder());
         }
         if standing.is_living() && death != 0 {
-            // Another's death would be news.
+            // The death of another writer would be a change.
             let _ = told.death.compare_exchange(death, 0, StdOrdering::Relaxed, StdOrdering::Relaxed);
         }
         Untold::Nothing(standing)
     }
 
-    /// What has changed, if anything: from now on that has been told.
+    /// Returns what has changed, if anything, and marks it as reported.
     pub(super) fn try_changed(&self, told: &Told) -> Option<Change> {
         self.tell(told, self.look(told)).ok()
     }
@@ -105,7 +108,7 @@ impl Inner {
         }
     }
 
-    /// Waits until there is something to tell. `None`: the deadline passed.
+    /// Waits until there is a change to report. `None`: the deadline passed.
     pub(super) fn wait_changed(&self, told: &Told, deadline: Deadline) -> Result<Option<Change>, Error> {
         let mut change = None;
         let mut look = || {
@@ -135,7 +138,7 @@ impl Inner {
         }
     }
 
-    /// Waits until the writer's place may be had. False: the deadline passed.
+    /// Waits until the writer's place is free. Returns `false` when the deadline passed.
     pub(super) fn wait_unwritten(&self, deadline: Deadline) -> Result<bool, Error> {
         let me = self.registry.me()?;
         let relay = WakeRelay::begin(me.list());

@@ -1,14 +1,14 @@
-//! Setting a value: never into a buffer that somebody may be reading for good.
+//! Setting a value: never into a buffer that a reader has pinned.
 //!
 //! | a set | has written | the writer dies here |
 //! | --- | --- | --- |
-//! | chooses a buffer | cells of dead readers → 0; cells that ask → pins of the latest | the pins are right, whoever sets next |
+//! | chooses a buffer | cells of dead readers → 0; cells that ask → pins of the latest | the pins are right, whichever writer is next |
 //! | has none: makes one more | a longer file, then `count` | the next writer makes it again |
-//! | stamp → 0, bytes, stamp → version | a buffer that nobody looks for | the value before is the latest; the buffer is free |
-//! | `latest` → {version, buffer} | the value | it is set; who sleeps watches our end |
-//! | rings | | the same |
+//! | stamp → 0, bytes, stamp → version | a buffer that no reader looks for | the previous value is the latest; the buffer is free |
+//! | `latest` → {version, buffer} | the value | it is set; sleeping waiters watch the writer's end |
+//! | notifies | | the same |
 //!
-//! Who may be here stands in `claim/role.rs`.
+//! `claim/role.rs` says which thread may be here.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::claim::{NoRole, Role};
 use crate::liveness::{Me, TokenId};
 use crate::shim::{Ordering, fence};
 
-/// The writer's role, in this process.
+/// The writer's role, as this process has it.
 pub(super) struct RawWriter {
     pub(super) inner: Arc<Inner>,
     process: TokenId,
-    /// The thread that last came in, as in the shared `inside`.
+    /// The thread that last entered, as in the shared `inside`.
     inside: u32,
 }
 
@@ -38,7 +38,7 @@ impl RawWriter {
         Ok(RawWriter { inner, process, inside: me.id.as_u32() })
     }
 
-    /// Sets the value. Its version.
+    /// Sets the value and returns its version.
     #[inline]
     pub(super) fn set(&mut self, bytes: &[u8]) -> Result<u64, SetError> {
         let inner = &*self.inner;
@@ -54,7 +54,7 @@ impl RawWriter {
         if bytes.len() > capacity || inner.buffers.is_fixed() && bytes.len() != capacity {
             return Err(inner.wrong_length(bytes.len()));
         }
-        // Relaxed: we alone write it; a predecessor's was seen with its role.
+        // Relaxed: only the writer writes it; a predecessor's was seen with its role.
         let latest = Latest(inner.buffers.head().latest.load(Ordering::Relaxed));
         let version = latest.next_version();
         let buffer = inner.choose(me, latest)?;
@@ -86,17 +86,19 @@ impl Inner {
         }
     }
 
-    /// A buffer to write: not the latest, and pinned by nobody who lives.
+    /// Returns a buffer to write: not the latest, and pinned by no living reader.
     #[inline]
     fn choose(&self, me: Me, latest: Latest) -> Result<u32, Error> {
         let head = self.buffers.head();
-        // Relaxed: a reader has raised it before its `heavy`, and our last look at `latest`'s readers was after our `light`.
+        // Relaxed: a reader has raised it before its `heavy`, and the last look at `latest`'s
+        // readers was after this thread's `light`.
         let used = head.used.load(Ordering::Relaxed);
         let busy = if used == 0 { 0 } else { self.busy(me, latest, used as usize) };
-        // Relaxed: only writers write it, and we are the writer. A stray write is not to lead outside.
+        // Relaxed: only the writer writes it, which is this thread. The limit keeps a stray write
+        // from leading outside.
         let count = head.count.load(Ordering::Relaxed).min(MOST_BUFFERS);
         let mut buffer = latest.buffer();
-        // Going round, so that each rests as long as possible.
+        // Round robin, so that each buffer stays unused as long as possible.
         for _ in 1..count {
             buffer = if buffer + 1 >= count { 0 } else { buffer + 1 };
             if busy >> buffer & 1 == 0 {
@@ -106,7 +108,7 @@ impl Inner {
         self.one_more(count)
     }
 
-    /// The buffers that are pinned, a bit each. Readers that ask get the latest.
+    /// Returns the pinned buffers, a bit each. Readers that ask get the latest.
     #[cold]
     fn busy(&self, me: Me, latest: Latest, used: usize) -> u128 {
         let mut busy = 0;
@@ -115,15 +117,15 @@ impl Inner {
             let mut seen = cell.load(Ordering::Acquire);
             let Some(owner) = Cell(seen).owner() else { continue };
             if !me.is_alive(owner) {
-                // Failed: somebody who lives has it now, and asks: the latest is what it will get.
+                // A failure: a living reader has it now, and asks: it gets the latest.
                 match cell.compare_exchange(seen, Cell::FREE.0, Ordering::AcqRel, Ordering::Acquire) {
                     Ok(_) => continue,
                     Err(now) => seen = now,
                 }
             } else if Cell(seen).is_asking() {
                 let pin = Cell(seen).pin(latest.buffer());
-                // Release: the reader sees the latest's bytes. Failed: it has pinned one itself. Or it asks anew, and will
-                // see a `latest` that this set does not touch.
+                // Release: the reader sees the latest's bytes. A failure: it has pinned one itself.
+                // Or it asks anew, and will see a `latest` that this set does not touch.
                 match cell.compare_exchange(seen, pin.0, Ordering::AcqRel, Ordering::Acquire) {
                     Ok(_) => seen = pin.0,
                     Err(now) => seen = now,
@@ -149,13 +151,13 @@ impl Inner {
     #[inline]
     pub(super) fn fill(&self, buffer: u32, version: u64, bytes: &[u8]) -> Result<(), Error> {
         let buffer = self.buffers.get(buffer)?;
-        // Release: who sees it sees a later `latest` than the one that led here.
+        // Release: a reader that sees it sees a later `latest` than the one that led here.
         buffer.stamp.store(0, Ordering::Release);
         // Before the bytes: pairs with the Acquire fence in `copy`.
         fence(Ordering::Release);
         buffer.len.store(bytes.len() as u64, Ordering::Relaxed);
         copy_in(buffer.words, bytes);
-        // Release: who reads a pinned buffer by its stamp sees its bytes.
+        // Release: a reader that reads a pinned buffer by its stamp sees its bytes.
         buffer.stamp.store(version, Ordering::Release);
         Ok(())
     }
@@ -163,7 +165,8 @@ impl Inner {
     #[inline]
     fn publish(&self, latest: Latest) {
         let head = self.buffers.head();
-        // Release pairs with the Acquire in `read`. Died just before: the value before is the latest. Just after: this one.
+        // Release pairs with the Acquire in `read`. A death just before: the previous value is the
+        // latest. Just after: this one.
         head.latest.store(latest.0, Ordering::Release);
         // Also the fence between this and the next set's look at the cells.
         head.changes.notify_all();

@@ -1,10 +1,10 @@
 //! Waiting for reliable subscribers.
 //!
 //! The publisher needs every reliable subscriber's cursor beyond the message that it is about to
-//! overwrite. It sleeps on its ring's `space` and on the end of the slowest subscriber: of that
-//! death the publisher is told as it would be of a message taken. `awaited` names the slowest
-//! subscriber's slot, and the others do not notify the publisher: of many subscribers only one
-//! wakes it, until the next in the way is named.
+//! overwrite. It sleeps on its ring's `space` and on the end of the slowest subscriber, whose death
+//! wakes it as a taken message would. `awaited` names the slowest subscriber's slot, and the others
+//! do not notify the publisher: of many subscribers only one wakes it, until the publisher names
+//! the next one in the way.
 //!
 //! A wait set sleeps on the same words and the same end ([`Writable`]).
 
@@ -32,11 +32,12 @@ pub(super) struct InTheWay {
     cursor: u64,
 }
 
-/// Up to which message there is room for ring `index`, whose next one is `position`. `Err`: the slowest of those that leave none.
+/// Returns up to which message ring `index`, whose next message is `position`, has room. `Err`: the
+/// slowest of the subscribers that leave none.
 pub(super) fn look(inner: &Inner, index: u32, position: u64) -> Result<u64, InTheWay> {
     let depth = u64::from(inner.plan.depth);
     if inner.head().reliable.load(Ordering::Acquire) == 0 {
-        // One that joins from now on begins at this position or later.
+        // A subscriber that joins from now on begins at this position or later.
         return Ok(position + depth);
     }
     let until = |subscriber: InTheWay| subscriber.cursor.saturating_add(depth);
@@ -47,27 +48,29 @@ pub(super) fn look(inner: &Inner, index: u32, position: u64) -> Result<u64, InTh
     }
 }
 
-/// Who of the reliable ones that live is most behind in that ring; of several the first.
+/// Returns the living reliable subscriber that is furthest behind in that ring; of several the
+/// first.
 fn slowest(inner: &Inner, index: u32) -> Option<InTheWay> {
-    // What was published before, and then who has joined: pairs with the fence in `Subscriber::new`.
+    // Orders what was published before, and then the look at which subscribers have joined: pairs
+    // with the fence in `Subscriber::new`.
     fence(Ordering::SeqCst);
     let reliable = inner.subscriber_slots().zip(0..).filter_map(|(words, slot)| {
         // Acquire pairs with `subscriber_slot::join`: its cursors are written.
         let claim = Claim::of(words.claim.load(Ordering::Acquire))?;
         let counts = claim.state == State::Reliable && inner.registry.is_alive(claim.process);
-        // Acquire: it has done with the slot.
+        // Acquire: the subscriber has finished with the slot.
         let cursor = || words.cursors[index as usize].load(Ordering::Acquire);
         counts.then(|| InTheWay { slot, process: claim.process, cursor: cursor() })
     });
     reliable.min_by_key(|subscriber| subscriber.cursor)
 }
 
-/// The first message that a reliable subscriber has still to take.
+/// Returns the first message that a reliable subscriber has still to take.
 pub(super) fn needed_from(inner: &Inner, index: u32) -> u64 {
     slowest(inner, index).map_or(u64::MAX, |subscriber| subscriber.cursor)
 }
 
-/// Waits until there is room; up to which message.
+/// Waits until there is room; returns up to which message.
 pub(super) fn wait(inner: &Inner, me: Me, index: u32, position: u64, deadline: Deadline) -> Result<u64, PublishError> {
     let mut until = 0;
     let mut is_clear = || look(inner, index, position).map(|clear| until = clear).is_ok();
@@ -81,8 +84,9 @@ pub(super) fn wait(inner: &Inner, me: Me, index: u32, position: u64, deadline: D
         Err(slowest) => slowest,
     };
     loop {
-        // Named before the fence, as the number is: who takes after that fence finds itself named, and the look below finds the
-        // cursor of one who took before. Not another's fence: that was before the name.
+        // Named before the fence, as the number is: a subscriber that takes after that fence finds
+        // itself named, and the look below finds the cursor of one that took before. The fence is
+        // this thread's own: another thread's came before the name.
         words.wait_for(Awaited::subscriber(slowest.slot));
         let ticket = words.space.prepare_wait_with_fence();
         let named = slowest;
@@ -94,21 +98,24 @@ pub(super) fn wait(inner: &Inner, me: Me, index: u32, position: u64, deadline: D
             return Err(PublishError::TimedOut { slowest: Holder::of(inner.registry, slowest.process) });
         }
         if (slowest.slot, slowest.process) != (named.slot, named.process) {
-            // It took, or died: nobody notifies for the one that is the slowest now.
+            // It took a message, or died: no subscriber notifies for the one that is the slowest
+            // now.
             continue;
         }
         let end = Some(slowest.process);
         let slept = Sleep::on(inner.registry, &[words.space.watch(ticket)])
             .behind(&relay, end.as_slice())
             .until(ticket.until(deadline));
-        // Timed out: looked at once more.
+        // Timed out: looks once more.
         let (Asleep::LookAgain | Asleep::TimedOut) =
             slept.map_err(|errno| PublishError::System(Error::from_errno("wait in", inner.segment.path(), errno)))?;
     }
 }
 
-/// Whether a publisher has room for its next message: not while a reliable subscriber has yet to receive the message that
-/// the next one would overwrite. Of [`Publisher::writable`].
+/// Tells whether a publisher has room for its next message; made by [`Publisher::writable`].
+///
+/// There is no room while a living reliable subscriber has yet to receive the message that the next
+/// one would overwrite.
 #[derive(Clone)]
 pub struct Writable {
     inner: Arc<Inner>,
@@ -117,7 +124,8 @@ pub struct Writable {
 }
 
 impl<M: Message + ?Sized> Publisher<M> {
-    /// To wait for in a [`WaitSet`](crate::wait::WaitSet): ready when [`Publisher::try_publish_copy`] is worth a try.
+    /// Returns a source for a [`WaitSet`](crate::wait::WaitSet): ready when
+    /// [`Publisher::try_publish_copy`] is worth a try.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-writable-{}", std::process::id()));
@@ -152,7 +160,7 @@ impl Writable {
         self.inner.registry
     }
 
-    /// What subscribers notify.
+    /// Returns the eventcount that subscribers notify.
     pub(crate) fn space(&self) -> &EventCount {
         &self.inner.ring(self.ring).space
     }
@@ -160,7 +168,8 @@ impl Writable {
 
 impl Waited for Writable {
     fn look(&self) -> SourceState {
-        // Acquire: how far its publisher has come. Taken by another, or given back: nothing will be published.
+        // Acquire: how far its publisher has come. If another process has the ring now, or none, no
+        // message will come.
         if self.inner.ring(self.ring).owner.load(Ordering::Acquire) != self.process.as_u32() {
             return SourceState::Waiting;
         }
@@ -179,7 +188,7 @@ impl Waited for Writable {
     }
 }
 
-/// Ready when a publish is worth a try: no reliable subscriber that lives is in the way.
+/// Ready when a publish is worth a try: no living reliable subscriber is in the way.
 impl Source for Writable {
     fn watched(&self) -> Result<Watched, Error> {
         Ok(Watched::of(self.clone(), self.registry()))

@@ -1,45 +1,46 @@
-//! What publishing and receiving can come to.
+//! The errors of publishing and receiving.
 
 use std::fmt;
 
 use crate::Error;
 use crate::claim::Holder;
 
-/// Why a message was not published.
+/// Says why a message was not published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// A reliable subscriber has not taken what lies in the way (only from `try_` forms).
+    /// A reliable subscriber has not taken the message that would be overwritten. Only `try_`
+    /// functions return it.
     Full {
-        /// Which one: of several, the one that is most behind.
+        /// The subscriber in the way: of several, the one that is furthest behind.
         slowest: Holder,
     },
-    /// The deadline passed first.
+    /// The deadline passed while a reliable subscriber was in the way.
     TimedOut {
-        /// Who was waited for.
+        /// The subscriber that the publisher waited for.
         slowest: Holder,
     },
     /// The topic's memory is at its largest, or the file system is full.
     NoSpace {
-        /// Bytes that were wanted.
+        /// The bytes that the message needs.
         wanted: u64,
-        /// Samples that subscribers hold.
+        /// The number of samples that subscribers hold.
         held: u32,
     },
-    /// More bytes than a message may have.
+    /// The message is longer than a message may be.
     TooLarge {
-        /// Bytes of the message.
+        /// The message's length in bytes.
         len: u64,
-        /// The most it could have.
+        /// The largest possible length in bytes.
         most: u64,
     },
-    /// A forked child has no publisher: make one there.
+    /// A forked child does not have its parent's publisher: it makes its own.
     NotPublisher,
     /// The value could not be written as msgpack.
     Encoding(String),
-    /// The topic's bytes make no sense: a stray write, or somebody hostile.
+    /// The topic's shared memory is damaged, by a stray write or by a hostile process.
     Damaged(Error),
-    /// The calling thread could not get a token, or the system refused something.
+    /// The calling thread could not get a token, or the system refused a call.
     System(Error),
 }
 
@@ -76,22 +77,24 @@ impl From<Error> for PublishError {
     }
 }
 
-/// Why there was no sample.
+/// Says why no sample was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SubscribeError {
-    /// Nothing came until the deadline passed.
+    /// The deadline passed before a message came.
     TimedOut,
-    /// Nothing has come for longer than the subscriber's [`period`](super::SubscriberOptions::period). Told once for each
-    /// period that passes.
+    /// No message has come for longer than the subscriber's
+    /// [`period`](super::SubscriberOptions::period). It is returned once for each period that
+    /// passes.
     Missed,
     /// This subscriber holds as many samples as it can; drop some.
     TooManyHeld,
-    /// A forked child has no subscriber: make one there.
+    /// A forked child does not have its parent's subscriber: it makes its own.
     NotSubscriber,
-    /// The topic's bytes make no sense: a stray write, or somebody hostile. What was there is passed over.
+    /// The topic's shared memory is damaged, by a stray write or by a hostile process. The
+    /// subscriber skips the damaged message.
     Damaged(Error),
-    /// The calling thread could not get a token, or the system refused something.
+    /// The calling thread could not get a token, or the system refused a call.
     System(Error),
 }
 

@@ -1,7 +1,8 @@
-//! What a publisher has of its ring's objects besides those in slots: in limbo until nobody holds them, then to be lent out again,
-//! the last one first, since it may still be in the processor's cache.
+//! The objects of a publisher's ring that are in no slot: in limbo until no subscriber holds them,
+//! then ready to be lent again, the last one first, since it may still be in the processor's cache.
 //!
-//! Private memory: died with it, all of these say queued(ring) and are in no slot, and the ring's next owner finds them.
+//! This is private memory: if the publisher dies, the tags of all these objects say queued(ring)
+//! and no slot has them, and the ring's next owner finds them.
 
 use super::hazard;
 use super::mapping::Inner;
@@ -9,25 +10,25 @@ use super::subscriber_slot;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
 
-/// Hazard pointers are looked at when so many are in limbo,
+/// The publisher scans hazard pointers when so many objects are in limbo,
 const SOME: usize = 32;
-/// or some that together have so many bytes: looking takes cache lines from subscribers,
+/// or some that together have so many bytes: a scan takes cache lines from subscribers,
 const SOME_BYTES: u64 = 64 << 10;
 const SOME_LONG: usize = 4;
 /// or so many bytes.
 const MANY_BYTES: u64 = MOST_READY;
-/// The most bytes that lie ready.
+/// The most bytes that are kept ready.
 const MOST_READY: u64 = 64 << 20;
 
 #[derive(Default)]
 pub(super) struct FreeList {
-    /// Nobody's; the last one was used last.
+    /// Free to be lent; the last one was used last.
     ready: Vec<ObjectRef>,
     ready_bytes: u64,
-    /// Overwritten; somebody may hold them.
+    /// Overwritten; a subscriber may hold them.
     limbo: Vec<ObjectRef>,
     limbo_bytes: u64,
-    /// When to look at hazard pointers next.
+    /// When to scan hazard pointers next: (objects, bytes) in limbo.
     look_at: (usize, u64),
     held: Vec<u32>,
 }
@@ -38,13 +39,13 @@ impl FreeList {
         self.limbo.push(block);
     }
 
-    /// One that was lent out and not published.
+    /// Puts back an object that was lent and not published.
     pub(super) fn put_back(&mut self, block: ObjectRef) {
         self.ready_bytes += block.capacity;
         self.ready.push(block);
     }
 
-    /// One for so many bytes, of at most twice as many.
+    /// Takes an object for so many bytes, of at most twice as many.
     pub(super) fn take(&mut self, len: u64) -> Option<ObjectRef> {
         let fits = |block: &ObjectRef| block.capacity >= len && block.capacity / 2 <= len.max(256);
         let at = self.ready.iter().rposition(fits)?;
@@ -53,7 +54,8 @@ impl FreeList {
         Some(block)
     }
 
-    /// One of at least so many bytes that `fits`; the last one first.
+    /// Takes an object of at least so many bytes for which `fits` returns `true`; tries the last
+    /// one first.
     pub(super) fn take_that(&mut self, len: u64, mut fits: impl FnMut(&ObjectRef) -> bool) -> Option<ObjectRef> {
         let at = self.ready.iter().rposition(|block| block.capacity >= len && fits(block))?;
         let block = self.ready.remove(at);
@@ -61,14 +63,15 @@ impl FreeList {
         Some(block)
     }
 
-    /// Whether it is time to look what of the limbo nobody holds.
+    /// Returns whether it is time to scan for objects of the limbo that no subscriber holds.
     pub(super) fn is_due(&self) -> bool {
         let (count, bytes) = self.look_at;
         let some = self.limbo.len() >= SOME_LONG && self.limbo_bytes >= bytes.max(SOME_BYTES);
         some || self.limbo.len() >= count.max(SOME) || self.limbo_bytes >= bytes.max(MANY_BYTES)
     }
 
-    /// Looks at all hazard pointers: what nobody holds is ready. Says whether there was something.
+    /// Scans all hazard pointers: objects that no subscriber holds become ready. Returns whether
+    /// there were any.
     #[cold]
     #[inline(never)]
     pub(super) fn look(&mut self, inner: &Inner, me: Option<Me>) -> bool {
@@ -96,19 +99,19 @@ impl FreeList {
         });
         self.held = held;
         self.limbo_bytes = self.limbo.iter().map(|block| block.capacity).sum();
-        // What is held now will be a while: not again at each loan.
+        // What is held now will be held for a while: no new scan at each loan.
         self.look_at = (self.limbo.len() * 2, self.limbo_bytes * 2);
         self.limbo.len() < before
     }
 
-    /// Frees what lies ready and is more than may, the oldest first; all of it if asked.
+    /// Frees the oldest ready objects beyond the limit, or all of them if asked.
     pub(super) fn trim(&mut self, inner: &Inner, ring: u32, all: bool) -> u32 {
         let most = if all { 0 } else { MOST_READY };
         let mut count = 0;
         while self.ready_bytes > most && self.ready.len() > count {
             let block = self.ready[count];
             self.ready_bytes -= block.capacity;
-            // By the exact tag. Another one: damaged, and nobody's business.
+            // By the exact tag. Another tag means damage, and the object stays as it is.
             let _ = inner.heap.free_queued(&inner.segment, &block, ring, 0);
             count += 1;
         }
@@ -116,7 +119,7 @@ impl FreeList {
         count as u32
     }
 
-    /// Frees all that nobody holds; how many.
+    /// Frees all objects that no subscriber holds; returns how many.
     pub(super) fn give_back(&mut self, inner: &Inner, ring: u32) -> u32 {
         self.look(inner, None);
         self.trim(inner, ring, true)

@@ -1,5 +1,5 @@
-//! Hazard pointers: words of a subscriber's slot that name the objects which it holds. Each is
-//! written by its owner alone, and publishers look at all of them.
+//! Hazard pointers: words of a subscriber's slot that name the objects which it holds. The
+//! subscriber alone writes its own, and publishers read all of them.
 //!
 //! | the subscriber | the publisher |
 //! | --- | --- |
@@ -10,26 +10,26 @@
 //! | died | |
 //! | --- | --- |
 //! | the subscriber, with pointers set | they count until its process has ended; then a process that looks clears the subscriber's slot (`subscriber_slot.rs`) |
-//! | the publisher, with objects in limbo | the ring's next owner looks at the pointers (`ring.rs`) |
+//! | the publisher, with objects in limbo | the ring's next owner scans the pointers (`ring.rs`) |
 
 use crate::shim::{AtomicU32, Ordering, fence};
 
 /// How many samples a subscriber can hold at a time.
 pub(super) const HAZARD_POINTERS: usize = if cfg!(loom) { 1 } else { 256 };
 
-/// How many of them lie beside the claim, and are taken first.
+/// How many of them lie beside the claim, and are used first.
 pub(super) const NEAR: usize = 8;
 
 /// The hazard pointers of one subscriber's slot.
 #[derive(Clone, Copy)]
 pub(super) struct HazardPointers<'l> {
     pub(super) pointers: &'l [AtomicU32; HAZARD_POINTERS],
-    /// How many have ever been in use together, so that nobody looks at the others.
+    /// How many have ever been in use together; scans skip the others.
     pub(super) high: &'l AtomicU32,
 }
 
 impl HazardPointers<'_> {
-    /// One that is free, looking from there on.
+    /// Returns one that is free, searching from there on.
     #[inline]
     pub(super) fn find(&self, from: usize) -> Option<usize> {
         // Acquire pairs with `release`, which another thread of this process may have called.
@@ -46,26 +46,27 @@ impl HazardPointers<'_> {
             // Relaxed: before the fence in `Slot::hold`, as the pointer.
             self.high.store(at as u32 + 1, Ordering::Relaxed);
         }
-        // Release, for what the pointer named before: who finds this name instead knows that that one has been read.
+        // Release, for what the pointer named before: a publisher that finds this name instead
+        // knows that the other object has been read.
         self.pointers[at].store(reference.wrapping_add(1), Ordering::Release);
     }
 
-    /// It was of no use.
+    /// Clears a pointer that was set in vain.
     pub(super) fn clear(&self, at: usize) {
         self.pointers[at].store(0, Ordering::Release);
     }
 
-    /// Whether something is held.
+    /// Returns whether any object is held.
     pub(super) fn any(&self) -> bool {
         self.pointers.iter().any(|pointer| pointer.load(Ordering::Acquire) != 0)
     }
 
-    /// How many objects are held.
+    /// Returns how many objects are held.
     pub(super) fn count(&self) -> u32 {
         self.used().filter(|pointer| pointer.load(Ordering::Relaxed) != 0).count() as u32
     }
 
-    /// The slot changes hands, and nobody of the old ones reads any more.
+    /// The slot changes hands, and no thread of the old owner reads any more.
     pub(super) fn reset(&self) {
         self.pointers.iter().for_each(|pointer| pointer.store(0, Ordering::Relaxed));
         self.high.store(0, Ordering::Release);
@@ -77,16 +78,17 @@ impl HazardPointers<'_> {
     }
 }
 
-/// The holder of that pointer has done with the object.
+/// Clears the pointer: its holder has finished with the object.
 #[inline]
 pub(super) fn release(pointer: &AtomicU32) {
-    // Release pairs with `names`: it has been read. Died just before: held until the process has ended.
+    // Release pairs with `names`: it has been read. If this thread died just before, the object is
+    // held until its process has ended.
     pointer.store(0, Ordering::Release);
 }
 
-/// What is held by any subscriber, in order. To be asked after the ring's slots were overwritten
-/// whose objects it is asked for; which subscribers there are is asked in here, after the fence:
-/// one that has come before it may hold something.
+/// Collects what any subscriber holds, in order. The caller has overwritten the slots whose objects
+/// it asks about; `subscribers` is called in here, after the fence, because a subscriber that came
+/// before it may hold one of them.
 pub(super) fn names<'l, L: Iterator<Item = HazardPointers<'l>>>(subscribers: impl FnOnce() -> L, into: &mut Vec<u32>) {
     // Pairs with the fence in `Slot::hold`.
     fence(Ordering::SeqCst);
@@ -118,9 +120,9 @@ mod loom_tests {
         objects: [UnsafeCell<u64>; 2],
     }
 
-    // SAFETY: loom checks the accesses to the objects; that they never meet is what is shown.
+    // SAFETY: loom checks the accesses to the objects; the test shows that they never overlap.
     unsafe impl Sync for World {}
-    // SAFETY: as above.
+    // SAFETY: loom checks the accesses to the objects, from whichever thread.
     unsafe impl Send for World {}
 
     fn metadata(order: u64, object: Option<u32>) -> Metadata {
@@ -142,7 +144,8 @@ mod loom_tests {
         }
 
         fn publish_object(&self, position: u64, object: u32) {
-            // SAFETY: loom checks it.
+            // SAFETY: loom reports an access at the same time; `names` shows that no reader holds
+            // the object.
             self.objects[object as usize].with_mut(|bytes| unsafe { *bytes = position + 100 });
             self.slot.begin();
             self.slot.describe(metadata(position, Some(object)));
@@ -158,7 +161,8 @@ mod loom_tests {
             let Some(object) = metadata.object else { return };
             if self.slot.hold(position, object, &self.hazard_pointers(), 0) {
                 assert_eq!(metadata.order, position, "no mix of two messages");
-                // SAFETY: loom checks it.
+                // SAFETY: loom reports a write at the same time; the hazard pointer holds the
+                // object.
                 let bytes = self.objects[object as usize].with(|bytes| unsafe { *bytes });
                 assert_eq!(bytes, position + 100, "the bytes of that message");
                 release(&self.pointers[0]);
@@ -235,7 +239,7 @@ mod loom_tests {
                         world.slot.read(16, &mut words);
                         if world.slot.is_still(position) {
                             let byte = position as u8 + 1;
-                            // SAFETY: initialized.
+                            // SAFETY: `words` is initialized above, to zeroes.
                             let read = words.map(|word| unsafe { word.assume_init() });
                             assert_eq!(read, [u64::from_ne_bytes([byte; 8]); 2], "not of two messages");
                             assert_eq!(metadata.order, position);

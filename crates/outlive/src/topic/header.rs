@@ -1,10 +1,10 @@
-//! What a message may say besides its payload.
+//! What a message may carry besides its payload.
 
 use std::time::{Duration, SystemTime};
 
 use super::slot::HEADER_WORDS;
 
-/// What goes with a message, as its publisher fills it in. All zero by default.
+/// Data that a publisher sends along with a message. All zero by default.
 ///
 /// ```
 /// use outlive::topic::Header;
@@ -13,28 +13,30 @@ use super::slot::HEADER_WORDS;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// When: nanoseconds since 1970, as [`Header::now`] has it, or whatever the users of a topic agree on. 0: not said. A topic's
-    /// publishers fill it in by themselves unless [`TopicOptions::stamps`](super::TopicOptions::stamps) is off.
+    /// The time: nanoseconds since 1970, as in [`Header::now`], or what the users of a topic agree
+    /// on; 0: not given. A topic's publishers fill it in by themselves unless
+    /// [`TopicOptions::stamps`](super::TopicOptions::stamps) is off.
     pub stamp: u64,
-    /// Which frame of reference, sensor or stream: the users' business.
+    /// A frame of reference, sensor or stream; its meaning is up to the application.
     pub frame: u64,
-    /// By which subscribers may choose: see [`SubscriberOptions::keys`](super::SubscriberOptions::keys).
+    /// The key by which subscribers may select messages: see
+    /// [`SubscriberOptions::keys`](super::SubscriberOptions::keys).
     pub key: u64,
-    /// The users' own.
+    /// Bytes for the application's own use.
     pub own: [u8; 32],
 }
 
 const _: () = assert!(size_of::<Header>() == HEADER_WORDS * 8);
 
 impl Header {
-    /// With the time of day as its stamp.
+    /// Returns a header with the time of day as its stamp.
     #[must_use]
     pub fn now() -> Header {
         let stamp = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |span| span.as_nanos() as u64);
         Header { stamp, ..Header::default() }
     }
 
-    /// Its stamp as a time of day; `None` when it says nothing.
+    /// Returns the stamp as a time of day; `None` when the stamp is 0.
     #[must_use]
     pub fn time(&self) -> Option<SystemTime> {
         (self.stamp != 0).then(|| SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(self.stamp))).flatten()

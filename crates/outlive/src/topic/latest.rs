@@ -29,10 +29,10 @@ impl<M: Message + ?Sized> Subscriber<M> {
     /// one has none of the subscriber's keys.
     ///
     /// # Errors
-    /// As [`Subscriber::try_recv`].
+    /// The errors of [`Subscriber::try_recv`].
     ///
     /// # If a process dies
-    /// As with [`Subscriber::try_recv`].
+    /// The same as with [`Subscriber::try_recv`].
     pub fn latest(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
         self.enter()?;
         self.meet_rings()?;
@@ -53,7 +53,8 @@ impl<M: Message + ?Sized> Subscriber<M> {
                 Took::Unknown(error) => return Err((*error).into()),
                 Took::Damaged(what) => return Err(SubscribeError::Damaged(self.inner.segment.damaged(what))),
             };
-            // A ring that was made before this message was published: what is older there is passed over, too.
+            // A ring that was made before this message was published: what is older there is passed
+            // over, too.
             if self.inner.rings() as usize != self.cursors.len() {
                 self.meet_rings()?;
             }

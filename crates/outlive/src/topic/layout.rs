@@ -1,4 +1,4 @@
-//! How a topic lies in its file.
+//! The layout of a topic's file.
 //!
 //! ```text
 //! page 0      header of every segment
@@ -10,7 +10,7 @@
 //!             the heap's tags
 //!             the heap's spans: payloads, which subscribers map to read only
 //! ```
-//! Subscribers' slots, rings and all that follow come to have pages when they are first used.
+//! Subscribers' slots, rings and all that follows get pages when they are first used.
 
 use super::hazard::{HAZARD_POINTERS, HazardPointers, NEAR};
 use super::slot::SLOT;
@@ -22,11 +22,11 @@ use crate::{Error, TokenId};
 
 /// The most publishers that a topic has at a time.
 pub(super) const MOST_RINGS: usize = 62;
-/// The most subscribers.
+/// The most subscribers that a topic has at a time.
 pub(super) const MOST_SUBSCRIBERS: usize = 64;
 /// The most messages of a publisher that a topic keeps.
 pub(super) const MOST_DEPTH: u32 = 1 << 16;
-/// The most that a topic may take.
+/// The most bytes that a topic may take.
 pub(super) const MOST_BYTES: u64 = 6 << 30;
 
 const PAGE: u64 = 4096;
@@ -39,98 +39,99 @@ pub(super) const SUBSCRIBER_SLOT_BYTES: u64 = 2048;
 /// The topic's own words.
 #[repr(C)]
 pub(super) struct TopicHead {
-    // Written by whoever makes the topic.
+    // Written by the process that makes the topic.
     depth: AtomicU32,
     pub(super) options: AtomicU32,
     tags_at: AtomicU64,
     spans_at: AtomicU64,
     spans: AtomicU32,
     reserved: [AtomicU32; 9],
-    // Written by those who come, go, and sleep; read by everybody.
+    // Written by publishers and subscribers that come, go, and sleep; read by all.
     /// How many rings have ever been in use.
     pub(super) rings: AtomicU32,
-    /// How many subscribers' slots.
+    /// How many subscribers' slots have ever been in use.
     pub(super) subscriber_slots: AtomicU32,
-    /// Whether any subscriber has ever asked to be waited for.
+    /// Whether any subscriber has ever asked to be reliable.
     pub(super) reliable: AtomicU32,
     reserved_2: AtomicU32,
     pub(super) notifications: RelayedEventCount,
     reserved_3: [AtomicU32; 8],
-    // Written by those who come and go.
-    /// How often somebody has; a futex word.
+    // Written by publishers and subscribers that come and go.
+    /// How often one has; a futex word.
     pub(super) changes: AtomicU32,
     reserved_4: [AtomicU32; 15],
 }
 
-/// What there is of a publisher besides its slots.
+/// The words of a publisher's ring, besides its slots.
 #[repr(C)]
 pub(super) struct RingWords {
-    // Written by whoever takes the ring, and by its publisher when it sleeps.
+    // Written by a process that takes the ring, and by its publisher when it sleeps.
     /// 0, or the publishing process's token.
     pub(super) owner: AtomicU32,
-    /// 1: a device may write into its objects, until the process is gone.
+    /// 1: a device may write into its objects until the process is gone.
     pub(super) device: AtomicU32,
-    /// Where it sleeps when it waits for subscribers.
+    /// The eventcount on which it waits for subscribers.
     pub(super) space: EventCount,
-    /// Whose taking is worth a notification to it: see [`Awaited`].
+    /// The subscriber that has to notify it after taking a message: see [`Awaited`].
     awaited: AtomicU32,
     reserved_2: [AtomicU32; 11],
     // Written by its publisher.
-    /// How many messages there have been.
+    /// How many messages it has published.
     pub(super) published: AtomicU64,
     /// The order of the last one.
     pub(super) order: AtomicU64,
     reserved_3: [AtomicU64; 6],
 }
 
-/// Of whom a ring's publisher is waiting: others need not wake it.
+/// The subscriber that a ring's publisher waits for: the others need not wake it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Awaited(u32);
 
 impl Awaited {
-    /// The publisher is notified whichever subscriber takes a message.
+    /// Any subscriber that takes a message notifies the publisher.
     pub(super) const ANYBODY: Awaited = Awaited(0);
-    /// The same until the ring's next owner: a wait set looks at more subscribers than one.
+    /// The same until the ring's next owner: a wait set watches more than one subscriber.
     const ANYBODY_FOR_GOOD: Awaited = Awaited(u32::MAX);
 
-    /// The subscriber in that slot alone.
+    /// Only the subscriber in that slot notifies the publisher.
     pub(super) fn subscriber(slot: u32) -> Awaited {
         Awaited(slot + 1)
     }
 
-    /// Whether the publisher is notified when the subscriber in that slot takes a message.
+    /// Returns whether the subscriber in that slot notifies the publisher when it takes a message.
     pub(super) fn is(self, slot: u32) -> bool {
         self == Awaited::subscriber(slot) || self == Awaited::ANYBODY || self == Awaited::ANYBODY_FOR_GOOD
     }
 }
 
 impl RingWords {
-    /// Whose taking the publisher is notified of.
+    /// Returns which subscriber has to notify the publisher.
     pub(super) fn awaited(&self) -> Awaited {
         Awaited(self.awaited.load(Ordering::Relaxed))
     }
 
-    /// Before its publisher prepares a wait on `space`, with a fence of its own, and looks again.
+    /// Called before the publisher prepares a wait on `space`, with a fence of its own, and looks
+    /// again.
     pub(super) fn wait_for(&self, whom: Awaited) {
-        // Another thread may just have begun to have a wait set, which all subscribers notify.
+        // Another thread may just have begun to use a wait set, which all subscribers notify.
         let seen = self.awaited.load(Ordering::Relaxed);
         if seen != Awaited::ANYBODY_FOR_GOOD.0 {
             let _ = self.awaited.compare_exchange(seen, whom.0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// Before a wait set announces itself to `space` for the first time, with a fence of its own.
+    /// Called before a wait set first announces itself to `space`, with a fence of its own.
     pub(super) fn wait_for_anybody(&self) {
         self.awaited.store(Awaited::ANYBODY_FOR_GOOD.0, Ordering::Relaxed);
     }
 
-    /// Somebody else's from now on.
+    /// The ring has a new owner.
     pub(super) fn reset_awaited(&self) {
         self.awaited.store(Awaited::ANYBODY.0, Ordering::Relaxed);
     }
 }
 
-/// What there is of a subscriber: its slot.
+/// A subscriber's slot: its words in shared memory.
 #[repr(C)]
 pub(super) struct SubscriberSlot {
     /// See [`Claim`].
@@ -140,10 +141,10 @@ pub(super) struct SubscriberSlot {
     // Written by its owner.
     pub(super) taken: AtomicU64,
     pub(super) lost: AtomicU64,
-    /// The first [`NEAR`] in the same cache line as the claim: most make do with them, and a
-    /// publisher that looks takes one cache line from us.
+    /// The first [`NEAR`] lie in the same cache line as the claim: most subscribers need no more,
+    /// and a publisher that scans takes one cache line from them.
     hazard_pointers: [AtomicU32; HAZARD_POINTERS],
-    /// By ring: the next message.
+    /// By ring: the subscriber's next message.
     pub(super) cursors: [AtomicU64; MOST_RINGS],
 }
 
@@ -157,11 +158,11 @@ const _: () = {
     assert!(size_of::<SubscriberSlot>() as u64 <= SUBSCRIBER_SLOT_BYTES);
 };
 
-// SAFETY: all its fields are atomics.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl Shared for TopicHead {}
-// SAFETY: the same.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl Shared for RingWords {}
-// SAFETY: the same.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl Shared for SubscriberSlot {}
 
 impl SubscriberSlot {
@@ -176,7 +177,7 @@ impl SubscriberSlot {
     }
 }
 
-/// Which process has a subscriber's slot, and what for.
+/// The process that has a subscriber's slot, and its state.
 ///
 /// ```text
 ///  63     35 34     32 31       0
@@ -194,13 +195,13 @@ pub(super) struct Claim {
 pub(super) enum State {
     /// Its cursors are not written yet.
     Joining,
-    /// It takes what it can get.
+    /// It takes what is there; publishers do not wait for it.
     Subscribed,
-    /// It must be waited for.
+    /// Publishers wait for it.
     Reliable,
-    /// It takes nothing any more; samples are held.
+    /// It takes nothing any more; samples of it are held.
     Leaving,
-    /// Its owner was dead, and somebody clears it.
+    /// Its owner was dead, and another process is clearing it.
     Sweeping,
 }
 
@@ -216,7 +217,7 @@ impl Claim {
         state << 32 | u64::from(self.process.as_u32())
     }
 
-    /// `None`: nobody's, or no word of ours.
+    /// Returns `None` when the slot is free, or the word is damaged.
     #[inline]
     pub(super) fn of(word: u64) -> Option<Claim> {
         let process = TokenId::from_word(word as u32)?;
@@ -230,13 +231,13 @@ impl Claim {
         Some(Claim { process, state })
     }
 
-    /// Whether it gets messages.
+    /// Returns whether the subscriber receives messages.
     pub(super) fn is_subscribed(self) -> bool {
         matches!(self.state, State::Subscribed | State::Reliable)
     }
 }
 
-/// Where everything lies.
+/// Where each part lies in the file.
 pub(super) struct Plan {
     pub(super) depth: u32,
     subscriber_slots_at: u64,
@@ -253,8 +254,8 @@ impl Plan {
     pub(super) const INITIAL: u64 = CONTROL_AT + Heap::FIRST_CONTROL;
 
     pub(super) fn new(depth: u32, max_bytes: u64) -> Plan {
-        // As much as payloads may take, half as much again for runs that do not fit into gaps, and a few spans, since each
-        // class begins one.
+        // As much as payloads may take, half as much again for runs that do not fit into gaps, and
+        // a few spans, since each class begins one.
         let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
         let rings = MOST_RINGS as u64 * ring_bytes(depth);
         let room = (MOST_RESERVED - (64 << 20) - rings) / (SPAN + Shape::QUEUE.tags());
@@ -281,7 +282,7 @@ impl Plan {
         Ok(())
     }
 
-    /// As the file says, if that makes sense.
+    /// Returns the plan that the file describes, after checks.
     pub(super) fn read(segment: &Segment) -> Result<Plan, Error> {
         segment.exists(Plan::INITIAL)?;
         let head: &TopicHead = segment.at(HEAD_AT)?;
@@ -296,7 +297,7 @@ impl Plan {
     }
 
     pub(super) fn heap(&self, segment: &Segment) -> Heap {
-        // A process that could not map all of it uses the spans that it has.
+        // A process that could not map all of the file uses the spans that it has.
         let usable = u32::try_from(segment.mapped().saturating_sub(self.spans_at) / SPAN).unwrap_or(u32::MAX);
         Heap::new(Shape::QUEUE, CONTROL_AT, self.tags_at, self.spans_at, self.spans.min(usable))
     }
@@ -317,13 +318,13 @@ impl Plan {
         self.subscriber_slots_at + u64::from(index) * SUBSCRIBER_SLOT_BYTES
     }
 
-    /// Where payloads lie.
+    /// Returns where payloads lie.
     pub(super) fn payloads(&self) -> core::ops::Range<u64> {
         self.spans_at..self.end
     }
 }
 
-/// Bytes of one ring's slots.
+/// Returns the bytes of one ring's slots.
 pub(super) fn ring_bytes(depth: u32) -> u64 {
     (u64::from(depth) * SLOT).next_multiple_of(PAGE)
 }

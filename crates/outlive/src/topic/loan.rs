@@ -1,5 +1,6 @@
-//! Memory that a publisher has lent for a message. What is known of it lies with the publisher, and a loan is a pointer to it: moved about for
-//! nothing, and a short message is written where it is copied from.
+//! Memory that a publisher has lent for a message. Its description lies with the publisher, and a
+//! loan is a pointer to it: so moving a loan costs nothing, and a short message is written where it
+//! is copied from.
 
 use core::cell::Cell;
 use core::ops::{Deref, DerefMut};
@@ -11,17 +12,19 @@ use super::publisher::Publisher;
 use super::slot::INLINE_WORDS;
 use crate::pool::ObjectRef;
 
-/// Memory for one message, to be written in place: [`Publisher::publish`] publishes it. Dropped, it is the publisher's again.
+/// Memory for one message, written in place and published by [`Publisher::publish`].
+///
+/// A loan that is dropped gives its memory back to the publisher.
 #[must_use = "a loan that is dropped is not published"]
 pub struct Loan<'p, M: Message + ?Sized = [u8]> {
     publisher: &'p Publisher<M>,
     lent: NonNull<Lent>,
 }
 
-/// What is known of a loan.
+/// The description of a loan.
 struct Lent {
     is_out: Cell<bool>,
-    /// Not the publisher's one: it goes with its loan.
+    /// Allocated for this loan, not the publisher's own: freed with its loan.
     is_alone: bool,
     /// Where the object is written; null: the bytes lie in `inline`, to be copied into the slot.
     at: *mut u8,
@@ -31,7 +34,7 @@ struct Lent {
     inline: [u64; INLINE_WORDS],
 }
 
-/// What a publisher's loans point to: it seldom has two at a time.
+/// The description that a publisher's loan points to: it seldom has two loans at a time.
 pub(super) struct LoanCache(NonNull<Lent>);
 
 impl Lent {
@@ -58,27 +61,28 @@ impl LoanCache {
         LoanCache(Lent::new(false))
     }
 
-    /// One that is in no loan.
+    /// Returns a description that no loan uses.
     #[inline]
     fn free(&self) -> NonNull<Lent> {
-        // SAFETY: there as long as the cache. A loan that writes to it has said so here.
+        // SAFETY: the cache owns it until it is dropped; a loan that uses it has set `is_out`.
         if unsafe { (*self.0.as_ptr()).is_out.get() } { Lent::new(true) } else { self.0 }
     }
 }
 
 impl Drop for LoanCache {
     fn drop(&mut self) {
-        // SAFETY: from `Lent::new`; loans do not outlive their publisher.
+        // SAFETY: `Lent::new` made it with `Box::leak`; loans do not outlive their publisher.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
 impl<'p, M: Message + ?Sized> Loan<'p, M> {
-    /// Of an object of the publisher's and where it is written, or of a slot's room.
+    /// Makes a loan of an object of the publisher's, with the address where it is written, or of
+    /// room in a slot.
     #[inline]
     pub(super) fn new(publisher: &'p Publisher<M>, len: usize, object: Option<(ObjectRef, *mut u8)>) -> Loan<'p, M> {
         let mut lent = publisher.loan_cache().free();
-        // SAFETY: in no loan, so nobody else looks at it.
+        // SAFETY: `free` returned a description that no loan uses, so this is the only reference.
         let this = unsafe { lent.as_mut() };
         this.is_out.set(true);
         this.at = object.map_or(core::ptr::null_mut(), |(_, at)| at);
@@ -89,16 +93,17 @@ impl<'p, M: Message + ?Sized> Loan<'p, M> {
     }
 
     fn lent(&self) -> &Lent {
-        // SAFETY: this loan's until it is dropped.
+        // SAFETY: `is_out` keeps the description this loan's until the loan is dropped.
         unsafe { self.lent.as_ref() }
     }
 
     fn lent_mut(&mut self) -> &mut Lent {
-        // SAFETY: as above.
+        // SAFETY: `is_out` keeps the description this loan's; `&mut self` borrows it for this call
+        // alone.
         unsafe { self.lent.as_mut() }
     }
 
-    /// What is to go with it: see [`Header`].
+    /// Sets the header that is published with the message: see [`Header`].
     pub fn set_header(&mut self, header: Header) {
         self.lent_mut().header = Some(header);
     }
@@ -107,7 +112,7 @@ impl<'p, M: Message + ?Sized> Loan<'p, M> {
         self.lent().header
     }
 
-    /// Of as many bytes at most.
+    /// Shortens the loan to at most so many bytes.
     #[cfg(feature = "msgpack")]
     pub(super) fn cut(&mut self, len: usize) {
         let lent = self.lent_mut();
@@ -116,11 +121,11 @@ impl<'p, M: Message + ?Sized> Loan<'p, M> {
 
     pub(super) fn bytes(&self) -> &[u8] {
         let lent = self.lent();
-        // SAFETY: as many bytes at least, this loan's alone.
+        // SAFETY: the memory has at least `len` bytes, and is this loan's alone.
         unsafe { core::slice::from_raw_parts(lent.as_ptr(), lent.len) }
     }
 
-    /// The object, if it has one of that publisher's: not the loan's any more.
+    /// Takes the object out of the loan, if it has one of that publisher's.
     #[inline]
     pub(super) fn take_object(&mut self, publisher: &Publisher<M>) -> Option<(ObjectRef, usize)> {
         if !core::ptr::eq(self.publisher, publisher) {
@@ -137,7 +142,7 @@ impl<M: Message + ?Sized> Deref for Loan<'_, M> {
     #[inline]
     fn deref(&self) -> &M {
         let lent = self.lent();
-        // SAFETY: aligned as `lend` has seen to, of the length that was asked for.
+        // SAFETY: `lend` allocated memory aligned for `M` and of the length that was asked for.
         unsafe { M::at(lent.as_ptr(), lent.len).unwrap_unchecked() }
     }
 }
@@ -146,7 +151,8 @@ impl<M: Message + ?Sized> DerefMut for Loan<'_, M> {
     #[inline]
     fn deref_mut(&mut self) -> &mut M {
         let lent = self.lent_mut();
-        // SAFETY: as above; borrowed mutably, this loan's alone.
+        // SAFETY: `lend` allocated memory aligned for `M`; `&mut self` makes this the only
+        // reference.
         unsafe { M::at_mut(lent.as_mut_ptr(), lent.len).unwrap_unchecked() }
     }
 }
@@ -161,7 +167,7 @@ impl<M: Message + ?Sized> Drop for Loan<'_, M> {
             self.publisher.ring(|ring| ring.free_list.put_back(block));
         }
         if is_alone {
-            // SAFETY: from `Lent::new`, this loan's alone.
+            // SAFETY: `Lent::new` made it with `Box::leak` for this loan alone.
             drop(unsafe { Box::from_raw(self.lent.as_ptr()) });
         }
     }

@@ -1,5 +1,5 @@
-//! A topic's file, as this process has it mapped; and where payloads lie in it, for those who tell
-//! a device's driver.
+//! A topic's file, as this process has it mapped; and where payloads lie in it, for code that
+//! registers them with a device's driver.
 
 use super::layout::{
     MOST_RINGS, MOST_SUBSCRIBERS, Plan, RingWords, SUBSCRIBER_SLOT_BYTES, SubscriberSlot, TopicHead, ring_bytes,
@@ -15,11 +15,11 @@ use crate::shim::Ordering;
 use crate::wake::SpinWait;
 use std::sync::OnceLock;
 
-/// What all handles of a topic in this process have in common.
+/// What all handles of a topic in this process share.
 pub(super) struct Inner {
-    /// Payloads can only be read in here.
+    /// A mapping in which payloads can only be read.
     pub(super) segment: Segment,
-    /// And written in here, once there is a publisher.
+    /// A mapping in which they can be written, once there is a publisher.
     writable: OnceLock<View>,
     pub(super) plan: Plan,
     pub(super) heap: Heap,
@@ -42,53 +42,56 @@ impl Inner {
 
     #[inline]
     pub(super) fn head(&self) -> &TopicHead {
-        // SAFETY: `Plan::read` has seen that it exists; page-aligned; atomics; mappings do not shrink.
+        // SAFETY: `Plan::read` has found that it exists; it is page-aligned and all atomics;
+        // mappings do not shrink.
         unsafe { &*self.segment.address(self.plan.head_at()).cast() }
     }
 
-    /// How many rings there are.
+    /// Returns how many rings there are.
     #[inline]
     pub(super) fn rings(&self) -> u32 {
         // Acquire pairs with `ring::take`: its slots exist.
         self.head().rings.load(Ordering::Acquire).min(MOST_RINGS as u32)
     }
 
-    /// How many subscribers' slots there are.
+    /// Returns how many subscribers' slots there are.
     #[inline]
     pub(super) fn subscriber_slot_count(&self) -> u32 {
         // Acquire pairs with `subscriber_slot::take`: it exists.
         self.head().subscriber_slots.load(Ordering::Acquire).min(MOST_SUBSCRIBERS as u32)
     }
 
-    /// A ring's words; of one below `MOST_RINGS`.
+    /// Returns a ring's words, for a ring below `MOST_RINGS`.
     #[inline]
     pub(super) fn ring(&self, ring: u32) -> &RingWords {
         debug_assert!((ring as usize) < MOST_RINGS);
-        // SAFETY: below Plan::INITIAL, of which `Plan::read` has seen that it exists; aligned; atomics.
+        // SAFETY: below Plan::INITIAL, which `Plan::read` has found to exist; aligned; all atomics.
         unsafe { &*self.segment.address(self.plan.ring_at(ring)).cast() }
     }
 
-    /// How many messages there have been in a ring. Damaged, that may be anything: but never so many that counting on overflows.
+    /// Returns how many messages a ring has published. A damaged count may have any value, but
+    /// never one with which counting on overflows.
     #[inline]
     pub(super) fn published(&self, ring: u32) -> u64 {
-        // Acquire pairs with `Publisher::put`: the slot.
+        // Acquire pairs with `Publisher::put`: the slot is written.
         self.ring(ring).published.load(Ordering::Acquire).min(1 << 62)
     }
 
-    /// A ring's slots, of one that there is.
+    /// Returns the slots of an existing ring.
     pub(super) fn slots(&self, ring: u32) -> Result<&[Slot], Error> {
         let (at, depth) = (self.plan.slots_at(ring), u64::from(self.plan.depth));
         let _: &Slot = self.segment.at(at + (depth - 1) * SLOT)?;
-        // SAFETY: `at` has seen that the last one is in the mapping and the file; page-aligned; atomics.
+        // SAFETY: `at` has checked that the last slot is in the mapping and the file; page-aligned;
+        // all atomics.
         Ok(unsafe { core::slice::from_raw_parts(self.segment.address(at).cast(), depth as usize) })
     }
 
-    /// A subscriber's slot, of one that there is.
+    /// Returns an existing subscriber's slot.
     pub(super) fn subscriber_slot(&self, index: u32) -> Result<&SubscriberSlot, Error> {
         self.segment.at(self.plan.subscriber_slot_at(index))
     }
 
-    /// All subscribers' slots that there are.
+    /// Returns all subscribers' slots that exist.
     pub(super) fn subscriber_slots(&self) -> impl Iterator<Item = &SubscriberSlot> {
         (0..self.subscriber_slot_count()).map_while(|index| self.subscriber_slot(index).ok())
     }
@@ -101,14 +104,14 @@ impl Inner {
         self.segment.grow(self.plan.subscriber_slot_at(index), SUBSCRIBER_SLOT_BYTES)
     }
 
-    /// Where a payload is read.
+    /// Returns where a payload is read.
     #[inline]
     pub(super) fn payload(&self, block: &ObjectRef) -> *const u8 {
-        // SAFETY: the heap gives only what lies in the mapping.
+        // SAFETY: the heap returns only objects that lie in the mapping.
         unsafe { self.segment.address(block.offset) }
     }
 
-    /// Where payloads are written.
+    /// Returns the mapping in which payloads are written.
     pub(super) fn writable(&self) -> Result<&View, Error> {
         if let Some(view) = self.writable.get() {
             return Ok(view);
@@ -117,17 +120,17 @@ impl Inner {
         Ok(self.writable.get_or_init(|| view))
     }
 
-    /// Where in the file an address lies at which payloads are written.
+    /// Returns where in the file an address of the writable mapping lies.
     pub(super) fn written_at(&self, address: *const u8) -> Option<u64> {
         self.writable.get()?.offset_of(address.addr())
     }
 
-    /// Who has ended, as it is now.
+    /// Returns which processes have ended, as of now.
     pub(super) fn ends(&self) -> Ends {
         Ends::new(self.registry, self.file_id)
     }
 
-    /// Bytes of the file that are in use.
+    /// Returns how many bytes of the file are in use.
     pub(super) fn bytes(&self) -> Result<u64, Error> {
         let rings = u64::from(self.rings()) * ring_bytes(self.plan.depth);
         let subscribers = u64::from(self.subscriber_slot_count()) * SUBSCRIBER_SLOT_BYTES;
@@ -135,7 +138,7 @@ impl Inner {
     }
 }
 
-/// Nobody waits for a topic's memory.
+/// No thread waits for a topic's memory.
 impl HeapHost for Inner {
     fn allows(&self, more: u64) -> bool {
         self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
@@ -146,27 +149,34 @@ impl HeapHost for Inner {
     fn freed(&self) {}
 }
 
-/// A part of a topic's payload memory that comes and goes as one, as this process has it mapped: of [`Topic::memory_of`].
+/// A part of a topic's payload memory that gets and loses its pages as one, as this process has it
+/// mapped; returned by [`Topic::memory_of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PayloadMemory {
     /// Where it begins: at a page.
     pub start: *const u8,
-    /// How many bytes from there on have pages. It only grows as long as `life` is the same.
+    /// How many bytes from there on have pages. It only grows as long as `life` stays the same.
     pub bytes: usize,
-    /// How many bytes may come to have some.
+    /// How many bytes may get pages.
     pub most: usize,
-    /// Another number whenever its pages may have been given back to the system and are others now.
+    /// The memory's generation: it changes whenever its pages may have been given back to the
+    /// system and replaced.
     pub life: u64,
-    /// Whether this process may write there: it lends memory in one mapping, and reads samples in another.
+    /// Whether this process may write there: it lends memory in one mapping, and reads samples in
+    /// another.
     pub is_writable: bool,
 }
 
 impl<M: Message + ?Sized> Topic<M> {
-    /// The part of the topic's payload memory in which an address lies: of a loan, or of a sample, which the caller has and keeps
-    /// meanwhile. `None`: the message is a short one, and lies elsewhere.
+    /// Returns the part of the topic's payload memory in which an address of a loan or a sample
+    /// lies.
     ///
-    /// For pinning memory for a device: pages are given back and come anew, and who has pinned them does not see it but by `life`.
+    /// The caller keeps the loan or sample meanwhile. `None`: the message is short, and lies
+    /// elsewhere.
+    ///
+    /// This is for pinning memory for a device: pages are given back and replaced, and only `life`
+    /// tells the caller that has pinned them.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-memory-of-{}", std::process::id()));
@@ -196,7 +206,7 @@ impl Inner {
         };
         let unit = self.heap.unit_at(&self.segment, offset)?;
         Some(PayloadMemory {
-            // From the address that was asked for, so that it may be used as that one may.
+            // Derived from the caller's address, so that it may be used as that one may.
             start: address.wrapping_sub((offset - unit.offset) as usize),
             bytes: unit.bytes as usize,
             most: unit.most as usize,

@@ -1,4 +1,4 @@
-//! What a topic's messages are: bytes, values of a plain type, or any number of those in a row.
+//! The types of a topic's messages: bytes, values of a plain type, or slices of one.
 
 use crate::sync::Plain;
 
@@ -8,33 +8,34 @@ mod sealed {
     impl<T: super::Plain> Sealed for [T] {}
 }
 
-/// What a topic carries: `[u8]`, a [`Plain`] type, or a slice of one.
+/// The type of a topic's messages: `[u8]`, a [`Plain`] type, or a slice of one.
 ///
-/// All who use a topic must agree on it: it stands in the topic's file, by name, size and alignment.
+/// All users of a topic must agree on it: the topic's file records its name, size and alignment.
 pub trait Message: sealed::Sealed {
     #[doc(hidden)]
     const FACTS: Facts;
 
-    /// What lies there, if it can be one.
+    /// Returns the message at `at`, if the bytes there can be one.
     ///
     /// # Safety
-    /// `at` is aligned to 8, or to the type's alignment if that is more, and `len` bytes can be read there for `'a`.
+    /// The caller guarantees that `at` is aligned to 8, or to the type's alignment if that is more,
+    /// and that `len` bytes can be read there for `'a`.
     #[doc(hidden)]
     unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a Self>;
 
-    /// The same, to write.
+    /// Returns the message at `at` for writing.
     ///
     /// # Safety
-    /// As with `at`; and nobody else has it.
+    /// The caller guarantees what `at` asks for, and that no other reference to those bytes exists.
     #[doc(hidden)]
     unsafe fn at_mut<'a>(at: *mut u8, len: usize) -> Option<&'a mut Self>;
 
-    /// Its bytes.
+    /// Returns its bytes.
     #[doc(hidden)]
     fn bytes(&self) -> &[u8];
 }
 
-/// What the topic's file says about its messages.
+/// What the topic's file records about its messages.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct Facts {
@@ -45,7 +46,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// As it stands in the header: bytes are nothing particular.
+    /// The name in the header; bytes have none.
     pub(super) fn type_name(self) -> String {
         match (self.name)() {
             "u8" if self.is_slice => String::new(),
@@ -61,19 +62,23 @@ impl<T: Plain> Message for T {
 
     unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a T> {
         if size_of::<T>() == 0 {
-            // SAFETY: a type without bytes, of which every pattern is a value; aligned.
+            // SAFETY: a type of size 0, of which every pattern is a value; a dangling pointer is
+            // aligned.
             return (len == 0).then(|| unsafe { core::ptr::NonNull::dangling().as_ref() });
         }
-        // SAFETY: the caller's promise; all bit patterns are values.
+        // SAFETY: the caller guarantees alignment and `len` readable bytes; all bit patterns are
+        // values.
         (len == size_of::<T>()).then(|| unsafe { &*at.cast() })
     }
 
     unsafe fn at_mut<'a>(at: *mut u8, len: usize) -> Option<&'a mut T> {
         if size_of::<T>() == 0 {
-            // SAFETY: a type without bytes, of which every pattern is a value; aligned.
+            // SAFETY: a type of size 0, of which every pattern is a value; a dangling pointer is
+            // aligned.
             return (len == 0).then(|| unsafe { core::ptr::NonNull::dangling().as_mut() });
         }
-        // SAFETY: the caller's promise; all bit patterns are values.
+        // SAFETY: the caller guarantees alignment, `len` bytes and no other reference; all bit
+        // patterns are values.
         (len == size_of::<T>()).then(|| unsafe { &mut *at.cast() })
     }
 
@@ -91,7 +96,8 @@ impl<T: Plain> Message for [T] {
         if count == 0 {
             return (len == 0).then_some(&[]);
         }
-        // SAFETY: the caller's promise; all bit patterns are values.
+        // SAFETY: the caller guarantees alignment and `len` readable bytes; all bit patterns are
+        // values.
         (count * size_of::<T>() == len).then(|| unsafe { core::slice::from_raw_parts(at.cast(), count) })
     }
 
@@ -100,7 +106,8 @@ impl<T: Plain> Message for [T] {
         if count == 0 {
             return (len == 0).then_some(&mut []);
         }
-        // SAFETY: the caller's promise; all bit patterns are values.
+        // SAFETY: the caller guarantees alignment, `len` bytes and no other reference; all bit
+        // patterns are values.
         (count * size_of::<T>() == len).then(|| unsafe { core::slice::from_raw_parts_mut(at.cast(), count) })
     }
 

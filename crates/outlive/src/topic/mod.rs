@@ -1,4 +1,5 @@
-//! Topics: messages of any size to many processes, and nobody waits for the dead.
+//! Publish/subscribe: messages of any size to many processes, without copies; no process waits for
+//! a dead one.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-topics-{}", std::process::id()));
@@ -20,7 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! One ring for each publisher, which all subscribers read by cursors of their own: doc/protocols/topic.md has the argument.
+//! Each publisher has one ring, which all subscribers read by cursors of their own:
+//! doc/protocols/topic.md has the argument.
 
 mod back_pressure;
 mod error;

@@ -1,4 +1,5 @@
-//! Messages as msgpack, for any type that serde knows: written straight into the memory that is published.
+//! Messages as msgpack, for any type that serde can serialize: written straight into the memory
+//! that is published.
 
 use std::io::{self, Write};
 
@@ -8,10 +9,10 @@ use serde::Serialize;
 use super::error::PublishError;
 use super::publisher::{Published, Publisher};
 
-/// How much is lent when nothing is known of a value's length.
+/// The length of the first loan, when nothing is known of a value's length.
 const FIRST_GUESS: usize = 4096;
 
-/// Writes into memory of a fixed length, and counts on when that is full.
+/// Writes into memory of a fixed length, and goes on counting when that is full.
 struct Into<'a> {
     bytes: &'a mut [u8],
     written: usize,
@@ -33,9 +34,10 @@ impl Write for Into<'_> {
 }
 
 impl Publisher<[u8]> {
-    /// Publishes a value as msgpack, fields by their names. Waits as [`Publisher::publish`] does.
+    /// Publishes a value as msgpack, with its fields by name. Waits as [`Publisher::publish`] does.
     ///
-    /// It is written in place, into as much memory as the last one took; one that turns out to be longer is written twice.
+    /// The value is written in place, into as much memory as the last one took; a longer one is
+    /// written twice.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-msgpack-{}", std::process::id()));
@@ -52,10 +54,11 @@ impl Publisher<[u8]> {
     /// ```
     ///
     /// # Errors
-    /// [`PublishError::Encoding`], and as [`Publisher::publish_copy`].
+    /// [`PublishError::Encoding`] when the value cannot be serialized; else the errors of
+    /// [`Publisher::publish_copy`].
     ///
     /// # If a process dies
-    /// As with [`Publisher::publish`].
+    /// The same as with [`Publisher::publish`].
     pub fn publish_msgpack<T: Serialize + ?Sized>(&self, value: &T) -> Result<Published<'_>, PublishError> {
         let mut len = self.msgpack_guess().max(FIRST_GUESS);
         loop {
@@ -69,7 +72,7 @@ impl Publisher<[u8]> {
                 loan.cut(written);
                 return self.publish(loan);
             }
-            // A value that is never twice the same length would be written for ever.
+            // Otherwise a value whose length differs each time would be written for ever.
             len = written.max(len.saturating_mul(2));
         }
     }

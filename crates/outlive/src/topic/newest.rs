@@ -9,9 +9,9 @@
 //! | set the cursors there | each message that is passed over is older than the returned one |
 //!
 //! A publisher saw every message that was published before it began. So once the subscriber has
-//! seen that publisher's message, all of those are in its sight, too, and the second look finds
-//! them; without the second look an older message would come after the returned one. A message that
-//! is newer than the returned one is never passed over. proof/models/topic_order.pml checks both.
+//! seen that publisher's message, it can see all of those, too, and the second look finds them;
+//! without the second look an older message would come after the returned one. A message that is
+//! newer than the returned one is never passed over. proof/models/topic_order.pml checks both.
 //!
 //! A death changes nothing here: a publisher that dies or is stopped between a message's `ready`
 //! and its own `published` has published that message.
@@ -29,11 +29,11 @@ pub(super) trait Rings {
 /// comes first.
 type OrderKey = (u64, usize);
 
-/// How often at most a look for a ring's newest message is made again after its publisher has
+/// How often at most the search for a ring's newest message is repeated after its publisher has
 /// lapped it. There is a limit because a damaged ring may change for ever.
 const TRIES: usize = 100;
 
-/// The order of a message, if it is there.
+/// Returns the order of a message, if it is there.
 fn order_of(rings: &impl Rings, ring: usize, position: u64) -> Option<u64> {
     let slot = rings.slot(ring, position);
     if slot.look(position) != MessageState::There {
@@ -44,37 +44,37 @@ fn order_of(rings: &impl Rings, ring: usize, position: u64) -> Option<u64> {
     slot.is_still(position).then_some(order)
 }
 
-/// A ring's newest message: its order and its position.
+/// Returns a ring's newest message: its order and its position.
 pub(super) fn newest_in(rings: &impl Rings, ring: usize) -> Option<(u64, u64)> {
     for _ in 0..TRIES {
         let published = rings.published(ring);
-        // `published` follows a step after the message: the publisher may have died or be stopped in between, and others may
-        // have received that message already.
+        // `published` follows a step after the message: the publisher may have died or been stopped
+        // in between, and other subscribers may have received that message already.
         for position in [Some(published), published.checked_sub(1)].into_iter().flatten() {
             if let Some(order) = order_of(rings, ring, position) {
                 return Some((order, position));
             }
         }
         if rings.published(ring) == published {
-            // None was published yet, or the only one that is kept is just being overwritten.
+            // No message was published yet, or the only one that is kept is just being overwritten.
             return None;
         }
     }
     None
 }
 
-/// Up to which position a ring's messages are older than `newest`, which has been taken; never less
-/// than `from`.
+/// Returns up to which position a ring's messages are older than `newest`, which has been taken;
+/// never less than `from`.
 pub(super) fn older_end(rings: &impl Rings, ring: usize, from: u64, newest: OrderKey) -> u64 {
     let mut found = newest_in(rings, ring);
-    // At most a lap: a ring that is damaged may have one more message each time that it is asked.
+    // At most a lap: a damaged ring may show one more message at each look.
     for _ in 0..=rings.depth() {
         match found {
             Some((order, position)) if (order, ring) < newest => return from.max(position + 1),
             Some((_, position)) if position > from => {
                 found = order_of(rings, ring, position - 1).map(|order| (order, position - 1));
             }
-            // Nothing is there that has not been taken, or what was there has been overwritten:
+            // No message is there that has not been taken, or what was there has been overwritten:
             // older or newer, it counts as lost when the subscriber comes to it.
             _ => return from,
         }
@@ -91,7 +91,7 @@ mod loom_tests {
     use super::super::slot::Metadata;
     use super::*;
 
-    /// Two rings of one slot each: a message that was seen may be overwritten at the next look.
+    /// Two rings of one slot each: a message that was seen may be overwritten before the next look.
     struct World {
         slots: [Slot; 2],
         published: [AtomicU64; 2],
@@ -104,7 +104,7 @@ mod loom_tests {
         }
 
         fn published(&self, ring: usize) -> u64 {
-            // As `Inner::published`.
+            // Acquire, as in `Inner::published`.
             self.published[ring].load(Ordering::Acquire)
         }
 
@@ -122,7 +122,7 @@ mod loom_tests {
             })
         }
 
-        /// As `Publisher::put`; the order.
+        /// Publishes as `Publisher::put` does; returns the order.
         fn publish(&self, ring: usize, position: u64) -> u64 {
             let own = self.orders[ring].load(Ordering::Relaxed);
             let order = own.max(self.orders[1 - ring].load(Ordering::Acquire)) + 1;
@@ -158,7 +158,7 @@ mod loom_tests {
             let answering = {
                 let world = Arc::clone(&world);
                 thread::spawn(move || {
-                    // An answer, to what has been seen.
+                    // An answer to the message that this publisher has seen.
                     if world.slots[1].look(0) == MessageState::There {
                         world.publish(0, 0);
                     }

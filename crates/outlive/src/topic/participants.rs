@@ -1,12 +1,13 @@
-//! Who comes, goes and dies.
+//! Participants: which processes join, leave and die.
 //!
-//! | it happens | who waits |
+//! | event | a watcher |
 //! | --- | --- |
-//! | one comes, or leaves in order | `changes` + 1, wake all |
-//! | one dies | sleeps on the ends of all whom he was told of |
-//! | one comes, and dies before `changes` + 1 | has seen him, and watches his end; or has not, and then it is no news |
+//! | a participant joins, or leaves in order | `changes` + 1, wake all |
+//! | a participant dies | sleeps on the ends of all participants that it was told of |
+//! | a participant joins, and dies before `changes` + 1 | has seen it, and watches its end; or has not, and then nothing has changed |
 //!
-//! `changes` is read first, then who is there: who comes after that look raises it.
+//! The watcher reads `changes` first, then which participants there are: one that joins after that
+//! look raises `changes`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +24,7 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, PreparedWait, Readiness, Sleep, Source, SourceState, WaitWords, Waited, Watched};
 use crate::{Deadline, Error, TokenId};
 
-/// Who was there.
+/// The publishers and subscribers of a topic at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participants {
@@ -31,11 +32,11 @@ pub struct Participants {
     pub publishers: Vec<TokenId>,
     /// The processes that subscribe, one for each subscriber.
     pub subscribers: Vec<TokenId>,
-    /// Whether anybody has looked yet.
+    /// Whether there has been a first look.
     known: bool,
 }
 
-/// Whom one watches.
+/// Which side of the topic a watcher follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Both,
@@ -57,7 +58,7 @@ impl Participants {
     }
 }
 
-/// Waits until others are there than were seen.
+/// Waits until the participants differ from those that were seen.
 pub(super) fn wait_change(
     inner: &Inner,
     side: Side,
@@ -69,7 +70,7 @@ pub(super) fn wait_change(
     let relay = WakeRelay::begin(me.list());
     let mut start = 0;
     loop {
-        // Acquire: who has come is seen.
+        // Acquire: the look sees each participant that has joined.
         let count = changes.load(Ordering::Acquire);
         let now = side.present(inner);
         if now != *seen {
@@ -91,13 +92,14 @@ pub(super) fn wait_change(
     }
 }
 
-/// Follows who publishes to a topic and who subscribes: tells of each change that it sees, of deaths at once. Of
-/// [`Topic::watch`](super::Topic::watch), [`Publisher::watch_subscribers`] and [`Subscriber::watch_publishers`].
+/// Follows which processes publish to a topic and which subscribe, and reports each change that it
+/// sees, deaths at once. It is made by [`Topic::watch`](super::Topic::watch),
+/// [`Publisher::watch_subscribers`] and [`Subscriber::watch_publishers`].
 ///
-/// It keeps the topic open, and counts as neither.
+/// It keeps the topic open, and counts as neither publisher nor subscriber.
 ///
 /// # If a process dies
-/// That is one of the things it tells of.
+/// A death is one of the changes that it reports.
 pub struct Presence {
     inner: Arc<Inner>,
     side: Side,
@@ -109,7 +111,7 @@ impl Presence {
         Presence { inner, side, told: Arc::default() }
     }
 
-    /// Who is there now, if that is news. Never waits.
+    /// Returns the present participants if they have changed since the last report. Never waits.
     pub fn try_changed(&mut self) -> Option<Participants> {
         let now = self.side.present(&self.inner);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,21 +122,22 @@ impl Presence {
         Some(now)
     }
 
-    /// Waits until others are there than were told last. The first call returns at once.
+    /// Waits until the participants differ from the last report, and returns them. The first call
+    /// returns at once.
     ///
     /// # Errors
     /// [`SubscribeError::System`].
     ///
     /// # If a process dies
-    /// That is told, at once.
+    /// The death of a participant is a change: the call returns at once.
     pub fn changed(&mut self) -> Result<Participants, SubscribeError> {
         self.changed_until(Deadline::NEVER)
     }
 
-    /// The same, until the deadline.
+    /// Waits until the participants differ from the last report, or the deadline passes.
     ///
     /// # Errors
-    /// As [`Presence::changed`], and [`SubscribeError::TimedOut`].
+    /// The errors of [`Presence::changed`], and [`SubscribeError::TimedOut`].
     pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Participants, SubscribeError> {
         let mut seen = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
         wait_change(&self.inner, self.side, &mut seen, deadline.into())?;
@@ -147,7 +150,7 @@ impl Presence {
     }
 }
 
-/// Presence as a wait set sees it. It keeps the topic mapped.
+/// A [`Presence`] as a wait set sees it. It keeps the topic mapped.
 pub(crate) struct PresenceReadiness {
     inner: Arc<Inner>,
     side: Side,
@@ -169,26 +172,28 @@ impl Waited for PresenceReadiness {
         }
     }
 
-    /// The ends of those that were told to be there, as far as they live by now. One that has died since is found by the
-    /// sleep.
+    /// The tokens of the reported participants that are alive by now. The sleep finds one that has
+    /// died since.
     fn owners(&self, into: &mut Vec<TokenId>) {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).owners(into);
     }
 
-    /// A process that comes or goes may be stopped between the two steps of that, and nobody watches it.
+    /// A process that joins or leaves may be stopped between the two steps of that, and no waiter
+    /// watches it.
     fn needs_recheck(&self, _: &PreparedWait) -> bool {
         true
     }
 
     fn add_words<'a>(&'a self, _: &mut PreparedWait, words: &mut WaitWords<'a>) {
-        // A process that comes or leaves raises it, and wakes whether anybody is asleep or not. Acquire: a process that has
-        // come is seen by the look.
+        // A process that joins or leaves raises it, and wakes whether any thread is asleep or not.
+        // Acquire: the look sees a process that has joined.
         let changes = &self.inner.head().changes;
         words.add(&[Watch { word: changes, expected: changes.load(Ordering::Acquire) }]);
     }
 }
 
-/// Ready when others are there than were told last, until [`Presence::try_changed`] has told it.
+/// Ready when the participants differ from the last report, until [`Presence::try_changed`] has
+/// returned them.
 impl Source for Presence {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();
@@ -198,7 +203,7 @@ impl Source for Presence {
 }
 
 impl<M: Message + ?Sized> Publisher<M> {
-    /// Follows who subscribes: see [`Topic::watch`](super::Topic::watch).
+    /// Follows which processes subscribe: see [`Topic::watch`](super::Topic::watch).
     #[must_use]
     pub fn watch_subscribers(&self) -> Presence {
         Presence::new(Arc::clone(&self.inner), Side::Subscribers)
@@ -206,7 +211,7 @@ impl<M: Message + ?Sized> Publisher<M> {
 }
 
 impl<M: Message + ?Sized> Subscriber<M> {
-    /// Follows who publishes: see [`Topic::watch`](super::Topic::watch).
+    /// Follows which processes publish: see [`Topic::watch`](super::Topic::watch).
     #[must_use]
     pub fn watch_publishers(&self) -> Presence {
         Presence::new(Arc::clone(&self.inner), Side::Publishers)

@@ -1,13 +1,13 @@
-//! Publishing: stores into a ring of the publisher's own, and no locked instruction.
+//! Publishing: plain stores into the publisher's own ring, and no locked instruction.
 //!
 //! | step | died just after |
 //! | --- | --- |
 //! | `list_op_pending` → `notifications.x` | |
 //! | `ready` = 0, the slot's other words | the slot's older message is gone, the new one is not there |
-//! | `ready` = p + 1 | published: the ring's next owner counts it; the kernel wakes a subscriber, who wakes the rest |
+//! | `ready` = p + 1 | published: the ring's next owner counts it; the kernel wakes a subscriber, which wakes the rest |
 //! | `published` | the same |
-//! | wake | published; who sleeps is woken by the kernel and by one another |
-//! | what the slot had before is in limbo | the ring's next owner finds it |
+//! | wake | published; sleeping subscribers are woken by the kernel and by one another |
+//! | the slot's previous object is in limbo | the ring's next owner finds it |
 
 use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
@@ -29,10 +29,11 @@ use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
-/// The end of a topic that messages go into. A topic has up to 62 at a time; each may move between threads.
+/// Publishes messages to a topic. A topic has up to 62 publishers at a time; each may move between
+/// threads.
 ///
-/// Publishing never waits, unless a reliable subscriber has to be waited for; how many subscribers there are makes no
-/// difference to it.
+/// Publishing never waits, except for reliable subscribers; its cost does not depend on the number
+/// of subscribers.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-publisher-{}", std::process::id()));
@@ -53,29 +54,30 @@ use crate::{Deadline, Error};
 /// ```
 ///
 /// # If a process dies
-/// The publisher's, anywhere: what was published stays published, whole; nothing of what was not is seen. The next publisher
-/// uses its memory, once its last thread has ended. A subscriber's: it is waited for no longer, at once.
+/// If the publisher's process dies, at any instruction, what was published stays published and
+/// whole, and no part of an unpublished message is seen. The next publisher uses its memory, once
+/// its last thread has ended. If a subscriber dies, the publisher stops waiting for it at once.
 pub struct Publisher<M: Message + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     ring: UnsafeCell<Ring>,
     /// The ring's slots.
     slots: *const [Slot],
     loan_cache: LoanCache,
-    /// The thread that was last seen to be of the publisher's process.
+    /// The thread that was last seen to belong to the publisher's process.
     inside: Cell<u32>,
     /// Up to which message no reliable subscriber is in the way, as far as is known.
     room_until: Cell<u64>,
     stamps: bool,
-    /// How long the next value as msgpack may be.
+    /// The expected length of the next value as msgpack.
     #[cfg(feature = "msgpack")]
     guess: Cell<usize>,
     _message: PhantomData<*const M>,
 }
 
-// SAFETY: the ring is this value's alone, whichever thread has it.
+// SAFETY: the ring belongs to this value alone, whichever thread has it.
 unsafe impl<M: Message + ?Sized> Send for Publisher<M> {}
 
-/// How a message was published.
+/// Describes a published message.
 #[derive(Clone, Copy)]
 pub struct Published<'p> {
     inner: &'p Inner,
@@ -83,14 +85,15 @@ pub struct Published<'p> {
 }
 
 impl Published<'_> {
-    /// Its number among the publisher's: [`Sample::sequence`](super::Sample::sequence).
+    /// Returns its number among the publisher's messages:
+    /// [`Sample::sequence`](super::Sample::sequence).
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// How many subscribers there are just now that live: who joined later than the message does not get it, but as history. Counted when this
-    /// is called, a few loads for each.
+    /// Returns how many living subscribers there are now. One that joined after the message gets it
+    /// only as history. This call counts them, with a few loads for each.
     #[must_use]
     pub fn subscribers(&self) -> u32 {
         subscriber_slot::count(self.inner)
@@ -123,7 +126,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         })
     }
 
-    /// The calling thread, if it is of the publisher's process.
+    /// Checks that the calling thread belongs to the publisher's process.
     #[inline]
     fn enter(&self) -> Result<Me, PublishError> {
         let me = self.inner.registry.me()?;
@@ -145,7 +148,8 @@ impl<M: Message + ?Sized> Publisher<M> {
 
     #[inline]
     pub(super) fn ring<R>(&self, with: impl FnOnce(&mut Ring) -> R) -> R {
-        // SAFETY: not Sync, and nothing that is called in `with` comes here again.
+        // SAFETY: the publisher is not `Sync`, and nothing called in `with` calls this function
+        // again.
         with(unsafe { &mut *self.ring.get() })
     }
 
@@ -156,29 +160,32 @@ impl<M: Message + ?Sized> Publisher<M> {
 
     #[inline]
     fn slots(&self) -> &[Slot] {
-        // SAFETY: of the segment that `inner` keeps mapped.
+        // SAFETY: the slots lie in the segment that `inner` keeps mapped.
         unsafe { &*self.slots }
     }
 
-    /// Publishes what was lent. Waits as long as a reliable subscriber has not taken what lies in the way.
+    /// Publishes a loan. Waits while a reliable subscriber has not taken the message that would be
+    /// overwritten.
     ///
     /// # Errors
-    /// [`PublishError::NotPublisher`], [`PublishError::Damaged`], [`PublishError::System`]. The loan is given back then.
+    /// [`PublishError::NotPublisher`], [`PublishError::Damaged`], [`PublishError::System`]. The
+    /// loan's memory goes back to the publisher then.
     ///
     /// # If a process dies
-    /// In here: the message is published, or nothing of it is seen. The subscriber that is waited for: it is so no longer, at once.
+    /// If this process dies during the call, the message is published, or no part of it is seen. If
+    /// the subscriber that it waits for dies, the call goes on at once.
     #[inline]
     pub fn publish(&self, loan: Loan<'_, M>) -> Result<Published<'_>, PublishError> {
         self.publish_until(loan, Deadline::NEVER)
     }
 
-    /// As [`Publisher::publish`], until the deadline; one that has passed does not wait.
+    /// Publishes a loan, waiting until the deadline. A deadline that has passed does not wait.
     ///
     /// # Errors
-    /// As [`Publisher::publish`], and [`PublishError::TimedOut`].
+    /// The errors of [`Publisher::publish`], and [`PublishError::TimedOut`].
     ///
     /// # If a process dies
-    /// As with [`Publisher::publish`].
+    /// The same as with [`Publisher::publish`].
     #[inline]
     pub fn publish_until(
         &self,
@@ -193,7 +200,8 @@ impl<M: Message + ?Sized> Publisher<M> {
                 self.put(me, len, Some(block), header.as_ref(), |_| {});
                 Ok(self.published())
             }
-            // Short, or of another publisher of this type, whose memory it is: copied.
+            // A short message, or a loan of another publisher of this type, whose memory it is:
+            // copied.
             None => self.write(me, loan.bytes(), header),
         }
     }
@@ -201,10 +209,10 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// Publishes a copy. Waits as [`Publisher::publish`] does.
     ///
     /// # Errors
-    /// As [`Publisher::publish`], and those of [`Publisher::loan`].
+    /// The errors of [`Publisher::publish`], and those of [`Publisher::loan`].
     ///
     /// # If a process dies
-    /// As with [`Publisher::publish`].
+    /// The same as with [`Publisher::publish`].
     #[inline]
     pub fn publish_copy(&self, message: &M) -> Result<Published<'_>, PublishError> {
         self.copy(None, message, || Deadline::NEVER)
@@ -213,21 +221,21 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// Publishes a copy, with a header.
     ///
     /// # Errors
-    /// As [`Publisher::publish_copy`].
+    /// The errors of [`Publisher::publish_copy`].
     ///
     /// # If a process dies
-    /// As with [`Publisher::publish`].
+    /// The same as with [`Publisher::publish`].
     pub fn publish_with(&self, header: Header, message: &M) -> Result<Published<'_>, PublishError> {
         self.copy(Some(header), message, || Deadline::NEVER)
     }
 
-    /// Publishes a copy, until the deadline.
+    /// Publishes a copy, waiting until the deadline.
     ///
     /// # Errors
-    /// As [`Publisher::publish_copy`], and [`PublishError::TimedOut`].
+    /// The errors of [`Publisher::publish_copy`], and [`PublishError::TimedOut`].
     ///
     /// # If a process dies
-    /// As with [`Publisher::publish`].
+    /// The same as with [`Publisher::publish`].
     pub fn publish_copy_until(
         &self,
         message: &M,
@@ -236,13 +244,13 @@ impl<M: Message + ?Sized> Publisher<M> {
         self.copy(None, message, || deadline.into())
     }
 
-    /// Publishes a copy with a header, until the deadline.
+    /// Publishes a copy with a header, waiting until the deadline.
     ///
     /// # Errors
-    /// As [`Publisher::publish_copy`], and [`PublishError::TimedOut`].
+    /// The errors of [`Publisher::publish_copy`], and [`PublishError::TimedOut`].
     ///
     /// # If a process dies
-    /// As with [`Publisher::publish`].
+    /// The same as with [`Publisher::publish`].
     pub fn publish_with_until(
         &self,
         header: Header,
@@ -252,13 +260,13 @@ impl<M: Message + ?Sized> Publisher<M> {
         self.copy(Some(header), message, || deadline.into())
     }
 
-    /// Publishes a copy if no reliable subscriber is in the way.
+    /// Publishes a copy if no reliable subscriber is in the way, else returns `Full` at once.
     ///
     /// # Errors
-    /// As [`Publisher::publish_copy`], and [`PublishError::Full`].
+    /// The errors of [`Publisher::publish_copy`], and [`PublishError::Full`].
     ///
     /// # If a process dies
-    /// As with [`Publisher::publish`].
+    /// The same as with [`Publisher::publish`].
     pub fn try_publish_copy(&self, message: &M) -> Result<Published<'_>, PublishError> {
         let me = self.enter()?;
         if let Err(slowest) = self.is_clear() {
@@ -267,8 +275,10 @@ impl<M: Message + ?Sized> Publisher<M> {
         self.write(me, message.bytes(), self.header(None))
     }
 
-    /// Waits until no reliable subscriber is in the way of the next message: what this publisher publishes next does not wait.
-    /// For those who lend memory first, and want it back when the deadline passes.
+    /// Waits until no reliable subscriber is in the way of the next message: this publisher's next
+    /// publish does not wait.
+    ///
+    /// This is for callers that borrow a loan first, and keep it when the deadline passes.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-wait-clear-{}", std::process::id()));
@@ -292,17 +302,21 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// ```
     ///
     /// # Errors
-    /// [`PublishError::TimedOut`], [`PublishError::NotPublisher`], [`PublishError::Damaged`], [`PublishError::System`].
+    /// [`PublishError::TimedOut`], [`PublishError::NotPublisher`], [`PublishError::Damaged`],
+    /// [`PublishError::System`].
     ///
     /// # If a process dies
-    /// The subscriber that is waited for: it is so no longer, at once.
+    /// If the subscriber that it waits for dies, the call goes on at once.
     pub fn wait_clear_until(&self, deadline: impl Into<Deadline>) -> Result<(), PublishError> {
         let me = self.enter()?;
         self.wait_for_room(me, || deadline.into())
     }
 
-    /// How many messages can be published from now on without waiting for any reliable subscriber: as many as the topic's depth at
-    /// most. Those that join later are in the way of none of these. For who has promised several, and may not wait when he keeps it.
+    /// Returns how many messages can be published from now on without waiting for a reliable
+    /// subscriber: at most the topic's depth.
+    ///
+    /// Subscribers that join later do not lower that number. It is for callers that commit
+    /// themselves to several messages and must not wait then.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-clear-messages-{}", std::process::id()));
@@ -320,7 +334,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// ```
     ///
     /// # If a process dies
-    /// A subscriber's: it is in no way any more, at once.
+    /// If a subscriber dies, it is no longer in the way, at once.
     #[must_use]
     pub fn clear_messages(&self) -> u64 {
         let (index, position) = self.ring(|ring| (ring.index, ring.published));
@@ -329,32 +343,37 @@ impl<M: Message + ?Sized> Publisher<M> {
         until.saturating_sub(position)
     }
 
-    /// To be called before a device (a GPU's copy engine, a network card) is told to write into a loan of this publisher, once:
-    /// from then on the publisher's memory counts as used until its process is gone, not only its threads. A device does not stop
-    /// with them.
+    /// Declares that a device (a GPU's copy engine, a network card) will write into loans of this
+    /// publisher. It must be called once, before the device is told to.
+    ///
+    /// From then on the publisher's memory counts as used until its process is gone, not only until
+    /// its threads have ended: a device does not stop with them.
     ///
     /// # If a process dies
-    /// This one's: its memory is the next publisher's as soon as the kernel has closed the last of its files.
+    /// If this process dies, the next publisher gets its memory as soon as the kernel has closed
+    /// the last of its files.
     pub fn expect_device_writes(&self) {
         let words = self.inner.ring(self.ring(|ring| ring.index));
-        // Release pairs with `ring::has_ended`. Died just after: no device has been told yet, and the ring is waited for in vain.
+        // Release pairs with `ring::has_ended`. If this thread died just after, no device has been
+        // told yet, and the next publisher waits for the process in vain.
         words.device.store(1, Ordering::Release);
     }
 
-    /// Whether anybody is there to get what is published: a load or two, and a few for each subscriber that has died.
+    /// Returns whether any living subscriber is there. Costs a load or two, and a few for each
+    /// subscriber that has died.
     #[must_use]
     #[inline]
     pub fn has_subscribers(&self) -> bool {
         subscriber_slot::living(&self.inner).next().is_some()
     }
 
-    /// How many subscribers there are that live: right at once after any of them was killed.
+    /// Returns how many living subscribers there are: correct at once after any of them was killed.
     #[must_use]
     pub fn subscriber_count(&self) -> u32 {
         subscriber_slot::count(&self.inner)
     }
 
-    /// A copy, once there is room.
+    /// Publishes a copy, once there is room.
     #[inline]
     fn copy(
         &self,
@@ -376,7 +395,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         }
     }
 
-    /// Writes a message into the slot, or by way of an object.
+    /// Writes a message into the slot, or into an object.
     #[inline]
     fn write(&self, me: Me, bytes: &[u8], header: Option<Header>) -> Result<Published<'_>, PublishError> {
         if bytes.len() <= INLINE && (M::FACTS.align <= 8 || bytes.is_empty()) {
@@ -389,26 +408,26 @@ impl<M: Message + ?Sized> Publisher<M> {
     #[inline(never)]
     fn write_long(&self, me: Me, bytes: &[u8], header: Option<Header>) -> Result<Published<'_>, PublishError> {
         let (block, at) = self.take_object(me, bytes.len())?;
-        // SAFETY: as many bytes at least, this publisher's alone.
+        // SAFETY: the loan has at least `bytes.len()` bytes and is this publisher's alone.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
         self.put(me, bytes.len(), Some(block), header.as_ref(), |_| {});
         Ok(self.published())
     }
 
-    /// The next message, into its slot.
+    /// Publishes the next message, in its slot.
     #[inline]
     fn put(&self, me: Me, len: usize, object: Option<ObjectRef>, header: Option<&Header>, fill: impl FnOnce(&Slot)) {
         let inner = &*self.inner;
         let head = inner.head();
-        // SAFETY: as in `ring`; nothing that is called here comes back.
+        // SAFETY: the publisher is not `Sync`, and nothing that is called here calls `put` again.
         let ring = unsafe { &mut *self.ring.get() };
         let position = ring.published;
         let slots = self.slots();
         let at = (position & (slots.len() as u64 - 1)) as usize;
         let slot = &slots[at];
-        // Relaxed: a ring that begins just now has published nothing before us.
+        // Relaxed: a ring that begins just now has published nothing before this message.
         let order = match head.rings.load(Ordering::Relaxed) {
-            // Damaged, it may be anything: but no overflow.
+            // A damaged order may have any value: but no overflow.
             1 => ring.order.wrapping_add(1),
             _ => next_order(inner, ring),
         };
@@ -428,27 +447,28 @@ impl<M: Message + ?Sized> Publisher<M> {
             slot.write_header(&header.to_words());
         }
         let words = inner.ring(ring.index);
-        // Before the message: who has it in sight, and publishes next, has its order in sight. Died just after: one order less.
+        // Before the message: a publisher that sees this message, and publishes next, sees its
+        // order. If this thread died just after, one order is skipped.
         words.order.store(order, Ordering::Relaxed);
         slot.publish(position);
         ring.order = order;
         ring.published = position + 1;
-        // Release pairs with joining subscribers: the slot.
+        // Release pairs with joining subscribers: the slot is written.
         words.published.store(position + 1, Ordering::Release);
         head.notifications.notify_all();
         drop(relay);
-        // The slot has been overwritten: what it had is in limbo.
+        // The slot has been overwritten: its previous object is in limbo.
         ring.retire(at);
         ring.places[at] = object;
     }
 
-    /// How the last message was published, of one who has published.
+    /// Returns how the last message was published, for a publisher that has published.
     #[inline]
     pub(crate) fn published(&self) -> Published<'_> {
         Published { inner: &self.inner, sequence: self.ring(|ring| ring.published) - 1 }
     }
 
-    /// No reliable subscriber is in the way of the next message.
+    /// Waits until no reliable subscriber is in the way of the next message.
     #[inline]
     fn wait_for_room(&self, me: Me, deadline: impl FnOnce() -> Deadline) -> Result<(), PublishError> {
         if self.ring(|ring| ring.published) < self.room_until.get() {
@@ -475,7 +495,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         Ok(())
     }
 
-    /// An object for so many bytes, and where to write them.
+    /// Returns an object for so many bytes, and where to write them.
     pub(super) fn take_object(&self, me: Me, len: usize) -> Result<(ObjectRef, *mut u8), PublishError> {
         if len > LARGEST_PAYLOAD {
             return Err(PublishError::TooLarge { len: len as u64, most: LARGEST_PAYLOAD as u64 });
@@ -497,12 +517,12 @@ impl<M: Message + ?Sized> Publisher<M> {
                 other => other.map_err(PublishError::from),
             }
         })?;
-        // SAFETY: the heap gives only what lies in the mapping; the view is as long.
+        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
         let at = unsafe { view.address(block.offset) };
         Ok((block, at))
     }
 
-    /// There is no room: what nobody needs any more has to go.
+    /// There is no room: frees what is not needed any more.
     #[cold]
     fn find_memory(&self, me: Me, ring: &mut Ring, len: u64) -> Result<ObjectRef, PublishError> {
         let inner = &*self.inner;
@@ -536,26 +556,28 @@ impl<M: Message + ?Sized> Publisher<M> {
     }
 }
 
-/// One more than what all rings have published.
+/// Returns one more than the highest order of all rings.
 #[cold]
 #[inline(never)]
 fn next_order(inner: &Inner, ring: &Ring) -> u64 {
-    // Acquire: an order is there before its message is.
+    // Acquire: an order is written before its message is.
     let order = |other: u32| inner.ring(other).order.load(Ordering::Acquire);
     let highest = (0..inner.rings()).filter(|other| *other != ring.index).map(order).max();
-    // Damaged, it may be anything: but no overflow.
+    // A damaged order may have any value: but no overflow.
     highest.unwrap_or(0).max(ring.order).saturating_add(1)
 }
 
 impl<T: crate::sync::Plain> Publisher<[T]> {
-    /// Memory for a message of so many values, to be written in place. What is in it is not defined: zeroes, or what somebody left there.
+    /// Lends memory for a message of so many values, to be written in place. Its contents are
+    /// arbitrary: zeroes, or an earlier message.
     ///
     /// # Errors
-    /// [`PublishError::NoSpace`] when the topic's memory is at its largest, [`PublishError::TooLarge`],
-    /// [`PublishError::NotPublisher`], [`PublishError::Damaged`], [`PublishError::System`].
+    /// [`PublishError::NoSpace`] when the topic's memory is at its largest,
+    /// [`PublishError::TooLarge`], [`PublishError::NotPublisher`], [`PublishError::Damaged`],
+    /// [`PublishError::System`].
     ///
     /// # If a process dies
-    /// With it: its memory is the next publisher's.
+    /// If this process dies, its loans' memory goes to the next publisher.
     pub fn loan(&self, count: usize) -> Result<Loan<'_, [T]>, PublishError> {
         let too_large = PublishError::TooLarge { len: u64::MAX, most: LARGEST_PAYLOAD as u64 };
         self.lend(count.checked_mul(size_of::<T>()).ok_or(too_large)?)
@@ -563,31 +585,33 @@ impl<T: crate::sync::Plain> Publisher<[T]> {
 }
 
 impl<T: crate::sync::Plain> Publisher<T> {
-    /// Memory for a value, to be written in place. What is in it is not defined: zeroes, or what somebody left there.
+    /// Lends memory for a value, to be written in place. Its contents are arbitrary: zeroes, or an
+    /// earlier message.
     ///
     /// # Errors
-    /// As with slices.
+    /// The errors of `loan` for slices.
     ///
     /// # If a process dies
-    /// With it: its memory is the next publisher's.
+    /// If this process dies, its loans' memory goes to the next publisher.
     pub fn loan_value(&self) -> Result<Loan<'_, T>, PublishError> {
         self.lend(size_of::<T>())
     }
 }
 
-/// For values that stand for something else, which is used again with them: device memory.
+/// For values that describe something else which is reused together with them: device memory.
 impl<T: crate::sync::Plain> Publisher<T> {
-    /// Memory that this publisher has had before and that nobody holds any more, if `fits` says yes to one, by where it lies. Asked a second time after a look at
-    /// who holds what, if it said no to all. `fits` calls nothing of this publisher's.
+    /// Lends memory that this publisher has lent before and that no subscriber holds any more, if
+    /// `fits` accepts one, by its address. If `fits` rejects all, it is called again after a scan
+    /// of what is held. `fits` must not call this publisher.
     ///
     /// # Errors
-    /// As with [`Publisher::loan_value`].
+    /// The errors of [`Publisher::loan_value`].
     #[doc(hidden)]
     pub fn loan_again(&self, mut fits: impl FnMut(*const T) -> bool) -> Result<Option<Loan<'_, T>>, PublishError> {
         let me = self.enter()?;
         let inner = &*self.inner;
         let view = inner.writable()?;
-        // SAFETY: as in `take_object`.
+        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
         let at = |block: &ObjectRef| unsafe { view.address(block.offset) };
         let len = size_of::<T>();
         let block = self.ring(|ring| {
@@ -601,10 +625,10 @@ impl<T: crate::sync::Plain> Publisher<T> {
         Ok(block.map(|block| Loan::new(self, len, Some((block, at(&block))))))
     }
 
-    /// Memory that this publisher has not had before, as long as there is any.
+    /// Lends memory that this publisher has not lent before, as long as there is any.
     ///
     /// # Errors
-    /// As with [`Publisher::loan_value`].
+    /// The errors of [`Publisher::loan_value`].
     #[doc(hidden)]
     pub fn loan_new(&self) -> Result<Loan<'_, T>, PublishError> {
         let me = self.enter()?;
@@ -616,7 +640,7 @@ impl<T: crate::sync::Plain> Publisher<T> {
                 Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
                 other => other.map_err(PublishError::from),
             })?;
-        // SAFETY: as in `take_object`.
+        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
         let at = unsafe { view.address(block.offset) };
         Ok(Loan::new(self, len, Some((block, at))))
     }
@@ -633,7 +657,7 @@ impl<M: Message + ?Sized> Publisher<M> {
 
 #[cfg(feature = "msgpack")]
 impl Publisher<[u8]> {
-    /// How long the last value was that was published as msgpack.
+    /// Returns the length of the last value that was published as msgpack.
     pub(super) fn msgpack_guess(&self) -> usize {
         self.guess.get()
     }
@@ -647,7 +671,7 @@ impl<M: Message + ?Sized> Drop for Publisher<M> {
     fn drop(&mut self) {
         let inner = &*self.inner;
         let ring = self.ring.get_mut();
-        // In a forked child it is its parent's.
+        // In a forked child the ring is its parent's.
         if inner.registry.process_token_if_any() == Some(ring.process) {
             ring.leave(inner);
             subscriber_slot::note_change(inner);

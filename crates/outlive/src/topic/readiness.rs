@@ -1,4 +1,5 @@
-//! A subscriber as a wait set sees it: whether there is something, and how to be told. By shared words alone, from any thread.
+//! A subscriber as a wait set sees it: whether a message is there, and what to sleep on. It reads
+//! shared words alone, from any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
@@ -16,12 +17,13 @@ use crate::wake::{
     EventCount, PreparedWait, Readiness, RelayedEventCount, Source, SourceState, WaitWords, Waited, Watched,
 };
 
-/// See the file's head. It keeps the topic mapped.
+/// See the head of this file. It keeps the topic mapped.
 #[derive(Clone)]
 pub(crate) struct SubscriberReadiness {
     inner: Arc<Inner>,
     subscriber_slot: u32,
-    /// As long as it says this, the slot is the subscriber's, or one's of the same process that came after it.
+    /// As long as the slot says this, it belongs to the subscriber, or to a later one of the same
+    /// process.
     claim: u64,
     /// The subscriber has left.
     left: Arc<AtomicBool>,
@@ -31,17 +33,19 @@ pub(crate) struct SubscriberReadiness {
 pub(super) const GONE: u64 = 0;
 
 impl Inner {
-    /// Whether there is something at a cursor, to be taken or to be passed over: its order. Of a ring whose slots exist.
+    /// Returns the order of what is at a cursor, to be taken or skipped. For a ring whose slots
+    /// exist.
     #[inline]
     pub(super) fn peek(&self, ring: u32, slot: &Slot, position: u64) -> Option<u64> {
         match slot.look(position) {
             MessageState::There => {
                 let order = slot.metadata().order;
-                // Overwritten meanwhile, that was another message's. Damaged, it may be 0, and is not gone.
+                // If it was overwritten meanwhile, the order was another message's. A damaged order
+                // may be 0, and is not gone.
                 Some(if slot.is_still(position) { order.max(GONE + 1) } else { GONE })
             }
             MessageState::Overwritten => Some(GONE),
-            // Given up, or being written. Who takes it looks once more.
+            // Given up, or being written. A subscriber that takes it looks once more.
             MessageState::NotThere if slot.position().is_none() => (self.published(ring) > position).then_some(GONE),
             MessageState::NotThere => None,
         }
@@ -67,17 +71,18 @@ impl SubscriberReadiness {
     }
 
     fn words(&self) -> Option<&SubscriberSlot> {
-        // Relaxed: the slot may be another subscriber's of this process only after that was stored,
-        // and who is shown one look of it sees the next time that it has left.
+        // Relaxed: the slot may belong to another subscriber of this process only after that was
+        // stored, and a wait set that misreads one look sees the next time that it has left.
         if self.left.load(StdOrdering::Relaxed) {
             return None;
         }
         let words = self.inner.subscriber_slot(self.subscriber_slot).ok()?;
-        // Acquire: the cursors of whoever has it. Somebody else's: the subscriber is gone, and nothing comes.
+        // Acquire: the cursors of the subscriber that has the slot. Another claim: the subscriber
+        // is gone, and nothing comes.
         (words.claim.load(Ordering::Acquire) == self.claim && Claim::of(self.claim).is_some()).then_some(words)
     }
 
-    /// Each ring's slot at the cursor.
+    /// Returns each ring's slot at the cursor.
     fn slots<'i>(&'i self, words: &'i SubscriberSlot) -> impl Iterator<Item = (u32, &'i Slot, u64)> {
         (0..self.inner.rings()).filter_map(|ring| {
             let position = words.cursors[ring as usize].load(Ordering::Relaxed);
@@ -86,7 +91,7 @@ impl SubscriberReadiness {
         })
     }
 
-    /// Whether a try to receive is worth it.
+    /// Returns whether a try to receive is worth it.
     fn has_something(&self) -> bool {
         let Some(words) = self.words() else { return false };
         self.slots(words).any(|(ring, slot, position)| self.inner.peek(ring, slot, position).is_some())
@@ -109,7 +114,7 @@ impl Waited for SubscriberReadiness {
         Some(self.notifications().count())
     }
 
-    /// See subscriber.rs.
+    /// The words of `WakeWords` in subscriber.rs.
     fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
         let slots = self.words().into_iter().flat_map(|words| self.slots(words)).map(|(_, slot, _)| slot);
         words.add(WakeWords::now(&self.inner, prepared.ticket, self.inner.rings(), slots).watches());
@@ -125,7 +130,7 @@ impl Waited for SubscriberReadiness {
     }
 }
 
-/// Ready when a receive is worth a try: what is there may not be among its keys.
+/// Ready when a receive is worth a try: the message there may have none of its keys.
 impl<M: Message + ?Sized> Source for Subscriber<M> {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();

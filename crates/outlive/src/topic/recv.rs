@@ -1,10 +1,10 @@
-//! Taking messages: which one is next, copied or held, and what is passed over.
+//! Receiving: which message is next, whether it is copied or held, and what is skipped.
 //!
 //! | step | died just after |
 //! | --- | --- |
 //! | `ready` seen, the slot copied | |
 //! | hazard pointer = the object, fence, `ready` again | held by a dead process: until it has ended |
-//! | cursor = p + 1; publishers that wait are notified | not waited for any more, as soon as it is dead |
+//! | cursor = p + 1; publishers that wait are notified | publishers stop waiting for it, as soon as it is dead |
 //! | the sample is dropped: hazard pointer = 0 | |
 
 use core::ptr::NonNull;
@@ -21,38 +21,38 @@ use crate::Error;
 use crate::shim::Ordering;
 use crate::sys::map::prefetch;
 
-/// What became of one message.
+/// The outcome of one attempt to take a message.
 pub(super) enum Took {
     /// Copied or held.
     Yes(NonNull<Taken>),
-    /// It is not there (any more); the cursor stands behind it.
+    /// It is not there (any more); the cursor has moved behind it.
     No,
-    /// Not one of the keys.
+    /// It has none of the subscriber's keys.
     Unwanted,
     TooManyHeld,
     Damaged(&'static str),
-    /// The system does not say whether its memory exists: it stays the next one.
+    /// The system does not say whether its memory exists: it stays the next message.
     Unknown(Box<Error>),
 }
 
 impl<M: Message + ?Sized> Subscriber<M> {
-    /// What is next, if anything is there.
+    /// Takes the next message, if there is one.
     #[inline]
     pub(super) fn take_next(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
         if self.inner.rings() as usize != self.cursors.len() {
             self.meet_rings()?;
         }
-        // Each round passes something over; what is damaged may make us do so for ever.
+        // Each round skips something; a damaged ring may make it do so for ever.
         for _ in 0..1 << 17 {
             let Some((order, ring)) = self.next_ring() else { return Ok(None) };
-            // A ring that was made before this message was published: what lies there may be older.
+            // A ring that was made before this message was published may hold an older one.
             if self.inner.rings() as usize != self.cursors.len() {
                 self.meet_rings()?;
                 continue;
             }
             let position = self.cursors[ring];
             if order == GONE {
-                // There after all, it takes its turn by its order.
+                // It is there after all: it takes its turn by its order.
                 if self.slot(ring, position).look(position) != MessageState::There {
                     self.skip(ring);
                 }
@@ -79,7 +79,8 @@ impl<M: Message + ?Sized> Subscriber<M> {
         Ok(None)
     }
 
-    /// Whether something is there for this subscriber, as far as can be seen without taking it.
+    /// Returns whether there is something for this subscriber, as far as can be seen without taking
+    /// it.
     pub(super) fn is_ready(&self) -> bool {
         if self.inner.rings() as usize != self.cursors.len() {
             return true;
@@ -93,7 +94,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         self.inner.peek(ring as u32, self.slot(ring, position), position)
     }
 
-    /// The ring whose next message has the lowest order, or is gone.
+    /// Returns the ring whose next message has the lowest order, or is gone.
     #[inline]
     fn next_ring(&mut self) -> Option<(u64, usize)> {
         if self.options.keep_last != u32::MAX {
@@ -106,7 +107,8 @@ impl<M: Message + ?Sized> Subscriber<M> {
     #[inline(never)]
     fn next_of_several(&self) -> Option<(u64, usize)> {
         let look = || (0..self.cursors.len()).filter_map(|ring| Some((self.peek(ring)?, ring))).min();
-        // Once more when there is one: what was published before it is in sight now.
+        // Looks once more when there is one: this look sees all that was published before that
+        // message.
         look().and_then(|_| look())
     }
 
@@ -122,7 +124,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         }
     }
 
-    /// What was at the ring's cursor is gone: on to the oldest that may be there.
+    /// The message at the ring's cursor is gone: moves on to the oldest that may be there.
     #[cold]
     fn skip(&mut self, ring: usize) {
         let published = self.inner.published(ring as u32);
@@ -140,16 +142,18 @@ impl<M: Message + ?Sized> Subscriber<M> {
     #[inline]
     pub(super) fn advance(&mut self, ring: usize, to: u64) {
         self.cursors[ring] = to;
-        // Release pairs with `reliable::slowest`: we have done with the slots before it.
+        // Release pairs with `back_pressure::slowest`: this subscriber has finished with the slots
+        // before it.
         self.words().cursors[ring].store(to, Ordering::Release);
         if self.options.reliable {
-            // Died just before: its publisher watches our end, if it sleeps.
+            // If this process died just before, a sleeping publisher is woken by its end.
             let words = self.inner.ring(ring as u32);
             words.space.notify_all_if(|| words.awaited().is(self.subscriber_slot));
         }
     }
 
-    /// Rings that have come to be in use: all that is in those was published after we joined.
+    /// Adds rings that have come into use: all messages in them were published after this
+    /// subscriber joined.
     #[cold]
     #[inline(never)]
     pub(super) fn meet_rings(&mut self) -> Result<(), SubscribeError> {
@@ -189,7 +193,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         }
         match metadata.object {
             None if taken.len > INLINE => Took::Damaged("a message's length"),
-            // SAFETY: as many bytes as were copied, aligned to 8.
+            // SAFETY: `Taken` has as many bytes as were copied, aligned to 8.
             None if unsafe { M::at(taken.data(), taken.len) }.is_none() || M::FACTS.align > 8 && taken.len > 0 => {
                 Took::Damaged("a value of another size")
             }
@@ -198,13 +202,13 @@ impl<M: Message + ?Sized> Subscriber<M> {
         }
     }
 
-    /// Holds the object of a message.
+    /// Holds the object of a message by a hazard pointer.
     #[inline]
     fn hold(&mut self, ring: usize, position: u64, metadata: Metadata, reference: u32, mut free: Free) -> Took {
         let pointers = self.words().hazard_pointers();
         let Some(at) = pointers.find(free.near) else { return Took::TooManyHeld };
-        // Where the object lies, before it is ours: if the slot still says so below, it has been there all the while. So its first
-        // line travels while the fence waits.
+        // Finds the object before it is held: if the slot still names it below, it was there all
+        // the while. So the load of its first line overlaps the fence.
         let block = match self.inner.heap.find_object(&self.inner.segment, reference) {
             Ok(block) => block,
             Err(error) => return Took::Unknown(Box::new(error)),
@@ -215,13 +219,14 @@ impl<M: Message + ?Sized> Subscriber<M> {
         if !self.slot(ring, position).hold(position, reference, &pointers, at) {
             return Took::No;
         }
-        // It is this message's, and stays so while the pointer names it.
+        // The object is this message's, and stays so while the pointer names it.
         let Some(block) = block.filter(|block| block.capacity >= u64::from(metadata.len)) else {
             pointers.clear(at);
             return Took::Damaged("a message's object");
         };
         let data = self.inner.payload(&block);
-        // SAFETY: as many bytes can be read there, in a mapping that stays; objects are aligned to 64.
+        // SAFETY: the object has `len` readable bytes in a mapping that stays; objects are aligned
+        // to 64.
         if unsafe { M::at(data, metadata.len as usize) }.is_none() {
             pointers.clear(at);
             return Took::Damaged("a value of another size");

@@ -1,13 +1,13 @@
-//! A publisher's ring: who has it, and what a new owner does before anything else.
+//! A publisher's ring: which process owns it, and what a new owner does first.
 //!
 //! | `owner` | meaning | a death here |
 //! | --- | --- | --- |
-//! | 0 | nobody's; what was published in it stays | |
-//! | P | P publishes | what was published stays. Once P has *ended*, the ring is anybody's: until then a thread of it may be writing a payload |
-//! | P, looking after | P looks after what the dead left in it, and is no publisher | the same |
+//! | 0 | no process's; what was published in it stays | |
+//! | P | P publishes | what was published stays. Once P has *ended*, any process may take the ring: until then a thread of P may be writing a payload |
+//! | P, looking after | P frees what dead processes left in it, and is no publisher | the same |
 //!
-//! The owner is alone: it changes the slots, and frees the ring's objects, without anybody's leave
-//! but the hazard pointers' (`hazard.rs`).
+//! The owner alone changes the slots and frees the ring's objects; only hazard pointers hold it
+//! back (`hazard.rs`).
 
 use std::time::Duration;
 
@@ -24,51 +24,52 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
 use crate::{Deadline, Error, TokenId};
 
-/// In `owner`: not to publish. The bit that a token leaves to whoever uses it.
+/// In `owner`: taken for cleaning up, not for publishing. It is the bit that a token leaves free.
 const LOOKING_AFTER: u32 = 1 << 31;
 
-/// What for a ring is taken.
+/// Why a ring is taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Publish,
     LookAfter,
 }
 
-/// A ring that is this process's.
+/// A ring that this process owns.
 pub(super) struct Ring {
     pub(super) index: u32,
     pub(super) process: TokenId,
-    /// As it stands in `owner`.
+    /// The value that this process put into `owner`.
     claim: u32,
-    /// How many messages there have been.
+    /// How many messages it has published.
     pub(super) published: u64,
     pub(super) order: u64,
-    /// By slot: the object that it has.
+    /// By slot: its object.
     pub(super) places: Vec<Option<ObjectRef>>,
     pub(super) free_list: FreeList,
 }
 
-/// Whether one who owns that ring has ended, as far as the ring is concerned.
+/// Returns whether the owner of that ring has ended, as far as the ring is concerned.
 pub(super) fn has_ended(words: &RingWords, owner: TokenId, ends: &Ends) -> bool {
-    // Acquire pairs with `Publisher::expect_device_writes`; and it was stored long before its death, which is seen here.
+    // Acquire pairs with `Publisher::expect_device_writes`, which stored it before the death that
+    // is seen here.
     match words.device.load(Ordering::Acquire) {
         0 => ends.has_ended(owner),
         _ => ends.have_its_devices_ended(owner),
     }
 }
 
-/// Whose that ring may be: nobody's, or one's who has ended.
+/// Returns whether the ring may be taken: it has no owner, or its owner has ended.
 fn is_free(words: &RingWords, owner: u32, ends: &Ends) -> bool {
     TokenId::from_word(owner).is_none_or(|id| has_ended(words, id, ends))
 }
 
-/// How long one of the dead is given to end, or a ring to be looked after.
+/// How long to wait for a dead owner to end, or for another process to finish cleaning a ring.
 pub(super) const LONGEST_CARE: Duration = Duration::from_secs(2);
-/// How often one who is dead is asked after until he has ended: nobody tells.
+/// How often to check whether a dead owner has ended: no wake announces it.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Takes a ring that is nobody's. With all in use it waits for one whose publisher is dead already, or that somebody looks
-/// after: he is about to be done with it, or may have died, too.
+/// Takes a free ring. If all are in use, it waits for one whose publisher is dead already, or that
+/// another process is cleaning: that process is about to finish, or may have died, too.
 pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Error> {
     let deadline = Deadline::after(LONGEST_CARE);
     loop {
@@ -86,7 +87,8 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Erro
     }
 }
 
-/// Waits a moment for a ring that will be nobody's soon. False: there is none, or the deadline has passed.
+/// Waits a moment for a ring that will be free soon. Returns `false` if there is none, or the
+/// deadline has passed.
 #[cold]
 fn wait_for_one(inner: &Inner, me: Me, deadline: Deadline) -> Result<bool, Error> {
     let owners = || (0..MOST_RINGS as u32).map(|index| (index, inner.ring(index).owner.load(Ordering::Acquire)));
@@ -100,7 +102,8 @@ fn wait_for_one(inner: &Inner, me: Me, deadline: Deadline) -> Result<bool, Error
     let word = Watch { word: &inner.ring(index).owner, expected };
     let relay = WakeRelay::begin(me.list());
     let living = TokenId::from_word(expected).filter(|&id| inner.registry.is_alive(id));
-    // Given back between the look and the sleep, it says something else. Its carer dead: asked after from then on.
+    // If it is given back between the look and the sleep, the word has another value. If the
+    // process that cleans it is dead, it is polled from then on.
     let until = if living.is_some() { deadline } else { deadline.earlier(Deadline::after(ASK_AGAIN)) };
     Sleep::on(inner.registry, &[word])
         .behind(&relay, living.as_slice())
@@ -109,7 +112,7 @@ fn wait_for_one(inner: &Inner, me: Me, deadline: Deadline) -> Result<bool, Error
     Ok(true)
 }
 
-/// Takes that ring, if it is nobody's.
+/// Takes that ring, if it is free.
 fn take_one(inner: &Inner, process: TokenId, index: u32, ends: &Ends, purpose: Purpose) -> Result<Option<Ring>, Error> {
     let words = inner.ring(index);
     let seen = words.owner.load(Ordering::Acquire);
@@ -117,25 +120,29 @@ fn take_one(inner: &Inner, process: TokenId, index: u32, ends: &Ends, purpose: P
         return Ok(None);
     }
     let claim = process.as_u32() | if purpose == Purpose::LookAfter { LOOKING_AFTER } else { 0 };
-    // Acquire pairs with `leave`: what its owner before did in it. Died just after: a dead one's, as before.
+    // Acquire pairs with `leave`: what its last owner did in it. If this thread died just after,
+    // the ring has a dead owner, as before.
     if words.owner.compare_exchange(seen, claim, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Ok(None);
     }
-    // Relaxed: ours. Died just before: no device of ours has written, and its own is believed to until we are gone.
+    // Relaxed: this process owns the ring. If it died just before, no device of its own has
+    // written, and the last owner's is assumed to write until this process is gone.
     words.device.store(0, Ordering::Relaxed);
     if index >= inner.rings() {
-        // Those before it, too: their first owners have claimed them, and may be stopped, or dead, before they have made
-        // them. The count says of all below it that their slots have pages.
+        // The slots of the rings before it, too: their first owners have claimed them, and may be
+        // stopped, or dead, before they have made them. The count promises that the slots of all
+        // rings below it have pages.
         for ring in inner.rings()..=index {
             if let Err(error) = inner.make_ring(ring) {
                 release(words, claim);
                 return Err(error);
             }
         }
-        // Release pairs with `Inner::rings`: their slots exist. Died just before: they exist, and nobody looks at them.
+        // Release pairs with `Inner::rings`: their slots exist. If this thread died just before,
+        // they exist, and no process looks at them.
         inner.head().rings.fetch_max(index + 1, Ordering::Release);
     }
-    // Whoever waited was its owner before.
+    // The publisher that waited for it was the last owner.
     words.reset_awaited();
     match recover(inner, process, index, claim) {
         Ok(ring) => Ok(Some(ring)),
@@ -146,18 +153,19 @@ fn take_one(inner: &Inner, process: TokenId, index: u32, ends: &Ends, purpose: P
     }
 }
 
-/// From here on no process has the ring.
+/// Gives the ring back: no process owns it.
 fn release(words: &RingWords, claim: u32) {
-    // Release pairs with `take_one`. The exchange expects our own claim, so a forked child, or an owner that was taken for dead,
-    // changes nothing.
+    // Release pairs with `take_one`. The exchange expects this process's own claim, so a forked
+    // child, or an owner that was taken for dead, changes nothing.
     let _ = words.owner.compare_exchange(claim, 0, Ordering::Release, Ordering::Relaxed);
     if claim & LOOKING_AFTER != 0 {
-        // A process may wait to publish. Died just before: it watches our end, too.
+        // A process may wait to publish. If this one died just before, the waiter is woken by its
+        // end.
         futex::wake_all(&words.owner);
     }
 }
 
-/// What the ring's owners before have left.
+/// Takes over what the ring's earlier owners have left.
 fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ring, Error> {
     let words = inner.ring(index);
     let slots = inner.slots(index)?;
@@ -199,8 +207,9 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
 }
 
 impl Ring {
-    /// Gives its oldest messages up, one after the other, until that finds what is wanted: never the last one, nor one that a reliable
-    /// subscriber has still to take. A death in between: as if overwritten.
+    /// Gives up its oldest messages, one after the other, until `find` succeeds: never the last
+    /// one, nor one that a reliable subscriber has still to take. A death in between leaves them as
+    /// if overwritten.
     pub(super) fn give_up_oldest<T>(
         &mut self,
         inner: &Inner,
@@ -224,7 +233,7 @@ impl Ring {
         Ok(None)
     }
 
-    /// The object that the slot had is in limbo: the slot has been overwritten.
+    /// The slot has been overwritten: puts its previous object into limbo.
     #[inline]
     pub(super) fn retire(&mut self, at: usize) {
         if let Some(block) = self.places[at].take() {
@@ -232,14 +241,14 @@ impl Ring {
         }
     }
 
-    /// Nobody's from here on: what nobody holds is freed, what is in its slots stays.
+    /// Gives the ring back: objects that no subscriber holds are freed, messages in its slots stay.
     pub(super) fn leave(&mut self, inner: &Inner) {
         self.free_list.give_back(inner, self.index);
         release(inner.ring(self.index), self.claim);
     }
 }
 
-/// The same with the rings that nobody has.
+/// Does the same with the rings that have no owner.
 pub(super) fn give_up_left<T>(
     inner: &Inner,
     process: TokenId,
@@ -258,7 +267,7 @@ pub(super) fn give_up_left<T>(
     Ok(None)
 }
 
-/// Looks after rings that nobody has: what nobody holds of them is freed. How many objects.
+/// Cleans rings that have no owner: frees their objects that no subscriber holds. Returns how many.
 pub(super) fn sweep(inner: &Inner, process: TokenId, ends: &Ends, dry_run: bool) -> Result<(u32, u32), Error> {
     let (mut claims, mut objects) = (0, 0);
     for index in 0..inner.rings() {
@@ -277,12 +286,12 @@ pub(super) fn sweep(inner: &Inner, process: TokenId, ends: &Ends, dry_run: bool)
     Ok((claims, objects))
 }
 
-/// Who publishes, dead or alive; nobody, if somebody only looks after the ring.
+/// Returns the publisher, dead or alive; `None` if a process only cleans the ring.
 pub(super) fn publisher(owner: u32) -> Option<TokenId> {
     TokenId::from_word(owner).filter(|_| owner & LOOKING_AFTER == 0)
 }
 
-/// Who publishes and lives.
+/// Returns the living publishers.
 pub(super) fn living(inner: &Inner) -> impl Iterator<Item = TokenId> {
     (0..inner.rings()).filter_map(|ring| {
         let owner = publisher(inner.ring(ring).owner.load(Ordering::Acquire))?;

@@ -1,4 +1,4 @@
-//! A message that a subscriber has taken.
+//! A message that a subscriber has received.
 
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -9,26 +9,29 @@ use super::message::Message;
 use super::sample_cache::{self, Taken};
 use crate::TokenId;
 
-/// A message, to read. Its payload stays as it is until this is dropped, whatever its publisher and the topic do meanwhile.
+/// A received message. Its payload does not change until the sample is dropped, whatever its
+/// publisher and the topic do meanwhile.
 ///
-/// It may be sent to other threads, and outlive the subscriber that took it, and the publisher. A forked child's copy of it
-/// may be read as long as its parent has not dropped it.
+/// A sample may move to other threads, and outlive its subscriber and its publisher. A forked child
+/// may read its copy as long as the parent has not dropped its own.
 ///
 /// # If a process dies
-/// The publisher: nothing happens to it. The holder: its memory can be used again once the holder's last thread has ended.
+/// If the publisher dies, the sample stays as it is. If the holder dies, the memory can be used
+/// again once the holder's last thread has ended.
 #[must_use = "what is dropped can be overwritten"]
 pub struct Sample<M: Message + ?Sized = [u8]> {
     taken: NonNull<Taken>,
     _message: PhantomData<*const M>,
 }
 
-// SAFETY: bytes that nobody changes, and a hazard pointer that is this sample's alone.
+// SAFETY: the bytes do not change, and the hazard pointer is this sample's alone.
 unsafe impl<M: Message + ?Sized> Send for Sample<M> {}
-// SAFETY: shared, it gives its bytes to read.
+// SAFETY: a shared sample only gives its bytes to read.
 unsafe impl<M: Message + ?Sized> Sync for Sample<M> {}
 
 impl<M: Message + ?Sized> Sample<M> {
-    /// Of [`Free::keep`](super::sample_cache::Free::keep), with a payload that [`Message::at`] finds to be one.
+    /// Makes a sample of what [`Free::keep`](super::sample_cache::Free::keep) returned, with a
+    /// payload that [`Message::at`] accepts.
     #[inline]
     pub(super) fn new(taken: NonNull<Taken>) -> Sample<M> {
         Sample { taken, _message: PhantomData }
@@ -36,11 +39,12 @@ impl<M: Message + ?Sized> Sample<M> {
 
     #[inline]
     fn taken(&self) -> &Taken {
-        // SAFETY: this sample's until it is dropped; nobody writes to it meanwhile.
+        // SAFETY: `Free::keep` gave it to this sample until the drop; no thread writes to it
+        // meanwhile.
         unsafe { self.taken.as_ref() }
     }
 
-    /// As one pointer: for bindings, whose handle it is.
+    /// Turns the sample into one pointer: for bindings, whose handle it is.
     #[doc(hidden)]
     #[must_use]
     #[inline]
@@ -50,55 +54,58 @@ impl<M: Message + ?Sized> Sample<M> {
         taken
     }
 
-    /// The sample again.
+    /// Turns such a pointer into the sample again.
     ///
     /// # Safety
-    /// From [`Sample::into_raw`] of such a sample. There may be several, of which one at most is dropped, as the last.
+    /// The pointer comes from [`Sample::into_raw`] of a sample of this type. There may be several
+    /// copies, of which at most one is dropped, as the last.
     #[doc(hidden)]
     #[inline]
     pub unsafe fn from_raw(raw: NonNull<core::ffi::c_void>) -> Sample<M> {
         Sample::new(raw.cast())
     }
 
-    /// The payload.
+    /// Returns the payload.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         let taken = self.taken();
-        // SAFETY: of the object, held until this is dropped; or copied, as many words of it as have these bytes.
+        // SAFETY: an object's bytes, held until this is dropped; or copied words that have at least
+        // `len` bytes.
         unsafe { core::slice::from_raw_parts(taken.data(), taken.len) }
     }
 
-    /// What its publisher said besides; all zero if nothing.
+    /// Returns the header that its publisher sent along; all zero if there was none.
     #[must_use]
     pub fn header(&self) -> Header {
         self.taken().header()
     }
 
-    /// Its number among the messages of the publisher's ring, from 0 on: without gaps, but for what was lost. A ring goes on counting when another
-    /// publisher takes it.
+    /// Returns its number among the messages of the publisher's ring, from 0 on. The numbers have
+    /// no gaps except for lost messages. A ring goes on counting when another publisher takes it.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.taken().position
     }
 
-    /// Its order among all messages of the topic: what was published before another's publishing began has a lower one. Two that were published at
-    /// the same time may have the same.
+    /// Returns its order among all messages of the topic: a message that was published before
+    /// another's publishing began has the lower order. Two that were published at the same time may
+    /// have the same.
     #[must_use]
     pub fn order(&self) -> u64 {
         self.taken().order
     }
 
-    /// The token of the process that published it, if that says so.
+    /// Returns the token of the process that published it; `None` if the token is damaged.
     #[must_use]
     pub fn publisher(&self) -> Option<TokenId> {
         TokenId::from_word(self.taken().publisher)
     }
 
-    /// The value, read from msgpack.
+    /// Deserializes the value from msgpack.
     ///
     /// # Errors
-    /// What the bytes have instead.
+    /// The decoder's error when the bytes are no such value.
     #[cfg(feature = "msgpack")]
     pub fn msgpack<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, rmp_serde::decode::Error> {
         rmp_serde::from_slice(self.bytes())
@@ -111,8 +118,8 @@ impl<M: Message + ?Sized> Deref for Sample<M> {
     #[inline]
     fn deref(&self) -> &M {
         let taken = self.taken();
-        // SAFETY: objects are aligned to 64 and more, words to 8; what is aligned more does not travel in slots. Whoever made
-        // the sample has seen that the length is right.
+        // SAFETY: objects are aligned to 64 and more, words to 8; types with a larger alignment do
+        // not travel in slots. `take` has checked the length.
         unsafe { M::at(taken.data(), taken.len).unwrap_unchecked() }
     }
 }
@@ -120,7 +127,7 @@ impl<M: Message + ?Sized> Deref for Sample<M> {
 impl<M: Message + ?Sized> Drop for Sample<M> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: kept for this sample, dropped once.
+        // SAFETY: `keep` gave it to this sample, which is dropped once.
         unsafe { sample_cache::let_go(self.taken) };
     }
 }

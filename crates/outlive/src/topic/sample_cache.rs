@@ -1,5 +1,6 @@
-//! What a subscriber has written down of a message that it took, in memory of its process's own: a sample is a pointer to it. So samples are
-//! moved about for nothing, and the payload of a short message is copied once, to where it stays.
+//! What a subscriber records of a message that it took, in its process's private memory: a sample
+//! is a pointer to it. So moving a sample costs nothing, and the payload of a short message is
+//! copied once, to where it stays.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -11,19 +12,19 @@ use super::slot::{CopiedWords, HEADER_WORDS, INLINE_WORDS, Metadata};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::identity;
 
-/// See the file's head.
+/// See the head of this file.
 pub(super) struct Taken {
-    /// 1 while a sample has it: set by the subscriber, cleared by whichever thread drops the sample.
+    /// 1 while a sample has it: set by the subscriber, cleared by the thread that drops the sample.
     out: AtomicU32,
-    /// In no cache: it goes with its sample.
+    /// In no cache: freed with its sample.
     is_alone: bool,
     pub(super) has_header: bool,
-    /// The payload in its object, held until this is let go of; null: in `inline`.
+    /// The payload in its object, held until this is released; null: it is in `inline`.
     data: *const u8,
     pub(super) len: usize,
     /// The hazard pointer that holds the object, if there is one.
     pointer: *const AtomicU32,
-    /// The process whose it is, by number.
+    /// The number of the process that owns it.
     owner: u64,
     pub(super) order: u64,
     pub(super) position: u64,
@@ -50,7 +51,7 @@ impl Taken {
         }
     }
 
-    /// The message at that position; its payload is `inline` until it is said to lie elsewhere.
+    /// Begins with the message at that position; its payload is `inline` until `lies_at` is called.
     #[inline]
     pub(super) fn begin(&mut self, owner: u64, position: u64, metadata: Metadata) {
         self.has_header = metadata.has_header;
@@ -63,13 +64,13 @@ impl Taken {
         self.publisher = metadata.publisher;
     }
 
-    /// Its payload lies there, held by that pointer.
+    /// Records that the payload lies at `data`, held by that pointer.
     #[inline]
     pub(super) fn lies_at(&mut self, data: *const u8, pointer: &AtomicU32) {
         (self.data, self.pointer) = (data, pointer);
     }
 
-    /// The payload, as many bytes as `len`.
+    /// Returns the payload, of `len` bytes.
     #[inline]
     pub(super) fn data(&self) -> *const u8 {
         if self.data.is_null() { self.inline.as_ptr().cast() } else { self.data }
@@ -79,18 +80,18 @@ impl Taken {
         if !self.has_header {
             return Header::default();
         }
-        // SAFETY: read from the slot, as it has one.
+        // SAFETY: `has_header` says that all its words were read from the slot.
         Header::of_words(self.header.map(|word| unsafe { word.assume_init() }))
     }
 }
 
-/// Has done with it.
+/// Releases it: its sample is dropped.
 ///
 /// # Safety
-/// Of [`Free::keep`], once.
+/// It comes from [`Free::keep`], and is released once.
 #[inline]
 pub(super) unsafe fn let_go(taken: NonNull<Taken>) {
-    // SAFETY: the caller's, until the last line.
+    // SAFETY: the caller owns it until the last line.
     let this = unsafe { taken.as_ref() };
     // In a forked child the pointer is its parent's.
     if !this.pointer.is_null() && identity::this_process() == Ok(this.owner) {
@@ -99,7 +100,7 @@ pub(super) unsafe fn let_go(taken: NonNull<Taken>) {
         hazard::release(unsafe { &*this.pointer });
     }
     if this.is_alone {
-        // SAFETY: from `Box::leak`, and nobody else's.
+        // SAFETY: `alone` made it with `Box::leak`, and only this sample has it.
         drop(unsafe { Box::from_raw(taken.as_ptr()) });
     } else {
         // Release pairs with `SampleCache::free`: it has been read.
@@ -107,16 +108,16 @@ pub(super) unsafe fn let_go(taken: NonNull<Taken>) {
     }
 }
 
-/// As many as most make do with; who has more samples at a time gets each of the rest from the system.
+/// As many as most subscribers need; the records of further samples are allocated singly.
 pub(super) struct SampleCache(NonNull<[Taken; NEAR]>);
 
-// SAFETY: the thread that has the cache writes what is free of it; what is out is its sample's.
+// SAFETY: the thread that has the cache writes only free records; the others are their samples'.
 unsafe impl Send for SampleCache {}
 
-/// Caches whose subscribers are gone, of which samples were out: the next subscribers'.
+/// Caches of subscribers that left while samples were held: for the next subscribers.
 static SPARE: Mutex<Vec<SampleCache>> = Mutex::new(Vec::new());
 
-/// One to be written.
+/// A record to be written.
 pub(super) struct Free {
     pub(super) taken: NonNull<Taken>,
     /// Which of the near hazard pointers is its own, if any.
@@ -125,19 +126,19 @@ pub(super) struct Free {
 
 impl SampleCache {
     pub(super) fn new() -> SampleCache {
-        // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
+        // As with malloc: a child forked while a thread is in here must not come here before exec.
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| SampleCache(Box::leak(Box::new([const { Taken::none(false) }; NEAR])).into()))
     }
 
     #[inline]
     pub(super) fn free(&self) -> Free {
-        // SAFETY: a cache's places stay; only what is atomic is looked at.
+        // SAFETY: a cache's records are not moved or freed; only atomics are read.
         let places = unsafe { self.0.as_ref() };
         // Acquire pairs with `let_go`.
         let near = places.iter().position(|taken| taken.out.load(Ordering::Acquire) == 0);
         match near {
-            // SAFETY: below NEAR.
+            // SAFETY: `near` is below NEAR, the cache's length.
             Some(near) => Free { taken: unsafe { self.0.cast::<Taken>().add(near) }, near },
             None => Free::alone(),
         }
@@ -146,10 +147,10 @@ impl SampleCache {
 
 impl Drop for SampleCache {
     fn drop(&mut self) {
-        // SAFETY: as in `free`.
+        // SAFETY: the cache's records are not moved or freed; only atomics are read.
         let places = unsafe { self.0.as_ref() };
         if places.iter().all(|taken| taken.out.load(Ordering::Acquire) == 0) {
-            // SAFETY: from `Box::leak`, and no sample has a part of it.
+            // SAFETY: `new` made it with `Box::leak`, and no sample has a part of it.
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
         } else {
             SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(SampleCache(self.0));
@@ -166,14 +167,16 @@ impl Free {
 
     #[inline]
     pub(super) fn as_mut(&mut self) -> &mut Taken {
-        // SAFETY: free, so no sample's; and the subscriber has one `Free` at a time.
+        // SAFETY: the record is free, so no sample has it; and the subscriber has one `Free` at a
+        // time.
         unsafe { self.taken.as_mut() }
     }
 
-    /// It is a sample's from here on.
+    /// Gives the record to a sample.
     #[inline]
     pub(super) fn keep(self) -> NonNull<Taken> {
-        // SAFETY: as in `as_mut`. Relaxed: the subscriber's own note to itself.
+        // SAFETY: the record is free until this store. Relaxed: only the subscriber itself reads
+        // it.
         unsafe { self.taken.as_ref() }.out.store(1, Ordering::Relaxed);
         let taken = self.taken;
         core::mem::forget(self);
@@ -185,7 +188,7 @@ impl Drop for Free {
     #[inline]
     fn drop(&mut self) {
         if self.near == NEAR {
-            // SAFETY: from `alone`, not kept.
+            // SAFETY: `alone` made it with `Box::leak`, and `keep` was not called.
             drop(unsafe { Box::from_raw(self.taken.as_ptr()) });
         }
     }
@@ -200,7 +203,7 @@ mod tests {
         let cache = SampleCache::new();
         let kept: Vec<_> = (0..NEAR + 3).map(|_| cache.free().keep()).collect();
         assert_eq!(kept.iter().collect::<std::collections::HashSet<_>>().len(), NEAR + 3);
-        // SAFETY: kept, once.
+        // SAFETY: `keep` returned it, and it is released once.
         unsafe { let_go(kept[5]) };
         assert_eq!((cache.free().taken, cache.free().near), (kept[5], 5));
         let places = cache.0;
@@ -209,7 +212,7 @@ mod tests {
         assert_eq!(again.0, places, "samples of it are out: it is the next one's");
         assert_eq!(again.free().taken, kept[5]);
         for (at, taken) in kept.into_iter().enumerate().filter(|(at, _)| *at != 5) {
-            // SAFETY: kept, once.
+            // SAFETY: `keep` returned it, and it is released once.
             unsafe { let_go(taken) };
             assert!(at < NEAR || again.free().near < NEAR);
         }

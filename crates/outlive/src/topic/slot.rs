@@ -5,26 +5,27 @@
 //! | p + 1 | message p is there | it stays |
 //! | 0 | being written, or given up, or never used | the message before is gone, as if overwritten; the ring's next owner writes it again |
 //!
-//! One thread at a time writes, any number read. A reader copies, or holds the object (`hazard.rs`), and then looks at `ready` again.
+//! One thread at a time writes, any number read. A reader copies, or holds the object
+//! (`hazard.rs`), and then looks at `ready` again.
 
 use core::mem::MaybeUninit;
 
 use super::hazard::HazardPointers;
 use crate::shim::{AtomicU64, Ordering, fence};
 
-/// Words of payload that a slot has room for.
+/// Words of payload that fit into a slot.
 pub(super) const INLINE_WORDS: usize = if cfg!(loom) { 2 } else { 21 };
-/// Payloads up to so many bytes lie in the slot itself.
+/// Payloads of up to so many bytes lie in the slot itself.
 pub(super) const INLINE: usize = INLINE_WORDS * 8;
 /// Words of a user's header.
 pub(super) const HEADER_WORDS: usize = if cfg!(loom) { 1 } else { 7 };
 
-/// See the file's head.
+/// See the head of this file.
 #[repr(C)]
 pub(super) struct Slot {
     ready: AtomicU64,
     order: AtomicU64,
-    /// {who published it, length}
+    /// {the publisher's token, length}
     what: AtomicU64,
     /// {form, the object's reference}
     form: AtomicU64,
@@ -35,33 +36,33 @@ pub(super) struct Slot {
 pub(super) const SLOT: u64 = size_of::<Slot>() as u64;
 crate::shim::assert_layout!(SLOT == 256 && core::mem::offset_of!(Slot, inline) == 32);
 
-// SAFETY: all its fields are atomics.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl crate::segment::Shared for Slot {}
 
-/// The payload is an object.
+/// The payload lies in an object.
 const OBJECT: u32 = 1;
-/// There is a user's header.
+/// The message has a user's header.
 const HEADER: u32 = 2;
 
-/// What is written beside the payload.
+/// What is written besides the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Metadata {
     pub(super) order: u64,
     /// The publishing process's token.
     pub(super) publisher: u32,
     pub(super) len: u32,
-    /// Of a payload that does not lie in the slot.
+    /// The reference of a payload that does not lie in the slot.
     pub(super) object: Option<u32>,
     pub(super) has_header: bool,
 }
 
-/// What a reader found.
+/// What a reader finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageState {
     There,
     /// Not published yet, or given up: the ring's `published` tells.
     NotThere,
-    /// A later one has taken its place.
+    /// A later message has taken its place.
     Overwritten,
 }
 
@@ -69,16 +70,16 @@ pub(super) enum MessageState {
 pub(super) type CopiedWords<const N: usize> = [MaybeUninit<u64>; N];
 
 impl Slot {
-    /// The slot's message of before is gone from here on.
+    /// Begins a message: the slot's earlier message is gone from here on.
     #[inline]
     pub(super) fn begin(&self) {
         self.ready.store(0, Ordering::Relaxed);
-        // Before all that is written next: pairs with the fence in `is_still`. A reader that has seen any of it sees the 0, or
-        // what comes after it.
+        // Before all that is written next: pairs with the fence in `is_still`. A reader that has
+        // seen any of it sees the 0, or a later value.
         fence(Ordering::Release);
     }
 
-    /// Between `begin` and `publish`.
+    /// Writes the metadata, between `begin` and `publish`.
     #[inline]
     pub(super) fn describe(&self, metadata: Metadata) {
         self.order.store(metadata.order, Ordering::Relaxed);
@@ -87,7 +88,7 @@ impl Slot {
         self.form.store(u64::from(form) << 32 | u64::from(metadata.object.unwrap_or(0)), Ordering::Relaxed);
     }
 
-    /// Between `begin` and `publish`; of more bytes than there is room for, as many as fit.
+    /// Writes the payload, between `begin` and `publish`; of more bytes than fit, as many as fit.
     #[inline]
     pub(super) fn write(&self, bytes: &[u8]) {
         let mut words = self.inline.iter();
@@ -102,16 +103,16 @@ impl Slot {
         }
     }
 
-    /// Between `begin` and `publish`.
+    /// Writes the header, between `begin` and `publish`.
     #[inline]
     pub(super) fn write_header(&self, header: &[u64; HEADER_WORDS]) {
         self.header.iter().zip(header).for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
     }
 
-    /// Message `position` is there.
+    /// Publishes message `position`.
     #[inline]
     pub(super) fn publish(&self, position: u64) {
-        // Release pairs with `look`. Died just before: not published. Just after: it is.
+        // Release pairs with `look`. A death just before: not published. Just after: published.
         self.ready.store(position.wrapping_add(1), Ordering::Release);
     }
 
@@ -127,20 +128,20 @@ impl Slot {
         }
     }
 
-    /// The word that changes when a message comes.
+    /// Returns the word that changes when a message comes.
     pub(super) fn watch(&self) -> crate::sys::futex::Watch<'_> {
         let half = usize::from(cfg!(target_endian = "big"));
-        // SAFETY: the lower half of `ready`, 4-aligned, which nobody but the kernel looks at as such a word.
+        // SAFETY: the lower half of `ready`, 4-aligned; only the kernel reads it as a 32-bit word.
         let word = unsafe { &*(&raw const self.ready).cast::<crate::shim::AtomicU32>().add(half) };
         crate::sys::futex::Watch { word, expected: word.load(Ordering::Acquire) }
     }
 
-    /// Which message is there.
+    /// Returns which message is there.
     pub(super) fn position(&self) -> Option<u64> {
         self.ready.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// What stands there; true only if `is_still` says so afterwards.
+    /// Returns the metadata; valid only if `is_still` says so afterwards.
     #[inline]
     pub(super) fn metadata(&self) -> Metadata {
         let (what, form) = (self.what.load(Ordering::Relaxed), self.form.load(Ordering::Relaxed));
@@ -154,7 +155,7 @@ impl Slot {
         }
     }
 
-    /// The same for the bytes, as many words of them as these.
+    /// Reads as many words as have `len` bytes; valid only if `is_still` says so afterwards.
     #[inline]
     pub(super) fn read(&self, len: usize, into: &mut CopiedWords<INLINE_WORDS>) {
         for (word, into) in self.inline.iter().zip(into).take(len.div_ceil(8)) {
@@ -162,7 +163,7 @@ impl Slot {
         }
     }
 
-    /// The same for the header.
+    /// Reads the header; valid only if `is_still` says so afterwards.
     #[inline]
     pub(super) fn read_header(&self, into: &mut CopiedWords<HEADER_WORDS>) {
         for (word, into) in self.header.iter().zip(into) {
@@ -170,7 +171,7 @@ impl Slot {
         }
     }
 
-    /// Whether what was read since `look` was this message's.
+    /// Returns whether what was read since `look` belongs to this message.
     #[inline]
     pub(super) fn is_still(&self, position: u64) -> bool {
         // Pairs with the fence in `begin`.
@@ -178,13 +179,13 @@ impl Slot {
         self.ready.load(Ordering::Relaxed) == position.wrapping_add(1)
     }
 
-    /// Holds the object that is this message's, by that hazard pointer. False: the message is not
+    /// Holds this message's object by that hazard pointer. Returns `false` when the message is not
     /// there any more.
     #[inline]
     pub(super) fn hold(&self, position: u64, reference: u32, pointers: &HazardPointers<'_>, at: usize) -> bool {
         pointers.set(at, reference);
-        // Of this reader and a publisher that overwrites the slot, one at least sees the other: pairs with the fence in
-        // `hazard::names`.
+        // Of this reader and a publisher that overwrites the slot, at least one sees the other:
+        // pairs with the fence in `hazard::names`.
         fence(Ordering::SeqCst);
         let there = self.ready.load(Ordering::Relaxed) == position.wrapping_add(1);
         if !there {
@@ -231,7 +232,7 @@ mod tests {
             let mut words = [MaybeUninit::new(0); INLINE_WORDS];
             slot.read(len, &mut words);
             assert!(slot.is_still(position));
-            // SAFETY: initialized above; as many bytes as words have.
+            // SAFETY: initialized above; the words have INLINE bytes.
             let read = unsafe { core::slice::from_raw_parts(words.as_ptr().cast::<u8>(), INLINE) };
             assert_eq!(&read[..len], &bytes[..len]);
             assert_eq!(slot.look(position + 1), MessageState::NotThere);

@@ -1,15 +1,15 @@
-//! The end that messages come out of: joining, waiting, leaving. How one is taken: recv.rs.
+//! The subscriber: joining, waiting, leaving. How it takes a message: recv.rs.
 //!
-//! A subscriber sleeps on the topic's eventcount with a relay (sync/event_count.rs) until a message
+//! A subscriber sleeps on the topic's eventcount with a relay (wake/event_count.rs) until a message
 //! comes:
 //!
 //! | a publisher dies, or is stopped | what becomes of it |
 //! | --- | --- |
 //! | before `ready` | died: one sleeper wakes for nothing |
-//! | between that and its notification | died: the kernel wakes one sleeper, who finds the message and nobody notified: it notifies all. Stopped: the next publisher notifies, or the first sleeper that looks by itself |
+//! | between that and its notification | died: the kernel wakes one sleeper, which finds the message and that no notification was sent: it notifies all. Stopped: the next publisher notifies, or the first sleeper that polls |
 //!
 //! A sleeper watches the slots themselves, too: a publisher that published after the look and died
-//! would have found nobody asleep.
+//! would have found no sleeper.
 
 use core::cell::{Cell, OnceCell};
 use core::marker::PhantomData;
@@ -34,10 +34,11 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::{Sleep, Ticket};
 use crate::{Deadline, Error, TokenId};
 
-/// The end of a topic that messages come out of: each subscriber gets all of them. A topic has up to 64 at a time; each may
-/// move between threads.
+/// Receives the messages of a topic: each subscriber gets all of them. A topic has up to 64
+/// subscribers at a time; each may move between threads.
 ///
-/// It takes what is there, the oldest first; what was overwritten before it came to it is [counted](Subscriber::lost).
+/// It takes the oldest message that is there; messages that were overwritten before it took them
+/// are [counted](Subscriber::lost).
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-subscriber-{}", std::process::id()));
@@ -48,7 +49,7 @@ use crate::{Deadline, Error, TokenId};
 /// for at in 0..10 {
 ///     publisher.publish_copy(&[at as f32; 3])?;
 /// }
-/// // Who comes late may have what is still there.
+/// // A late subscriber may ask for earlier messages that are still there.
 /// let mut subscriber = topic.subscriber_with(SubscriberOptions { history: 4, ..SubscriberOptions::default() })?;
 /// let seen: Vec<f32> = subscriber.by_ref().take(3).map(|sample| sample[0]).collect();
 /// assert_eq!(seen, [6.0, 7.0, 8.0]);
@@ -59,26 +60,27 @@ use crate::{Deadline, Error, TokenId};
 /// ```
 ///
 /// # If a process dies
-/// A publisher's: what it had published is taken as before. The subscriber's: nobody waits for it any more, at once; the memory of the samples that it
-/// held can be used again once its last thread has ended.
+/// If a publisher dies, its published messages can be received as before. If the subscriber's
+/// process dies, publishers stop waiting for it at once; the memory of the samples that it held can
+/// be used again once its last thread has ended.
 pub struct Subscriber<M: Message + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     pub(super) subscriber_slot: u32,
     process: TokenId,
-    /// The process, by number.
+    /// The process's number.
     pub(super) owner: u64,
-    /// The thread that was last seen to be of this process.
+    /// The thread that was last seen to belong to this process.
     inside: Cell<u32>,
-    /// By ring, the next message; of as many rings as have been met.
+    /// By ring, the next message; of as many rings as the subscriber knows.
     pub(super) cursors: Vec<u64>,
     /// What its samples point to.
     pub(super) sample_cache: SampleCache,
-    /// Its keys in order.
+    /// Its keys are sorted.
     pub(super) options: SubscriberOptions,
     pub(super) lost: u64,
-    /// When a message came last.
+    /// When the last message came.
     pub(super) last: Instant,
-    /// To wait sets: it has left.
+    /// Tells wait sets that it has left.
     pub(super) told_left: OnceCell<Arc<AtomicBool>>,
     _message: PhantomData<*const M>,
 }
@@ -86,20 +88,23 @@ pub struct Subscriber<M: Message + ?Sized = [u8]> {
 // SAFETY: its words in the file are its own, whichever thread has it.
 unsafe impl<M: Message + ?Sized> Send for Subscriber<M> {}
 
-/// How to subscribe.
+/// Options of a subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriberOptions {
-    /// Whether publishers wait until this subscriber has taken a message before they overwrite it. Default: no, the newest win.
+    /// Whether publishers wait until this subscriber has taken a message before they overwrite it.
+    /// Default: no, the newest message replaces the oldest.
     pub reliable: bool,
-    /// How many messages of each publisher from before the joining to take, as far as they are still there; those of publishers that have ended, too.
-    /// Default: 0.
+    /// How many messages of each publisher from before the subscription to receive, as far as they
+    /// are still there, also of publishers that have ended. Default: 0.
     pub history: u32,
-    /// The most messages of each publisher to be behind: when more are waiting, the oldest of them are passed over, and counted as lost.
-    /// Default: as many as the topic keeps.
+    /// The maximum lag behind each publisher, in messages: when more are waiting, the oldest of
+    /// them are skipped, and counted as lost. Default: the topic's depth.
     pub keep_last: u32,
-    /// Messages with these keys only ([`Header::key`](super::Header::key)); none: all messages.
+    /// Receive only messages with these keys ([`Header::key`](super::Header::key)); none: all
+    /// messages.
     pub keys: Vec<u64>,
-    /// How often there ought to be a message: receiving fails with [`SubscribeError::Missed`] when none comes for so long.
+    /// How often to expect a message: receiving fails with [`SubscribeError::Missed`] when none
+    /// comes for so long.
     pub period: Option<Duration>,
 }
 
@@ -109,13 +114,13 @@ impl Default for SubscriberOptions {
     }
 }
 
-/// Slots whose subscribers are gone, of which samples were held: each keeps its mapping until the
-/// last one is dropped.
+/// Slots of former subscribers whose samples are still held: each keeps its mapping until the last
+/// sample is dropped.
 static ORPHANS: Mutex<Vec<(Arc<Inner>, u32, u64)>> = Mutex::new(Vec::new());
 
-/// Lets go of those whose samples have been dropped.
+/// Releases those whose samples have been dropped.
 fn look_after_orphans() {
-    // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
+    // As with malloc: a child forked while a thread is in here must not come here before exec.
     let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
     let me = identity::this_process();
     orphans.retain(|(inner, at, owner)| {
@@ -124,7 +129,7 @@ fn look_after_orphans() {
     });
 }
 
-/// How long a receiver waits.
+/// How long a receive waits.
 struct Pause {
     deadline: Deadline,
     /// When a message is overdue.
@@ -146,7 +151,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         let mut cursors = Vec::with_capacity(MOST_RINGS);
         for ring in 0..inner.rings() {
             if let Err(error) = inner.slots(ring) {
-                // It is ours, and this process may live long.
+                // The slot is this process's, which may live long.
                 subscriber_slot::let_go_if_unused(words);
                 return Err(error);
             }
@@ -157,8 +162,9 @@ impl<M: Message + ?Sized> Subscriber<M> {
             cursor.store(cursors.get(ring).copied().unwrap_or(0), Ordering::Relaxed);
         }
         subscriber_slot::join(&inner, words, process, options.reliable);
-        // Joined, and then what is published: pairs with the fence in `reliable::slowest`. A publisher that has not seen us has
-        // published all that it may overwrite before we are waited for, and what comes after that is ours.
+        // Joins first, then looks at what is published: pairs with the fence in
+        // `back_pressure::slowest`. A publisher that has not seen this subscriber has published all
+        // that it may overwrite without waiting for it; this subscriber receives what comes after.
         fence(Ordering::SeqCst);
         options.keys.sort_unstable();
         Ok(Subscriber {
@@ -177,7 +183,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         })
     }
 
-    /// The calling thread is of the subscriber's process.
+    /// Checks that the calling thread belongs to the subscriber's process.
     #[inline]
     pub(super) fn enter(&self) -> Result<Me, SubscribeError> {
         let me = self.inner.registry.me()?;
@@ -198,51 +204,55 @@ impl<M: Message + ?Sized> Subscriber<M> {
 
     #[inline]
     pub(super) fn words(&self) -> &SubscriberSlot {
-        // SAFETY: `new` has looked at it through `Segment::at`, and mappings do not shrink.
+        // SAFETY: `new` has checked the slot's range through `Segment::at`, and mappings do not
+        // shrink.
         unsafe { &*self.inner.segment.address(self.inner.plan.subscriber_slot_at(self.subscriber_slot)).cast() }
     }
 
-    /// The slot of a message.
+    /// Returns the slot of a message.
     #[inline]
     pub(super) fn slot(&self, ring: usize, position: u64) -> &Slot {
         let depth = u64::from(self.inner.plan.depth);
         let at = self.inner.plan.slots_at(ring as u32) + (position & (depth - 1)) * size_of::<Slot>() as u64;
-        // SAFETY: `meet_rings` has seen that this ring's slots exist; mappings do not shrink.
+        // SAFETY: `meet_rings` has found that this ring's slots exist; mappings do not shrink.
         unsafe { &*self.inner.segment.address(at).cast() }
     }
 
-    /// What is next, if anything is there.
+    /// Returns the next message, or `None` at once if there is none.
     ///
     /// # Errors
-    /// [`SubscribeError::TooManyHeld`], [`SubscribeError::NotSubscriber`], [`SubscribeError::Damaged`], [`SubscribeError::System`].
+    /// [`SubscribeError::TooManyHeld`], [`SubscribeError::NotSubscriber`],
+    /// [`SubscribeError::Damaged`], [`SubscribeError::System`].
     ///
     /// # If a process dies
-    /// In here: the message counts as taken, or not; other subscribers get it in any case.
+    /// If this process dies during the call, the message counts as taken, or not; other subscribers
+    /// get it in any case.
     #[inline]
     pub fn try_recv(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
         self.enter()?;
         self.take_next()
     }
 
-    /// What is next; waits for it.
+    /// Returns the next message, waiting for one.
     ///
     /// # Errors
-    /// As [`Subscriber::try_recv`], and [`SubscribeError::Missed`].
+    /// The errors of [`Subscriber::try_recv`], and [`SubscribeError::Missed`].
     ///
     /// # If a process dies
-    /// As with [`Subscriber::try_recv`].
+    /// The same as with [`Subscriber::try_recv`].
     #[inline]
     pub fn recv(&mut self) -> Result<Sample<M>, SubscribeError> {
         self.recv_until(Deadline::NEVER)
     }
 
-    /// What is next; waits for it until the deadline.
+    /// Returns the next message, waiting for one until the deadline.
     ///
     /// # Errors
-    /// As [`Subscriber::try_recv`], [`SubscribeError::TimedOut`], and [`SubscribeError::Missed`].
+    /// The errors of [`Subscriber::try_recv`], [`SubscribeError::TimedOut`], and
+    /// [`SubscribeError::Missed`].
     ///
     /// # If a process dies
-    /// As with [`Subscriber::try_recv`].
+    /// The same as with [`Subscriber::try_recv`].
     #[inline]
     pub fn recv_until(&mut self, deadline: impl Into<Deadline>) -> Result<Sample<M>, SubscribeError> {
         self.enter()?;
@@ -252,25 +262,25 @@ impl<M: Message + ?Sized> Subscriber<M> {
             if let Some(sample) = self.take_next()? {
                 return Ok(sample);
             }
-            // From here on: nobody asks the clock for a message that is there.
+            // Only from here on: a message that is there costs no look at the clock.
             let pause = pause.get_or_insert_with(|| self.pause(deadline.take().map_or(Deadline::NEVER, Into::into)));
             self.wait(pause)?;
         }
     }
 
-    /// Nothing is there: how long to wait.
+    /// No message is there: decides how long to wait.
     #[cold]
     fn pause(&self, deadline: Deadline) -> Pause {
         let due = self.options.period.map(|period| Deadline::at(self.last + period));
         Pause { deadline, due, has_waited: false }
     }
 
-    /// Waits until there may be something, once more.
+    /// Waits until there may be a message, once.
     #[cold]
     #[inline(never)]
     fn wait(&mut self, pause: &mut Pause) -> Result<(), SubscribeError> {
         if pause.has_waited {
-            // Nothing came, or nothing for us.
+            // No message came, or none for this subscriber.
             if pause.due.is_some_and(Deadline::has_passed) {
                 self.last = Instant::now();
                 return Err(SubscribeError::Missed);
@@ -284,13 +294,13 @@ impl<M: Message + ?Sized> Subscriber<M> {
         wait_for_message(self, me, pause.due.map_or(pause.deadline, |due| pause.deadline.earlier(due)))
     }
 
-    /// How many messages were overwritten or passed over before this subscriber had taken them.
+    /// Returns how many messages were overwritten or skipped before this subscriber took them.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// How many messages wait to be taken, as far as they are still there.
+    /// Returns how many messages are waiting for this subscriber, as far as they are still there.
     #[must_use]
     pub fn lag(&self) -> u64 {
         let behind = |ring: usize| {
@@ -300,7 +310,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         (0..self.cursors.len()).map(behind).sum()
     }
 
-    /// How many publishers there are that live: right at once after any of them was killed.
+    /// Returns how many living publishers there are: correct at once after any of them was killed.
     #[must_use]
     pub fn publisher_count(&self) -> u32 {
         ring::living(&self.inner).count() as u32
@@ -315,7 +325,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
     }
 }
 
-/// Waits for each; ends at an error other than a missed period.
+/// Waits for each message; ends at an error other than a missed period.
 impl<M: Message + ?Sized> Iterator for Subscriber<M> {
     type Item = Sample<M>;
 
@@ -331,7 +341,7 @@ impl<M: Message + ?Sized> Iterator for Subscriber<M> {
 
 impl<M: Message + ?Sized> Drop for Subscriber<M> {
     fn drop(&mut self) {
-        // In a forked child it is its parent's, and copies of its samples may still be read.
+        // In a forked child the slot is its parent's, and copies of its samples may still be read.
         if identity::this_process() != Ok(self.owner) {
             core::mem::forget(Arc::clone(&self.inner));
             return;
@@ -347,7 +357,7 @@ impl<M: Message + ?Sized> Drop for Subscriber<M> {
     }
 }
 
-/// Waits until there is something at a cursor, or the deadline has passed.
+/// Waits until there is a message at a cursor, or the deadline has passed.
 fn wait_for_message<M: Message + ?Sized>(
     subscriber: &Subscriber<M>,
     me: Me,
@@ -374,14 +384,14 @@ fn wait_for_message<M: Message + ?Sized>(
     }
 }
 
-/// The words on which a subscriber sleeps until a message comes, as they were.
+/// The words on which a subscriber sleeps until a message comes, with the values that were read.
 pub(super) struct WakeWords<'s> {
     watches: [Watch<'s>; MOST_RINGS + 3],
     len: usize,
 }
 
 impl<'s> WakeWords<'s> {
-    /// To one who looks at so many rings, in each at that slot.
+    /// Reads the words, for a subscriber that looks at so many rings, in each at that slot.
     pub(super) fn now(
         inner: &'s Inner,
         ticket: Ticket,
@@ -391,7 +401,7 @@ impl<'s> WakeWords<'s> {
         let [relay, sequence] = inner.head().notifications.watches(ticket);
         let rings = Watch { word: &inner.head().rings, expected: rings };
         let mut seen = WakeWords { watches: [rings; MOST_RINGS + 3], len: 3 };
-        // The place to sleep at comes first.
+        // The eventcount's words come first.
         (seen.watches[0], seen.watches[1]) = (relay, sequence);
         for slot in slots.take(MOST_RINGS) {
             seen.watches[seen.len] = slot.watch();

@@ -2,9 +2,9 @@
 //!
 //! | `claim` | meaning | a death here |
 //! | --- | --- | --- |
-//! | 0 | nobody's | |
+//! | 0 | free | |
 //! | (P, joining) | its cursors are being written | counts for nothing; its hazard pointers are empty |
-//! | (P, subscribed), (P, reliable) | P takes messages | it is not waited for any more, at once; its hazard pointers count until P has ended |
+//! | (P, subscribed), (P, reliable) | P takes messages | publishers stop waiting for it at once; its hazard pointers count until P has ended |
 //! | (P, leaving) | P holds samples still | the same |
 //! | (T, sweeping) | its owner had ended, and T clears it | the next one, from (T dead, sweeping) |
 
@@ -18,8 +18,8 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
 use crate::{Deadline, Error, TokenId};
 
-/// Takes a slot for a process: joining. With all in use it waits for one whose subscriber is dead
-/// already, until it has ended, or that a process clears.
+/// Takes a slot for a process that joins. With all in use it waits for one whose subscriber is dead
+/// already, until that one has ended, or for one that a process clears.
 pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<u32, Error> {
     let deadline = Deadline::after(LONGEST_CARE);
     let changes = &inner.head().changes;
@@ -34,7 +34,8 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<u32, Error
                 most: MOST_SUBSCRIBERS as u32,
             });
         }
-        // Nobody tells that somebody has ended, and who clears a slot is about to be done.
+        // No wake announces that a process has ended, and a process that clears a slot is about to
+        // finish.
         let _relay = WakeRelay::begin(me.list());
         Sleep::on(inner.registry, &[news])
             .until(deadline.earlier(Deadline::after(ASK_AGAIN)))
@@ -42,7 +43,7 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<u32, Error
     }
 }
 
-/// Whether a slot will be nobody's soon: its owner is dead, or somebody clears it.
+/// Returns whether a slot will be free soon: its owner is dead, or a process clears it.
 #[cold]
 fn is_one_soon_free(inner: &Inner) -> bool {
     inner.subscriber_slots().any(|words| {
@@ -51,13 +52,14 @@ fn is_one_soon_free(inner: &Inner) -> bool {
     })
 }
 
-/// Takes a slot that is nobody's, if there is one.
+/// Takes a free slot, if there is one.
 fn take_one(inner: &Inner, process: TokenId) -> Result<Option<u32>, Error> {
     let ends = inner.ends();
     let joining = Claim { process, state: State::Joining }.word();
     for index in 0..MOST_SUBSCRIBERS as u32 {
         if index >= inner.subscriber_slot_count() {
-            // Idempotent: two may do it. Died in between: the next one finds its pages there.
+            // Idempotent: two processes may do it. After a death in between the next one finds the
+            // pages there.
             inner.make_subscriber_slot(index)?;
         }
         let words = inner.subscriber_slot(index)?;
@@ -65,34 +67,36 @@ fn take_one(inner: &Inner, process: TokenId) -> Result<Option<u32>, Error> {
         if Claim::of(seen).is_some_and(|claim| !ends.has_ended(claim.process)) {
             continue;
         }
-        // Acquire: after all that its owner before did with it. Died just after: a dead one's, without anything.
+        // Acquire: after all that its last owner did with it. If this process died just after, the
+        // slot has a dead owner and holds nothing.
         if words.claim.compare_exchange(seen, joining, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             continue;
         }
         words.hazard_pointers().reset();
         words.taken.store(0, Ordering::Relaxed);
         words.lost.store(0, Ordering::Relaxed);
-        // Release pairs with `line_count`: its pages are there.
+        // Release pairs with `Inner::subscriber_slot_count`: its pages are there.
         inner.head().subscriber_slots.fetch_max(index + 1, Ordering::Release);
         return Ok(Some(index));
     }
     Ok(None)
 }
 
-/// From joining to what was asked for, once the cursors are written.
+/// Goes from joining to the state that was asked for, once the cursors are written.
 pub(super) fn join(inner: &Inner, words: &SubscriberSlot, process: TokenId, is_reliable: bool) {
     let state = if is_reliable { State::Reliable } else { State::Subscribed };
     if is_reliable {
-        // Before the claim: a publisher that sees that one looks at all slots.
+        // Before the claim: a publisher that sees this looks at all slots.
         inner.head().reliable.store(1, Ordering::Relaxed);
     }
-    // Release pairs with `slowest`: the cursors. Died just after: a dead one's.
+    // Release pairs with `slowest`: the cursors. If this process died just after, the slot has a
+    // dead owner.
     words.claim.store(Claim { process, state }.word(), Ordering::Release);
     note_change(inner);
 }
 
-/// The subscriber is gone; the slot stays with the process while samples of it are held. Says
-/// whether it is nobody's now.
+/// The subscriber leaves; the slot stays with the process while samples of it are held. Returns
+/// whether the slot is free now.
 pub(super) fn leave(inner: &Inner, words: &SubscriberSlot, process: TokenId) -> bool {
     words.claim.store(Claim { process, state: State::Leaving }.word(), Ordering::Release);
     notify_publishers(inner);
@@ -100,7 +104,7 @@ pub(super) fn leave(inner: &Inner, words: &SubscriberSlot, process: TokenId) -> 
     let_go_if_unused(words)
 }
 
-/// Of a slot that its owner leaves: nobody's once nothing of it is held.
+/// Frees a slot that its owner leaves, once nothing of it is held.
 pub(super) fn let_go_if_unused(words: &SubscriberSlot) -> bool {
     let unused = !words.hazard_pointers().any();
     if unused {
@@ -110,20 +114,21 @@ pub(super) fn let_go_if_unused(words: &SubscriberSlot) -> bool {
     unused
 }
 
-/// Publishers that wait for this subscriber need not any more.
+/// Notifies publishers that wait for this subscriber: they need not any more.
 fn notify_publishers(inner: &Inner) {
     (0..inner.rings()).for_each(|ring| inner.ring(ring).space.notify_all());
 }
 
-/// Somebody has come or gone.
+/// Announces that a participant has joined or left.
 pub(super) fn note_change(inner: &Inner) {
     let changes = &inner.head().changes;
     changes.fetch_add(1, Ordering::AcqRel);
-    // Died just before: whoever watches the comings and goings watches our end, too, or has not seen us.
+    // If this process died just before, a watcher of the participants watches its end, too, or has
+    // not seen it.
     futex::wake_all(changes);
 }
 
-/// Clears the slots of those who have ended; how many. `dry_run` only counts.
+/// Clears the slots of processes that have ended; returns how many. `dry_run` only counts.
 pub(super) fn sweep(inner: &Inner, me: Me, ends: &Ends, dry_run: bool) -> (u32, bool) {
     let (mut swept, mut left) = (0, false);
     for words in inner.subscriber_slots() {
@@ -141,7 +146,7 @@ pub(super) fn sweep(inner: &Inner, me: Me, ends: &Ends, dry_run: bool) -> (u32, 
             continue;
         }
         let mine = Claim { process: me.id, state: State::Sweeping }.word();
-        // Died just after: from (dead, sweeping) the same once more.
+        // If this process died just after, the next one does the same from (dead, sweeping).
         if words.claim.compare_exchange(seen, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             words.hazard_pointers().reset();
             words.claim.store(0, Ordering::Release);
@@ -150,12 +155,12 @@ pub(super) fn sweep(inner: &Inner, me: Me, ends: &Ends, dry_run: bool) -> (u32, 
     (swept, left)
 }
 
-/// How many subscribers there are that live.
+/// Returns how many living subscribers there are.
 pub(super) fn count(inner: &Inner) -> u32 {
     living(inner).count() as u32
 }
 
-/// Who subscribes and lives.
+/// Returns the living subscribers.
 pub(super) fn living(inner: &Inner) -> impl Iterator<Item = TokenId> {
     inner.subscriber_slots().filter_map(|words| {
         let claim = Claim::of(words.claim.load(Ordering::Acquire))?;

@@ -1,4 +1,4 @@
-//! A topic as a whole: how it is made and opened.
+//! A topic as a whole: making and opening it.
 
 use core::marker::PhantomData;
 use std::sync::Arc;
@@ -21,15 +21,17 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// The largest payload: 1 GiB.
 pub const LARGEST_PAYLOAD: usize = 1 << 30;
 
-/// Option bit: publishers leave headers without a stamp as they are.
+/// Option bit: publishers do not stamp headers that have no stamp.
 const NO_STAMPS: u32 = 1;
 
-/// A topic, open in this process: where publishers and subscribers are made.
+/// A topic, open in this process; makes its publishers and subscribers.
 ///
-/// Messages are bytes (`Topic<[u8]>`), values of a [`Plain`](crate::sync::Plain) type, or slices of one, from none to 1 GiB, as many as one likes in each. Those
-/// of one publisher arrive in the order in which they were published; those of several, so that what was published before another's publishing began comes
-/// first. A subscriber that lags behind by more than the topic's depth loses the oldest; unless it is [reliable](SubscriberOptions::reliable):
-/// then publishers wait for it, as long as it lives.
+/// Messages are bytes (`Topic<[u8]>`), values of a [`Plain`](crate::sync::Plain) type, or slices of
+/// one, of any length from 0 bytes to 1 GiB. The messages of one publisher arrive in the order in
+/// which it published them; across publishers, a message that was published before another's
+/// publishing began comes first. A subscriber that lags behind by more than the topic's depth loses
+/// the oldest messages, unless it is [reliable](SubscriberOptions::reliable): then publishers wait
+/// for it, as long as it lives.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-{}", std::process::id()));
@@ -37,8 +39,8 @@ const NO_STAMPS: u32 = 1;
 /// use outlive::topic::Topic;
 ///
 /// let topic = Topic::<[f64; 3]>::open(&domain, "position")?;
-/// let mut subscriber = topic.subscriber()?;       // there
-/// let publisher = topic.publisher()?;             // here
+/// let mut subscriber = topic.subscriber()?;       // in one process
+/// let publisher = topic.publisher()?;             // in another
 ///
 /// publisher.publish_copy(&[1.0, 2.0, 0.5])?;
 /// let sample = subscriber.recv()?;
@@ -49,13 +51,13 @@ const NO_STAMPS: u32 = 1;
 /// ```
 ///
 /// # If a process dies
-/// What was published stays; see [`Publisher`] and [`Subscriber`].
+/// Published messages stay; see [`Publisher`] and [`Subscriber`].
 pub struct Topic<M: Message + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     _message: PhantomData<fn(&M)>,
 }
 
-/// How to make a topic. An existing one keeps what it was made with.
+/// Options for making a topic. An existing topic keeps the options that it was made with.
 #[derive(Clone, Debug)]
 pub struct TopicOptions<M: Message + ?Sized = [u8]> {
     depth: u32,
@@ -66,42 +68,46 @@ pub struct TopicOptions<M: Message + ?Sized = [u8]> {
 }
 
 impl<M: Message + ?Sized> TopicOptions<M> {
-    /// How many messages of each publisher are kept, rounded up to a power of two from 1 to 65,536: as many may a subscriber be behind, and get as history.
-    /// Default: 16. Keep few of large messages: a publisher writes one place more than are kept, in turn, and what its caches do not hold is
-    /// written slower (16 of 1 MiB: half as fast as 2).
+    /// Sets how many messages of each publisher are kept, rounded up to a power of two from 1 to
+    /// 65,536. That is the maximum lag of a subscriber and its longest history. Default: 16.
+    ///
+    /// Keep few of large messages: a publisher writes one place more than are kept, in turn, and
+    /// writes slower to places that its caches do not hold (16 of 1 MiB: half as fast as 2).
     pub fn depth(mut self, messages: u32) -> Self {
         self.depth = messages;
         self
     }
 
-    /// The most bytes that the topic may take, messages and all. Where memory of short messages is used
-    /// for long ones, the file may take up to 64 KiB more for each 2 MiB of it. Default: a quarter of the
-    /// file system, and at most 4 GiB.
+    /// Sets the most bytes that the topic may take, messages included. Default: a quarter of the
+    /// file system, and at most 4 GiB. The file may take up to 64 KiB more for each 2 MiB of it,
+    /// where memory of short messages is reused for long ones.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
         self
     }
 
-    /// Whether publishers stamp each message with the time of day (some 20 ns each). Default: yes.
+    /// Sets whether publishers stamp each message with the time of day (some 20 ns each). Default:
+    /// yes.
     pub fn stamps(mut self, stamps: bool) -> Self {
         self.stamps = stamps;
         self
     }
 
-    /// How this process's handles wait.
+    /// Sets how this process's handles wait.
     pub fn wait(mut self, wait: WaitStrategy) -> Self {
         self.wait = wait;
         self
     }
 
-    /// Opens the topic of that name, or makes it.
+    /// Opens the topic of that name, or makes it with these options if there is none.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::OtherType`] when the topic's messages are
-    /// others, [`Error::NoSpace`], [`Error::InvalidName`], and what the system says.
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::OtherType`] when
+    /// the topic has messages of another type, [`Error::NoSpace`], [`Error::InvalidName`], and
+    /// errors of the system.
     ///
     /// # If a process dies
-    /// While it makes the topic: nothing is left of it.
+    /// If this process dies while it makes the topic, nothing is left of it.
     pub fn open(self, domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
         const { assert!(M::FACTS.align <= 64, "payloads are aligned to 64 bytes") };
         let depth = self.depth.clamp(1, MOST_DEPTH).next_power_of_two();
@@ -125,16 +131,16 @@ impl<M: Message + ?Sized> TopicOptions<M> {
 }
 
 impl<M: Message + ?Sized> Topic<M> {
-    /// How to make a topic otherwise than by default.
+    /// Returns the default options, for changing them.
     #[must_use]
     pub fn options() -> TopicOptions<M> {
         TopicOptions { depth: 16, max_bytes: None, stamps: true, wait: WaitStrategy::Adaptive, _message: PhantomData }
     }
 
-    /// Opens the topic of that name, or makes it as by default.
+    /// Opens the topic of that name, or makes it with default options if there is none.
     ///
     /// # Errors
-    /// As [`TopicOptions::open`].
+    /// The errors of [`TopicOptions::open`].
     pub fn open(domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
         Topic::options().open(domain, name)
     }
@@ -146,59 +152,61 @@ impl<M: Message + ?Sized> Topic<M> {
         Ok(Topic { inner: Arc::new(inner), _message: PhantomData })
     }
 
-    /// A new publisher. It takes over the memory, and the messages that are still there, of one that has ended, if there is any.
+    /// Makes a new publisher. It takes over the memory, and the messages that are still there, of a
+    /// publisher that has ended, if there is one.
     ///
     /// # Errors
     /// [`Error::TooManyPublishers`], [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies
-    /// In here: the next publisher does the same.
+    /// If this process dies during the call, the next publisher does the same.
     pub fn publisher(&self) -> Result<Publisher<M>, Error> {
         let stamps = self.inner.head().options.load(Ordering::Relaxed) & NO_STAMPS == 0;
         Publisher::new(Arc::clone(&self.inner), stamps)
     }
 
-    /// A new subscriber: to what is published from now on.
+    /// Makes a new subscriber, which receives what is published from now on.
     ///
     /// # Errors
     /// [`Error::TooManySubscribers`], [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies
-    /// In here: as if it had never come.
+    /// If this process dies during the call, there is no new subscriber.
     pub fn subscriber(&self) -> Result<Subscriber<M>, Error> {
         self.subscriber_with(SubscriberOptions::default())
     }
 
-    /// A new subscriber, otherwise than by default.
+    /// Makes a new subscriber with options.
     ///
     /// # Errors
-    /// As [`Topic::subscriber`].
+    /// The errors of [`Topic::subscriber`].
     ///
     /// # If a process dies
-    /// As with [`Topic::subscriber`].
+    /// The same as with [`Topic::subscriber`].
     pub fn subscriber_with(&self, options: SubscriberOptions) -> Result<Subscriber<M>, Error> {
         Subscriber::new(Arc::clone(&self.inner), options)
     }
 
-    /// Who publishes and lives; a process with several publishers more than once.
+    /// Returns the living publishers; a process with several publishers appears more than once.
     #[must_use]
     pub fn publishers(&self) -> Vec<Holder> {
         ring::living(&self.inner).map(|id| Holder::of(self.inner.registry, id)).collect()
     }
 
-    /// Who subscribes and lives.
+    /// Returns the living subscribers; a process with several subscribers appears more than once.
     #[must_use]
     pub fn subscribers(&self) -> Vec<Holder> {
         subscriber_slot::living(&self.inner).map(|id| Holder::of(self.inner.registry, id)).collect()
     }
 
-    /// Waits until somebody comes, goes or dies. The first call returns at once, with those who are there.
+    /// Waits until a participant joins, leaves or dies. The first call returns at once, with the
+    /// present participants.
     ///
     /// # Errors
     /// [`SubscribeError::TimedOut`], [`SubscribeError::System`].
     ///
     /// # If a process dies
-    /// That is what this waits for.
+    /// The death of a participant is one of the changes that this waits for.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-watch-{}", std::process::id()));
@@ -221,8 +229,9 @@ impl<M: Message + ?Sized> Topic<M> {
         participants::wait_change(&self.inner, Side::Both, seen, deadline.into())
     }
 
-    /// Follows who comes, goes and dies, from here on: who is there now is the first that it tells of. As a source of a
-    /// [`WaitSet`](crate::wait::WaitSet), too, and for `async`.
+    /// Follows which processes join, leave and die from here on; the first report lists the present
+    /// participants. A [`Presence`] is also a source for a [`WaitSet`](crate::wait::WaitSet), and
+    /// for `async`.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-presence-{}", std::process::id()));
@@ -248,12 +257,13 @@ impl<M: Message + ?Sized> Topic<M> {
         Presence::new(Arc::clone(&self.inner), Side::Both)
     }
 
-    /// How this process's handles wait from now on.
+    /// Sets how this process's handles wait from now on.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.inner.spin_wait.set(wait);
     }
 
-    /// Whether the topic's name has been removed: those who have it open go on, nobody else finds it any more.
+    /// Returns whether the topic's name has been removed: processes that have it open go on, no
+    /// other process finds it.
     #[must_use]
     pub fn is_removed(&self) -> bool {
         self.inner.segment.header().is_removed()
@@ -261,11 +271,11 @@ impl<M: Message + ?Sized> Topic<M> {
 }
 
 impl Topic<[u8]> {
-    /// Opens the topic of that name, which must be there, whatever its messages are: as bytes. For programs that pass messages on or look at them
-    /// without knowing them.
+    /// Opens the existing topic of that name with its messages as bytes, whatever their type. For
+    /// programs that forward or inspect messages without knowing the type.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::OtherKind`], [`Error::Damaged`], and what the system says.
+    /// [`Error::NotFound`], [`Error::OtherKind`], [`Error::Damaged`], and errors of the system.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-bytes-{}", std::process::id()));

@@ -1,4 +1,5 @@
-//! A topic seen from outside: who publishes and who subscribes, how far they are, and what the dead have left.
+//! A topic seen from outside: its publishers and subscribers, how far they are, and what the dead
+//! have left.
 
 use super::layout::{Claim, State};
 use super::mapping::Inner;
@@ -10,35 +11,36 @@ use crate::pool::Message as Still;
 use crate::segment::Segment;
 use crate::shim::Ordering;
 
-/// What is in a topic: each figure is true of some moment, and all of them of one when nobody uses it.
+/// What is in a topic: each figure is true of some moment, and all of one moment when no process
+/// uses it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TopicUsage {
-    /// Rings, in use and not.
+    /// The rings, in use and not.
     pub rings: Vec<RingUsage>,
-    /// Subscribers, the dead included who have not been cleared away.
+    /// The subscribers, including dead ones that have not been cleared away.
     pub subscribers: Vec<SubscriberUsage>,
     /// How many messages of each publisher are kept.
     pub depth: u32,
-    /// Bytes that the topic has taken.
+    /// Bytes that the topic takes now.
     pub bytes: u64,
-    /// The most that it may take.
+    /// The most bytes that it may take.
     pub max_bytes: u64,
 }
 
-/// One publisher, or what one has left.
+/// One publisher, or what a former one has left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RingUsage {
-    /// Who publishes, dead or alive; `None`: nobody does any more.
+    /// The publisher, dead or alive; `None`: the ring has none any more.
     pub publisher: Option<Holder>,
-    /// How many messages there have been.
+    /// How many messages it has published.
     pub published: u64,
     /// How many of those are still there.
     pub kept: u32,
     /// Objects of the ring, in its messages or not.
     pub objects: u32,
-    /// Bytes of them.
+    /// Bytes of those objects.
     pub bytes: u64,
 }
 
@@ -46,17 +48,17 @@ pub struct RingUsage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubscriberUsage {
-    /// Who subscribes, dead or alive.
+    /// The subscriber, dead or alive.
     pub who: Holder,
     /// Whether publishers wait for it.
     pub reliable: bool,
-    /// Whether it is gone, and samples of it are held still.
+    /// Whether it has left, and samples of it are still held.
     pub leaving: bool,
-    /// Messages that it has still to take.
+    /// How many messages are waiting for it.
     pub lag: u64,
-    /// Messages that were overwritten before it had taken them.
+    /// Messages that were overwritten before it took them.
     pub lost: u64,
-    /// Samples with an object that it holds.
+    /// Samples in objects that it holds.
     pub held: u32,
 }
 
@@ -65,7 +67,7 @@ pub struct SubscriberUsage {
 pub(crate) struct Swept {
     pub(crate) claims: u32,
     pub(crate) objects: u32,
-    /// Of those who are dead and have not ended.
+    /// Whether names of processes remain that are dead and have not ended.
     pub(crate) names_left: bool,
 }
 
@@ -109,12 +111,12 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
     Ok(usage)
 }
 
-/// Frees what the dead left, and what nobody holds of rings that nobody has.
+/// Frees what dead processes left, and objects that no subscriber holds of rings without an owner.
 pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
     let inner = Inner::new(segment, me.registry)?;
     let process = me.registry.process_token()?;
     let ends = inner.ends();
-    // Subscribers' slots first: what only the dead held is free then.
+    // Subscribers' slots first: what only dead processes held is free then.
     let (slots, names_left) = subscriber_slot::sweep(&inner, me, &ends, dry_run);
     let (rings, objects) = ring::sweep(&inner, process, &ends, dry_run)?;
     let found = inner.heap.collect(&inner.segment, me, dry_run, &|_| Still::There)?;

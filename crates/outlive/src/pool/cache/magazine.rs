@@ -1,8 +1,8 @@
 //! Magazines and their entries: the fast path into a thread's cache and out of it.
 //!
-//! What a hit and a free touch stands on a page of its own, which is wiped on fork. A forked child,
-//! whose token is another, finds a cache there that is empty and has no room, and that no object is
-//! of: what is asked for anyway, and sends it the slow way, `cache/mod.rs`.
+//! What a hit and a free touch lies on a page of its own, which is wiped on fork. A forked child,
+//! whose token is another, finds an empty cache there that has no room and owns no object: so the
+//! fast path fails and takes the slow way, `cache/mod.rs`.
 
 use core::hint::spin_loop;
 use core::mem::MaybeUninit;
@@ -21,27 +21,27 @@ use crate::sys::map;
 const RUNS: u32 = 8;
 /// A magazine for each class, then for each length of runs.
 pub(in crate::pool) const MAGAZINES: u32 = CLASSES + RUNS;
-/// The most pools that a thread has caches of at once; those beyond do without.
+/// The most pools that a thread has caches of at once; further pools do without.
 pub(in crate::pool) const MOST_CACHES: usize = 64;
 
-/// The magazine of runs of that many spans.
+/// Returns the magazine of runs of that many spans.
 pub(in crate::pool) fn magazine_of_run(spans: u64) -> Option<u32> {
     (1..=u64::from(RUNS)).contains(&spans).then(|| CLASSES + spans as u32 - 1)
 }
 
-/// The magazine of a run that holds so many bytes.
+/// Returns the magazine of a run that holds so many bytes.
 pub(in crate::pool) fn magazine_of_long(len: u64) -> Option<u32> {
     magazine_of_run(len.div_ceil(SPAN))
 }
 
-/// Free objects of one size, the hottest last.
+/// Free objects of one size, the most recently freed last.
 #[repr(C)]
 pub(super) struct Magazine {
-    /// Behind the hottest.
+    /// Behind the most recently freed.
     pub(super) top: Cell<*mut Entry>,
-    /// The coldest, if that is not `top`.
+    /// The least recently freed, if that is not `top`.
     pub(super) bottom: Cell<*mut Entry>,
-    /// Where `top` may go to by the fast path: what the magazine was granted of the cache's bytes,
+    /// How far the fast path may move `top`: what the magazine was granted of the cache's bytes,
     /// and has room for.
     pub(super) limit: Cell<*mut Entry>,
     /// Where the room begins.
@@ -64,7 +64,7 @@ impl Magazine {
         (self.top.get() as usize - self.bottom.get() as usize) / size_of::<Entry>()
     }
 
-    /// The hottest, if there is any.
+    /// Returns the most recently freed object, if there is any.
     #[inline]
     pub(super) fn hottest(&self) -> Option<Entry> {
         let top = self.top.get();
@@ -72,24 +72,24 @@ impl Magazine {
         (top != self.bottom.get()).then(|| unsafe { *top.sub(1) })
     }
 
-    /// There is one.
+    /// Takes the most recently freed object out. The caller knows that there is one.
     #[inline]
     pub(super) fn take_hottest(&self) {
-        // SAFETY: above the bottom: the caller's knowledge.
+        // SAFETY: the caller knows that `top` is above the bottom.
         self.top.set(unsafe { self.top.get().sub(1) });
     }
 
-    /// Where what comes in by the fast path goes, if it may.
+    /// Returns where an object freed by the fast path goes, if there is room.
     #[inline]
     pub(super) fn room(&self) -> Option<*mut Entry> {
         let top = self.top.get();
         (top < self.limit.get()).then_some(top)
     }
 
-    /// There is room, at `top`.
+    /// Puts an entry in at `top`, where the caller has found room.
     #[inline]
     pub(super) fn put(&self, top: *mut Entry, entry: Entry) {
-        // SAFETY: inside the room: the caller's knowledge.
+        // SAFETY: `room` gave the caller `top`, which is inside the room.
         unsafe {
             top.write(entry);
             self.top.set(top.add(1));
@@ -102,19 +102,19 @@ impl Magazine {
     }
 }
 
-/// What taking and freeing touch, on a page of its own that a forked child finds full of zeroes: there its parent's cache is
-/// empty, has no room, and no object is its.
+/// What taking and freeing touch, on a page of its own that a forked child finds full of zeroes:
+/// there the cache is empty, has no room, and owns no object.
 #[repr(C)]
 pub(in crate::pool) struct FastPath {
-    /// What tags say of objects in use by this process.
+    /// The tag of objects in use by this process.
     pub(super) owned: u64,
-    /// And of those in its caches.
+    /// The tag of objects in its caches.
     pub(super) cached: u64,
-    /// The pool's debug modes, in its header.
+    /// The word of the pool's debug modes, in its header.
     pub(super) modes: *const AtomicU64,
-    /// The rest.
+    /// The part of the cache that the fast path does not touch.
     pub(super) cache: *mut Cache,
-    /// Counts the slow steps, to tell what is old.
+    /// Counts the slow steps, to tell which objects are old.
     pub(super) time: Cell<u32>,
     /// The last one is always empty and has no room.
     pub(super) magazines: [Magazine; MAGAZINES as usize + 1],
@@ -123,7 +123,7 @@ pub(in crate::pool) struct FastPath {
 const _: () = assert!(size_of::<FastPath>() <= map::PAGE as usize);
 
 pub(super) struct Nothing(pub(super) FastPath);
-// SAFETY: nobody writes to it: what is empty and has no room stays so.
+// SAFETY: no thread writes to it: an empty magazine without room stays so.
 unsafe impl Sync for Nothing {}
 /// The cache of a thread that has none.
 pub(super) static NOTHING: Nothing = Nothing(FastPath {
@@ -142,46 +142,50 @@ thread_local! {
 }
 
 impl FastPath {
-    /// The calling thread's, of the pool of that number.
+    /// Returns the calling thread's fast path to the pool of that number.
     ///
     /// # Safety
-    /// The reference is given up before the cache can end: before user code, or anything that makes or ends a cache, runs.
+    /// The caller gives the reference up before the cache can end: before user code, or code that
+    /// makes or ends a cache, runs.
     #[inline]
     pub(in crate::pool) unsafe fn of<'h>(number: u32) -> &'h FastPath {
-        // SAFETY: numbers are MOST_CACHES at most; a page that is mapped as long as it stands there, or `NOTHING`.
+        // SAFETY: numbers are MOST_CACHES at most; the pointer is `NOTHING` or a page that stays
+        // mapped while it is there.
         unsafe { &*CACHES.with(|caches| caches.get_unchecked(number as usize).get()) }
     }
 
-    /// The hottest object of a magazine, if it has that many bytes (of a class all have; of a run
-    /// perhaps not so many pages), and no debug mode is on.
+    /// Takes the most recently freed object of a magazine, if it has that many bytes (each object
+    /// of a class has; a run may have fewer pages), and no debug mode is on.
     #[inline]
     pub(in crate::pool) fn take(&self, magazine: usize, len: usize) -> Option<Entry> {
-        // SAFETY: the caller has a class or `magazine_of_long`, or `MAGAZINES`.
+        // SAFETY: the caller has a class, the number from `magazine_of_long`, or `MAGAZINES`: all
+        // inside the array.
         let magazine = unsafe { self.magazines.get_unchecked(magazine) };
         let mut entry = magazine.hottest()?;
-        // SAFETY: a cache that has anything has its pool, and so the mapping. Relaxed: see
+        // SAFETY: a cache that has an object has its pool, and so the mapping. Relaxed: see
         // `debug/modes.rs`.
         if unsafe { &*self.modes }.load(Ordering::Relaxed) as u32 != 0 {
             return None;
         }
-        // SAFETY: the cache's still, or again.
+        // SAFETY: the entry is still in the cache, or again; this thread alone uses it.
         let handle = unsafe { entry.as_mut() };
         if (handle.ptr.capacity as usize) < len {
             return None;
         }
         magazine.take_hottest();
         handle.len = len as u32;
-        // Died just before: cached(P), after: owned(P). Both are free once P has ended.
+        // A death just before: cached(P), after: owned(P). Both are free once P has ended.
         handle.ptr.set(handle.owned);
         Some(entry)
     }
 
-    /// An object in use goes into the cache, if that is all there is to do; says whether it was.
+    /// Puts an object in use into the cache, if no more than that is to be done; returns whether it
+    /// did.
     #[inline]
     pub(in crate::pool) fn put(&self, mut entry: Entry) -> bool {
-        // SAFETY: the caller's alone, which it gives up.
+        // SAFETY: the caller owns the entry, and gives it up.
         let handle = unsafe { entry.as_mut() };
-        // SAFETY: a handle has no other.
+        // SAFETY: a handle has only numbers up to `MAGAZINES`.
         let magazine = unsafe { self.magazines.get_unchecked(handle.plainly as usize) };
         if self.owned != handle.owned
             // Relaxed: only this process changes a tag that names it.
@@ -190,7 +194,7 @@ impl FastPath {
             return false;
         }
         let Some(top) = magazine.room() else { return false };
-        // Died just after: cached(P), free once P has ended.
+        // A death just after: cached(P), free once P has ended.
         handle.ptr.set(self.cached);
         handle.came = self.time.get();
         magazine.put(top, entry);
@@ -198,32 +202,31 @@ impl FastPath {
     }
 }
 
-/// What this process keeps of an object that it has, in use or in a cache: an
-/// [`Object`](crate::pool::Object) is a pointer to it. Of several words, each result that an object
-/// comes in would be written as words and read as larger pieces at once, and the processor waits
-/// for that longer than all the rest takes.
+/// What this process records of an object that it has, in use or in a cache: an
+/// [`Object`](crate::pool::Object) is a pointer to it. An object of several words would be returned
+/// through memory, written as words and read in larger pieces at once, and the processor waits for
+/// that longer than all the rest takes.
 ///
-/// Handles are private memory, a cache line each, and go round: one that an object has lost is the
-/// next one's. Threads keep a few, and give them to each other by the dozen, since objects are taken
-/// by one thread and freed by another.
+/// Handles are private memory, a cache line each, and are reused. Threads keep a few, and pass them
+/// to each other by the dozen, since objects are taken by one thread and freed by another.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 pub(in crate::pool) struct Handle {
-    /// Of which pool. Whoever has the handle keeps that: an object by its borrow, a cache by its share.
+    /// Its pool. The owner of the handle keeps the pool open: an object by its borrow, a cache by
+    /// its share.
     pub(in crate::pool) inner: *const Inner,
     pub(in crate::pool) ptr: ObjectPtr,
-    /// What its tag says as long as it is this process's.
+    /// What its tag says as long as it belongs to this process.
     pub(in crate::pool) owned: u64,
     /// In use: how many bytes were asked for.
     pub(in crate::pool) len: u32,
     /// The pool's number in this process.
     pub(in crate::pool) number: u32,
-    /// Where it goes in a cache by the fast path: the magazine, or `MAGAZINES`, where nothing ever
-    /// goes.
+    /// The magazine for the fast path, or `MAGAZINES`, which has no room.
     pub(in crate::pool) plainly: u32,
-    /// Where it goes in a cache; `MAGAZINES` if nowhere. With the flags of `object.rs`.
+    /// The magazine for the slow path; `MAGAZINES` if none. With the flags of `object.rs`.
     pub(in crate::pool) magazine: u32,
-    /// In a cache: when it came there.
+    /// In a cache: when it was freed.
     pub(super) came: u32,
 }
 
@@ -237,13 +240,13 @@ impl Handle {
     }
 }
 
-/// What a magazine has for each object: where the object's handle is.
+/// What a magazine has for each object: a pointer to its handle.
 pub(in crate::pool) type Entry = NonNull<Handle>;
 
-/// So many are made at once, and change hands at once.
+/// So many are made, and change hands, at once.
 pub(super) const DOZEN: usize = 32;
 
-/// Entries that no thread keeps, and where all entries are.
+/// Entries that no thread keeps, and the chunks of all entries.
 #[derive(Default)]
 pub(in crate::pool) struct Entries(Mutex<Kept>);
 
@@ -253,15 +256,15 @@ struct Kept {
     free: Vec<Entry>,
 }
 
-// SAFETY: an entry is reached by the thread that has taken it out.
+// SAFETY: only the thread that has taken an entry out reaches it.
 unsafe impl Send for Kept {}
 
 type Chunk = [MaybeUninit<Handle>; DOZEN];
 
-/// A dozen entries; the first one says where they are.
+/// Makes a dozen entries; the first one names their chunk.
 fn make(out: &mut Vec<Entry>) -> Entry {
     let first = NonNull::from(Box::leak(Box::<Chunk>::new([MaybeUninit::uninit(); DOZEN]))).cast();
-    // SAFETY: inside the chunk.
+    // SAFETY: `at` is inside the chunk of DOZEN entries.
     out.extend((0..DOZEN).map(|at| unsafe { first.add(at) }));
     first
 }
@@ -269,14 +272,16 @@ fn make(out: &mut Vec<Entry>) -> Entry {
 impl Drop for Kept {
     fn drop(&mut self) {
         for chunk in &self.chunks {
-            // SAFETY: as `make` made it; a pool that nobody has open has no handles.
+            // SAFETY: `make` made it with `Box::leak`; a pool that no thread has open has no
+            // handles.
             drop(unsafe { Box::<Chunk>::from_raw(chunk.as_ptr().cast()) });
         }
     }
 }
 
 impl Entries {
-    /// Never waits for long: a forked child may have inherited the lock in somebody's hands.
+    /// Never waits for long: a forked child may have inherited the lock from a thread that it does
+    /// not have.
     fn lock(&self) -> Option<MutexGuard<'_, Kept>> {
         for _ in 0..1000 {
             match self.0.try_lock() {
@@ -288,12 +293,12 @@ impl Entries {
         None
     }
 
-    /// One, and more of them, for the next time.
+    /// Takes one entry, and more of them into `more` for the next time.
     #[cold]
     pub(in crate::pool) fn take(&self, more: &mut Vec<Entry>) -> Entry {
         let kept = self.lock();
         let Some(mut kept) = kept else {
-            // Where these are the system remembers, until the process ends.
+            // Their chunk is not recorded: it is freed at the process's end.
             make(more);
             return more.swap_remove(0);
         };
@@ -307,7 +312,7 @@ impl Entries {
         more.swap_remove(0)
     }
 
-    /// All but so many, for others.
+    /// Gives all but so many entries to other threads.
     #[cold]
     pub(in crate::pool) fn give(&self, entries: &mut Vec<Entry>, keep: usize) {
         if let Some(mut kept) = self.lock() {

@@ -1,23 +1,24 @@
-//! Caches: what a thread keeps of a pool to itself, and what a process remembers of a full one.
-//! They use the heap.
+//! Caches: what a thread keeps of a pool to itself, and what a process remembers of a full pool.
+//! This folder uses the heap.
 //!
 //! A thread's cache of a pool's objects is private memory, last in first out, bounded in bytes: a
 //! magazine for each size.
 //!
-//! What is in a cache says so in its tag, cached(P), where P is the *process*: a thread that ends in an orderly way empties
-//! its caches, and after any other end of a process all that it had in caches is free. Nothing else is shared, so neither a
-//! hit nor a free into the cache has a locked instruction.
+//! An object in a cache has the tag cached(P), where P is the *process*: a thread that ends in
+//! order empties its caches, and after any other end of a process all objects in its caches are
+//! free. Nothing else is shared, so neither a hit nor a free into the cache has a locked
+//! instruction.
 //!
-//! What a hit and a free touch, the fast path, stands in `magazine.rs`. In a forked child the cache
-//! is the parent's, and forgotten.
+//! `magazine.rs` has the fast path: what a hit and a free touch. In a forked child the cache is the
+//! parent's, and forgotten.
 //!
-//! The bound is kept without counting each object: magazines are granted room by the slow path, as
-//! many objects as fit into the bound, and what comes in within the grant needs no more than a
-//! comparison. Time goes by slow steps, too.
+//! The bound is kept without counting each object: the slow path grants magazines room for as many
+//! objects as fit into the bound, and a free within the grant needs no more than a comparison. Time
+//! is counted in slow steps, too.
 //!
-//! Within the bound a magazine keeps as many as have been of use: it begins with [`LEAST`], keeps
-//! twice as many when objects are missing of which it gave some back, and half as many when it goes
-//! on giving back and none are ever missing.
+//! Within the bound a magazine keeps as many as have been of use. It begins with [`LEAST`]. It
+//! keeps twice as many when it has given some back and then lacks objects, and half as many when it
+//! goes on giving back and never lacks any.
 
 mod magazine;
 mod negative;
@@ -40,26 +41,26 @@ pub(in crate::pool) use magazine::{
 };
 pub(in crate::pool) use negative::NegativeCache;
 
-/// A thread's cache of one pool, but for what the fast path touches.
+/// A thread's cache of one pool, without the part that the fast path touches.
 pub(in crate::pool) struct Cache {
     inner: Arc<Inner>,
     fast: NonNull<FastPath>,
     /// What each magazine has room for, and how many objects it was granted.
     bins: [Bin; MAGAZINES as usize],
-    /// All that was granted. What magazines do not use of it they lose to the next that asks.
+    /// All that was granted. A magazine loses the unused part to the next that asks.
     bytes: u64,
-    /// Something came in for which nothing was left to grant.
+    /// An object came in for which no bytes were left to grant.
     is_over: bool,
     flushes: u32,
-    /// Numbers of offers that are this thread's to give.
+    /// Numbers of offers that this thread may use.
     numbers: Range<u32>,
     /// Kept for `evict`, so that it need not allocate.
     leaving: Vec<ObjectPtr>,
-    /// For handles.
+    /// Entries for handles.
     entries: Vec<Entry>,
 }
 
-/// What the cache knows of one of its magazines.
+/// What the cache records about one of its magazines.
 #[derive(Clone, Copy)]
 struct Bin {
     /// How many entries it has memory for.
@@ -68,7 +69,7 @@ struct Bin {
     /// The most objects that the magazine keeps: as many as have been of use, see
     /// [`Cache::missed`].
     most: usize,
-    /// How many were given back for that since something was missing.
+    /// How many were given back because of `most` since an object was missing.
     unused: usize,
 }
 
@@ -78,24 +79,26 @@ impl Bin {
 
 /// Magazines may keep so many, if that is not too much in bytes.
 const LEAST: usize = 8 * CLUSTER;
-/// A magazine of which so many times as many were given back as it keeps, and nothing was missing,
-/// keeps half as many.
+/// A magazine that has given back so many times as many as it keeps, and lacked none, keeps half as
+/// many.
 const UNUSED: usize = 4;
 
 static LEAVE: ThreadEnd = ThreadEnd::new(leave);
 
-/// The thread ends: what it has in caches is for others.
+/// Called when the thread ends: gives what it has in caches to others.
 extern "C" fn leave(_: *mut core::ffi::c_void) {
     CACHES.with(|caches| caches.iter().for_each(drop_cache));
 }
 
-/// Empties a cache and forgets it. A parent's copy is not even freed: it costs less than care.
+/// Empties a cache and forgets it. A forked child does not even free its parent's copy: that costs
+/// less than taking care.
 fn drop_cache(cell: &Cell<*const FastPath>) {
     let fast = cell.replace(&raw const NOTHING.0);
-    // SAFETY: mapped, or `NOTHING`.
+    // SAFETY: the pointer is `NOTHING` or a mapped page.
     let cache = unsafe { (*fast).cache };
     if !cache.is_null() {
-        // SAFETY: made by `Cache::own`, in this thread, and out of reach by now.
+        // SAFETY: `Cache::own` made it in this thread by `Box::into_raw`, and `cell` does not reach
+        // it any more.
         drop(unsafe { Box::from_raw(cache) });
     }
 }
@@ -105,17 +108,17 @@ impl Drop for Cache {
         self.flush();
         for (magazine, bin) in self.fast().magazines.iter().zip(&self.bins) {
             if bin.capacity > 0 {
-                // SAFETY: as `make_room` made it, and empty.
+                // SAFETY: `make_room` made it with this capacity, and it is empty.
                 drop(unsafe { Vec::from_raw_parts(magazine.base.get(), 0, bin.capacity) });
             }
         }
         self.inner.entries.give(&mut self.entries, 0);
-        // SAFETY: this cache's own page, which nobody reaches any more.
+        // SAFETY: this cache's own page, which no pointer reaches any more.
         unsafe { map::unmap_page(self.fast.cast()) };
     }
 }
 
-/// The most bytes that one of a magazine's has, which is what it counts for.
+/// Returns the most bytes of an object in a magazine: what each of them counts for.
 fn unit(magazine: usize) -> u64 {
     if magazine < CLASSES as usize {
         size_of_class(magazine as u32)
@@ -125,25 +128,27 @@ fn unit(magazine: usize) -> u64 {
 }
 
 impl Cache {
-    /// The calling thread's cache of a pool, if it has one.
+    /// Returns the calling thread's cache of a pool, if it has one.
     ///
     /// # Safety
-    /// The reference is not kept while user code, or anything else that asks for the same cache, may run.
+    /// The caller gives the reference up before user code, or other code that asks for the same
+    /// cache, can run.
     #[expect(clippy::mut_from_ref, reason = "the cache is the thread's, not the pool's")]
     #[inline]
     pub(in crate::pool) unsafe fn find(inner: &Inner) -> Option<&mut Cache> {
-        // SAFETY: given up at once. Not null in the thread that made it only; a box.
+        // SAFETY: `fast` is given up with this statement. `cache` is null or this thread's own box.
         unsafe { FastPath::of(inner.number as u32).cache.as_mut() }
     }
 
-    /// As [`Cache::find`], made when there is none. `None` when the thread's end could not be waited for.
+    /// Returns the cache as [`Cache::find`] does, and makes it when there is none. `None` when the
+    /// thread's end cannot be watched.
     ///
     /// # Safety
-    /// As [`Cache::find`].
+    /// The caller guarantees what [`Cache::find`] asks for.
     #[expect(clippy::mut_from_ref, reason = "the cache is the thread's, not the pool's")]
     #[cold]
     pub(in crate::pool) unsafe fn own(inner: &Inner, process: TokenId) -> Option<&mut Cache> {
-        // SAFETY: as the caller's promise has it.
+        // SAFETY: the caller gives the reference up, as `find` asks.
         if let Some(cache) = unsafe { Cache::find(inner) } {
             return Some(cache);
         }
@@ -152,9 +157,10 @@ impl Cache {
         }
         LEAVE.arm().ok()?;
         CACHES.with(|caches| {
-            // Of pools that nobody has open any more.
+            // Caches of pools that no thread has open any more.
             let closed = |cell: &&Cell<*const FastPath>| {
-                // SAFETY: this thread's alone, and no reference is about: the caller's promise.
+                // SAFETY: the cache is this thread's alone, and the caller of `own` has no
+                // reference to one.
                 unsafe { (*cell.get()).cache.as_ref() }.is_some_and(|cache| cache.inner.is_closed())
             };
             caches.iter().filter(closed).for_each(drop_cache);
@@ -171,7 +177,7 @@ impl Cache {
                 leaving: Vec::with_capacity(CLUSTER),
                 entries: Vec::new(),
             }));
-            // SAFETY: a page of zeroes is room for it, and this thread's.
+            // SAFETY: a fresh page of zeroes is this thread's alone and has room for a `FastPath`.
             unsafe {
                 fast.write(FastPath {
                     owned: Tag::Owned(process).encode(),
@@ -183,34 +189,34 @@ impl Cache {
                 });
             }
             caches[inner.number].set(fast.as_ptr());
-            // SAFETY: just made; the caller's promise.
+            // SAFETY: `cache` was just made; the caller gives the reference up, as `find` asks.
             Some(unsafe { &mut *cache })
         })
     }
 
     #[inline]
     fn fast<'h>(&self) -> &'h FastPath {
-        // SAFETY: its page, as long as it lives; nothing of it is reached otherwise than by shared references.
+        // SAFETY: its page lives as long as the cache, and is reached by shared references only.
         unsafe { self.fast.as_ref() }
     }
 
-    /// What tags say of objects in use by this process.
+    /// Returns the tag of objects in use by this process.
     pub(in crate::pool) fn owned(&self) -> u64 {
         self.fast().owned
     }
 
-    /// What this process keeps of an object that is in use.
+    /// Returns a handle for an object in use.
     pub(in crate::pool) fn handle(&mut self, handle: Handle) -> Entry {
         let entry = match self.entries.pop() {
             Some(entry) => entry,
             None => self.inner.entries.take(&mut self.entries),
         };
-        // SAFETY: room for a handle, this thread's.
+        // SAFETY: the entry has room for a handle, and is this thread's alone.
         unsafe { entry.write(handle) };
         entry
     }
 
-    /// It has no object any more.
+    /// Takes back a handle that has no object any more.
     pub(in crate::pool) fn forget(&mut self, entry: Entry) {
         self.entries.push(entry);
         if self.entries.len() >= 2 * DOZEN {
@@ -218,11 +224,12 @@ impl Cache {
         }
     }
 
-    /// The hottest object of a magazine, if it has that many bytes. Its tag is the caller's to set.
+    /// Takes the most recently freed object of a magazine, if it has that many bytes. The caller
+    /// sets its tag.
     pub(in crate::pool) fn pop_object(&mut self, magazine: u32, len: usize) -> Option<ObjectPtr> {
         let magazine = self.fast().magazines.get(magazine as usize)?;
         let entry = magazine.hottest()?;
-        // SAFETY: the cache's.
+        // SAFETY: the entry was in this cache, which alone has it.
         let ptr = unsafe { entry.as_ref() }.ptr;
         if (ptr.capacity as usize) < len {
             return None;
@@ -232,10 +239,10 @@ impl Cache {
         Some(ptr)
     }
 
-    /// As [`Cache::pop_entry`], the coldest.
+    /// Takes an object as [`Cache::pop_object`] does, but the least recently freed.
     pub(in crate::pool) fn pop_cold(&mut self, magazine: u32, len: usize) -> Option<ObjectPtr> {
         let coldest = self.fast().magazines.get(magazine as usize)?.coldest()?;
-        // SAFETY: the cache's.
+        // SAFETY: the entry is in this cache, which alone has it.
         if (unsafe { coldest.as_ref() }.ptr.capacity as usize) < len {
             return None;
         }
@@ -243,14 +250,14 @@ impl Cache {
         self.leaving.pop()
     }
 
-    /// So many of the coldest, into `leaving`.
+    /// Moves so many of the least recently freed into `leaving`.
     fn take_cold(&mut self, at: usize, most: usize) {
         let magazine = &self.fast().magazines[at];
         self.leaving.clear();
         let most = most.min(magazine.len());
         for _ in 0..most {
             let Some(entry) = magazine.coldest() else { break };
-            // SAFETY: the cache's, and below the top.
+            // SAFETY: the entries are in this cache, which alone has them, and below the top.
             unsafe {
                 magazine.bottom.set(magazine.bottom.get().add(1));
                 self.leaving.push(entry.as_ref().ptr);
@@ -260,28 +267,29 @@ impl Cache {
         self.grant(at, self.bins[at].granted.saturating_sub(most));
     }
 
-    /// So many may be in the magazine, for which there is room.
+    /// Grants the magazine so many objects, for which it has room.
     fn grant(&mut self, at: usize, granted: usize) {
         let bin = &mut self.bins[at];
         self.bytes = self.bytes - bin.granted as u64 * unit(at) + granted as u64 * unit(at);
         bin.granted = granted;
         let magazine = &self.fast().magazines[at];
-        // SAFETY: inside the room, or just behind it.
+        // SAFETY: `granted` is at most the room, so the pointer is inside or just behind it.
         magazine.limit.set(unsafe { magazine.bottom.get().add(granted) });
     }
 
-    /// What magazines do not use is granted to nobody.
+    /// Takes back the unused part of all grants.
     fn settle(&mut self) {
         for at in 0..self.bins.len() {
             self.grant(at, self.fast().magazines[at].len());
         }
     }
 
-    /// There is nothing in that magazine. If it gave something back before, it should have kept
-    /// more.
+    /// Notes that the magazine was empty when an object was asked for. If it gave some back before,
+    /// it should have kept more.
     ///
-    /// So a thread that frees what others have taken keeps little of it: what lies at the bottom of a large heap is in no
-    /// processor's cache any more when it is taken again, and those who take would always need new memory meanwhile.
+    /// So a thread that frees what others have taken keeps little of it: what lies at the bottom of
+    /// a large heap is in no processor's cache any more when it is taken again, and the threads
+    /// that take would always need new memory meanwhile.
     pub(in crate::pool) fn missed(&mut self, magazine: u32) {
         if let Some(bin) = self.bins.get_mut(magazine as usize)
             && bin.unused > 0
@@ -291,7 +299,7 @@ impl Cache {
         }
     }
 
-    /// Room for one more at least, and a grant of as many as may come.
+    /// Makes room for at least one more object, and grants as many as may come.
     fn make_room(&mut self, at: usize) {
         let fast = self.fast();
         fast.time.set(fast.time.get().wrapping_add(1));
@@ -303,7 +311,7 @@ impl Cache {
             if bin.unused > UNUSED * bin.most {
                 (bin.most, bin.unused) = ((bin.most / 2).max(LEAST), CLUSTER);
             } else if magazine.len() >= bin.most {
-                // It keeps less than it did: a little at a time.
+                // It keeps fewer than it did: gives back a little at a time.
                 self.release_cold(at);
             }
         }
@@ -313,10 +321,11 @@ impl Cache {
         debug_assert!(bin.granted <= len, "whoever has no room has used what was granted");
         let before = (magazine.bottom.get() as usize - magazine.base.get() as usize) / size_of::<Entry>();
         if before + len + more > bin.capacity {
-            // Down to the beginning, where that is worth it; else into a larger room.
+            // Moves down to the beginning, where that is worth it; else into a larger room.
             let capacity = if len + more <= bin.capacity / 2 { bin.capacity } else { (len + more) * 2 };
             let mut rebuilt: Vec<Entry> = Vec::with_capacity(capacity);
-            // SAFETY: what is in the magazine; and the old room, whose entries are copied.
+            // SAFETY: both rooms have space for `len` entries; the old room's entries are copied
+            // before it is freed.
             unsafe {
                 rebuilt.extend_from_slice(core::slice::from_raw_parts(
                     NonNull::new(magazine.bottom.get()).unwrap_or(NonNull::dangling()).as_ptr(),
@@ -333,7 +342,7 @@ impl Cache {
             let base = rebuilt.as_mut_ptr();
             magazine.base.set(base);
             magazine.bottom.set(base);
-            // SAFETY: inside the room.
+            // SAFETY: `len` is at most the new room's capacity.
             magazine.top.set(unsafe { base.add(len) });
         }
         let (unit, wanted) = (unit(at), len + more);
@@ -346,25 +355,26 @@ impl Cache {
         self.grant(at, granted as usize);
     }
 
-    /// An object of this process's, or that this thread holds, comes in. Afterwards there may be too much: [`Cache::evict`].
+    /// Puts in an object of this process's, or one that this thread holds. Afterwards the cache may
+    /// hold too much: [`Cache::evict`].
     pub(in crate::pool) fn push(&mut self, mut entry: Entry) {
-        // SAFETY: the caller's alone, which it gives up.
+        // SAFETY: the caller owns the entry, and gives it up.
         let handle = unsafe { entry.as_mut() };
         let at = handle.magazine as usize;
         let fast = self.fast();
-        // Died just after: cached(P), free once P has ended.
+        // A death just after: cached(P), free once P has ended.
         handle.ptr.set(fast.cached);
         if fast.magazines[at].room().is_none() {
             self.make_room(at);
         }
         handle.came = fast.time.get();
-        // `make_room` has made some, granted or not.
+        // `make_room` has made room, granted or not.
         self.is_over |= fast.magazines[at].room().is_none();
         fast.magazines[at].put(fast.magazines[at].top.get(), entry);
     }
 
-    /// Whether one of that magazine's can stay here at all. Where that is another question than it
-    /// was, what is too much leaves.
+    /// Returns whether an object of that magazine can stay here at all. If what the cache may hold
+    /// has changed, the excess leaves.
     pub(in crate::pool) fn fits(&mut self, magazine: u32) -> bool {
         let most = self.inner.cache_bytes.load(Ordering::Relaxed);
         if self.bytes > most {
@@ -374,7 +384,7 @@ impl Cache {
         unit(magazine as usize) <= most
     }
 
-    /// The same of an object that has no handle.
+    /// Puts in an object that has no handle.
     pub(in crate::pool) fn push_object(&mut self, magazine: u32, ptr: ObjectPtr) {
         let inner = Arc::clone(&self.inner);
         let handle = Handle::new(&inner, ptr, magazine, 0, self.owned());
@@ -382,7 +392,8 @@ impl Cache {
         self.push(entry);
     }
 
-    /// Gives back what is too much: from a size that has more than its share, else what has lain longest.
+    /// Gives back what is too much: from a size that has more than its share, else the objects that
+    /// have been here longest.
     pub(in crate::pool) fn evict(&mut self) {
         let fast = self.fast();
         if !core::mem::replace(&mut self.is_over, false) {
@@ -399,7 +410,7 @@ impl Cache {
                 magazine.len() > CLUSTER && magazine.len() as u64 * unit(*at) > most / 4
             };
             let age = |magazine: &Magazine| {
-                // SAFETY: the cache's.
+                // SAFETY: the entry is in this cache, which alone has it.
                 magazine.coldest().map(|coldest| fast.time.get().wrapping_sub(unsafe { coldest.as_ref() }.came))
             };
             let from = magazines.clone().find(greedy).map(|(at, _)| at).or_else(|| {
@@ -412,7 +423,7 @@ impl Cache {
         }
     }
 
-    /// All of it to the shared lists.
+    /// Gives all objects back to the shared lists.
     pub(in crate::pool) fn flush(&mut self) {
         for magazine in 0..self.bins.len() {
             while self.fast().magazines[magazine].len() > 0 {
@@ -421,7 +432,7 @@ impl Cache {
         }
     }
 
-    /// Empties itself if somebody has asked all to.
+    /// Empties the cache if a process has asked all to.
     pub(in crate::pool) fn heed_flushes(&mut self) {
         let asked = self.inner.file.header().flushes.load(Ordering::Relaxed);
         if asked != self.flushes {
@@ -430,13 +441,14 @@ impl Cache {
         }
     }
 
-    /// The coldest of a magazine become free. Died in it: some are free, some are cached(P) still.
+    /// Frees the least recently freed of a magazine. After a death in it some are free, some are
+    /// still cached(P).
     fn release_cold(&mut self, magazine: usize) {
         self.take_cold(magazine, CLUSTER);
         release(&self.inner.file, self.inner.registry.me().ok(), magazine as u32, &self.leaving);
     }
 
-    /// A number that no other offer of this pool has, until all have been used.
+    /// Returns a number that no other offer of this pool has, until all have been used.
     pub(in crate::pool) fn next_number(&mut self) -> u32 {
         if self.numbers.is_empty() {
             let first = self.inner.file.header().numbers.fetch_add(NUMBERS, Ordering::Relaxed) & MASK;
@@ -446,14 +458,14 @@ impl Cache {
     }
 }
 
-/// A magazine is granted so many more at once, at most.
+/// A magazine is granted at most so many more at once.
 const MOST_GRANTED: usize = 64;
 
-/// Numbers of offers are given out to threads by the hundred or so.
+/// Threads take numbers of offers by the hundred or so.
 const NUMBERS: u32 = 128;
 const MASK: u32 = (1 << NUMBER_BITS) - 1;
 
-/// Objects whose tags are this thread's to change become free; those of a class are put into a list.
+/// Frees objects whose tags this thread may change; those of a class are put into a list.
 pub(in crate::pool) fn release(file: &File, me: Option<Me>, magazine: u32, objects: &[ObjectPtr]) {
     match me {
         Some(me) if magazine < CLASSES => {
@@ -468,7 +480,7 @@ pub(in crate::pool) fn release(file: &File, me: Option<Me>, magazine: u32, objec
         }
         _ => objects.iter().for_each(|ptr| ptr.set(0)),
     }
-    // Died just before: counted as taken until the next `gc`.
+    // A death just before: counted as taken until the next `gc`.
     file.note_freed(magazine, me.map_or(0, |me| me.id.slot() as usize), objects.len() as u32);
 }
 
@@ -486,7 +498,7 @@ impl Leaving<'_> {
     }
 }
 
-/// They are this thread's, so each is where it was found: no look at its span is needed.
+/// The objects are this thread's, so each is where it was found: no look at its span is needed.
 impl Links for Leaving<'_> {
     fn link(&self, reference: u32) -> Option<&AtomicU32> {
         self.ptr(reference).map(|ptr| &ptr.record().link)
@@ -506,7 +518,7 @@ impl free_list::Tags for Leaving<'_> {
 
     fn take_back(&mut self, reference: u32) -> bool {
         let (file, segment) = (self.file, &self.file.segment);
-        // Its span may have been taken apart since: then it is nobody's business any more.
+        // Its span may have been taken apart since: then the link is not touched.
         let capacity = self.ptr(reference).map_or(0, |ptr| u64::from(ptr.capacity));
         let block = file.heap.object(segment, reference).filter(|block| block.capacity == capacity);
         block.is_some_and(|block| file.heap.take(segment, &block, self.me, file).unwrap_or(false))

@@ -5,10 +5,11 @@
 //! | --- | --- |
 //! | nothing was freed (`File::changes`) | the lists, some tags, the room for new memory: what every miss scans |
 //! | objects were freed, into lists | besides: spans that are free as a whole |
-//! | objects became free elsewhere, a holder died, or it is a while ago | everything; the dead are collected |
+//! | objects became free elsewhere, a holder died, or it is a while ago | all of it; dead processes' objects are collected |
 //!
-//! "A while" is eight times what it took, and not less than 10 ms: not everything tells that it made room, a file system least
-//! of all. So no more than a ninth of the time goes into scans in vain.
+//! "A while" is eight times what the scan took, and not less than 10 ms: not everything that makes
+//! room says so, a file system least of all. So no more than a ninth of the time goes into vain
+//! scans.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -21,17 +22,17 @@ use crate::pool::pool::{Inner, Taken};
 use crate::shim::Ordering;
 use crate::{Error, sync::Holder};
 
-/// By class, and at last of runs. Never waited for: who finds it locked does without.
+/// By class, and at last for runs. No thread waits for it: one that finds it locked does without.
 #[derive(Default)]
 pub(in crate::pool) struct NegativeCache(Mutex<Vec<Option<Refusal>>>);
 
 struct Refusal {
-    /// Bytes that were not to be had.
+    /// The bytes that the pool did not have.
     wanted: u64,
     changes: u32,
-    /// Of those, what is in no list.
+    /// Those of the changes that put objects into no list.
     frees: u32,
-    /// Who had something then.
+    /// The processes that had objects then.
     holders: Vec<TokenId>,
     most: Option<HasMost>,
     ended: Instant,
@@ -48,7 +49,7 @@ enum Scan {
 }
 
 impl Inner {
-    /// The fast steps found none: scans as far as that may help.
+    /// Scans as far as that may help, after the fast steps found nothing.
     #[cold]
     pub(in crate::pool) fn scan_slow(
         &self,
@@ -82,9 +83,9 @@ impl Inner {
         taken.map_err(|error| (error, most))
     }
 
-    /// What this thread has kept for itself.
+    /// Gives back what this thread has kept for itself.
     pub(in crate::pool) fn flush_own(&self) {
-        // SAFETY: given up at once.
+        // SAFETY: the reference ends with this statement, before other code can ask for the cache.
         if let Some(cache) = unsafe { Cache::find(self) } {
             cache.flush();
         }
@@ -122,7 +123,7 @@ impl Inner {
         }
         self.collect(me, false).map_err(plainly)?;
         self.flush_own();
-        // What is freed from here on may be overlooked, and is worth another scan.
+        // Objects freed from here on may be overlooked, and are worth another scan.
         let changes = self.file.changes();
         let frees = self.file.header().frees.load(Ordering::Relaxed);
         let error = match take(false) {
@@ -141,17 +142,18 @@ impl Inner {
         Err((error, most))
     }
 
-    /// Who has most of the pool, and all of the living who have anything. Not more exact than it has to be for an error.
+    /// Returns the process that has most of the pool, and all living ones that have something. No
+    /// more exact than an error message needs.
     pub(in crate::pool) fn who_has_most(&self) -> (Option<HasMost>, Vec<TokenId>) {
         let Ok(usage) = crate::pool::usage::usage(&self.file, self.registry) else { return (None, Vec::new()) };
         let most = usage.holders.first().map(|most| {
             let Holder { pid, program, alive, .. } = most.who.clone();
             HasMost { pid, program, alive, bytes: most.bytes, unclaimed: usage.unclaimed }
         });
-        // Those who are dead already, and whose threads may not be: a while later.
+        // Processes that are dead already, and whose threads may not have ended: a while later.
         let living = usage.holders.iter().filter(|holder| holder.who.alive).map(|holder| holder.who.token);
         let unclaimed = usage.unclaimed;
-        // Nobody has anything: all of it may be handed over and waiting.
+        // No process has anything: all of it may be handed over and waiting.
         let nobody = || (unclaimed > 0).then(|| HasMost { alive: false, unclaimed, ..HasMost::default() });
         (most.or_else(nobody), living.collect())
     }

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | taken: tag held(T), or cached(P) still | free as without modes; marked and whole, or not marked |
 //! | compared with its pattern; note cleared | not marked, and nothing has been written yet |
-//! | poisoned, redzone written; note: redzone | free as without modes; whoever takes it clears the note |
+//! | poisoned, redzone written; note: redzone | free as without modes; the next taker clears the note |
 //! | tag owned(P) | in use |
 //! | freed: redzone compared | owned(P) |
 //! | filled; note: filled at change n | owned(P); marked and whole |
@@ -34,14 +34,14 @@ use crate::shim::{Ordering, compiler_fence};
 use crate::sys::{map::PAGE, process};
 
 impl Pool {
-    /// The debug modes that are on.
+    /// Returns the debug modes that are on.
     #[must_use]
     pub fn modes(&self) -> Modes {
         self.inner.now().modes
     }
 
-    /// Turns debug modes on and off, for all processes: each one's allocations from now on are made in these, and what was taken
-    /// before is freed as it was taken.
+    /// Turns debug modes on and off, for all processes. Each process makes its allocations from now
+    /// on in these modes; objects that were taken before are freed as they were taken.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-modes-{}", std::process::id()));
@@ -61,10 +61,11 @@ impl Pool {
     /// ```
     ///
     /// # If a process dies
-    /// In here: the modes are set, or they are as they were.
+    /// If this process dies during the call, the modes are set, or they are as they were.
     pub fn set_modes(&self, modes: Modes) {
         let word = &self.inner.file.header().modes;
-        // Relaxed: what an object was freed with stands in its record (doc/protocols/pool-modes.md).
+        // Relaxed: an object's record says with which modes it was freed
+        // (doc/protocols/pool-modes.md).
         let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
             let changed = (seen >> 32).wrapping_add(1) << 32 | u64::from(modes.bits());
             (seen as u32 != modes.bits()).then_some(changed)
@@ -97,9 +98,10 @@ impl Pool {
             Some(hit) => hit,
             None => self.take_slow(wanted, align)?,
         };
-        // SAFETY: the tag says that it is this thread's to change, and it has that many bytes.
+        // SAFETY: the tag says that this thread may change the object, which has `len` bytes and
+        // its redzone.
         unsafe { inner.make_ready(&ptr, len, has_redzone.then_some((me, at)), now) };
-        // Died just before: cached(P), or held by a dead thread.
+        // A death just before: cached(P), or held by a dead thread.
         ptr.set(owned);
         let flags = CHECKED | if has_redzone { WITH_REDZONE } else { 0 };
         Ok(inner.handle(Handle::new(inner, ptr, magazine.unwrap_or(MAGAZINES) | flags, len, owned)))
@@ -107,7 +109,7 @@ impl Pool {
 
     fn take_cached(&self, now: Now, wanted: usize, align: usize) -> Option<(ObjectPtr, Option<u32>, u64)> {
         let magazine = class_of_aligned(wanted, align).or_else(|| magazine_of_long(wanted as u64))?;
-        // SAFETY: given up before this returns; nothing here runs user code.
+        // SAFETY: the reference ends before this returns; no user code runs here.
         let cache = unsafe { Cache::find(&self.inner) }?;
         let ptr = if now.modes.contains(Modes::COLD_FIRST) {
             cache.pop_cold(magazine, wanted)
@@ -123,10 +125,11 @@ impl Now {
         self.modes.contains(Modes::TAG) || self.modes.contains(Modes::CALLER)
     }
 
-    /// Whether this allocation is to fail.
+    /// Returns whether this allocation has to fail.
     fn fails(self) -> bool {
         thread_local! {
-            /// Allocations since this change, and the change; seeded, each thread counts for itself.
+            /// Allocations since this change, and the change; with a seed, each thread counts for
+            /// itself.
             static COUNT: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
         }
         if !self.modes.contains(Modes::fail(0)) {
@@ -152,15 +155,16 @@ impl Inner {
         Now::from_word(self.file.header().modes.load(Ordering::Relaxed))
     }
 
-    /// Whether any debug mode is on.
+    /// Returns whether any debug mode is on.
     #[inline]
     pub(in crate::pool) fn has_modes(&self) -> bool {
         // Relaxed: see `modes.rs`.
         self.file.header().modes.load(Ordering::Relaxed) as u32 != 0
     }
 
-    /// An object whose tag this thread has just taken from 0. What its record says of a pattern stays if it is of the present
-    /// change; the present one as it is now that the tag has been acquired.
+    /// Makes an object ready whose tag this thread has just changed from 0. What its record says of
+    /// a pattern stays if it belongs to the present change: the one that is present now that the
+    /// tag has been acquired.
     pub(in crate::pool) fn taken(&self, object: &ObjectRef) -> Result<ObjectPtr, Error> {
         let ptr = self.ptr_to(object).inspect_err(|_| {
             // It could not be brought into reach, and this thread may live long.
@@ -192,11 +196,11 @@ impl Inner {
         }
     }
 
-    /// Compares a free object with its pattern, and makes it what its user is to find.
+    /// Compares a free object with its pattern, and gives it the contents that its user is to find.
     ///
     /// # Safety
-    /// The object's tag is the caller's to change, and it has `len` bytes, and [`REDZONE`] more if
-    /// it is to have one.
+    /// The caller may change the object's tag, and the object has `len` bytes, and [`REDZONE`] more
+    /// if it gets one.
     unsafe fn make_ready(
         &self,
         ptr: &ObjectPtr,
@@ -211,9 +215,10 @@ impl Inner {
             && let Note::Filled { tail, .. } = note
         {
             let end = if tail { capacity.saturating_sub(TAIL) } else { capacity };
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the object is its own; `end` is at most its bytes.
             let difference = unsafe { poison::compare(ptr.data, ptr.reference, 0, end) };
-            // SAFETY: as above.
+            // SAFETY: the caller guarantees that the object is its own; `tail` says that it has a
+            // redzone.
             let caller = if tail { unsafe { redzone::caller(ptr) } } else { None };
             let of_tail = Difference { offset: end, expected: 0, found: 0, bytes: 0 };
             let difference = difference.or_else(|| (tail && caller.is_none()).then_some(of_tail));
@@ -222,15 +227,16 @@ impl Inner {
             }
         }
         record.note.store(0, Ordering::Relaxed);
-        // The mark goes before the first byte changes: died in between, others find both as they were at one moment.
+        // The mark is cleared before the first byte changes: after a death in between, others find
+        // both as they were at one moment.
         compiler_fence(Ordering::SeqCst);
         if now.modes.contains(Modes::POISON) {
             let bytes = if redzone.is_some() { len } else { capacity };
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the object is its own and has `bytes` bytes.
             unsafe { ptr.data.as_ptr().write_bytes(now.modes.poison_byte(), bytes) };
         }
         if let Some((me, at)) = redzone {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees room for `len` bytes and the redzone.
             unsafe { redzone::write(ptr, len, self.registry, me, at) };
             compiler_fence(Ordering::SeqCst);
             record.note.store(Note::Redzone(len as u32).encode(), Ordering::Relaxed);
@@ -239,7 +245,7 @@ impl Inner {
 }
 
 impl<'p> Object<'p> {
-    /// Claimed while a mode is on, or with a redzone.
+    /// Checks an object that was claimed while a mode is on, or that has a redzone.
     #[cold]
     #[inline(never)]
     pub(in crate::pool) fn claimed_checked(self, has_redzone: bool) -> Result<Object<'p>, PoolError> {
@@ -254,7 +260,7 @@ impl<'p> Object<'p> {
         }
     }
 
-    /// What is wrong with its redzone, if `tag` is on.
+    /// Returns what is wrong with its redzone, if `tag` is on.
     #[inline]
     pub(in crate::pool) fn overrun(&self) -> Option<Box<Fault>> {
         if self.has_redzone() { self.overrun_slow() } else { None }
@@ -267,21 +273,23 @@ impl<'p> Object<'p> {
         if !inner.now().modes.contains(Modes::TAG) {
             return None;
         }
-        // The note is kept where no overrun comes; whoever has written over it has had the pool's words.
-        // An object that was a value has forgotten its stamp, which is before the canary still.
+        // No overrun reaches the note; a process that overwrites it has overwritten the pool's
+        // words. An object that was a value has forgotten its stamp, which still lies before the
+        // canary.
         let known = self.len()..=self.capacity_before_redzone();
         let len = match note {
             Note::Redzone(len) if known.contains(&(len as usize)) => len as usize,
             _ => return None,
         };
-        // SAFETY: it is ours, and has a redzone from that length on.
+        // SAFETY: this process owns the object, which has a redzone from that length on.
         let difference = unsafe { redzone::compare(self.ptr(), len) }?;
-        // SAFETY: as above.
+        // SAFETY: this process owns the object, which has a redzone.
         let caller = unsafe { redzone::caller(self.ptr()) };
         Some(Box::new(Fault { caller, ..inner.fault(FaultKind::Overrun, self.ptr(), len, Some(difference)) }))
     }
 
-    /// Frees an object that was taken in modes, in those that are on now. Overrun, it is freed all the same.
+    /// Frees an object that was taken in modes, in those that are on now. An overrun one is freed
+    /// all the same.
     pub(in crate::pool) fn give_back_checked(&self) -> Result<(), PoolError> {
         self.check_owned()?;
         let overrun = self.overrun();
@@ -289,7 +297,7 @@ impl<'p> Object<'p> {
         overrun.map_or(Ok(()), |fault| Err(PoolError::Fault(fault)))
     }
 
-    /// The same of one that was compared already.
+    /// Frees an object that was compared already.
     pub(in crate::pool) fn free_checked(&self) {
         let inner = self.inner();
         let now = inner.now();
@@ -297,19 +305,20 @@ impl<'p> Object<'p> {
         let (record, capacity) = (ptr.record(), ptr.capacity as usize);
         let mut note = 0;
         if now.modes.contains(Modes::INTEGRITY) {
-            // Who had it last stays readable, if that is whole.
-            // SAFETY: the tag says that it is this process's, and this is its one handle.
+            // Its last caller stays readable, if the record is whole.
+            // SAFETY: the tag says that this process owns it, and this is its one handle.
             let tail = self.has_redzone() && unsafe { redzone::caller(&ptr) }.is_some();
             let end = if tail { capacity.saturating_sub(TAIL) } else { capacity };
-            // SAFETY: as above.
+            // SAFETY: the tag says that this process owns it, and this is its one handle; `end` is
+            // at most its capacity.
             unsafe { poison::fill(ptr.data, ptr.reference, 0, end) };
             note = Note::Filled { changes: now.changes, tail }.encode();
         }
-        // Filled before it is marked: died in between, it is not compared.
+        // Filled before it is marked: after a death in between, it is not compared.
         compiler_fence(Ordering::SeqCst);
         record.note.store(note, Ordering::Relaxed);
         if now.modes.contains(Modes::UAF) && self.hide() {
-            // In no list: it is found by a scan, as late as that comes by.
+            // In no list: a scan finds it, as late as it can.
             ptr.set(0);
         } else {
             self.give_back_plainly();
@@ -329,7 +338,7 @@ impl<'p> Object<'p> {
         }
     }
 
-    /// Into the cache, or a list.
+    /// Puts it into the cache, or into a list.
     pub(in crate::pool) fn give_back_plainly(&self) {
         let inner = self.inner();
         let magazine = self.magazine();
@@ -337,7 +346,7 @@ impl<'p> Object<'p> {
         if magazine < MAGAZINES
             && me.is_some()
             && let Some(process) = inner.registry.process_token_if_any()
-            // SAFETY: given up before this returns; nothing here runs user code.
+            // SAFETY: the reference ends before this returns; no user code runs here.
             && let Some(cache) = unsafe { Cache::own(inner, process) }
             && cache.fits(magazine)
         {
@@ -349,7 +358,8 @@ impl<'p> Object<'p> {
         }
     }
 
-    /// It was dropped, and could not simply be freed. A forked child's copy is its parent's, which is no fault.
+    /// Reports an object that was dropped, and could not simply be freed. A forked child's copy is
+    /// its parent's, which is no fault.
     #[cold]
     #[inline(never)]
     pub(in crate::pool) fn dropped_badly(&self, error: PoolError) {

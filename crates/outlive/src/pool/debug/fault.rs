@@ -1,24 +1,24 @@
-//! What a debug mode has found, and who is told.
+//! What a debug mode has found, and how it is reported.
 
 use core::fmt;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// Who took an object.
+/// The caller that took an object out of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Caller {
     /// Its process, in that process's pid namespace.
     pub pid: u32,
-    /// Its thread.
+    /// Its thread's id.
     pub tid: u32,
-    /// Its program.
+    /// The name of its program.
     pub program: String,
-    /// The source file from which the object was asked for: the last 56 bytes of its name.
+    /// The source file of the call: the last 56 bytes of its name.
     pub file: String,
-    /// The line.
+    /// The line of the call.
     pub line: u32,
-    /// Bytes that were asked for.
+    /// The bytes that it asked for.
     pub len: usize,
 }
 
@@ -29,15 +29,17 @@ impl fmt::Display for Caller {
     }
 }
 
-/// What is wrong.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// Somebody wrote behind the end of the object, or (from before it) over who took it.
+    /// Bytes behind the end of the object were overwritten, or (from before it) the record of its
+    /// caller.
     Overrun,
-    /// Somebody wrote into it while it was free.
+    /// The object was written to while it was free.
     ChangedWhileFree,
-    /// It was freed, or handed over, and is not this process's any more; then its handle was dropped.
+    /// The object was freed, or handed over, and does not belong to this process any more; then its
+    /// handle was dropped.
     FreedTwice,
 }
 
@@ -53,7 +55,7 @@ pub enum FaultKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// What is wrong.
+    /// The kind of the fault.
     pub kind: FaultKind,
     /// The pool's file.
     pub pool: PathBuf,
@@ -61,20 +63,20 @@ pub struct Fault {
     pub pid: u32,
     /// The object's number in the pool, by which all processes name it.
     pub object: u32,
-    /// Where it begins in the process that found it.
+    /// Its address in the process that found the fault.
     pub address: usize,
-    /// Bytes that were asked for; of a free one all it has.
+    /// The bytes that were asked for; for a free object all that it has.
     pub len: usize,
-    /// The first byte that is not what it was, from the object's beginning.
+    /// The first byte that has changed, counted from the object's beginning.
     pub offset: usize,
-    /// What that was.
+    /// The expected value of that byte.
     pub expected: u8,
-    /// What it is.
+    /// The value that was found.
     pub found: u8,
-    /// How many bytes are not what they were; 0 when only a sum tells that some are not.
+    /// How many bytes have changed; 0 when only a checksum tells that some have.
     pub bytes: usize,
-    /// Who took it, or, if it is free, had it last (only with [`Modes::CALLER`](super::Modes::CALLER)); unknown when it was written
-    /// over.
+    /// The caller that took it, or, if it is free, that had it last (only with
+    /// [`Modes::CALLER`](super::Modes::CALLER)); unknown when the record was overwritten.
     pub caller: Option<Caller>,
 }
 
@@ -102,14 +104,17 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What is called with a fault that no call can give as an error.
+/// The function that is called with a fault that no call can return as an error.
 type OnFault = fn(&Fault);
 
 static ON_FAULT: Mutex<Option<OnFault>> = Mutex::new(None);
 
-/// From now on that function is called, in this process, with each [`Fault`] that no call can give as an error: an object that is
-/// dropped was overrun or freed twice, or one that is taken was written to while it was free. It may return: then
-/// the fault is passed over. Until it is called, a fault is a message on standard error, and abort.
+/// Sets the function that this process calls with each [`Fault`] that no call can return as an
+/// error: an object that is dropped was overrun or freed twice, or one that is allocated was
+/// written to while it was free.
+///
+/// The function may return: then the fault is ignored. Without one, a fault prints a message on
+/// standard error and aborts.
 pub fn on_fault(told: fn(&Fault)) {
     *ON_FAULT.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(told);
 }

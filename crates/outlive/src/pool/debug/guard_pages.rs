@@ -1,12 +1,14 @@
-//! Objects that this process has given away and may not touch: their pages have no protection but `PROT_NONE` here.
+//! Guard pages: objects that this process has given away and may not touch have the protection
+//! `PROT_NONE` here.
 //!
 //! | step | died here |
 //! | --- | --- |
-//! | 1. noted, protection taken away | owned(P): free once P has ended, and with it its mappings |
+//! | 1. noted, protection changed | owned(P): free once P has ended, and with it its mappings |
 //! | 2. tag to 0, or offered | as without modes |
 //! | later: some of it is taken again by this process (its tag first): protection given back, note removed | held(T), or owned(P) |
 //!
-//! Whoever takes an object in this process has acquired its tag from whoever gave it away, and so sees the note.
+//! A thread that takes an object in this process has acquired its tag from the one that gave it
+//! away, and so sees the note.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::AtomicUsize;
@@ -23,7 +25,7 @@ const MOST: usize = 8192;
 /// Ranges of a segment that are out of this process's reach.
 #[derive(Default)]
 pub(in crate::pool) struct GuardPages {
-    /// How many there are, for those who need not lock.
+    /// How many there are, for threads that need not lock.
     count: AtomicUsize,
     ranges: Mutex<Ranges>,
 }
@@ -32,7 +34,7 @@ pub(in crate::pool) struct GuardPages {
 struct Ranges {
     /// Lengths by offset; they do not overlap.
     lengths: BTreeMap<u64, u64>,
-    /// Offsets as they came; those that are gone from above mean nothing.
+    /// Offsets in order of arrival; those that are not in `lengths` any more are void.
     order: VecDeque<u64>,
 }
 
@@ -46,13 +48,13 @@ impl Ranges {
 }
 
 impl GuardPages {
-    /// Whether an object can be put out of reach without its neighbours.
+    /// Returns whether an object can be put out of reach without its neighbours.
     pub(super) fn is_able_to(offset: u64, len: u64) -> bool {
         len > 0 && offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE)
     }
 
-    /// Puts an object out of reach, which is the caller's still. Where the system does not allow more ranges it stays within
-    /// reach.
+    /// Puts an object that the caller still has out of reach. Where the system does not allow more
+    /// ranges it stays within reach.
     pub(super) fn hide(&self, segment: &Segment, offset: u64, len: u64) {
         let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
         while ranges.lengths.len() >= MOST
@@ -75,10 +77,10 @@ impl GuardPages {
         self.count.store(ranges.lengths.len(), Ordering::Relaxed);
     }
 
-    /// Brings an object into reach that the caller has taken.
+    /// Brings an object within reach that the caller has taken.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     #[inline]
     pub(in crate::pool) fn show(&self, segment: &Segment, offset: u64, len: u64) -> Result<(), Error> {
         // Relaxed: seen with the object's tag.
@@ -88,7 +90,8 @@ impl GuardPages {
     #[cold]
     fn show_slow(&self, segment: &Segment, offset: u64, len: u64) -> Result<(), Error> {
         let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whole ranges: part of one has become something else, so the rest of it is nobody's old object any more.
+        // Whole ranges: part of one has become something else, so the rest of it is no object of
+        // old any more.
         while let Some((at, len)) = ranges.take_any(offset, offset + len) {
             if let Err(error) = segment.set_reach(at, len, true) {
                 ranges.lengths.insert(at, len);

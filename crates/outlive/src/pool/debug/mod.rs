@@ -3,7 +3,7 @@
 //! With a mode on, objects are taken and freed by `checked.rs`. It writes a redzone behind the
 //! bytes that were asked for, fills free objects with a pattern, or takes an object's pages out of
 //! the process's reach (`redzone.rs`, `poison.rs`, `guard_pages.rs`); what it finds is a fault
-//! (`fault.rs`). This room uses the heap and the caches. doc/protocols/pool-modes.md.
+//! (`fault.rs`). This folder uses the heap and the caches. doc/protocols/pool-modes.md.
 
 mod checked;
 mod fault;

@@ -1,22 +1,24 @@
-//! A pool's debug modes: which there are, as bits of a word in the pool's head, and as text.
+//! A pool's debug modes, as bits of a word in the pool's head, and as text.
 //!
 //! ```text
 //! bits 0 to 6    tag, integrity, poison, uaf, fail, caller, cold-first
-//! 8 to 14        fail: so many of a hundred
+//! 8 to 14        fail: the percentage
 //! 16 to 23       poison: the byte
 //! 24 to 31       fail: the seed, 0: another one each time
 //! 32 to 63       how often the modes were changed, and one
 //! ```
 //!
-//! The lower half is 0 when no mode is on, which is all that taking an object from the cache looks at. Who sees a change at
-//! which moment does not matter: what an object was taken with, it is freed with, and whether a free one is filled, its record
-//! says together with the number of changes (doc/protocols/pool-modes.md).
+//! The lower half is 0 when no mode is on, and taking an object from the cache checks only that.
+//! The moment at which a process sees a change does not matter: an object is freed with the modes
+//! with which it was taken, and its record says whether a free one is filled, with the number of
+//! changes (doc/protocols/pool-modes.md).
 
 use core::fmt;
 use core::ops::BitOr;
 use core::str::FromStr;
 
-/// A set of a pool's debug modes, with their figures. As text a list, as `tag,poison=0x41,fail=10%`, or `none`.
+/// A set of a pool's debug modes, with their figures. Its text form is a list, as
+/// `tag,poison=0x41,fail=10%`, or `none`.
 ///
 /// ```
 /// use outlive::pool::Modes;
@@ -30,7 +32,7 @@ use core::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Modes(u32);
 
-/// A pool's modes, as they were when somebody looked.
+/// A pool's modes, as they were at one look.
 #[derive(Clone, Copy)]
 pub(in crate::pool) struct Now {
     pub(in crate::pool) modes: Modes,
@@ -44,21 +46,21 @@ impl Now {
     }
 }
 
-/// What one of the modes is, for those who choose.
+/// The description of one mode, for users who choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mode {
-    /// As in text, with its figure where it takes one.
+    /// Its name in text, with its figure where it takes one.
     pub name: &'static str,
-    /// Which fault it finds, or what else it is for.
+    /// The fault that it finds, or what else it is for.
     pub finds: &'static str,
     /// What it costs.
     pub costs: &'static str,
-    /// How it tells.
+    /// How it reports a fault.
     pub reports: &'static str,
 }
 
-/// All modes: the one table that `doc/protocols/pool-modes.md` and the program show, too.
+/// All modes: `doc/protocols/pool-modes.md` and the program show the same table.
 pub static MODES: [Mode; 7] = [
     Mode {
         name: "tag",
@@ -114,57 +116,59 @@ const COLD_FIRST: u32 = 1 << 6;
 const PERCENT: u32 = 8;
 const BYTE: u32 = 16;
 const SEED: u32 = 24;
-/// What new objects are full of, unless said otherwise: 'P'.
+/// The contents of new objects by default: 'P'.
 const POISON_BYTE: u8 = 0x50;
 
 impl Modes {
     /// No mode.
     pub const NONE: Modes = Modes(0);
-    /// See [`MODES`], as of all others.
+    /// A write behind an object's end is reported when it is freed. [`MODES`] describes this mode
+    /// and all others.
     pub const TAG: Modes = Modes(TAG);
-    /// A free object that somebody writes to is reported.
+    /// A write to a free object is reported.
     pub const INTEGRITY: Modes = Modes(INTEGRITY);
-    /// New objects are full of 0x50.
+    /// New objects are filled with 0x50.
     pub const POISON: Modes = Modes::poison(POISON_BYTE);
-    /// Who touches what he has freed gets SIGSEGV.
+    /// A process that touches an object that it has freed gets SIGSEGV.
     pub const UAF: Modes = Modes(UAF);
-    /// Objects know who took them.
+    /// Objects record which caller took them.
     pub const CALLER: Modes = Modes(CALLER);
-    /// Caches give what has lain longest.
+    /// Caches return the objects that have been there longest.
     pub const COLD_FIRST: Modes = Modes(COLD_FIRST);
 
-    /// New objects are full of that byte.
+    /// Returns the mode that fills new objects with that byte.
     #[must_use]
     pub const fn poison(byte: u8) -> Modes {
         Modes(POISON | (byte as u32) << BYTE)
     }
 
-    /// So many of a hundred allocations fail.
+    /// Returns the mode in which so many of a hundred allocations fail.
     #[must_use]
     pub const fn fail(percent: u8) -> Modes {
         Modes::fail_seeded(percent, 0)
     }
 
-    /// As [`Modes::fail`], and always the same ones of a thread's; the seed 0 is another one each time.
+    /// Returns the mode [`Modes::fail`], with the same failures each time for a thread; the seed 0
+    /// is another one each time.
     #[must_use]
     pub const fn fail_seeded(percent: u8, seed: u8) -> Modes {
         let percent = if percent > 100 { 100 } else { percent };
         Modes(FAIL | (percent as u32) << PERCENT | (seed as u32) << SEED)
     }
 
-    /// Whether no mode is on.
+    /// Returns whether no mode is on.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether all of these are on, whatever their figures.
+    /// Returns whether all of these are on, whatever their figures.
     #[must_use]
     pub const fn contains(self, modes: Modes) -> bool {
         self.0 & modes.0 & FLAGS == modes.0 & FLAGS
     }
 
-    /// From the pool's word. Whatever else stands there means nothing.
+    /// Reads the pool's word. Bits without a meaning are ignored.
     pub(in crate::pool) const fn from_word(word: u64) -> Modes {
         let bits = word as u32;
         let mut modes = bits & FLAGS;
@@ -177,7 +181,7 @@ impl Modes {
         Modes(modes)
     }
 
-    /// The lower half of the pool's word.
+    /// Returns the lower half of the pool's word.
     pub(in crate::pool) const fn bits(self) -> u32 {
         self.0
     }
@@ -194,13 +198,14 @@ impl Modes {
         (self.0 >> SEED) as u8
     }
 
-    /// What stands in the environment for pools of that name: `OUTLIVE_POOL=MODES`, or `NAME:MODES;NAME:MODES`.
+    /// Returns the environment's modes for pools of that name: `OUTLIVE_POOL=MODES`, or
+    /// `NAME:MODES;NAME:MODES`.
     pub(in crate::pool) fn from_environment(name: &str) -> Option<Modes> {
         let text = std::env::var("OUTLIVE_POOL").ok()?;
         match Modes::for_name(&text, name) {
             Ok(modes) => modes,
             Err(error) => {
-                // Said, since there is nobody to give an error to: it is not the program's.
+                // Printed, since no caller can get the error: the text is not the program's.
                 eprintln!("outlive: OUTLIVE_POOL is not heeded: {error}");
                 None
             }
@@ -225,7 +230,7 @@ const FLAGS: u32 = TAG | INTEGRITY | POISON | UAF | FAIL | CALLER | COLD_FIRST;
 impl BitOr for Modes {
     type Output = Modes;
 
-    /// Those of both; where both have a figure, the latter's.
+    /// Returns the modes of both; where both have a figure, the latter's.
     fn bitor(self, other: Modes) -> Modes {
         let mut kept = self.0;
         if other.0 & POISON != 0 {
@@ -266,7 +271,7 @@ impl fmt::Debug for Modes {
     }
 }
 
-/// A mode's name without its figure.
+/// Returns a mode's name without its figure.
 fn word_of(mode: &Mode) -> &'static str {
     let end = mode.name.find(['[', '=']).unwrap_or(mode.name.len());
     &mode.name[..end]
@@ -275,7 +280,7 @@ fn word_of(mode: &Mode) -> &'static str {
 /// A text that names no debug modes of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModesError {
-    /// What could not be read.
+    /// The part that could not be read.
     pub word: String,
 }
 
@@ -351,7 +356,7 @@ mod tests {
             let error = text.parse::<Modes>().expect_err("no mode");
             assert!(error.to_string().contains("cold-first"), "{error}");
         }
-        // Whatever stands in the word.
+        // Any bits in the word.
         for word in [u64::MAX, 1 << 7, 0xff00, 0xffff_ff00] {
             let modes = Modes::from_word(word);
             assert!(modes.percent() <= 100);

@@ -1,4 +1,4 @@
-//! What free memory and canaries are full of, and what a record's note says about that.
+//! The pattern in free memory and canaries, and what a record's note says about it.
 //!
 //! ```text
 //! note
@@ -11,14 +11,14 @@ use core::ptr::NonNull;
 
 use super::modes::{Modes, Now};
 
-/// What a record's note says.
+/// The value of a record's note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::pool) enum Note {
-    /// The length of what is offered, or given out as an address; else nothing.
+    /// The length of an object that is offered, or given out as an address; else 0.
     Length(u32),
-    /// The object is free and full of its pattern, when the modes had been changed so often.
+    /// The object is free and filled with its pattern, when the modes had been changed so often.
     Filled { changes: u32, tail: bool },
-    /// It has a redzone: a canary from there on, and who took it.
+    /// It has a redzone: a canary from there on, and the caller that took it.
     Redzone(u32),
 }
 
@@ -26,7 +26,7 @@ const FILLED: u32 = 2 << 30;
 const REDZONED: u32 = 3 << 30;
 const TAIL: u32 = 1 << 29;
 const CHANGES: u32 = TAIL - 1;
-/// The length of an object with a redzone is below.
+/// The length of an object with a redzone is below this.
 pub(super) const REDZONE_LENGTHS: u32 = 1 << 30;
 
 impl Note {
@@ -46,18 +46,18 @@ impl Note {
         }
     }
 
-    /// Whether it is a mark to be believed: of the present change. A word's number 0 is none: so no single stray write makes
-    /// both fit.
+    /// Returns whether the mark is valid: of the present change. Number 0 is never valid: so no
+    /// single stray write makes both fit.
     pub(super) fn is_filled(self, now: Now) -> bool {
         let is_of_now = |changes| changes != 0 && changes == now.changes & CHANGES;
         matches!(self, Note::Filled { changes, .. } if is_of_now(changes)) && now.modes.contains(Modes::INTEGRITY)
     }
 }
 
-/// Where memory is not what it was made.
+/// Where memory differs from its pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
-    /// Of the first byte, from the object's beginning.
+    /// The first byte's distance from the object's beginning.
     pub(super) offset: usize,
     pub(super) expected: u8,
     pub(super) found: u8,
@@ -67,7 +67,7 @@ pub(super) struct Difference {
 
 const WORD: usize = size_of::<u64>();
 
-/// The words of an object's pattern: each object and each place has its own.
+/// Returns a word of an object's pattern: each object and each place has its own.
 #[inline]
 fn word(reference: u32, at: usize) -> u64 {
     let first = u64::from(reference).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -81,15 +81,16 @@ fn byte(reference: u32, offset: usize) -> u8 {
 /// Fills a piece of an object with its pattern.
 ///
 /// # Safety
-/// The object's bytes up to `to` are the caller's to write; it begins at a multiple of 8.
+/// The caller may write the object's bytes up to `to`; the object begins at a multiple of 8.
 pub(super) unsafe fn fill(data: NonNull<u8>, reference: u32, from: usize, to: usize) {
     let whole = from.next_multiple_of(WORD).min(to)..to.max(from) / WORD * WORD;
     for offset in (from..whole.start).chain(whole.end.max(whole.start)..to) {
-        // SAFETY: below `to`: the caller's promise.
+        // SAFETY: `offset` is below `to`, up to which the caller may write.
         unsafe { data.add(offset).write(byte(reference, offset)) };
     }
     for offset in whole.step_by(WORD) {
-        // SAFETY: as above; aligned as the object is.
+        // SAFETY: the word ends at or below `to`, up to which the caller may write; aligned as the
+        // object is.
         unsafe { data.add(offset).cast::<u64>().write(word(reference, offset / WORD)) };
     }
 }
@@ -97,7 +98,7 @@ pub(super) unsafe fn fill(data: NonNull<u8>, reference: u32, from: usize, to: us
 /// Compares a piece of an object with its pattern.
 ///
 /// # Safety
-/// The object's bytes up to `to` are in the caller's reach; it begins at a multiple of 8.
+/// The caller may read the object's bytes up to `to`; the object begins at a multiple of 8.
 pub(super) unsafe fn compare(data: NonNull<u8>, reference: u32, from: usize, to: usize) -> Option<Difference> {
     let mut difference: Option<Difference> = None;
     let mut note = |offset: usize, found: u8| {
@@ -108,16 +109,17 @@ pub(super) unsafe fn compare(data: NonNull<u8>, reference: u32, from: usize, to:
     };
     let mut offset = from;
     while offset < to {
-        // Volatile: whoever is not allowed to may be writing there just now.
+        // Volatile: a thread that may not write there may be doing so just now.
         if offset.is_multiple_of(WORD) && offset + WORD <= to {
-            // SAFETY: below `to`: the caller's promise; aligned as the object is.
+            // SAFETY: the word ends at or below `to`, up to which the caller may read; aligned as
+            // the object is.
             let found = unsafe { data.add(offset).cast::<u64>().read_volatile() };
             if found != word(reference, offset / WORD) {
                 found.to_ne_bytes().iter().enumerate().for_each(|(at, &found)| note(offset + at, found));
             }
             offset += WORD;
         } else {
-            // SAFETY: as above.
+            // SAFETY: `offset` is below `to`, up to which the caller may read.
             note(offset, unsafe { data.add(offset).read_volatile() });
             offset += 1;
         }
@@ -135,7 +137,7 @@ mod tests {
         let data = NonNull::from(&mut memory).cast::<u8>();
         for from in 0..20 {
             for to in [from, from + 1, from + 7, 40, 128] {
-                // SAFETY: the array's 128 bytes.
+                // SAFETY: `memory` has 128 bytes, of which no more are written or read.
                 unsafe {
                     fill(data, 7, from, to);
                     assert_eq!(compare(data, 7, from, to), None);
@@ -200,14 +202,15 @@ mod loom_tests {
             Note::decode(self.note.load(Ordering::Relaxed))
         }
 
-        /// As `make_ready`.
+        /// Compares as `make_ready` does.
         fn compare(&self, now: Now) {
             if self.note().is_filled(now) {
                 assert_eq!(self.full.load(Ordering::Relaxed), 1, "what is believed to be filled is");
             }
         }
 
-        /// As an allocation in those modes, of an object that was just taken (`alloc_slow`), or is in the cache.
+        /// Allocates in those modes an object that was just taken (`alloc_slow`), or is in the
+        /// cache.
         fn use_in(&self, now: Now, is_just_taken: bool) {
             if !now.modes.is_none() {
                 self.compare(now);
@@ -218,7 +221,7 @@ mod loom_tests {
             self.full.store(0, Ordering::Relaxed);
         }
 
-        /// As `taken`: out of a list, into the cache.
+        /// Takes it as `taken` does: out of a list, into the cache.
         fn take(&self) -> bool {
             let taken = self.tag.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
             if taken && !self.note().is_filled(self.now()) {
@@ -243,8 +246,8 @@ mod loom_tests {
         freed_taken_used_and_taken(true);
     }
 
-    /// Freed by one who has seen the modes on, taken by one who may see them late, used and freed without a look at the note,
-    /// and taken once more.
+    /// A thread that has seen the modes frees it; one that may see them late takes it, uses it and
+    /// frees it without a look at the note; then it is taken once more.
     fn freed_taken_used_and_taken(at_once: bool) {
         loom::model(move || {
             let world = Arc::new(World {
@@ -275,7 +278,7 @@ mod loom_tests {
                     if at_once {
                         world.use_in(now, true);
                     }
-                    // From the cache: in whatever modes are seen then.
+                    // From the cache: in whatever modes the thread sees then.
                     for _ in 0..if at_once { 1 } else { 2 } {
                         world.use_in(world.now(), false);
                     }

@@ -1,9 +1,10 @@
-//! An object's redzone: a canary behind the bytes that were asked for, and who took it.
+//! An object's redzone: a canary behind the bytes that were asked for, and the record of its
+//! caller.
 //!
 //! ```text
 //! 0              len                       capacity - 96      capacity
 //! +---------------+-------------------------+------------------+
-//! | the user's    | canary, 8 bytes or more | who took it      |
+//! | the user's    | canary, 8 bytes or more | caller           |
 //! +---------------+-------------------------+------------------+
 //! ```
 
@@ -15,16 +16,16 @@ use crate::liveness::{Me, Registry};
 use crate::pool::file::ObjectPtr;
 use crate::segment::fnv_1a;
 
-/// Bytes of who took it.
+/// Bytes of the caller's record.
 pub(in crate::pool) const TAIL: usize = size_of::<Tail>();
-/// Bytes that an object with a redzone has more.
+/// The extra bytes of an object with a redzone.
 pub(in crate::pool) const REDZONE: usize = TAIL + 8;
 
-/// Who took an object, at its end.
+/// The record of the caller that took an object, at the object's end.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Tail {
-    /// Of all that follows, and of which object it is.
+    /// A checksum of all that follows, and of the object's reference.
     check: u64,
     pid: u32,
     tid: u32,
@@ -37,7 +38,7 @@ struct Tail {
 
 const _: () = assert!(TAIL == 96 && align_of::<Tail>() == 8);
 
-/// The end of a text, in so many bytes, filled up with zeroes.
+/// Returns the end of a text, in so many bytes, filled up with zeroes.
 fn end_of<const N: usize>(text: &str) -> [u8; N] {
     let mut bytes = [0; N];
     let end = &text.as_bytes()[text.len().saturating_sub(N)..];
@@ -74,29 +75,30 @@ impl Tail {
     }
 }
 
-/// Who took an object, from its last bytes; `None` when somebody has written over them.
+/// Returns the caller that took an object, from its last bytes; `None` when they were overwritten.
 pub(in crate::pool) fn caller_from(bytes: &[u8; TAIL], reference: u32) -> Option<Caller> {
     Tail::from_bytes(bytes).caller(reference)
 }
 
-/// The same, of an object that is in reach.
+/// Returns the caller of an object that is within reach.
 ///
 /// # Safety
-/// The object's bytes, at least [`TAIL`], are in the caller's reach.
+/// The caller may read the object's bytes, of which there are at least [`TAIL`].
 pub(super) unsafe fn caller(ptr: &ObjectPtr) -> Option<Caller> {
     let at = (ptr.capacity as usize).checked_sub(TAIL)?;
     let mut bytes = [0; TAIL];
     for (place, byte) in bytes.iter_mut().enumerate() {
-        // SAFETY: inside the object. Volatile: who is not allowed to may be writing there just now.
+        // SAFETY: inside the object, which the caller may read. Volatile: a thread that may not
+        // write there may be doing so just now.
         *byte = unsafe { ptr.data.add(at + place).read_volatile() };
     }
     caller_from(&bytes, ptr.reference)
 }
 
-/// Writes canary and taker.
+/// Writes the canary and the caller's record.
 ///
 /// # Safety
-/// The object is the caller's, and has `len` and [`REDZONE`] bytes.
+/// The caller owns the object, which has `len` and [`REDZONE`] bytes.
 pub(super) unsafe fn write(ptr: &ObjectPtr, len: usize, registry: &'static Registry, me: Me, at: &Location<'static>) {
     let info = registry.info(me.id.slot()).filter(|info| info.id == me.id);
     let program = info.as_ref().map_or("", |info| info.program.as_str());
@@ -111,24 +113,25 @@ pub(super) unsafe fn write(ptr: &ObjectPtr, len: usize, registry: &'static Regis
     };
     tail.check = tail.sum(ptr.reference);
     let end = ptr.capacity as usize - TAIL;
-    // SAFETY: the caller's promise. Sizes are multiples of 16, and objects begin at such, so the tail is aligned.
+    // SAFETY: the caller owns the object and its bytes. Sizes are multiples of 16, and objects
+    // begin at such, so the tail is aligned.
     unsafe {
         poison::fill(ptr.data, ptr.reference, len, end);
         ptr.data.add(end).cast::<Tail>().write(tail);
     }
 }
 
-/// Whether the redzone is as it was written.
+/// Returns where the redzone differs from what was written.
 ///
 /// # Safety
-/// The object is in the caller's reach, and has `len` and [`REDZONE`] bytes.
+/// The caller may read the object, which has `len` and [`REDZONE`] bytes.
 pub(super) unsafe fn compare(ptr: &ObjectPtr, len: usize) -> Option<Difference> {
     let end = ptr.capacity as usize - TAIL;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller may read the object up to `end`, which is below its capacity.
     let difference = unsafe { poison::compare(ptr.data, ptr.reference, len, end) };
-    // SAFETY: as above.
+    // SAFETY: the caller may read the object, which has at least TAIL bytes.
     let tail_is_whole = unsafe { caller(ptr) }.is_some_and(|caller| caller.len == len);
-    // Which byte of it has changed the check does not say.
+    // The checksum does not say which byte of it has changed.
     difference.or_else(|| (!tail_is_whole).then_some(Difference { offset: end, expected: 0, found: 0, bytes: 0 }))
 }
 

@@ -6,19 +6,20 @@
 //! | held(id) | the thread `id` writes or reads it | `collect` frees it |
 //! | queued(region, position) | belongs to the message at that place | freed with the message; if its receiver died between giving the slot back and this, `collect` sees that the slot has moved on |
 //!
-//! Memory goes from one class to another by whole spans (`reclaim.rs`): who finds no room takes all objects of a span in
-//! which all are free, and the span is free. A thread that meets a stale reference meanwhile looks at the span again after
-//! it has taken the tag, and lets go.
+//! Memory goes from one class to another by whole spans (`reclaim.rs`): a thread that finds no room
+//! takes all objects of a span in which all are free, and the span is free. A thread that has a
+//! stale reference meanwhile looks at the span again after it has taken the tag, and lets go.
 //!
 //! A queue's objects are in no free list, so there is no list to lock: a thread that is stopped or
-//! killed anywhere delays nobody, and there is nothing to repair but tags. Free objects are found
+//! killed anywhere delays no other, and there is nothing to repair but tags. Free objects are found
 //! by a hint (the one freed last, still warm), else by scanning tags from a cursor on.
 //!
-//! What a thread takes it need not use: it may be killed, or let go. One who looked meanwhile has
-//! found nothing, and would sleep beside free memory. So every scan reads tags by `is_free` or
-//! `take`, and spans' words by `scan_span`, which note what was in a hand
-//! ([`HeapHost::met_in_hand`]): who met such a thing looks again soon. And who lets go says so
-//! ([`HeapHost::freed`]), which is quicker, but cannot be relied on: it may die before it has.
+//! A thread may not use what it takes: it may be killed, or let go. Another thread that looked
+//! meanwhile has found nothing, and would sleep although memory is free. So every scan reads tags
+//! by `is_free` or `take`, and spans' words by `scan_span`, which note what another thread held
+//! ([`HeapHost::met_in_hand`]): a thread that met such memory looks again soon. And a thread that
+//! lets go says so ([`HeapHost::freed`]), which is quicker, but cannot be relied on: it may die
+//! before it has.
 
 use super::class::size_of_class;
 use super::host::HeapHost;
@@ -30,7 +31,7 @@ use crate::liveness::Me;
 use crate::segment::Segment;
 use crate::shim::Ordering;
 
-/// How many tags an allocation scans before it rather takes new memory.
+/// How many tags an allocation scans before it takes new memory instead.
 const MOST_SCANNED: u32 = 128;
 /// Pages of a class span are allocated in steps of this many bytes.
 const STEP: u64 = 64 << 10;
@@ -39,7 +40,8 @@ impl Heap {
     /// Takes an object of at least `len` bytes for the calling thread.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] when neither a free object nor room for a new one is there; nothing is harmed by that.
+    /// [`Error::NoSpace`] when there is neither a free object nor room for a new one; the heap
+    /// stays intact.
     pub(crate) fn allocate(
         &self,
         segment: &Segment,
@@ -53,8 +55,8 @@ impl Heap {
         }
     }
 
-    /// The same, or only the fast steps: without a scan of all tags, and without taking spans
-    /// apart.
+    /// Takes an object, or tries only the fast steps: without a scan of all tags, and without
+    /// taking spans apart.
     pub(in crate::pool) fn allocate_or_try_fast(
         &self,
         segment: &Segment,
@@ -92,7 +94,7 @@ impl Heap {
                 if let Some(object) = self.scan(segment, me, class, u32::MAX, host)? {
                     return Ok(object);
                 }
-                // All that is free may be bound to other classes.
+                // All free memory may belong to other classes.
                 if !self.reclaim(segment, me, host)? {
                     return Err(Error::NoSpace { path, wanted });
                 }
@@ -102,7 +104,7 @@ impl Heap {
         }
     }
 
-    /// From free to held.
+    /// Changes a tag from free to held.
     pub(in crate::pool) fn take(
         &self,
         segment: &Segment,
@@ -112,7 +114,8 @@ impl Heap {
     ) -> Result<bool, Error> {
         let tag = self.tag(segment, object)?;
         let mine = Tag::Held(me.id).encode();
-        // Acquire pairs with `free`: the former holder has finished with the bytes. Died just after: `collect`'s.
+        // Acquire pairs with `free`: the former holder has finished with the bytes. A death just
+        // after: `collect` frees it.
         if let Err(seen) = tag.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed) {
             note_if_held(seen, host);
             return Ok(false);
@@ -125,21 +128,24 @@ impl Heap {
         Ok(false)
     }
 
-    /// Whether an object, as it was seen before its tag was set to `mine`, is there and has that tag.
+    /// Returns whether an object, as it was seen before its tag was set to `mine`, is there and has
+    /// that tag.
     ///
     /// The span may have been reclaimed between that look and the tag. Then it says something else;
-    /// or it is another object by now, which is ours if the tag is. It may also have been gathered
-    /// into a run of the same length meanwhile: who gathers writes its own name over ours, before
-    /// the words that say that there is a run. So the tag is looked at after them.
+    /// or another object is there by now, which belongs to this thread if the tag does. It may also
+    /// have been gathered into a run of the same length meanwhile: the gathering thread writes its
+    /// own name over this one's, before the words that say that there is a run. So the tag is
+    /// looked at after them.
     pub(super) fn is_still(&self, segment: &Segment, object: &ObjectRef, mine: u64) -> Result<bool, Error> {
         let is_there = self
             .object(segment, object.reference)
             .is_some_and(|now| now.offset == object.offset && now.capacity == object.capacity);
-        // Relaxed: `object` has read the span's word by Acquire, which pairs with `found_run`'s change of it.
+        // Relaxed: `object` has read the span's word by Acquire, which pairs with `found_run`'s
+        // change of it.
         Ok(is_there && self.tag(segment, object)?.load(Ordering::Relaxed) == mine)
     }
 
-    /// Scans for a free object of the class, so many tags at most, from where the last scan ended.
+    /// Scans at most so many tags for a free object of the class, from where the last scan ended.
     fn scan(
         &self,
         segment: &Segment,
@@ -168,7 +174,8 @@ impl Heap {
                     let reference = index << INDEX_BITS | at;
                     at += 1;
                     scanned += 1;
-                    // Taken apart since, or of another class by now: on to the next span.
+                    // Its span was taken apart since, or is of another class by now: on to the next
+                    // span.
                     let object = self.object(segment, reference).filter(|object| object.capacity == layout.size);
                     let Some(object) = object else {
                         host.met_in_hand();
@@ -203,13 +210,14 @@ impl Heap {
                 Use::Free => {
                     let tags = self.missing_tags(span, layout.tag_bytes(1));
                     if tags < refused && host.allows(tags + layout.object_bytes(1)) {
-                        // If another thread was quicker, the span is looked at again.
+                        // If another thread was first, the span is looked at again.
                         if let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) {
                             self.prepare(segment, index, mine, class, layout, host)?;
                         }
                         continue;
                     }
-                    // Another free span may have more tags already. A span that was never used has none.
+                    // Another free span may have more tags already. A span that was never used has
+                    // none.
                     refused = refused.min(tags);
                     if index >= self.used_spans(segment)? {
                         break;
@@ -218,7 +226,7 @@ impl Heap {
                 Use::Class(c) if c == class => {
                     let frontier = span.frontier(word);
                     if frontier.is_none() {
-                        // Of another generation: somebody changes it just now.
+                        // Of another generation: another thread is changing it.
                         host.met_in_hand();
                     }
                     if let Some(frontier) = frontier
@@ -239,16 +247,17 @@ impl Heap {
                         if !host.allows(missing(more)) {
                             return Err(no_space(bytes));
                         }
-                        // Before the frontier: nobody touches a tag without a page. They stay, whatever becomes of
-                        // the span.
+                        // Before the frontier: no thread touches a tag without a page. They stay,
+                        // whatever becomes of the span.
                         if missing_tags(more) > 0 {
                             grow(segment, self.tags_offset(index) + tags, missing_tags(more), host)?;
                         }
                         grow(segment, self.span_offset(index) + u64::from(have) * layout.size, bytes, host)?;
-                        // Lost: somebody else did it, or the span has another generation.
+                        // Lost: another thread did it, or the span has another generation.
                         span.advance(frontier, more);
                         for at in have..have + more {
-                            // An error: the objects are there, and free; more of them would not help.
+                            // After an error the objects are there, and free; more of them would
+                            // not help.
                             let object = self.find_object(segment, index << INDEX_BITS | at)?;
                             if let Some(object) = object
                                 && object.capacity == layout.size
@@ -284,7 +293,7 @@ impl Heap {
         host: &dyn HeapHost,
     ) -> Result<(), Error> {
         let span = self.span(segment, index)?;
-        // Died from here on: taking(dead) is freed by whoever meets it.
+        // A death from here on: taking(dead) is freed by the next thread that meets it.
         if let Err(error) = self.grow_tags(segment, index, layout.tag_bytes(1), host) {
             // Silently, see `HeapHost::freed`.
             span.change(mine, Use::Free);
@@ -295,7 +304,7 @@ impl Heap {
         Ok(())
     }
 
-    /// An object of at least that many bytes, which belongs to the region from the beginning.
+    /// Takes an object of at least that many bytes, which belongs to the region from the beginning.
     pub(crate) fn allocate_for(
         &self,
         segment: &Segment,
@@ -305,11 +314,12 @@ impl Heap {
         host: &dyn HeapHost,
     ) -> Result<ObjectRef, Error> {
         let object = self.allocate(segment, me, len, host)?;
-        // Died just before: held by a dead thread. Just after: the region's, which its next owner looks after.
+        // A death just before: held by a dead thread. Just after: the region's, and the region's
+        // next owner frees it.
         self.enqueue(segment, &object, me, region, 0)?;
         Ok(object)
     }
-    /// From held by this thread to the message at that place.
+    /// Gives an object that this thread holds to the message at that place.
     pub(crate) fn enqueue(
         &self,
         segment: &Segment,
@@ -320,16 +330,18 @@ impl Heap {
     ) -> Result<(), Error> {
         let tag = self.tag(segment, object)?;
         let queued = Tag::Queued { region, position }.encode();
-        // Release: whoever frees it later has our bytes behind it. Only we may change a tag that names us.
-        // Died just after: the slot says WRITING by a dead thread, and whoever skips it frees the object by this tag.
+        // Release: the thread that frees it later sees this one's bytes. Only this thread may
+        // change a tag that names it. A death just after: the slot says WRITING by a dead thread,
+        // and the receiver that skips it frees the object by this tag.
         tag.compare_exchange(Tag::Held(me.id).encode(), queued, Ordering::Release, Ordering::Relaxed)
             .map(|_| ())
             .map_err(|_| segment.damaged("an object's tag"))
     }
 
-    /// Lets go of an object that this thread has taken and not used, and tells those who wait for memory: a sender that
-    /// looked while we held it has found nothing, and would sleep on beside a free object. Died before they are told:
-    /// they have met the object in our hand, and look again by themselves.
+    /// Lets go of an object that this thread has taken and not used, and tells the threads that
+    /// wait for memory: a sender that looked while this thread held it has found nothing, and would
+    /// sleep on beside a free object. After a death before that, they look again by themselves,
+    /// since they have met the object in this thread's hands.
     pub(crate) fn free_held(
         &self,
         segment: &Segment,
@@ -354,22 +366,23 @@ impl Heap {
         self.free(segment, object, Tag::Queued { region, position }.encode()).map(|_| ())
     }
 
-    /// From that exact tag to free; says whether it was so.
+    /// Frees an object from that exact tag; returns whether it did.
     pub(super) fn free(&self, segment: &Segment, object: &ObjectRef, from: u64) -> Result<bool, Error> {
-        // Release: the next holder comes after all that we did with the bytes. Another tag: not ours to free, which is
-        // so after a predecessor's death and no error.
+        // Release: the next holder comes after all that this thread did with the bytes. Another
+        // tag: not this thread's to free, which is normal after a predecessor's death.
         let freed = self.tag(segment, object)?.compare_exchange(from, 0, Ordering::Release, Ordering::Relaxed).is_ok();
         if freed
             && object.capacity > 0
             && let Some(class) = self.shape.class_of(object.capacity)
         {
-            // Still warm: the next allocation takes it. A hint, nothing depends on it.
+            // It is still in the processor's cache: the next allocation takes it. A hint; nothing
+            // depends on it.
             self.header(segment)?.freed[class as usize].store(object.reference.wrapping_add(1), Ordering::Relaxed);
         }
         Ok(freed)
     }
 
-    /// What a tag says, for those who look from outside.
+    /// Returns what a tag says, for inspection from outside.
     pub(crate) fn tag_of(&self, segment: &Segment, object: &ObjectRef) -> Result<Tag, Error> {
         Ok(Tag::decode(self.tag(segment, object)?.load(Ordering::Acquire)))
     }

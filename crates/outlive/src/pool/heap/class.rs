@@ -2,12 +2,12 @@
 
 /// The smallest object, a cache line. The queue's begin at 256.
 const SMALLEST: u64 = 64;
-/// Larger ones are runs of whole spans.
+/// Larger objects are runs of whole spans.
 pub(super) const LARGEST: u64 = 1 << 20;
 /// How many classes there are.
 pub(in crate::pool) const CLASSES: u32 = 57;
 
-/// The class whose objects hold `len` bytes; `None` when it takes a run.
+/// Returns the class whose objects hold `len` bytes; `None` when the object takes a run.
 #[inline]
 pub(in crate::pool) fn class_of(len: u64) -> Option<u32> {
     if len > LARGEST {
@@ -24,10 +24,10 @@ pub(in crate::pool) fn class_of(len: u64) -> Option<u32> {
     Some((k - SMALLEST.ilog2()) * 4 + quarter as u32 + 1)
 }
 
-/// Up to there all sizes are multiples of 16.
+/// Up to this length all sizes are multiples of 16.
 const TABLED: usize = 1024;
 
-/// As [`class_of`], of what is no longer than [`TABLED`], by sixteenths.
+/// The results of [`class_of`] for lengths up to [`TABLED`], by sixteenths.
 const TABLE: [u8; TABLED / 16 + 1] = {
     let mut table = [0; TABLED / 16 + 1];
     let mut at = 0;
@@ -42,13 +42,13 @@ const TABLE: [u8; TABLED / 16 + 1] = {
     table
 };
 
-/// As [`class_of`], quicker.
+/// Returns the same as [`class_of`], faster.
 #[inline]
 pub(in crate::pool) fn class_of_short_or_long(len: usize) -> Option<u32> {
     if len <= TABLED { Some(u32::from(TABLE[len.div_ceil(16)])) } else { class_of(len as u64) }
 }
 
-/// Bytes that an object of this class holds.
+/// Returns the bytes that an object of this class holds.
 pub(in crate::pool) const fn size_of_class(class: u32) -> u64 {
     if class == 0 {
         return SMALLEST;

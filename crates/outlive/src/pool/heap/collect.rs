@@ -1,4 +1,5 @@
-//! Collecting: what the dead held is free again, and what a dead receiver had taken and not freed.
+//! Collecting: objects that dead threads held are freed, and those that a dead receiver had taken
+//! and not freed.
 //!
 //! | found | is |
 //! | --- | --- |
@@ -6,8 +7,8 @@
 //! | tag queued(place), whose slot has moved on | freed, unless a living receiver is about to |
 //! | span taking(dead), or of a run that does not begin where it says, or does not reach it | free |
 //!
-//! Everything by compare-exchange from what was seen, so any number of collectors may run beside everything else. Died
-//! anywhere: the next one goes on.
+//! Each step is a compare-exchange from the value that was seen, so any number of collectors may
+//! run beside all other operations. After a death anywhere the next one goes on.
 
 use super::host::Message;
 use super::span::Use;
@@ -17,31 +18,32 @@ use crate::Error;
 use crate::liveness::Me;
 use crate::segment::Segment;
 
-/// The first page of the control table has room for so many spans, and a little less.
+/// The first page of the control table has room for a little more than so many spans.
 const SOME_SPANS: u32 = 64;
 
 /// What [`Heap::collect`] found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Collected {
-    /// Objects that the dead held.
+    /// Objects that dead threads held.
     pub(crate) held: u32,
-    /// Objects of messages that were received by one who died before freeing them.
+    /// Objects of messages whose receiver died before it freed them.
     pub(crate) orphaned: u32,
-    /// Spans that the dead were taking.
+    /// Spans that dead threads were taking.
     pub(crate) spans: u32,
-    /// Objects and spans in the hands of other living threads: not free, and nobody's message yet, or not any more.
+    /// Objects and spans in the hands of other living threads: not free, and no message's yet, or
+    /// any more.
     pub(crate) in_hand: u32,
 }
 
 impl Collected {
-    /// What was, or could be, freed.
+    /// Returns how much was, or could be, freed.
     pub(crate) fn count(&self) -> u32 {
         self.held + self.orphaned + self.spans
     }
 }
 
 impl Heap {
-    /// Frees what the dead left: objects they held, and queued ones whose message is gone.
+    /// Frees what dead threads left: objects that they held, and queued ones whose message is gone.
     pub(crate) fn collect(
         &self,
         segment: &Segment,
@@ -50,7 +52,8 @@ impl Heap {
         message_of: &dyn Fn(Tag) -> Message,
     ) -> Result<Collected, Error> {
         let mut found = Collected::default();
-        // Some more than the count: one may have taken spans and died before counting. The next to allocate meets the rest.
+        // Some more than the count: a thread may have taken spans and died before counting. The
+        // next allocation meets the rest.
         for index in 0..self.spans.min(self.used_spans(segment)?.saturating_add(SOME_SPANS)) {
             let span = self.span(segment, index)?;
             let word = span.word();
@@ -91,7 +94,7 @@ impl Heap {
                         false
                     }
                     Tag::Held(_) => true,
-                    // What is shared is looked at by its holders.
+                    // The holders' rows decide about what is shared.
                     Tag::Free | Tag::Damaged | Tag::Shared(_) => false,
                     other => match message_of(other) {
                         Message::There => false,
@@ -105,7 +108,8 @@ impl Heap {
                 if !over {
                     continue;
                 }
-                // By compare-exchange from the very tag that was seen: whoever else collects, one of us frees it.
+                // By compare-exchange from the very tag that was seen: of several collectors one
+                // frees it.
                 if dry_run || self.free(segment, &object, tag.encode())? {
                     match tag {
                         Tag::Held(_) => found.held += 1,

@@ -1,24 +1,26 @@
-//! A list of free objects: one word, which names the thread that has it locked, beside where the
-//! list begins.
+//! A list of free objects: one word, which names the thread that has the list locked, and the
+//! list's first object.
 //!
 //! | word {thread, object} | meaning | a death here |
 //! | --- | --- | --- |
 //! | (0, o) | the list begins at o (0: it is empty) | |
-//! | (T, o) | T reads o's link; the list is whole, and begins at o | whoever comes by takes it over: (T, o) → (me, o) |
+//! | (T, o) | T reads o's link; the list is whole, and begins at o | the next thread takes it over: (T, o) → (me, o) |
 //!
-//! The old value stands beside the locker's name, so nothing is to be repaired: a take-over is one compare-exchange, and
-//! nobody waits. Locked by a living thread, which may be stopped: the next bucket.
+//! The old value is beside the locker's name, so there is nothing to repair: a take-over is one
+//! compare-exchange, and no thread waits. If a living thread, which may be stopped, has it locked,
+//! the next bucket is used.
 //!
 //! | a free object's link | meaning |
 //! | --- | --- |
 //! | of the pool's epoch | in a list, or on its way in or out; names the next object |
 //! | of another epoch | in no list |
 //!
-//! Who writes a link: of an object that is in no list, whoever holds its tag; of one that is marked
-//! as listed, who pushes it until its compare-exchange of the word, then whoever has that list
-//! locked, then who popped it. A thread that was stopped in a push or a pop while the epoch changed
-//! breaks that rule, and a list may lose its end or have a piece of another: a list is a hint.
-//! Whether an object is free its *tag* says, and what no list has is found by scanning tags.
+//! Which thread may write a link? That of an object in no list: the holder of its tag. That of an
+//! object marked as listed: the pushing thread until its compare-exchange of the word, then the
+//! thread that has that list locked, then the one that popped it. A thread that was stopped in a
+//! push or a pop while the epoch changed breaks that rule, and a list may lose its end or have a
+//! piece of another: a list is a hint. An object's *tag* says whether it is free, and a scan of the
+//! tags finds what is in no list.
 //!
 //! doc/protocols/pool.md, proof/models/head.pml.
 
@@ -34,14 +36,15 @@ pub(crate) const BUCKETS: usize = 4;
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct FreeList {
-    /// Bits 0 to 31: the first object's reference plus one, or 0; 32 to 63: who has it locked, or 0.
+    /// Bits 0 to 31: the first object's reference plus one, or 0; 32 to 63: the thread that has it
+    /// locked, or 0.
     word: AtomicU64,
-    /// Counted by those whose home this list is, wherever they find and put objects.
+    /// Counted by the threads that begin at this list, wherever they find and put objects.
     pub(crate) traffic: Traffic,
     reserved: [Pad64; 6],
 }
 
-/// How many objects were taken and given back, going round: a hint, see `demand.rs`.
+/// How many objects were taken and given back, wrapping: a hint, see `demand.rs`.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Traffic {
@@ -50,25 +53,26 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// How many are out, by this list's counts alone: others may have put back what was taken here.
+    /// Returns how many are out, by this list's counts alone: other threads may have put back what
+    /// was taken here.
     pub(crate) fn out(&self) -> u32 {
         self.taken.load(Ordering::Relaxed).wrapping_sub(self.freed.load(Ordering::Relaxed))
     }
 }
 
 crate::shim::assert_layout!(size_of::<FreeList>() == 64);
-// SAFETY: all its fields are atomics.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl crate::segment::Shared for FreeList {}
 
 /// Where the links of a pool's objects are, and which epoch marks those that are in a list.
 pub(crate) trait Links {
-    /// `None` for a reference that cannot be an object's.
+    /// Returns an object's link; `None` for a reference that cannot be an object's.
     fn link(&self, reference: u32) -> Option<&AtomicU32>;
     /// From 1 to [`EPOCHS`].
     fn epoch(&self) -> u32;
 }
 
-/// Epochs go round from 1; 0 never is the pool's.
+/// Epochs wrap to 1; 0 is never the pool's.
 pub(crate) const EPOCHS: u32 = 7;
 const EPOCH: u32 = 29;
 const NEXT: u32 = (1 << EPOCH) - 1;
@@ -78,29 +82,33 @@ fn is_listed(link: u32, epoch: u32) -> bool {
 }
 
 impl FreeList {
-    /// Somebody's who lives.
+    /// Returns whether a living thread has it locked.
     fn is_locked(seen: u64, me: Me) -> bool {
         TokenId::from_word((seen >> 32) as u32).is_some_and(|id| me.is_alive(id))
     }
 
-    /// Locks the list, if nobody who lives has it locked; says where it begins. From a dead locker it is taken over.
+    /// Locks the list, if no living thread has it locked, and returns where it begins. It takes the
+    /// lock over from a dead thread.
     fn lock(&self, me: Me, seen: u64) -> Option<u32> {
         if FreeList::is_locked(seen, me) {
             return None;
         }
         let mine = u64::from(me.id.as_u32()) << 32 | seen & u64::from(u32::MAX);
-        // Acquire pairs with `unlock` and `push`: the links behind it are seen. Died just after: (dead, o), as before us.
+        // Acquire pairs with `unlock` and `push`: the links behind it are seen. A death just after:
+        // (dead, o), as before.
         self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed).ok()?;
         Some(seen as u32)
     }
 
-    /// The list that this thread has locked begins there now.
+    /// Unlocks the list, which begins there now.
     fn unlock(&self, first: u32) {
-        // Release pairs with `lock`. Died just before: the list still has what we read out of it, and that is still free.
+        // Release pairs with `lock`. A death just before: the list still has what this thread read
+        // out of it, which is still free.
         self.word.store(u64::from(first), Ordering::Release);
     }
 
-    /// Takes objects out of the list, as many as `out` has room for; how many. They are nobody's yet: their tags say who gets them.
+    /// Takes objects out of the list, as many as `out` has room for; returns how many. The caller
+    /// has yet to take their tags.
     pub(crate) fn pop(&self, me: Me, links: &dyn Links, out: &mut [u32]) -> usize {
         // Relaxed: `lock` looks again.
         let seen = self.word.load(Ordering::Relaxed);
@@ -113,7 +121,7 @@ impl FreeList {
         let mut popped = 0;
         while popped < out.len().min(CLUSTER) && next != 0 {
             let Some(link) = links.link(next - 1) else {
-                // No object any more, or damaged: the rest is found by a scan of tags.
+                // No object any more, or damaged: a scan of tags finds the rest.
                 next = 0;
                 break;
             };
@@ -124,35 +132,37 @@ impl FreeList {
             next = if is_listed(link, epoch) { link & NEXT } else { 0 };
         }
         self.unlock(next);
-        // Died just after: free objects that are in no list and are marked as if. Found by a scan
-        // of tags.
+        // A death just after: free objects that are in no list and are marked as if they were. A
+        // scan of tags finds them.
         for link in passed.iter().flatten() {
             // Relaxed: the fence orders it before the tags.
             link.store(0, Ordering::Relaxed);
         }
         if popped > 0 {
-            // Pairs with the fence in `free_listed`: we unmark and then try the tag, its holder frees it and then looks at the
-            // mark (store buffering). One of us sees the other, and takes the object.
+            // Pairs with the fence in `free_listed`: this thread unmarks and then tries the tag;
+            // the tag's holder frees it and then looks at the mark (store buffering). One of the
+            // two sees the other, and takes the object.
             fence(Ordering::SeqCst);
         }
         popped
     }
 
-    /// Puts free objects before the list, which are linked to each other and marked; `last` is the last one's link.
+    /// Puts free objects before the list, which are linked to each other and marked; `last` is the
+    /// last one's link.
     fn push(&self, me: Me, epoch: u32, first: u32, last: &AtomicU32) -> bool {
         let seen = self.word.load(Ordering::Relaxed);
         if FreeList::is_locked(seen, me) {
             return false;
         }
         last.store(epoch << EPOCH | seen as u32 & NEXT, Ordering::Relaxed);
-        // Release pairs with `lock`: the links are seen. From the exact word: nobody has popped or pushed since, or the same
-        // list is there again, which is as good. Died just before: free objects, marked and in no list.
+        // Release pairs with `lock`: the links are seen. From the exact word: no thread has popped
+        // or pushed since, or the same list is there again, which is as good. A death just before:
+        // free objects, marked and in no list.
         let new = u64::from(first + 1);
         self.word.compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Empties the list, unless somebody who lives has it locked. What was in it is found by a scan
-    /// of tags.
+    /// Empties the list, unless a living thread has it locked. A scan of tags finds what was in it.
     pub(crate) fn empty(&self, me: Me) {
         let seen = self.word.load(Ordering::Relaxed);
         if seen != 0 && !FreeList::is_locked(seen, me) {
@@ -160,13 +170,14 @@ impl FreeList {
         }
     }
 
-    /// Takes a dead locker's name out; says whether there was one.
+    /// Removes a dead locker's name; returns whether there was one.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
         let seen = self.word.load(Ordering::Relaxed);
         if seen >> 32 == 0 || FreeList::is_locked(seen, me) {
             return false;
         }
-        // Relaxed: links come with `lock`, from whoever wrote them, as a chain of exchanges on this word.
+        // Relaxed: links come with `lock`, from the thread that wrote them, as a chain of exchanges
+        // on this word.
         dry_run
             || self
                 .word
@@ -175,35 +186,38 @@ impl FreeList {
     }
 }
 
-/// Takes objects out of the first list, from `home` on, that has any and that nobody has locked.
+/// Takes objects out of the first list, from `home` on, that has any and that no thread has locked.
 pub(crate) fn pop_any(lists: &[FreeList; BUCKETS], home: usize, me: Me, links: &dyn Links, out: &mut [u32]) -> usize {
     (0..BUCKETS).map(|turn| lists[(home + turn) % BUCKETS].pop(me, links, out)).find(|&popped| popped > 0).unwrap_or(0)
 }
 
-/// Tags of those who push.
+/// The tags of the objects of a push.
 pub(crate) trait Tags {
-    /// Lets go of one's.
+    /// Frees the object.
     fn free(&mut self, reference: u32);
-    /// From free to held by the calling thread again; says whether that succeeded.
+    /// Takes the object back from free to held by the calling thread; returns whether that
+    /// succeeded.
     fn take_back(&mut self, reference: u32) -> bool;
 }
 
-/// How often an object is taken back, and found in a list again: each time others have had it in between.
+/// How often an object is taken back, and found in a list again: each time other threads have had
+/// it in between.
 const TRIES: usize = 3;
 
-/// Frees an object that is in a list already, since it was found by its tag, or is marked by somebody who died. False when it
-/// is not any more, and is the caller's again: somebody has popped it, and passed it over because its tag was ours.
+/// Frees an object that is in a list already, because it was found by its tag, or was marked by a
+/// thread that died. Returns `false` when it is in no list any more, and belongs to the caller
+/// again: another thread has popped it, and skipped it because the caller had the tag.
 #[cold]
 fn free_listed(link: &AtomicU32, epoch: u32, reference: u32, tags: &mut dyn Tags) -> bool {
     for _ in 0..TRIES {
         tags.free(reference);
-        // Pairs with the fence in `pop`. Died just after: free, and perhaps in no list, where a
+        // Pairs with the fence in `pop`. A death just after: free, and perhaps in no list, where a
         // scan finds it.
         fence(Ordering::SeqCst);
         if is_listed(link.load(Ordering::Relaxed), epoch) || !tags.take_back(reference) {
             return true;
         }
-        // Ours. It may have been others' in between, who have put it into a list.
+        // This thread has it again. Others may have had it in between, and have put it into a list.
         if !is_listed(link.load(Ordering::Relaxed), epoch) {
             return false;
         }
@@ -212,8 +226,8 @@ fn free_listed(link: &AtomicU32, epoch: u32, reference: u32, tags: &mut dyn Tags
     true
 }
 
-/// Puts free objects, at most [`CLUSTER`], into the first list, from `home` on, that nobody has locked. The caller holds their
-/// tags.
+/// Puts free objects, at most [`CLUSTER`], into the first list, from `home` on, that no thread has
+/// locked. The caller holds their tags.
 pub(crate) fn push_all(
     lists: &[FreeList; BUCKETS],
     home: usize,
@@ -235,14 +249,14 @@ pub(crate) fn push_all(
         if is_listed(link.load(Ordering::Relaxed), epoch) && free_listed(link, epoch, reference, tags) {
             continue;
         }
-        // The last one's is written once it is known what it is put before.
+        // The last one's link is written once its successor is known.
         link.store(epoch << EPOCH | first, Ordering::Relaxed);
         first = reference + 1;
         last = last.or(Some(link));
         pushed[count] = reference;
         count += 1;
     }
-    // Died from here on: free objects, marked and in no list.
+    // A death from here on: free objects, marked and in no list.
     for &reference in pushed[..count].iter().rev() {
         tags.free(reference);
     }
@@ -252,7 +266,8 @@ pub(crate) fn push_all(
             return;
         }
     }
-    // All of them are locked, by living threads: they stay in no list. The marks are still ours to take away.
+    // All lists are locked, by living threads: the objects stay in no list. This thread still has
+    // to remove the marks.
     last.store(epoch << EPOCH, Ordering::Relaxed);
     let mut next = first;
     for _ in 0..count {
@@ -321,7 +336,7 @@ mod loom_tests {
             self.tags[reference as usize].compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
         }
 
-        /// What a thread gets out of the lists.
+        /// Returns what a thread gets out of the lists.
         fn pop(&self, thread: u32) -> Vec<u32> {
             let mut out = [0; CLUSTER];
             let popped = pop_any(&self.lists, 0, self.me(thread), self, &mut out);
@@ -332,8 +347,8 @@ mod loom_tests {
             end_thread(&self.registry.slots[thread as usize], &ListHead::new());
         }
 
-        /// By a thread that lives, while nobody else does anything: each object is free, or a dead one's; a list has each
-        /// at most once. How many are in lists.
+        /// Settles the world by a living thread, while no other runs: each object is free, or a
+        /// dead thread's; a list has each at most once. Returns how many are in lists.
         fn settle(&self, thread: u32, dead: &[u32]) -> usize {
             for tag in &self.tags {
                 let tag = tag.load(Ordering::Relaxed);
@@ -396,7 +411,7 @@ mod loom_tests {
         });
     }
 
-    /// One takes by the tag, as a scan does, what the other has popped, or is about to.
+    /// One thread takes by the tag, as a scan does, what the other has popped, or is about to.
     #[test]
     fn loom_free_list_a_look_beside_pop_and_push() {
         explore(|| {

@@ -1,13 +1,13 @@
 //! The heap: memory in objects by size class, each named by a tag. Pools, queues, topics and
-//! services stand on it.
+//! services are built on it.
 //!
 //! An object is taken, handed on and freed by one compare-exchange on its tag (`alloc.rs`,
 //! `tag.rs`). It lies in a span of its size class, or is a run of spans (`class.rs`, `span.rs`,
 //! `run.rs`). `reclaim.rs` makes spans whose objects are all free usable for other sizes, and
 //! `collect.rs` frees what the dead held. `free_list.rs` has hints to free objects, of the public
-//! pool's. This room uses none of the others, and no file of the pool.
+//! pool's. This folder uses none of the others, and no file of the pool.
 //!
-//! Where everything of a heap lies: its own words, spans' words, tags, objects.
+//! The layout of a heap: its own words, spans' words, tags, objects.
 //!
 //! ```text
 //! control table   the header, then a `Span` for each span; its pages come as they are needed
@@ -53,24 +53,25 @@ pub(in crate::pool) use waiting_tests::World;
 pub(in crate::pool) const PAGE: u64 = crate::sys::map::PAGE;
 /// The most spans that a heap has.
 const MOST_SPANS: u32 = (1 << 14) - 1;
-/// Of a reference: the object's number in its span.
+/// In a reference: the bits of the object's number in its span.
 pub(in crate::pool) const INDEX_BITS: u32 = 15;
 
 /// The heap's own words.
 #[repr(C)]
 pub(in crate::pool) struct HeapHeader {
-    // Written by whoever takes a new span.
+    // Written by a thread that takes a new span.
     pub(in crate::pool) used_spans: AtomicU32,
     reserved: [AtomicU32; 15],
-    // Written by allocators and freers: by class, the object freed last (plus one), and where to look next.
+    // Written by allocators and freers: by class, the object freed last (plus one), and where to
+    // look next.
     pub(in crate::pool) freed: [AtomicU32; CLASSES as usize],
     pub(in crate::pool) cursors: [AtomicU32; CLASSES as usize],
 }
 
-// SAFETY: all its fields are atomics.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl Shared for HeapHeader {}
 
-/// Bytes kept for [`Heads`].
+/// Bytes kept for [`HeapHeader`].
 const HEADER: u64 = 1024;
 const _: () = assert!(size_of::<HeapHeader>() as u64 <= HEADER);
 
@@ -81,7 +82,7 @@ pub(crate) struct Heap {
     tags: u64,
     first_span: u64,
     pub(in crate::pool) spans: u32,
-    /// Bytes of the control table that this process has seen to have pages.
+    /// Bytes of the control table that this process has found to have pages.
     control_known: StdAtomicU64,
 }
 
@@ -92,7 +93,7 @@ pub(crate) struct ObjectRef {
     pub(crate) reference: u32,
     /// Where its bytes begin in the segment.
     pub(crate) offset: u64,
-    /// How many there are.
+    /// How many bytes it has.
     pub(crate) capacity: u64,
     pub(in crate::pool) tag_at: u64,
 }
@@ -101,7 +102,7 @@ impl Heap {
     /// Bytes of the control table that exist from the beginning: enough for the first spans.
     pub(crate) const FIRST_CONTROL: u64 = PAGE;
 
-    /// Bytes that an object for `len` takes in a heap that has nothing else.
+    /// Returns the bytes that an object for `len` takes in a heap that has nothing else.
     pub(crate) fn bytes_for(shape: Shape, len: u64) -> u64 {
         match shape.class_of(len).and_then(|class| shape.layout(class)) {
             Some(layout) => layout.tag_bytes(1) + layout.object_bytes(1),
@@ -109,7 +110,8 @@ impl Heap {
         }
     }
 
-    /// The longest message whose object takes no more than that. No shorter one's takes more.
+    /// Returns the length of the longest message whose object takes no more than that. No shorter
+    /// one's takes more.
     pub(crate) fn longest_in(shape: Shape, bytes: u64) -> u64 {
         if Heap::bytes_for(shape, LARGEST + 1) <= bytes {
             return (bytes - PAGE) / PAGE * PAGE;
@@ -117,12 +119,13 @@ impl Heap {
         (0..CLASSES).rev().map(size_of_class).find(|&size| Heap::bytes_for(shape, size) <= bytes).unwrap_or(0)
     }
 
-    /// Bytes of file offsets for the control table of so many spans; its pages come as they are needed.
+    /// Returns the bytes of file offsets for the control table of so many spans; its pages come as
+    /// they are needed.
     pub(crate) fn control_bytes(spans: u32) -> u64 {
         (HEADER + u64::from(spans) * span::CONTROL_BYTES_PER_SPAN).next_multiple_of(PAGE)
     }
 
-    /// A heap with so many spans that this process can use.
+    /// Returns a heap with so many spans that this process can use.
     pub(crate) fn new(shape: Shape, control: u64, tags: u64, first_span: u64, spans: u32) -> Heap {
         let control_known = StdAtomicU64::new(Heap::FIRST_CONTROL);
         Heap { shape, control, tags, first_span, spans: spans.min(MOST_SPANS), control_known }
@@ -140,7 +143,8 @@ impl Heap {
         let end = (at + span::CONTROL_BYTES_PER_SPAN).next_multiple_of(PAGE);
         let known = self.control_known.load(Ordering::Relaxed);
         if end > known {
-            // Idempotent, and all zero is a table of free spans. Died just after: the next one finds the page there.
+            // Idempotent, and all zero is a table of free spans. A death just after: the next
+            // process finds the page there.
             segment.grow(self.control + known, end - known)?;
             self.control_known.fetch_max(end, Ordering::Relaxed);
         }
@@ -151,7 +155,7 @@ impl Heap {
         self.first_span + u64::from(index) * SPAN
     }
 
-    /// Where spans begin, and where those end that are mapped.
+    /// Returns where spans begin, and where those end that are mapped.
     pub(in crate::pool) fn spans_range(&self, mapped: u64) -> (u64, u64) {
         (self.first_span, self.span_offset(self.spans).min(mapped))
     }
@@ -164,8 +168,8 @@ impl Heap {
         Ok(self.header(segment)?.used_spans.load(Ordering::Acquire).min(self.spans))
     }
 
-    /// Refuses a heap of which this process has not mapped all spans that are in use: who has looked through all the others has
-    /// not seen all names.
+    /// Refuses a heap of which this process has not mapped all spans that are in use: a scan of the
+    /// others has not seen all names.
     pub(crate) fn expect_whole(&self, segment: &Segment) -> Result<(), Error> {
         let used = self.header(segment)?.used_spans.load(Ordering::Acquire);
         if used <= self.spans { Ok(()) } else { segment.expect_mapped(self.span_offset(used.min(MOST_SPANS))) }
@@ -175,12 +179,13 @@ impl Heap {
         segment.at(object.tag_at)
     }
 
-    /// What was known of an object's bytes is not so any more: they are about to change. Its tag is the caller's.
+    /// Clears what the record says of an object's bytes: they are about to change. The caller has
+    /// its tag.
     pub(in crate::pool) fn forget_bytes(&self, segment: &Segment, tag_at: u64) -> Result<(), Error> {
         if self.shape == Shape::POOL {
             let note: &AtomicU32 = segment.at(tag_at + Shape::NOTE)?;
             if note.load(Ordering::Relaxed) != 0 {
-                // Relaxed: seen with the tag. Died just after: an object of which less is known.
+                // Relaxed: seen with the tag. A death just after: an object of which less is known.
                 note.store(0, Ordering::Relaxed);
                 compiler_fence(Ordering::SeqCst);
             }
@@ -188,8 +193,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Returns the bytes of the file that the heap has taken so far, in whole pages, without the control
-    /// table.
+    /// Returns the bytes of the file that the heap has taken so far, in whole pages, without the
+    /// control table.
     pub(crate) fn bytes(&self, segment: &Segment) -> Result<u64, Error> {
         let mut bytes: u64 = 0;
         for index in 0..self.used_spans(segment)? {
@@ -208,20 +213,21 @@ impl Heap {
         Ok(bytes)
     }
 
-    /// Returns the bytes of a span's tags that count whatever the span is used for. In a queue, a topic or
-    /// a service none do: otherwise a message that fitted once might not fit later.
+    /// Returns the bytes of a span's tags that count whatever the span is used for. In a queue, a
+    /// topic or a service none do: otherwise a message that fitted once might not fit later.
     fn kept_tags(&self, span: &Span) -> u64 {
         // A damaged number counts as no more than a span can have.
         if self.shape == Shape::POOL { span.tag_bytes().min(self.shape.tags()) } else { 0 }
     }
 
-    /// Returns by how much the counted bytes grow when a free span is taken for a use that needs `wanted`
-    /// bytes of tags.
+    /// Returns by how much the counted bytes grow when a free span is taken for a use that needs
+    /// `wanted` bytes of tags.
     pub(in crate::pool) fn missing_tags(&self, span: &Span, wanted: u64) -> u64 {
         wanted.saturating_sub(self.kept_tags(span))
     }
 
-    /// Makes sure that so many bytes of a span's tags have pages. This thread is taking the span.
+    /// Makes sure that so many bytes of a span's tags have pages. The calling thread is taking the
+    /// span.
     pub(in crate::pool) fn grow_tags(
         &self,
         segment: &Segment,
@@ -231,27 +237,29 @@ impl Heap {
     ) -> Result<(), Error> {
         let span = self.span(segment, index)?;
         let before = span.tag_bytes();
-        // The tags are counted, and the span is noted as used, before the pages exist. If this thread dies
-        // in between, more is counted than exists, until a use of the span needs as many tags.
+        // The tags are counted, and the span is noted as used, before the pages exist. If this
+        // thread dies in between, more is counted than exists, until a use of the span needs as
+        // many tags.
         span.set_tag_bytes(before.max(bytes));
         self.header(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
         grow(segment, self.tags_offset(index), bytes, host).inspect_err(|_| span.set_tag_bytes(before))
     }
 
-    /// The object of that reference, if there is one just now: its pages exist. It is there as long as its tag is not
-    /// free; a free one's span may become something else at any moment.
+    /// Returns the object of that reference, if there is one just now: its pages exist. It stays as
+    /// long as its tag is not free; a free one's span may become something else at any moment.
     ///
-    /// Returns `None` also when the system does not say whether the pages exist: for callers to which it is all the same.
+    /// Returns `None` also when the system does not say whether the pages exist: for callers to
+    /// which that makes no difference.
     pub(crate) fn object(&self, segment: &Segment, reference: u32) -> Option<ObjectRef> {
         self.find_object(segment, reference).ok().flatten()
     }
 
-    /// The same for a caller that gives something up for lost where there is no object: a system call
-    /// that failed is an error, and the caller can ask again.
+    /// Returns the same for a caller that gives something up for lost where there is no object: a
+    /// system call that failed is an error, and the caller can ask again.
     #[inline]
     pub(crate) fn find_object(&self, segment: &Segment, reference: u32) -> Result<Option<ObjectRef>, Error> {
         match self.try_object(segment, reference) {
-            // What this process has not mapped is to it as if it were not there.
+            // What this process has not mapped does not exist for it.
             Err(Error::Damaged { .. } | Error::NoAddressSpace { .. }) => Ok(None),
             other => other,
         }
@@ -260,9 +268,10 @@ impl Heap {
     fn try_object(&self, segment: &Segment, reference: u32) -> Result<Option<ObjectRef>, Error> {
         let index = reference >> INDEX_BITS;
         let at = reference & ((1 << INDEX_BITS) - 1);
-        // Beyond the spans that were ever used there is no object, and the table may have no page. A look-up must not make
-        // one, because the bytes may be no reference at all. A process that was given a reference sees the use of its span:
-        // the allocation noted the use before it took the object.
+        // Beyond the spans that were ever used there is no object, and the table may have no page.
+        // A look-up must not make one, because the bytes may be no reference at all. A process that
+        // was given a reference sees the use of its span: the allocation noted the use before it
+        // took the object.
         if index >= self.used_spans(segment)? {
             return Ok(None);
         }
@@ -284,8 +293,9 @@ impl Heap {
             _ => return Ok(None),
         };
         let offset = self.span_offset(index) + start;
-        // A damaged count must not lead behind the end of the file. There also lies a run that did not come to have any
-        // pages (no room, or its owner died): it can be taken and taken apart like any other.
+        // A damaged count must not lead behind the end of the file. There also lies a run that did
+        // not come to have any pages (no room, or its owner died): it can be taken and taken apart
+        // like any other.
         if capacity > 0 {
             segment.exists(offset + capacity)?;
         }
@@ -293,7 +303,7 @@ impl Heap {
         Ok(Some(ObjectRef { reference, offset, capacity, tag_at }))
     }
 
-    /// The object that begins at that offset just now.
+    /// Returns the object that begins at that offset just now.
     pub(in crate::pool) fn object_at(&self, segment: &Segment, offset: u64) -> Option<ObjectRef> {
         let within = offset.checked_sub(self.span_offset(0))?;
         let index = u32::try_from(within / SPAN).ok().filter(|&index| index < self.spans)?;
@@ -301,12 +311,12 @@ impl Heap {
             Use::Class(class) => u32::try_from(within % SPAN / self.shape.layout(class)?.size).ok()?,
             _ => 0,
         };
-        // Of a run's other spans there is none.
+        // A run has one object, in its first span.
         self.object(segment, index << INDEX_BITS | at).filter(|object| object.offset == offset)
     }
 
-    /// A span and what it is for, for a scan for memory. What the dead left of a run is free from
-    /// then on.
+    /// Returns a span and its use, for a scan for memory. From then on, what dead threads left of a
+    /// run is free.
     pub(in crate::pool) fn scan_span<'s>(
         &self,
         segment: &'s Segment,
@@ -322,7 +332,7 @@ impl Heap {
                 word = match self.free_lost(segment, me, index, word)? {
                     Some(free) => free,
                     None => {
-                        // Somebody else was quicker.
+                        // Another thread was first.
                         host.met_in_hand();
                         span.word()
                     }

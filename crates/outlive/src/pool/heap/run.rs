@@ -2,18 +2,20 @@
 //!
 //! | words of the spans | meaning | a death here |
 //! | --- | --- | --- |
-//! | some taking(me) | being gathered | anybody frees them again |
+//! | some taking(me) | being gathered | any thread frees them again |
 //! | all taking(me), tag held(me) | the run's size and its tag are there | the same; the tag is written over by the next run, or freed by `collect` as that of a class's object |
-//! | taking(me), then run(first) | they become a run, the first one last | they name a run that does not exist: whoever meets them frees them |
+//! | taking(me), then run(first) | they become a run, the first one last | they name a run that does not exist: the next thread that meets them frees them |
 //! | all run(first), tag held(me) | a run, of as many pages as its frontier says, perhaps none | `collect` frees its object |
-//! | first taking(me), then run(first), tag held(me) | taken apart, the first one first | as above |
+//! | first taking(me), then run(first), tag held(me) | taken apart, the first one first | `collect` frees its object |
 //!
-//! Whoever frees what the dead left of spans takes them first (taking(me)), gives their pages back, and only then calls them
-//! free: pages that nobody counts would be more than the file may have.
+//! A thread that frees what dead threads left of spans takes them first (taking(me)), gives their
+//! pages back, and only then marks them free: pages that no count includes would be more than the
+//! file may have.
 //!
 //! proof/models/run.pml.
 //!
-//! A run is kept as it is when its object is freed, for the next message of its length, until somebody needs the memory.
+//! A run is kept as it is when its object is freed, for the next message of its length, until a
+//! thread needs the memory.
 
 use super::host::HeapHost;
 use super::span::{SPAN, Shape, Use, Word};
@@ -36,12 +38,13 @@ impl Heap {
             Err(Error::NoSpace { .. }) => {}
             other => return other,
         }
-        // Offsets or bytes are bound to free runs of other lengths, or to classes: take those apart and try once more.
+        // Offsets or bytes belong to free runs of other lengths, or to classes: takes those apart
+        // and tries once more.
         self.reclaim(segment, me, host)?;
         self.try_fast_run(segment, me, len, host)
     }
 
-    /// A run, without taking others apart for it.
+    /// Takes a run, without taking others apart for it.
     pub(super) fn try_fast_run(
         &self,
         segment: &Segment,
@@ -68,7 +71,8 @@ impl Heap {
         for index in 0..self.used_spans(segment)? {
             let (span, word) = self.scan_span(segment, me, index, host)?;
             let fits = || (wanted..=wanted + wanted / 4).contains(&span.spans.load(Ordering::Relaxed));
-            // Room is asked for before anything is taken: what could not be used is not even taken out of sight.
+            // Asks for room before it takes anything: memory that cannot be used is not even taken
+            // out of sight.
             let has_room = |object: &ObjectRef| match bytes.saturating_sub(object.capacity) {
                 0 => true,
                 missing => host.allows(missing),
@@ -79,7 +83,7 @@ impl Heap {
                 && has_room(&object)
                 && self.take(segment, &object, me, host)?
             {
-                // Ours only now: it may have been another run when we looked.
+                // This thread's only now: it may have been another run at the look.
                 if fits() {
                     return self.fit_run(segment, me, object, index, bytes, host);
                 }
@@ -98,8 +102,8 @@ impl Heap {
         }
     }
 
-    /// Takes `wanted` free spans in a row; if no tag can be made, where the first one's has a page. None is taken before
-    /// all of them were seen free.
+    /// Takes `wanted` free spans in a row; if no tag can be made, a row whose first span has a page
+    /// for it. It takes none before it has seen all of them free.
     fn gather(
         &self,
         segment: &Segment,
@@ -140,7 +144,7 @@ impl Heap {
         Ok(None)
     }
 
-    /// All of these free spans or none; then says at which one somebody else was quicker.
+    /// Takes all of these free spans or none; then returns at which one another thread was first.
     pub(super) fn take_spans(&self, segment: &Segment, me: Me, first: u32, spans: u32) -> Result<Option<u32>, Error> {
         let mine = Use::Taking(me.id.as_u32());
         for index in first..first + spans {
@@ -154,8 +158,8 @@ impl Heap {
         Ok(None)
     }
 
-    /// Whether a span that says that it is part of the run at `first` is not, and never comes to be again: who made that run,
-    /// or took it apart, died in it.
+    /// Returns whether a span that says that it is part of the run at `first` is not, and never
+    /// will be again: the thread that made that run, or took it apart, died in it.
     pub(super) fn is_lost(&self, segment: &Segment, me: Me, index: u32, first: u32) -> Result<bool, Error> {
         if first >= self.spans || first > index {
             return Ok(true);
@@ -164,30 +168,33 @@ impl Heap {
         let word = head.word();
         Ok(match word.what() {
             Use::Run(own) if own == first => {
-                // A shorter one that was made there since. Acquire pairs with `found_run`: of a
-                // later generation than the word, it shows that the word has changed.
+                // A shorter run that was made there since. Acquire pairs with `found_run`: if it is
+                // of a later generation than the word, it shows that the word has changed.
                 index - first >= head.spans.load(Ordering::Acquire) && head.word() == word
             }
-            // Until it died it may have gone on, and made the run: so the word is read again after that.
+            // Until it died it may have gone on, and made the run: so the word is read again after
+            // that.
             Use::Taking(id) => self.is_dead(me, id) && head.word() == word,
             _ => true,
         })
     }
 
-    /// Makes a span of the dead free, as it was seen: its pages go back before. `None`: somebody else was quicker.
+    /// Frees a span of a dead thread, as it was seen: its pages go back before. `None`: another
+    /// thread was first.
     ///
-    /// Where the system does not take the pages back (a filter, a file system without holes), the span is free with its
-    /// pages, which the next object that lies there uses: the caller looks for memory of its own, and does not fail
-    /// for what a dead thread left.
+    /// Where the system does not take the pages back (a filter, a file system without holes), the
+    /// span is free with its pages, which the next object that lies there uses: the caller looks
+    /// for memory of its own, and does not fail for what a dead thread left.
     pub(super) fn free_lost(&self, segment: &Segment, me: Me, index: u32, seen: Word) -> Result<Option<Word>, Error> {
         let span = self.span(segment, index)?;
-        // Died from here on: the next one finds it taken by a dead one.
+        // A death from here on: the next thread finds it taken by a dead one.
         let Some(mine) = span.change(seen, Use::Taking(me.id.as_u32())) else { return Ok(None) };
         let _ = segment.punch(self.span_offset(index), SPAN);
         Ok(span.change(mine, Use::Free))
     }
 
-    /// Makes spans that nobody but this thread changes, while they say `from`, something else; the last one first.
+    /// Changes spans that only this thread changes from `from` to something else; the last one
+    /// first.
     fn change_all(&self, segment: &Segment, from: Use, to: Use, first: u32, spans: u32) -> Result<(), Error> {
         for index in (first..first + spans).rev() {
             let span = self.span(segment, index)?;
@@ -232,23 +239,24 @@ impl Heap {
             capacity: 0,
             tag_at: self.tags_offset(first),
         };
-        // The spans are ours, so plain stores do. Release pairs with `is_lost`: who reads this count has seen that the run
-        // before is gone.
+        // The spans are this thread's, so plain stores do. Release pairs with `is_lost`: a thread
+        // that reads this count has seen that the earlier run is gone.
         head.spans.store(spans, Ordering::Release);
         head.begin(head.word());
-        // Before the words: from the first `Run` word on, the run is its object's. A plain store, and not from 0: the tag is
-        // nobody's as long as the span is ours, but a thread that has seen an earlier object here may have put its name
-        // there at any time, and be stopped before it looks again. It must not keep us from the run; it finds our name.
+        // Before the words: from the first `Run` word on, the run is its object's. A plain store,
+        // and not from 0: the tag belongs to no object as long as the span is this thread's, but a
+        // thread that has seen an earlier object here may have put its name there at any time, and
+        // be stopped before it looks again. It must not block the run; it finds this thread's name.
         self.tag(segment, &object)?.store(Tag::Held(me.id).encode(), Ordering::Release);
         self.header(segment)?.used_spans.fetch_max(first + spans, Ordering::Release);
-        // The others before the first: died in between, the first is still `Taking` and all of them are freed, the
-        // others because the run they name does not exist.
+        // The others before the first: died in between, the first is still `Taking` and all of them
+        // are freed, the others because the run they name does not exist.
         self.change_all(segment, mine, Use::Run(first), first, spans)?;
         self.fit_run(segment, me, object, first, bytes, host)
     }
 
-    /// Makes sure that so many bytes of a run's object, which this thread holds, have pages. Without room for them the
-    /// object is free.
+    /// Makes sure that so many bytes of a run's object, which this thread holds, have pages.
+    /// Without room for them the object is free.
     pub(in crate::pool) fn grow_run(
         &self,
         segment: &Segment,
@@ -261,7 +269,7 @@ impl Heap {
         self.fit_run(segment, me, object, reference >> INDEX_BITS, bytes.next_multiple_of(PAGE), host)
     }
 
-    /// Makes sure that so many bytes of a run's object have pages. The object is the caller's.
+    /// Makes sure that so many bytes of a run's object have pages. The caller has the object.
     fn fit_run(
         &self,
         segment: &Segment,
@@ -274,8 +282,8 @@ impl Heap {
         let head = self.span(segment, first)?;
         let word = head.word();
         let frontier = head.frontier(word).ok_or_else(|| segment.damaged("a run of spans"))?;
-        // What the frontier says, but no more than the run has spans for and the file has bytes: `object` has compared. Only
-        // its owner changes it.
+        // What the frontier says, but no more than the run has spans for and the file has bytes:
+        // `object` has checked that. Only its owner changes it.
         let have = object.capacity;
         if have < bytes {
             let missing = bytes - have;
@@ -297,7 +305,7 @@ impl Heap {
         Ok(ObjectRef { capacity: bytes.max(have), ..object })
     }
 
-    /// Gives all free runs' pages back and frees their spans. Says whether there was one.
+    /// Gives all free runs' pages back and frees their spans. Returns whether there was one.
     pub(super) fn reclaim_free_runs(&self, segment: &Segment, me: Me, host: &dyn HeapHost) -> Result<bool, Error> {
         let mut any = false;
         for index in 0..self.used_spans(segment)? {
@@ -306,7 +314,8 @@ impl Heap {
         Ok(any)
     }
 
-    /// Takes the run that begins there apart, if it is free, and gives its pages back. Says whether it was.
+    /// Takes the run that begins there apart, if it is free, and gives its pages back. Returns
+    /// whether it did.
     pub(in crate::pool) fn reclaim_run(
         &self,
         segment: &Segment,
@@ -328,14 +337,16 @@ impl Heap {
         self.forget_bytes(segment, object.tag_at)?;
         let spans = span.spans.load(Ordering::Relaxed).min(self.spans - index);
         let taken = span.run_bytes(word);
-        // The object is ours. First the head: from then on no run begins here. Died after it: the others name a run
-        // that does not exist, and are freed by `collect`; not before, since the head names us.
+        // This thread has the object. First the head: from then on no run begins here. A death
+        // after it: the others name a run that does not exist, and are freed by `collect`; not
+        // before, since the head names this thread.
         let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) else {
             host.met_in_hand();
             self.free_held(segment, &object, me, host)?;
             return Ok(false);
         };
-        // Pages before spans: what somebody takes of them next must not lose its bytes to us.
+        // Pages before spans: the next thread that takes one of them must not lose its bytes to
+        // this one.
         let punched = segment.punch(self.span_offset(index), u64::from(spans) * SPAN);
         self.change_all(segment, Use::Run(index), Use::Free, index + 1, spans.saturating_sub(1))?;
         self.free(segment, &object, Tag::Held(me.id).encode())?;

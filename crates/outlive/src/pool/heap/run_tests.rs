@@ -1,4 +1,5 @@
-//! Runs, where a thread is slow or dies between two steps of another: those of proof/models/run.pml that can be staged here.
+//! Runs, where a thread is slow or dies between two steps of another: those of proof/models/run.pml
+//! that can be staged here.
 
 use super::host::Message;
 use super::span::{SPAN, Use};
@@ -11,8 +12,8 @@ use crate::shim::{AtomicU64, Ordering};
 /// The spans' entries begin so far behind the control table's beginning.
 const HEADER: u64 = 1024;
 
-/// A thread saw a free run and took its tag, but only after the run had been taken apart; before it looks again, another
-/// thread gathers the same spans into a run of the same length, and has it.
+/// A thread saw a free run and took its tag, but only after the run had been taken apart; before it
+/// looks again, another thread gathers the same spans into a run of the same length, and has it.
 #[test]
 fn a_run_is_not_also_a_slow_threads() {
     let world = World::new("slow", 2);
@@ -35,7 +36,7 @@ fn a_run_is_not_also_a_slow_threads() {
         another.join().expect("no panic");
     });
     assert!(!world.pool.is_still(&world.segment, &seen, mine).expect("readable"), "two have it");
-    // Letting go of it frees nothing of the other's.
+    // Letting go of it frees nothing of the other thread's.
     world.free(&seen, &host);
     let tag = world.pool.tag_of(&world.segment, &seen).expect("readable");
     assert_eq!(tag, Tag::Queued { region: 0, position: 7 });
@@ -73,7 +74,8 @@ fn what_was_taken_apart_since_it_was_seen_is_not_taken() {
     }
 }
 
-/// A thread that took a run apart died when its first span was no run any more; then the first span alone becomes one.
+/// A thread that took a run apart died when its first span was no run any more; then the first span
+/// alone becomes one.
 #[test]
 fn what_the_dead_left_of_a_longer_run_is_found() {
     let world = World::new("longer", 4);
@@ -97,7 +99,7 @@ fn what_the_dead_left_of_a_longer_run_is_found() {
     assert_eq!(first.reference, whole.reference);
     let rest = world.allocate(3 * SPAN, &host).expect("the other three are free");
     [first, rest].iter().for_each(|object| world.free(object, &host));
-    // Not met by anybody before.
+    // Not met by any thread before.
     let again = world.allocate(4 * SPAN, &host).expect("both are taken apart");
     assert_eq!(again.reference, whole.reference);
     world.free(&again, &host);
@@ -116,7 +118,8 @@ fn what_the_dead_left_of_a_longer_run_is_found() {
     assert!(matches!(world.allocate(SPAN, &host), Err(Error::NoSpace { .. })));
 }
 
-/// A process that may not punch holes allocates all the same beside what a dead thread was taking, and collects it.
+/// A process that may not punch holes allocates all the same beside what a dead thread was taking,
+/// and collects it.
 #[test]
 fn what_the_dead_left_is_free_where_no_holes_can_be_punched() {
     let world = World::new("holes", 4);
@@ -151,7 +154,8 @@ fn deny_holes() {
     let statement = |code: u32, jt, jf, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let (load, equal) = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
     let back = libc::BPF_RET | libc::BPF_K;
-    // The call's number stands at 0, the lower half of its second argument, which says what is wanted, at 24.
+    // The call's number stands at 0, the lower half of its second argument, which says what is
+    // wanted, at 24.
     let mut filter = [
         statement(load, 0, 0, 0),
         statement(equal, 0, 2, libc::SYS_fallocate as u32),

@@ -1,20 +1,20 @@
-//! Spans: 2 MiB of file offsets each, the unit that a pool is carved in.
+//! Spans: 2 MiB of file offsets each, the unit in which a heap is divided.
 //!
-//! A span's word says what it is for. It changes rarely, by compare-exchange, and a span that some thread is taking
-//! names that thread.
+//! A span's word says what it is used for. It changes rarely, by compare-exchange, and names the
+//! thread that is taking it.
 //!
 //! | word | meaning | a death here |
 //! | --- | --- | --- |
-//! | free | nobody's; its pages are holes, or not yet | |
-//! | class c | objects of class c, until one who needs the memory finds them all free | nothing to repair: objects are claimed one by one |
-//! | taking(id) | being prepared for a class, gathered into a run, or reclaimed, by id | anybody frees it again once id is dead |
+//! | free | no thread's; its pages are holes, or not yet | |
+//! | class c | objects of class c, until a thread that needs the memory finds them all free | nothing to repair: objects are claimed one by one |
+//! | taking(id) | being prepared for a class, gathered into a run, or reclaimed, by id | any thread frees it again once id is dead |
 //! | run(first) | part of the run that begins at `first` | the run's one object has a tag like any other |
 //!
-//! A span's tags stand in a table of their own, 64 or 512 KiB for each span (what is used of it takes up memory): a thread
-//! that was stopped with a stale reference may try its compare-exchange on a tag at any later time, and must never hit
-//! anybody's bytes. Of a run only the first span has a tag. For the same reason the pages of the tags
-//! stay when the span is taken apart; they count against a pool's limit (doc/protocols/pool.md, "What
-//! counts against `max_bytes`").
+//! A span's tags lie in a table of their own, 64 or 512 KiB for each span (what is used of it takes
+//! up memory): a thread that was stopped with a stale reference may try its compare-exchange on a
+//! tag at any later time, and must never hit an object's bytes. Of a run only the first span has a
+//! tag. For the same reason the pages of the tags stay when the span is taken apart; they count
+//! against a pool's limit (doc/protocols/pool.md, "What counts against `max_bytes`").
 
 use super::class::{CLASSES, class_of, size_of_class};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
@@ -33,7 +33,7 @@ pub(in crate::pool) struct Span {
     word: AtomicU64,
     /// See [`Frontier`].
     frontier: AtomicU64,
-    /// How many spans a run has; of its first span only.
+    /// How many spans a run has; valid for its first span only.
     pub(in crate::pool) spans: AtomicU32,
     /// See [`Span::tag_bytes`].
     tag_pages: AtomicU32,
@@ -42,10 +42,10 @@ pub(in crate::pool) struct Span {
 
 crate::shim::assert_layout!(size_of::<Span>() as u64 == CONTROL_BYTES_PER_SPAN);
 
-// SAFETY: all its fields are atomics.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl crate::segment::Shared for Span {}
 
-/// What a span is for.
+/// What a span is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::pool) enum Use {
     Free,
@@ -54,9 +54,9 @@ pub(in crate::pool) enum Use {
     Run(u32),
 }
 
-/// What a span is for, and in which of its generations: each time that somebody takes it, the next
-/// one begins. Every change is from the exact word that was seen, so one who was stopped in between
-/// changes nothing of a later generation, even when the span is for the same again.
+/// What a span is for, and in which of its generations: each time that a thread takes it, the next
+/// one begins. Every change is from the exact word that was seen, so a thread that was stopped in
+/// between changes nothing of a later generation, even when the span has the same use again.
 /// proof/models/span.pml.
 ///
 /// ```text
@@ -80,7 +80,7 @@ impl Word {
         Word(kind << 62 | (generation & GENERATIONS) << 32 | u64::from(value))
     }
 
-    /// Damaged words read as a class that does not exist, which nobody uses.
+    /// Returns the use. Damaged words read as a class that does not exist, which no thread uses.
     pub(in crate::pool) fn what(self) -> Use {
         let low = self.0 as u32;
         match self.0 >> 62 {
@@ -92,7 +92,7 @@ impl Word {
         }
     }
 
-    /// As it stands in the table: never the same again in another generation, until generations
+    /// Returns the bits in the table: never the same again in another generation, until generations
     /// wrap.
     pub(super) fn raw(self) -> u64 {
         self.0
@@ -103,12 +103,12 @@ impl Word {
     }
 }
 
-/// How much of a span exists: objects of a class, or pages of a run's object; in which of the
+/// How much of a span exists: objects of a class, or pages of a run's object; and in which of the
 /// span's generations.
 ///
 /// ```text
-/// bit 63     shut: it grows no more, because somebody takes the span apart. Left by one who died doing so, it only
-///            keeps the span from growing
+/// bit 63     shut: it grows no more, because a thread takes the span apart. Left by a thread
+///            that died doing so, it only keeps the span from growing
 /// 32 to 61   the generation
 /// 0 to 31    objects or pages
 /// ```
@@ -137,61 +137,62 @@ impl Span {
         self.word().what()
     }
 
-    /// From the word that was seen to another use, unless somebody was quicker. Taking begins a
-    /// generation.
+    /// Changes the word from the one that was seen to another use, unless another thread was first.
+    /// Taking begins a generation.
     pub(super) fn change(&self, from: Word, to: Use) -> Option<Word> {
         let generation = from.generation() + u64::from(matches!(to, Use::Taking(_)));
         let to = Word::new(to, generation);
         self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok().then_some(to)
     }
 
-    /// The frontier of the generation that this word is of.
+    /// Returns the frontier of the generation that this word belongs to.
     pub(super) fn frontier(&self, word: Word) -> Option<Frontier> {
         // Acquire pairs with `advance`: the pages exist.
         let bits = self.frontier.load(Ordering::Acquire);
         (bits >> 32 & GENERATIONS == word.generation()).then_some(Frontier(bits))
     }
 
-    /// How many objects a class span has.
+    /// Returns how many objects a class span has.
     pub(in crate::pool) fn objects(&self, word: Word, layout: Layout) -> u32 {
         self.frontier(word).map_or(0, |frontier| frontier.count().min(layout.count))
     }
 
-    /// Bytes of a run's object that have pages.
+    /// Returns the bytes of a run's object that have pages.
     pub(in crate::pool) fn run_bytes(&self, word: Word) -> u64 {
         self.frontier(word).map_or(0, |frontier| u64::from(frontier.count()) * PAGE)
     }
 
-    /// Nothing exists yet in the generation of this word, which is the caller's.
+    /// Begins the generation of this word, which is the caller's: nothing exists yet.
     pub(super) fn begin(&self, mine: Word) -> Frontier {
         let nothing = Frontier(mine.generation() << 32);
         self.frontier.store(nothing.0, Ordering::Relaxed);
         nothing
     }
 
-    /// So many more exist, if nothing has changed since.
+    /// Adds so many, if nothing has changed since.
     pub(super) fn advance(&self, from: Frontier, more: u32) -> bool {
-        // Release: who sees the new count finds the pages.
+        // Release: a thread that sees the new count finds the pages.
         let to = from.0 + u64::from(more);
         self.frontier.compare_exchange(from.0, to, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Returns how many bytes of the span's tags have pages, from the first tag on: the most that any use
-    /// of the span has needed so far, since none of these pages is given back. In the public pool never less than exist
-    /// (doc/protocols/pool.md names the one exception); elsewhere more may have come with the objects, and nobody asks.
+    /// Returns how many bytes of the span's tags have pages, from the first tag on: the most that
+    /// any use of the span has needed so far, since none of these pages is given back. In the
+    /// public pool never less than exist (doc/protocols/pool.md names the one exception); elsewhere
+    /// more may have come with the objects, and no code asks.
     pub(super) fn tag_bytes(&self) -> u64 {
         u64::from(self.tag_pages.load(Ordering::Relaxed)) * PAGE
     }
 
-    /// Sets [`Span::tag_bytes`]. Called by the thread that is taking the span, before it asks for the
-    /// pages: if it dies in between, fewer pages exist than the number says.
+    /// Sets [`Span::tag_bytes`]. Called by the thread that is taking the span, before it asks for
+    /// the pages: if it dies in between, fewer pages exist than the number says.
     pub(super) fn set_tag_bytes(&self, bytes: u64) {
-        // Relaxed: no other thread writes the number while the span's word names this one, and readers only
-        // add it up.
+        // Relaxed: no other thread writes the number while the span's word names this one, and
+        // readers only add it up.
         self.tag_pages.store((bytes / PAGE) as u32, Ordering::Relaxed);
     }
 
-    /// No more from now on, if nothing has changed since.
+    /// Shuts the frontier, if nothing has changed since.
     pub(super) fn shut(&self, from: Frontier) -> bool {
         self.frontier.compare_exchange(from.0, from.0 | SHUT, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -208,25 +209,25 @@ pub(in crate::pool) struct Layout {
     record: u64,
 }
 
-/// What a heap is made for.
+/// The kinds of heaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Bytes of its smallest objects.
+    /// Bytes of the smallest objects.
     smallest: u64,
     /// Bytes of the record that each object has in the table of tags; the tag comes first.
     pub(in crate::pool) record: u64,
 }
 
 impl Shape {
-    /// A queue's, for messages: nothing but a tag.
+    /// A heap for messages, as a queue's: its records have only a tag.
     pub(crate) const QUEUE: Shape = Shape { smallest: 256, record: 8 };
-    /// The public pool's: its record has a link and a note besides.
+    /// The public pool's heap: its records have a link and a note besides.
     pub(crate) const POOL: Shape = Shape { smallest: 64, record: 16 };
 
-    /// Where in a record of the public pool's the note is.
+    /// The note's place in a record of the public pool's.
     pub(in crate::pool) const NOTE: u64 = 12;
 
-    /// `None` for a class that does not exist here.
+    /// Returns how objects of a class lie in a span; `None` for a class that does not exist here.
     pub(in crate::pool) fn layout(self, class: u32) -> Option<Layout> {
         if class >= CLASSES {
             return None;
@@ -235,17 +236,17 @@ impl Shape {
         (size >= self.smallest).then(|| Layout { size, count: (SPAN / size) as u32, record: self.record })
     }
 
-    /// The class whose objects hold `len` bytes; `None` when it takes a run.
+    /// Returns the class whose objects hold `len` bytes; `None` when the object takes a run.
     pub(super) fn class_of(self, len: u64) -> Option<u32> {
         class_of(len.max(self.smallest))
     }
 
-    /// Bytes of records that each span has room for.
+    /// Returns the bytes of records that each span has room for.
     pub(crate) const fn tags(self) -> u64 {
         SPAN / self.smallest * self.record
     }
 
-    /// Bytes of file offsets for the records of so many spans.
+    /// Returns the bytes of file offsets for the records of so many spans.
     pub(crate) fn tag_bytes(self, spans: u32) -> u64 {
         u64::from(spans) * self.tags()
     }
@@ -257,11 +258,12 @@ impl Layout {
         (u64::from(objects) * self.size).next_multiple_of(PAGE)
     }
 
-    /// Returns the bytes of records, in whole pages, that have to be there before a span has so many objects.
+    /// Returns the bytes of records, in whole pages, that have to be there before a span has so
+    /// many objects.
     ///
-    /// In the public pool, all of them: only the thread that takes the span may count them. Elsewhere
-    /// those of the objects, and one page at least: otherwise a short message would need more
-    /// memory than a long one, and might fit nowhere.
+    /// In the public pool, all of them: only the thread that takes the span may count them.
+    /// Elsewhere those of the objects, and one page at least: otherwise a short message would need
+    /// more memory than a long one, and might fit nowhere.
     pub(super) fn tag_bytes(self, objects: u32) -> u64 {
         let records = match self.record == Shape::POOL.record {
             true => self.count,

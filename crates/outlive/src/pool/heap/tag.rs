@@ -1,4 +1,4 @@
-//! What an object's tag says, as bits, and as a scan for memory reads it.
+//! An object's tag, as bits, and as a scan for memory reads it.
 //!
 //! ```text
 //! bits 62, 63   free, held, queued, the public pool's own
@@ -6,7 +6,7 @@
 //! queued        56 to 61 the region, 0 to 55 the position
 //! the pool's    59 to 61: 0 owned, 1 cached, 2 offered, 3 shared
 //!   owned, cached   0 to 31 the process's id
-//!   offered         30 to 58 the offer's number, 0 to 29 the receiver's id, 0: anybody
+//!   offered         30 to 58 the offer's number, 0 to 29 the receiver's id, 0: any process
 //!   shared          30 to 58 the sharing's number, 27 to 29 lines of cells, 0 to 26 joinings: see share/holders.rs
 //! ```
 
@@ -23,16 +23,16 @@ pub(crate) enum Tag {
         region: u32,
         position: u64,
     },
-    /// In use by a process, whichever of its threads.
+    /// In use by a process, by any of its threads.
     Owned(TokenId),
     /// In the cache of one of a process's threads.
     Cached(TokenId),
-    /// Handed over, to somebody or to anybody, and not claimed yet.
+    /// Handed over, to one process or to any, and not claimed yet.
     Offered {
         to: Option<TokenId>,
         number: u32,
     },
-    /// Held by several processes, whose names stand in a row of the holder table.
+    /// Held by several processes, whose names are in a row of the holder table.
     Shared(Sharing),
     Damaged,
 }
@@ -45,7 +45,7 @@ const CACHED: u64 = 3 << KIND | 1 << SORT;
 const OFFERED: u64 = 3 << KIND | 2 << SORT;
 const RECEIVER: u64 = (1 << 30) - 1;
 const NUMBER: u32 = 30;
-/// Numbers of offers have so many bits.
+/// The bits of an offer's number.
 pub(in crate::pool) const NUMBER_BITS: u32 = SORT - NUMBER;
 
 impl Tag {
@@ -64,7 +64,7 @@ impl Tag {
         }
     }
 
-    /// Exact: a tag with bits that no tag has is damaged, and nobody touches it.
+    /// Exact: a tag with bits that no tag has is damaged, and no thread touches it.
     pub(in crate::pool) fn decode(bits: u64) -> Tag {
         let tag = match (bits >> KIND, TokenId::from_word(bits as u32)) {
             (0, _) => Tag::Free,
@@ -89,9 +89,9 @@ impl Tag {
 /// (share/holders.rs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing {
-    /// No other sharing has it.
+    /// Its number, which no other sharing has.
     pub(crate) number: u32,
-    /// Cells of so many cache lines, less one, were joined by.
+    /// The cache lines, less one, whose cells were joined by.
     pub(crate) lines: u32,
     /// How often it was joined.
     pub(crate) joins: u32,
@@ -104,22 +104,22 @@ const LINES: u32 = 27;
 const JOINS: u32 = (1 << LINES) - 1;
 
 impl Sharing {
-    /// By the first holder, whose cell is in that line.
+    /// Begins a sharing with the first holder, whose cell is in that line.
     pub(crate) fn begin(number: u32, line: u32) -> Sharing {
         Sharing { number: number & NUMBERS, lines: line, joins: 0 }
     }
 
-    /// One more holder, whose cell is in that line.
+    /// Adds a holder, whose cell is in that line.
     pub(crate) fn joined(self, line: u32) -> Sharing {
         Sharing { lines: self.lines.max(line), joins: (self.joins + 1) & JOINS, ..self }
     }
 
-    /// As it stands in a tag.
+    /// Returns the bits in a tag.
     pub(crate) fn word(self) -> u64 {
         SHARED | u64::from(self.number) << NUMBER | u64::from(self.lines) << LINES | u64::from(self.joins)
     }
 
-    /// What a tag says; `None` when it says something else.
+    /// Reads a tag; `None` when it is not that of a shared object.
     pub(crate) fn of(tag: u64) -> Option<Sharing> {
         (tag & SORTS == SHARED).then_some(Sharing {
             number: (tag >> NUMBER) as u32 & NUMBERS,
@@ -129,9 +129,9 @@ impl Sharing {
     }
 }
 
-/// Whether a tag, as a scan for memory reads it, says free.
+/// Returns whether a tag says free, as a scan for memory reads it.
 pub(super) fn is_free(tag: &AtomicU64, host: &dyn HeapHost) -> bool {
-    // Relaxed: who wants it takes it by `take`.
+    // Relaxed: a thread that wants it takes it by `take`.
     let seen = tag.load(Ordering::Relaxed);
     if seen != 0 {
         note_if_held(seen, host);

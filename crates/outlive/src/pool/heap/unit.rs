@@ -1,4 +1,5 @@
-//! Units: what of a heap's memory comes and goes as one, for those who tell somebody else where it lies (a device's driver).
+//! Units: the parts of a heap's memory that get and lose their pages as one, for code that
+//! registers them with a device's driver.
 
 use super::Heap;
 use super::span::{SPAN, Use};
@@ -12,14 +13,15 @@ pub(crate) struct Unit {
     pub(crate) offset: u64,
     /// Bytes of it that have pages.
     pub(crate) bytes: u64,
-    /// Bytes of it that may come to have some.
+    /// Bytes of it that may get pages.
     pub(crate) most: u64,
     /// The first span's word: as long as it is the same, so are the pages.
     pub(crate) generation: u64,
 }
 
 impl Heap {
-    /// The unit in which that offset lies. The caller has an object in it, so it stays what it is.
+    /// Returns the unit in which that offset lies. The caller has an object in it, so it stays what
+    /// it is.
     pub(crate) fn unit_at(&self, segment: &Segment, offset: u64) -> Option<Unit> {
         let index = u32::try_from(offset.checked_sub(self.span_offset(0))? / SPAN).ok()?;
         let (first, word) = match self.span(segment, index).ok()?.word() {

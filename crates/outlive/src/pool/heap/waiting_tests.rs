@@ -1,6 +1,8 @@
-//! Who looks for memory while another has it in hand, and finds none, looks again: told, or by itself.
+//! A thread that looks for memory while another holds it, and finds none, looks again: told, or
+//! after a while.
 //!
-//! A [`HeapHost`] is asked in the middle of an allocation, while memory is held: there another thread looks.
+//! A [`HeapHost`] is asked in the middle of an allocation, while memory is held: there another
+//! thread looks.
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -15,7 +17,7 @@ use crate::{Domain, Error, Kind};
 pub(super) const CONTROL: u64 = 4096;
 pub(super) const LARGE: u64 = 3 << 20;
 
-/// A pool of so many spans in a file of its own.
+/// A heap of so many spans in a file of its own.
 pub(in crate::pool) struct World {
     folder: PathBuf,
     pub(in crate::pool) domain: Domain,
@@ -54,7 +56,8 @@ impl World {
         self.pool.free_held(&self.segment, object, self.me(), host).expect("ours");
     }
 
-    /// What another thread's scan for memory comes to: found something, or met something in a hand.
+    /// What another thread's scan for memory returns: whether it found something, or met something
+    /// in other hands.
     fn scan_of_another(&self, len: u64) -> (bool, bool) {
         std::thread::scope(|scope| {
             let looking = scope.spawn(|| {
@@ -76,7 +79,7 @@ impl Drop for World {
     }
 }
 
-/// Room for everything.
+/// A host with room for everything.
 #[derive(Default)]
 pub(super) struct Plenty {
     met: Cell<bool>,
@@ -97,7 +100,7 @@ impl HeapHost for Plenty {
     }
 }
 
-/// Room for so many questions; while a later one is open, another looks.
+/// A host with room for so many questions; while a later one is open, another thread looks.
 struct Scarce<'w> {
     world: &'w World,
     len: u64,
@@ -129,7 +132,7 @@ impl HeapHost for Scarce<'_> {
     }
 }
 
-/// Whoever asks once too often ends where it is.
+/// A host at which a thread that asks once too often ends where it is.
 struct Deadly {
     yes: Cell<u32>,
 }
@@ -148,8 +151,8 @@ impl HeapHost for Deadly {
     fn freed(&self) {}
 }
 
-/// The bytes that are looked up may be no reference at all, and on a full file system the system could
-/// not make a page.
+/// The bytes that are looked up may be no reference at all, and on a full file system the system
+/// could not make a page.
 #[test]
 fn a_look_up_makes_no_page() {
     const SPANS: u32 = 4000;
@@ -212,7 +215,8 @@ fn who_lets_go_tells() {
     assert_eq!(host.freed.get(), 1, "not ours any more");
 }
 
-/// A sender takes a run for which there is no room after all; who looked meanwhile must not sleep on when it lets go.
+/// A sender takes a run for which there is no room after all; a thread that looked meanwhile must
+/// not sleep on when it lets go.
 #[test]
 fn what_does_not_fit_in_the_end_was_met_by_who_looked_meanwhile() {
     for yes in 0..3 {
@@ -249,7 +253,7 @@ fn a_look_that_fails_again_tells_nobody() {
                 }
                 (found.is_ok(), host.freed.get())
             };
-            // The first ones may find something to take apart.
+            // The first looks may find something to take apart.
             let looks = [look(), look(), look()];
             if looks.iter().all(|(found, _)| !found) {
                 assert_eq!(looks[2], (false, 0), "{len}, {yes}");

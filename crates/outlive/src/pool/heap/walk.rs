@@ -1,5 +1,5 @@
-//! Walks over the objects of a heap: all of them, those that are in use, and those that belong to one
-//! region of a queue, or to one ring of a topic, which lends them out again by itself.
+//! Walks over the objects of a heap: all of them, those that are in use, and those that belong to
+//! one region of a queue, or to one ring of a topic, which lends them out again by itself.
 
 use super::span::Use;
 use super::tag::Tag;
@@ -12,7 +12,8 @@ use crate::shim::Ordering;
 type See<'a> = &'a mut dyn FnMut(Option<u32>, u32, &ObjectRef, Tag);
 
 impl Heap {
-    /// All objects of that region, at whatever position. The caller is the only one who may free them.
+    /// Returns all objects of that region, at whatever position. The caller is the only thread that
+    /// may free them.
     pub(crate) fn queued_in(
         &self,
         segment: &Segment,
@@ -28,7 +29,8 @@ impl Heap {
         })
     }
 
-    /// All objects that are not free, with their tags; and `Held`, without an object, for each span that a thread is taking.
+    /// Returns all objects that are not free, with their tags; and `Held`, without an object, for
+    /// each span that a thread is taking.
     pub(crate) fn in_hand(
         &self,
         segment: &Segment,
@@ -59,7 +61,7 @@ impl Heap {
         Ok(())
     }
 
-    /// All objects that there are: class, or how many spans a run has; the object; its tag.
+    /// Visits all objects that there are: class, or how many spans a run has; the object; its tag.
     pub(in crate::pool) fn scan_all(&self, segment: &Segment, see: See<'_>) -> Result<(), Error> {
         for index in 0..self.used_spans(segment)? {
             let span = self.span(segment, index)?;

@@ -3,11 +3,12 @@
 //! | tag | meaning | a death here |
 //! | --- | --- | --- |
 //! | owned(P) | process P is about to offer it, or has claimed it | free once P has ended |
-//! | offered(anybody, n) | any process that has the offset may claim it | stays |
-//! | offered(Q, n) | as above, for Q | free once Q has ended |
+//! | offered(anybody, n) | any process that has the offset may claim it | stays offered |
+//! | offered(Q, n) | only Q may claim it | free once Q has ended |
 //!
-//! owned(P) → offered is one exchange, offered → owned(Q) another: at no moment is it nobody's, or two's. The number n, which
-//! the offset carries, keeps an old offset from claiming what the object is later.
+//! owned(P) → offered is one exchange, offered → owned(Q) another: at each moment the tag names one
+//! owner or one offer. The number n, which the offset carries, keeps an old offset from claiming
+//! what the object is later.
 
 use crate::pool::cache::Cache;
 use crate::pool::debug::{Modes, Note, REDZONE};
@@ -18,7 +19,8 @@ use crate::pool::pool::Pool;
 use crate::shim::Ordering;
 use crate::{Error, Peer, TokenId};
 
-/// Where an object is that is handed over, or shared, as a number that any process may be given, by whatever way.
+/// Names an object that is handed over or shared, as a number that a process may send to another by
+/// any means.
 ///
 /// ```
 /// # use outlive::pool::Offset;
@@ -29,18 +31,18 @@ use crate::{Error, Peer, TokenId};
 pub struct Offset(u64);
 
 const REFERENCE_BITS: u32 = 29;
-/// Of an offset: the object is shared.
+/// In an offset: the object is shared.
 const SHARED: u64 = 1 << (REFERENCE_BITS + NUMBER_BITS);
-/// Of an offset: it is of a value, see value.rs.
+/// In an offset: it is a value's, see value.rs.
 const VALUE: u64 = SHARED << 1;
 
-/// Something that is handed over and not claimed yet.
+/// An object that is handed over and not claimed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Offer {
-    /// By which it may be claimed.
+    /// The offset by which it may be claimed.
     pub offset: Offset,
-    /// To whom; `None` is to anybody.
+    /// The receiver; `None`: any process.
     pub to: Option<TokenId>,
     /// Bytes of the object.
     pub bytes: u64,
@@ -51,7 +53,8 @@ impl Offset {
         Offset(u64::from(number) << REFERENCE_BITS | u64::from(reference))
     }
 
-    /// The object's reference and the offer's number; `None` for what is none of ours.
+    /// Returns the object's reference and the offer's number; `None` for a number that is no offset
+    /// of an offer.
     fn parts(self) -> Option<(u32, u32)> {
         let number = self.0 >> REFERENCE_BITS;
         (number < 1 << NUMBER_BITS).then_some((self.0 as u32 & ((1 << REFERENCE_BITS) - 1), number as u32))
@@ -61,7 +64,7 @@ impl Offset {
         Offset(Offset::new(reference, number).0 | SHARED)
     }
 
-    /// The same of a shared object.
+    /// Returns the same for a shared object.
     pub(super) fn shared_parts(self) -> Option<(u32, u32)> {
         self.is_shared().then(|| Offset(self.0 & !SHARED).parts()).flatten()
     }
@@ -74,18 +77,19 @@ impl Offset {
         self.0 & VALUE != 0
     }
 
-    /// Of bytes and of values alike.
+    /// Returns the offset without the mark of a value.
     fn bare(self) -> Offset {
         Offset(self.0 & !VALUE)
     }
 
-    /// Whether it is of an object that is shared, for [`Pool::join`], or handed over, for [`Pool::claim`].
+    /// Returns whether the object is shared, for [`Pool::join`], or handed over, for
+    /// [`Pool::claim`].
     #[must_use]
     pub fn is_shared(self) -> bool {
         self.0 & SHARED != 0
     }
 
-    /// The number.
+    /// Returns the offset as a number.
     #[must_use]
     pub fn as_u64(self) -> u64 {
         self.0
@@ -105,33 +109,38 @@ impl From<Offset> for u64 {
 }
 
 impl Object<'_> {
-    /// Hands it to whoever claims it: [`Pool::claim`]. Not freed by anybody's death: who is given the offset and does not
-    /// want the object claims and drops it. If the offset is lost, [`Pool::offers`] has it.
+    /// Hands the object over to the process that claims it: [`Pool::claim`].
+    ///
+    /// No death frees it: a process that gets the offset and does not want the object claims and
+    /// drops it. If the offset is lost, [`Pool::offers`] returns it.
     ///
     /// # Errors
-    /// As [`Object::free`].
+    /// The errors of [`Object::free`].
     ///
     /// # If a process dies
-    /// In here: the object is offered, or it is free once the process has ended. Later: it stays offered.
+    /// If this process dies during the call, the object is offered, or it is free once the process
+    /// has ended. If it dies later, the object stays offered.
     pub fn into_offset(self) -> Result<Offset, PoolError> {
         self.offer(None)
     }
 
-    /// Hands it to that process (its process token's peer), or thread: nobody else can claim it.
+    /// Hands the object over to that process (its process token's peer), or thread: no other can
+    /// claim it.
     ///
     /// # Errors
-    /// As [`Object::free`].
+    /// The errors of [`Object::free`].
     ///
     /// # If a process dies
-    /// That one, before it has claimed it: the object is free. In here: as with [`Object::into_offset`].
+    /// If the receiver dies before it has claimed it, the object is free. If this process dies
+    /// during the call: the same as with [`Object::into_offset`].
     pub fn into_offset_for(self, to: &Peer) -> Result<Offset, PoolError> {
         self.offer(Some(to.id()))
     }
 
-    /// A number that nothing else has that is offered or shared.
+    /// Returns a number that no other offer or sharing has.
     pub(super) fn next_number(&self) -> u32 {
         let inner = self.inner();
-        // SAFETY: given up at once.
+        // SAFETY: the reference ends with this statement, before other code can ask for the cache.
         match unsafe { Cache::find(inner) } {
             Some(cache) => cache.next_number(),
             None => inner.file.header().numbers.fetch_add(1, Ordering::Relaxed) & ((1 << NUMBER_BITS) - 1),
@@ -148,16 +157,17 @@ impl Object<'_> {
         let inner = self.inner();
         let number = self.next_number();
         let record = self.ptr().record();
-        // Relaxed: seen with the tag. The length of one with a redzone stands there already.
+        // Relaxed: seen with the tag. A redzone already has the length.
         if !self.has_redzone() {
             record.note.store(self.len() as u32, Ordering::Relaxed);
         }
         if self.handle().magazine & CHECKED != 0 && inner.now().modes.contains(Modes::UAF) {
-            // Died just after: owned(P), whose mappings end with it.
+            // If this process died just after, the tag says owned(P), and its mappings end with it.
             self.hide();
         }
         let offered = Tag::Offered { to, number }.encode();
-        // Release pairs with `claim`. Died just before: owned(P). Just after: offered, and nobody may know the number.
+        // Release pairs with `claim`. A death just before: owned(P). Just after: offered, perhaps
+        // by an offset that no process knows.
         let offered = record.tag.compare_exchange(self.owned(), offered, Ordering::Release, Ordering::Relaxed);
         let damaged = || inner.file.segment.damaged("an object's tag");
         let reference = self.forget().reference;
@@ -167,15 +177,18 @@ impl Object<'_> {
 }
 
 impl Pool {
-    /// Takes over what somebody has handed over. It has as many bytes as were asked for when it was taken.
+    /// Takes over an object that another process has handed over. Its length is the one that was
+    /// asked for when it was allocated.
     ///
     /// # Errors
-    /// [`PoolError::Stale`] when somebody else was quicker, or nothing is offered by that number any more;
-    /// [`PoolError::NotForUs`], [`PoolError::OtherType`] for the offset of a value, [`PoolError::System`]; with [`Modes::TAG`],
-    /// [`PoolError::Fault`] when it was overrun: then it is freed.
+    /// [`PoolError::Stale`] when another process has claimed it first, or the offset names no offer
+    /// any more; [`PoolError::NotForUs`]; [`PoolError::OtherType`] for the offset of a value;
+    /// [`PoolError::System`]; with [`Modes::TAG`], [`PoolError::Fault`] when bytes behind it were
+    /// overwritten: then it is freed.
     ///
     /// # If a process dies
-    /// In here: it is still offered (if it was offered to the dead one: free), or free once the process has ended.
+    /// If this process dies during the call, the object is still offered (free, if it was offered
+    /// to the dead process), or it is free once the process has ended.
     pub fn claim(&self, offset: Offset) -> Result<Object<'_>, PoolError> {
         if offset.is_value() && offset.bare().parts().is_some() {
             return Err(PoolError::OtherType);
@@ -183,7 +196,7 @@ impl Pool {
         Ok(self.claim_any(offset)?.0)
     }
 
-    /// Bytes or a value; and the tag by which it was offered.
+    /// Claims bytes or a value; also returns the tag by which it was offered.
     pub(in crate::pool) fn claim_any(&self, offset: Offset) -> Result<(Object<'_>, u64), PoolError> {
         let inner = &self.inner;
         let (file, heap) = (&inner.file, &inner.file.heap);
@@ -202,9 +215,9 @@ impl Pool {
             _ => return Err(PoolError::Stale),
         }
         let owned = Tag::Owned(process).encode();
-        // Acquire pairs with `offer`. Died just after: owned(P).
+        // Acquire pairs with `offer`. A death just after: owned(P).
         tag.compare_exchange(seen, owned, Ordering::Acquire, Ordering::Relaxed).map_err(|_| PoolError::Stale)?;
-        // Its place is looked at again, now that nobody takes its span apart.
+        // Its place is looked up again, now that no thread can take its span apart.
         let found = heap.find_object(&file.segment, reference).and_then(|object| {
             let object = object.ok_or_else(|| file.segment.damaged("an object's place"))?;
             Ok((inner.ptr_to(&object)?, object))
@@ -212,7 +225,8 @@ impl Pool {
         let (ptr, object) = match found {
             Ok(found) => found,
             Err(error) => {
-                // Offered as it was: the next claim may find it. Release pairs with that one's Acquire.
+                // Offered as it was: the next claim may find it. Release pairs with that claim's
+                // Acquire.
                 let _ = tag.compare_exchange(owned, seen, Ordering::Release, Ordering::Relaxed);
                 return Err(error.into());
             }
@@ -223,7 +237,7 @@ impl Pool {
             Note::Filled { .. } => (u32::MAX, 0),
         };
         if u64::from(len) + u64::from(redzone) > u64::from(ptr.capacity) {
-            // Died here: owned(P) still.
+            // A death here: still owned(P).
             ptr.set(0);
             return Err(file.segment.damaged("an object's length").into());
         }
@@ -236,26 +250,26 @@ impl Pool {
 }
 
 impl Object<'_> {
-    /// Offers it as it was before it was claimed, with that tag.
+    /// Offers it again as it was before the claim, with that tag.
     pub(in crate::pool) fn offer_again(self, tag: u64) {
         if self.handle().magazine & CHECKED != 0 && self.inner().now().modes.contains(Modes::UAF) {
             self.hide();
         }
-        // Died just before: owned(P).
+        // A death just before: owned(P).
         self.ptr().set(tag);
         self.forget();
     }
 }
 
 impl Pool {
-    /// All objects that are handed over and not claimed yet: what nobody means to claim any more, since whoever had its
-    /// offset died, may be claimed here and freed.
+    /// Returns all objects that are handed over and not claimed yet. The caller may claim and free
+    /// those that no process will claim any more, because the one that knew the offset died.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::NoSpace`].
     ///
     /// # If a process dies
-    /// What was offered to it is not listed any more once somebody has collected it.
+    /// An offer to a dead process is listed until a process collects it.
     pub fn offers(&self) -> Result<Vec<Offer>, Error> {
         let (file, mut offers) = (&self.inner.file, Vec::new());
         file.heap.scan_all(&file.segment, &mut |_, _, object, tag| {

@@ -1,14 +1,15 @@
-//! The holder table: rows that are never anything else, given to one sharing after another.
+//! The holder table: rows that are never used for anything else, given to one sharing after
+//! another.
 //!
 //! | head | the object's tag | the row is |
 //! | --- | --- | --- |
-//! | 0 | | nobody's |
+//! | 0 | | free |
 //! | (n, o) | shared(n, _) | in use |
 //! | (n, o) | owned | in use, perhaps: its owner may be about to share it |
-//! | (n, o) | anything else | nobody's: somebody died between his last step on the tag and this |
+//! | (n, o) | anything else | free: a process died between its last step on the tag and this |
 //!
-//! Numbers are used once, so a head that was judged by its object's tag cannot come to mean something else before the
-//! compare-exchange that takes it.
+//! Numbers are used once, so the meaning of a head that was judged by its object's tag cannot
+//! change before the compare-exchange that takes it.
 
 use super::holders::{self, Holders, Serves};
 use crate::Error;
@@ -17,31 +18,31 @@ use crate::pool::file::{File, ROW};
 use crate::pool::heap::{HeapHost, INDEX_BITS, ObjectRef, Tag, grow};
 use crate::shim::Ordering;
 
-/// Rows that are scanned before there is rather a new one.
+/// Rows that are scanned before a new one is made.
 const MOST_SCANNED: u32 = 64;
-/// Rows come by so many bytes, where there is room.
+/// Rows are made by so many bytes at once, where there is room.
 const STEP: u64 = 64 << 10;
 const PAGE: u64 = crate::pool::heap::PAGE;
 
 /// What [`File::collect_shared`] found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::pool) struct Orphans {
-    /// Objects without a holder who has not ended.
+    /// Objects whose holders have all ended.
     pub(in crate::pool) objects: u32,
-    /// Cells of those who have ended, in other rows.
+    /// Cells, in other rows, of processes that have ended.
     pub(in crate::pool) names: u32,
-    /// Whether there are cells left of some who are dead and may still read.
+    /// Whether cells remain of processes that are dead and may still read.
     pub(in crate::pool) names_left: bool,
 }
 
 impl File {
-    /// How many rows there are.
+    /// Returns how many rows there are.
     pub(in crate::pool) fn used_rows(&self) -> u32 {
         // Acquire pairs with `more_rows`: their pages exist.
         self.header().used_rows.load(Ordering::Acquire).min(self.rows)
     }
 
-    /// A row that there is.
+    /// Returns an existing row.
     pub(super) fn holders(&self, row: u32) -> Result<&Holders, Error> {
         if row >= self.used_rows() {
             return Err(self.segment.damaged("a row of the holder table"));
@@ -49,11 +50,11 @@ impl File {
         self.segment.at(self.rows_at + u64::from(row) * ROW)
     }
 
-    /// The holders of an object that is shared, by name.
+    /// Returns the holders of a shared object, by name.
     pub(in crate::pool) fn holders_of(&self, object: &ObjectRef, tag: Tag) -> Vec<crate::TokenId> {
         let Tag::Shared(sharing) = tag else { return Vec::new() };
         let Ok(record) = self.record(object) else { return Vec::new() };
-        // Relaxed: should it be another sharing's by now, its numbers are others.
+        // Relaxed: if it belongs to another sharing by now, its numbers differ.
         let row = record.note.load(Ordering::Relaxed);
         let mut names: Vec<_> = self.holders(row).map_or(Vec::new(), |row| row.names(sharing.number).collect());
         names.sort_unstable_by_key(|name| name.as_u32());
@@ -61,10 +62,10 @@ impl File {
         names
     }
 
-    /// A row for a sharing whose object the caller owns.
+    /// Takes a row for a sharing whose object the caller owns.
     pub(super) fn take_row(&self, serves: Serves) -> Result<u32, Error> {
         let header = self.header();
-        // Relaxed: hints. The row that was given back last is in this processor's cache, perhaps.
+        // Relaxed: hints. The row that was given back last may be in this processor's cache.
         if header.freed_row.load(Ordering::Relaxed) != 0 {
             let hint = header.freed_row.swap(0, Ordering::Relaxed);
             if hint != 0 && self.holders(hint - 1).is_ok_and(|row| row.take(None, serves)) {
@@ -78,10 +79,10 @@ impl File {
             let used = self.used_rows();
             match self.more_rows(used) {
                 Ok(()) => {}
-                // All of them, and those that the dead left.
+                // All rows, and those that dead processes left.
                 Err(error) => return self.scan_for_row(serves, u32::MAX, true)?.ok_or(error),
             }
-            // Another may have taken it, but hardly all that are new.
+            // Other threads may have taken it, but hardly all of the new ones.
             for row in used..self.used_rows() {
                 if self.holders(row)?.take(None, serves) {
                     header.row_cursor.store(row + 1, Ordering::Relaxed);
@@ -91,7 +92,7 @@ impl File {
         }
     }
 
-    /// Takes a row that is nobody's, from where the last scan ended.
+    /// Takes a free row, from where the last scan ended.
     fn scan_for_row(&self, serves: Serves, most: u32, also_left: bool) -> Result<Option<u32>, Error> {
         let (header, used) = (self.header(), self.used_rows());
         let from = header.row_cursor.load(Ordering::Relaxed);
@@ -113,7 +114,8 @@ impl File {
         Ok(None)
     }
 
-    /// Makes some, if there are as many as were seen. Died before the count: the next one makes them again.
+    /// Makes rows, if there are as many as were seen. After a death before the count, the next
+    /// process makes them again.
     fn more_rows(&self, used: u32) -> Result<(), Error> {
         let no_space = || Error::NoSpace { path: self.segment.path().to_path_buf(), wanted: ROW };
         let left = u64::from(self.rows - used) * ROW;
@@ -125,24 +127,25 @@ impl File {
             return Err(no_space());
         }
         grow(&self.segment, self.rows_at + u64::from(used) * ROW, bytes, self)?;
-        // Release pairs with `used_rows`. New pages are zero: rows that are nobody's.
+        // Release pairs with `used_rows`. New pages are zero: free rows.
         self.header().used_rows.fetch_max(used + (bytes / ROW) as u32, Ordering::Release);
         Ok(())
     }
 
-    /// The object that a row serves, and what its tag says. `Err`: this process cannot tell.
+    /// Returns the object that a row serves, and what its tag says. `Err`: this process cannot
+    /// tell.
     fn served(&self, serves: Serves) -> Result<Option<(ObjectRef, Tag)>, Error> {
         let index = serves.reference >> INDEX_BITS;
         if index >= self.heap.spans && index < self.all_spans {
             return Err(self.segment.damaged("a span that is not mapped here"));
         }
-        // None: its span has been taken apart, so nobody had it.
+        // None: its span has been taken apart, so no process had it.
         let Some(object) = self.heap.find_object(&self.segment, serves.reference)? else { return Ok(None) };
         let tag = self.heap.tag_of(&self.segment, &object)?;
         Ok(Some((object, tag)))
     }
 
-    /// Whether a row that says whom it serves is nobody's.
+    /// Returns whether a row that names a sharing is free.
     fn is_spare(&self, serves: Serves) -> bool {
         match self.served(serves) {
             Err(_) | Ok(Some((_, Tag::Owned(_)))) => false,
@@ -152,7 +155,8 @@ impl File {
         }
     }
 
-    /// Frees shared objects that only the ended hold, and takes their names out of all cells.
+    /// Frees shared objects whose holders have all ended, and removes the names of ended processes
+    /// from all cells.
     pub(in crate::pool) fn collect_shared(&self, ends: &Ends, dry_run: bool) -> Result<Orphans, Error> {
         let mut found = Orphans::default();
         let has_ended = |process| ends.has_ended(process);
@@ -175,7 +179,7 @@ impl File {
                         }
                     }
                     _ if !dry_run && self.is_spare(serves) => {
-                        // Nothing of it is lost: one step that somebody did not live to take.
+                        // Nothing of it is lost: one step that a process did not live to take.
                         row.release(serves);
                     }
                     _ => {}

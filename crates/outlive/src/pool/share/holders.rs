@@ -1,26 +1,26 @@
-//! Who holds an object that several processes share: a row of cells, each of which names one.
+//! The holders of a shared object: a row of cells, each of which names one process.
 //!
 //! | tag | meaning |
 //! | --- | --- |
-//! | shared(n, lines, j) | the sharing of number n, which no other has; it was joined j times, by cells in so many lines |
+//! | shared(n, lines, j) | the sharing of number n, which no other has; j joins so far, by cells in so many lines |
 //!
 //! | a cell | meaning | a death here |
 //! | --- | --- | --- |
-//! | 0 | nobody's | |
-//! | (P, n) | P is among the holders of n. In a row that serves another sharing by now: nothing | not counted once P has ended; the cell is whoever's needs it |
+//! | 0 | free | |
+//! | (P, n) | P is among the holders of n. In a row that serves another sharing by now: void | not counted once P has ended; the next process that needs a cell takes it |
 //!
 //! | step | died just after | repaired by |
 //! | --- | --- | --- |
 //! | share: a cell, then owned(P) → shared(n, 0) | owned(P) until the tag, then a dead holder's | `collect`: free once P has ended |
-//! | join 1: a cell 0 → (P, n) | a dead name, which is not counted | whoever needs the cell; `collect` |
+//! | join 1: a cell 0 → (P, n) | a dead name, which is not counted | the next process that needs the cell; `collect` |
 //! | join 2: tag (n, j) → (n, j + 1) | a dead holder's | the next to leave; `collect` |
 //! | leave 1: cell → 0 | shared, perhaps with no holder | `collect` |
-//! | leave 2: no cell of n names one who has not ended: tag (n, j) → owned(P) | owned(P) | `collect` |
-//! | leave 3: the row is given back | the same, and a row whose object is not shared by its number | whoever needs a row; `collect` |
+//! | leave 2: all holders that n's cells name have ended: tag (n, j) → owned(P) | owned(P) | `collect` |
+//! | leave 3: the row is given back | the same, and a row whose object is not shared by its number | the next process that needs a row; `collect` |
 //!
-//! A joining and the last leaving meet on the tag: whichever exchange comes first makes the other fail. Who was seen in a cell
-//! before his tag is no holder yet, and whoever saw him leaves the object to him: he will find the tag as it was, join, and
-//! leave.
+//! A join and the last leave meet on the tag: the exchange that comes first makes the other fail. A
+//! process that was seen in a cell before its join is no holder yet, and the leaving process that
+//! saw it leaves the object to it: it will find the tag unchanged, join, and leave.
 //!
 //! doc/protocols/pool.md, proof/models/share.pml.
 
@@ -28,19 +28,19 @@ use crate::liveness::{End, Ends, TokenId};
 use crate::pool::heap::Sharing;
 use crate::shim::{AtomicU32, AtomicU64, Ordering, fence, fewer_under_loom};
 
-/// The most that can hold one object at a time.
+/// The most processes that can hold one object at a time.
 pub(crate) const CELLS: usize = fewer_under_loom(62, 2);
 /// Words of a row before its cells.
 const BEFORE: usize = 2;
 /// Words of a cache line.
 const LINE: usize = 8;
 
-/// How many cells of its row may have holders.
+/// Returns how many cells of its row may have holders.
 fn cells_of(sharing: Sharing) -> usize {
     ((sharing.lines as usize + 1) * LINE - BEFORE).min(CELLS)
 }
 
-/// Of the cell's row.
+/// Returns the cell's line in its row.
 pub(super) fn line_of(cell: usize) -> u32 {
     ((cell + BEFORE) / LINE) as u32
 }
@@ -53,25 +53,25 @@ fn name_in(cell: u64) -> Option<TokenId> {
     TokenId::from_word((cell >> 32) as u32)
 }
 
-/// The holders of one shared object. Never anything else than that, since one who was stopped may still write to it when it
-/// serves another object.
+/// The holders of one shared object. The memory is never used for anything else, since a process
+/// that was stopped may still write to it when the row serves another object.
 #[repr(C, align(64))]
 pub(crate) struct Holders {
     /// Bits 32 to 60: the sharing's number; 0 to 31: the object's reference plus one. 0: the row is
-    /// nobody's. In use while the object's tag is of that number, or says owned (it may be about to
-    /// be).
+    /// free. It is in use while the object's tag has that number, or says owned (it may be about to
+    /// be shared).
     head: AtomicU64,
-    /// What the object's note said: the length that was asked for.
+    /// The object's note: the length that was asked for.
     pub(crate) note: AtomicU32,
     reserved: AtomicU32,
     cells: [AtomicU64; CELLS],
 }
 
 crate::shim::assert_layout!(size_of::<Holders>() == 512);
-// SAFETY: all its fields are atomics.
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl crate::segment::Shared for Holders {}
 
-/// Whom a row serves: a sharing's number, and the object.
+/// The sharing that a row serves: its number, and the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Serves {
     pub(crate) number: u32,
@@ -84,7 +84,7 @@ impl Serves {
     }
 }
 
-/// Why somebody could not join.
+/// Why a process could not join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// It is not shared by that number any more.
@@ -94,7 +94,7 @@ pub(crate) enum Refused {
 }
 
 impl Holders {
-    /// Whom it serves.
+    /// Returns the sharing that it serves.
     pub(crate) fn serves(&self) -> Option<Serves> {
         // Acquire pairs with `take`: the object's tag is seen as of then, or later.
         let head = self.head.load(Ordering::Acquire);
@@ -102,28 +102,30 @@ impl Holders {
         Some(Serves { number: (head >> 32) as u32, reference })
     }
 
-    /// From whom it served (`None`: nobody) to that sharing, unless somebody else was quicker.
+    /// Takes the row for that sharing, from the one that it served (`None`: free), unless another
+    /// process was first.
     pub(crate) fn take(&self, from: Option<Serves>, to: Serves) -> bool {
         let from = from.map_or(0, Serves::word);
-        // Release pairs with `serves`: the object was its owner's before. Died just after: its tag says owned, and then
-        // something else; and the row is anybody's.
+        // Release pairs with `serves`: the object was its owner's before. After a death just after,
+        // its tag says owned, and later something else; and the row is free.
         self.head.compare_exchange(from, to.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Serves nobody any more.
+    /// Frees the row.
     pub(crate) fn release(&self, from: Serves) -> bool {
         self.head.compare_exchange(from.word(), 0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// A cell for a process: one that is nobody's, else one of a process that has ended.
+    /// Takes a cell for a process: a free one, else one of a process that has ended.
     pub(crate) fn enter(&self, process: TokenId, number: u32, has_ended: &dyn Fn(TokenId) -> bool) -> Option<usize> {
         let mine = cell(process, number);
-        // Acquire pairs with `leave`: what the former holder did with the bytes is over, and whoever acquires from us knows.
-        // Relaxed before: the tag tells of the cell. Died just after: a dead name, and no holder.
+        // Acquire pairs with `leave`: the former holder has finished with the bytes, and a process
+        // that acquires from this one knows it. Relaxed before: the tag tells of the cell. A death
+        // just after: a dead name, and no holder.
         let take =
             |at: usize, from| self.cells[at].compare_exchange(from, mine, Ordering::Acquire, Ordering::Relaxed).is_ok();
         let empty = (0..CELLS).find(|&at| self.cells[at].load(Ordering::Relaxed) == 0 && take(at, 0));
-        // Cells of another number are not touched: it may be us who came too late.
+        // Cells of another number are not touched: this process may be the late one.
         empty.or_else(|| {
             (0..CELLS).find(|&at| {
                 let seen = self.cells[at].load(Ordering::Relaxed);
@@ -132,22 +134,23 @@ impl Holders {
         })
     }
 
-    /// The cell is nobody's again: the process holds the object no longer by it. `free` comes next.
+    /// Frees the cell: the process holds the object by it no longer. `free` comes next.
     pub(crate) fn leave(&self, at: usize) {
-        // Release pairs with `is_held`: it has finished with the bytes. Nobody else changes a cell that names one who lives.
-        // Died just after: perhaps a shared object without holders, which `collect` finds.
+        // Release pairs with `is_held`: it has finished with the bytes. No other process changes a
+        // cell that names a living one. After a death just after there may be a shared object
+        // without holders, which `collect` finds.
         self.cells[at].store(0, Ordering::Release);
-        // Of two who leave, one at least sees that the other has (store buffering).
+        // Of two processes that leave, at least one sees that the other has (store buffering).
         fence(Ordering::SeqCst);
     }
 
-    /// Takes back a cell that was of no use.
+    /// Takes back a cell of a failed join.
     pub(crate) fn leave_unjoined(&self, at: usize, process: TokenId, number: u32) {
-        // Whoever freed the object may have cleared it, and then it may be another's.
+        // The process that freed the object may have cleared it, and then it may belong to another.
         let _ = self.cells[at].compare_exchange(cell(process, number), 0, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Whether anybody holds it who has not ended, by another cell than that.
+    /// Returns whether a process that has not ended holds it by another cell than that.
     pub(crate) fn is_held(
         &self,
         sharing: Sharing,
@@ -163,7 +166,7 @@ impl Holders {
         })
     }
 
-    /// Clears the cells of a sharing that is over, and serves nobody any more.
+    /// Clears the cells of a sharing that is over, and frees the row.
     fn give_back(&self, sharing: Sharing, reference: u32) {
         for word in &self.cells[..cells_of(sharing)] {
             let seen = word.load(Ordering::Relaxed);
@@ -174,14 +177,14 @@ impl Holders {
         self.release(Serves { number: sharing.number, reference });
     }
 
-    /// The holders of a sharing, the dead included who have not been collected.
+    /// Returns the holders of a sharing, including dead ones that have not been collected.
     pub(crate) fn names(&self, number: u32) -> impl Iterator<Item = TokenId> {
         let cells = self.cells.iter().map(|word| word.load(Ordering::Acquire));
         cells.filter(move |&seen| seen as u32 == number).filter_map(name_in)
     }
 
-    /// Clears the cells of those who have ended, of whatever sharing; how many there were, and whether the dead are named
-    /// still.
+    /// Clears the cells of processes that have ended, of any sharing; returns how many there were,
+    /// and whether dead names remain.
     pub(super) fn sweep(&self, ends: &Ends, dry_run: bool) -> (u32, bool) {
         let (mut ended, mut left) = (0, false);
         for word in &self.cells {
@@ -201,7 +204,8 @@ impl Holders {
     }
 }
 
-/// Enters a process among the holders of an object whose tag was seen to say so; its cell.
+/// Enters a process among the holders of an object whose tag said that it is shared; returns its
+/// cell.
 pub(crate) fn join(
     tag: &AtomicU64,
     seen: u64,
@@ -213,11 +217,12 @@ pub(crate) fn join(
     let cell = holders.enter(process, number, has_ended).ok_or(Refused::Full)?;
     let mut seen = seen;
     while let Some(sharing) = Sharing::of(seen).filter(|sharing| sharing.number == number) {
-        // Release: who reads this tag reads the cell; pairs with `free`. Acquire pairs with the sharer's: the bytes. Died
-        // just before: no holder. Just after: one who has died.
+        // Release: a process that reads this tag reads the cell; pairs with `free`. Acquire pairs
+        // with the sharer's: the bytes. A death just before: no holder. Just after: a dead holder.
         match tag.compare_exchange(seen, sharing.joined(line_of(cell)).word(), Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return Ok(cell),
-            // Somebody else has joined; or the last one has left, and no later sharing has this number.
+            // Another process has joined; or the last one has left, and no later sharing has this
+            // number.
             Err(now) => seen = now,
         }
     }
@@ -225,8 +230,8 @@ pub(crate) fn join(
     Err(Refused::Stale)
 }
 
-/// From shared by that number to `to`, if nobody holds it who has not ended, by another cell than
-/// `besides`; then the row is nobody's. Says whether it was so.
+/// Changes the tag from shared by that number to `to`, if no process that has not ended holds it by
+/// another cell than `besides`; then the row is free. Returns whether it did.
 pub(crate) fn free(
     tag: &AtomicU64,
     to: u64,
@@ -235,15 +240,16 @@ pub(crate) fn free(
     besides: Option<usize>,
     has_ended: &dyn Fn(TokenId) -> bool,
 ) -> bool {
-    // Acquire pairs with `join`: the cells of those who are counted in it. It is read before them.
+    // Acquire pairs with `join`: the cells of the holders that it counts. It is read before them.
     let seen = tag.load(Ordering::Acquire);
     let Some(sharing) = Sharing::of(seen).filter(|sharing| sharing.number == serves.number) else { return false };
     if holders.is_held(sharing, besides, has_ended) {
         return false;
     }
-    // From the very tag that was read before the cells: who has joined since is a holder, and it is left to him.
-    // AcqRel: after all that any holder did with the bytes, before what the next owner does. Died just after: `to`, and a
-    // row that its object does not name any more.
+    // From the very tag that was read before the cells: a process that has joined since is a
+    // holder, and gets the object. AcqRel: after all that any holder did with the bytes, before
+    // what the next owner does. After a death just after: `to`, and a row that its object does not
+    // name any more.
     if tag.compare_exchange(seen, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return false;
     }
@@ -281,16 +287,16 @@ mod loom_tests {
         OWNED | u64::from(TokenId::new(by, 0).as_u32())
     }
 
-    /// One object and its row; `bytes` are read by holders and written by who has the object alone.
+    /// One object and its row; holders read `bytes`, and its sole owner writes them.
     struct World {
         tag: AtomicU64,
         holders: Holders,
         bytes: UnsafeCell<u32>,
     }
 
-    // SAFETY: loom checks the accesses to `bytes`; that they never meet is what is shown.
+    // SAFETY: loom checks the accesses to `bytes`; the test shows that they never overlap.
     unsafe impl Sync for World {}
-    // SAFETY: as above.
+    // SAFETY: loom checks the accesses to `bytes`, from whichever thread.
     unsafe impl Send for World {}
 
     const REFERENCE: u32 = 6;
@@ -300,7 +306,7 @@ mod loom_tests {
     }
 
     impl World {
-        /// Shared as number 1, by the processes `0..holders`.
+        /// Shares it as number 1, by the processes `0..holders`.
         fn shared_by(holders: u32) -> Arc<World> {
             let cells = [0, 1].map(|at| AtomicU64::new(if at < holders { cell(TokenId::new(at, 0), 1) } else { 0 }));
             let sharing = Sharing { number: 1, lines: 0, joins: holders - 1 };
@@ -317,24 +323,24 @@ mod loom_tests {
         }
 
         fn read(&self) {
-            // SAFETY: loom checks it.
+            // SAFETY: loom reports a write at the same time; this process holds the object.
             self.bytes.with(|bytes| unsafe { assert_ne!(bytes.read(), 99) });
         }
 
-        /// By the one who has it alone now: says so in the bytes.
+        /// Writes the bytes, as the object's sole owner.
         fn write(&self, value: u32) {
-            // SAFETY: loom checks it.
+            // SAFETY: loom reports an access at the same time; this process has the object alone.
             self.bytes.with_mut(|bytes| unsafe { bytes.write(value) });
         }
 
-        /// Joins number 1, if that still is there; its cell.
+        /// Joins number 1, if that still is there; returns its cell.
         fn join(&self, by: u32) -> Option<usize> {
             let seen = self.tag.load(Ordering::Acquire);
             Sharing::of(seen).filter(|sharing| sharing.number == 1)?;
             join(&self.tag, seen, &self.holders, 1, TokenId::new(by, 0), &nobody_ended).ok()
         }
 
-        /// Reads and leaves; whether it was the last one, whose the object is then.
+        /// Reads and leaves; returns whether it was the last holder, which then owns the object.
         fn leave(&self, by: u32, at: usize, number: u32) -> bool {
             self.read();
             self.holders.leave(at);
@@ -381,7 +387,7 @@ mod loom_tests {
         });
     }
 
-    /// One leaves, one joins by the cell that has become free, and leaves again.
+    /// One process leaves, one joins by the cell that has become free, and leaves again.
     #[test]
     fn loom_share_two_leave_and_one_joins() {
         let mut model = loom::model::Builder::new();
@@ -407,7 +413,7 @@ mod loom_tests {
         });
     }
 
-    /// Who is late comes into a row that serves the next sharing, and does no harm there.
+    /// A late process enters a row that serves the next sharing, and does no harm there.
     #[test]
     fn loom_share_a_late_joiner_beside_the_next_sharing() {
         let mut model = loom::model::Builder::new();
@@ -431,7 +437,8 @@ mod loom_tests {
         });
     }
 
-    /// One who would have the object alone, his own cell kept, beside one who joins.
+    /// A holder that would have the object alone, with its own cell kept, while another process
+    /// joins.
     #[test]
     fn loom_share_alone_again_beside_a_join() {
         loom::model(|| {

@@ -7,10 +7,10 @@
 //! | tag | meaning | a death here |
 //! | --- | --- | --- |
 //! | owned(P) | P is about to share it, or was its last holder | free once P has ended |
-//! | shared(n, j) | those hold it whose names stand in its row with the number n | one holder less, once it has ended; free when there is none |
+//! | shared(n, j) | the processes hold it whose names are in its row with the number n | one holder less, once it has ended; free when there is none |
 //!
-//! The steps, and what a death after each leaves: `holders.rs`. Which rows there are for holders'
-//! names: `holder_table.rs`.
+//! `holders.rs` has the steps, and what a death after each leaves; `holder_table.rs` has the rows
+//! for holders' names.
 
 mod handoff;
 mod holder_table;
@@ -32,11 +32,12 @@ pub use handoff::{Offer, Offset};
 pub(in crate::pool) use holders::Holders;
 use holders::{CELLS, Refused, Serves, line_of};
 
-/// Memory from a [`Pool`] that several processes hold, to read. Each is named; it is free when the last one has dropped it, or
-/// has died.
+/// Memory from a [`Pool`] that several processes hold, to read. It names each holder, and is free
+/// when the last one has dropped it, or has died.
 ///
-/// Clones are for this process, and cost it nothing but a count of its own. Other processes are given the
-/// [`offset`](SharedObject::offset), and [`join`](Pool::join) as long as somebody holds it: up to 62 at a time.
+/// A clone is for the same process, and costs only a count in private memory. Other processes get
+/// the [`offset`](SharedObject::offset), and [`join`](Pool::join) as long as any process holds the
+/// object: up to 62 at a time.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-shared-{}", std::process::id()));
@@ -48,9 +49,9 @@ use holders::{CELLS, Refused, Serves, line_of};
 /// let frame = frame.share()?;
 /// let offset = frame.offset();                    // to be sent to any number of processes
 ///
-/// let theirs = pool.join(offset)?;                // there
+/// let theirs = pool.join(offset)?;                // in another process
 /// assert!(theirs.len() == 1000 && theirs[0] == 7);
-/// assert_eq!(frame.holders().len(), 2);           // who they are: here both are this process
+/// assert_eq!(frame.holders().len(), 2);           // here both are this process
 ///
 /// drop(frame);
 /// drop(theirs);                                   // the last one: it is free
@@ -60,8 +61,9 @@ use holders::{CELLS, Refused, Serves, line_of};
 /// ```
 ///
 /// # If a process dies
-/// It holds the object no longer once its last thread has ended. If it was the last holder, the object is free for whoever
-/// needs memory; [`Pool::gc`], [`Domain::sweep`](crate::Domain::sweep) and another holder's leaving free it at once.
+/// A process that dies holds the object no longer once its last thread has ended. If it was the
+/// last holder, the object is free for a process that needs memory; [`Pool::gc`],
+/// [`Domain::sweep`](crate::Domain::sweep) and another holder's leaving free it at once.
 #[derive(Clone)]
 #[must_use = "what is dropped is held no longer"]
 pub struct SharedObject<'p> {
@@ -78,25 +80,27 @@ struct Holding<'p> {
     holders: &'p Holders,
     cell: usize,
     process: TokenId,
-    /// It is held no longer.
+    /// The object is held no longer.
     over: bool,
 }
 
-// SAFETY: memory that nobody writes to while it is held; a pool's words are made for all threads.
+// SAFETY: no process writes to the memory while it is held; the pool's words are atomics.
 unsafe impl Send for Holding<'_> {}
-// SAFETY: as above.
+// SAFETY: a shared reference only reads; no process writes to the memory while it is held.
 unsafe impl Sync for Holding<'_> {}
 
 impl<'p> Object<'p> {
-    /// Makes it one that several processes may hold, to read; this process is the first.
+    /// Turns the object into one that several processes may hold, to read; this process is the
+    /// first holder.
     ///
     /// # Errors
-    /// As [`Object::free`], and [`PoolError::NoSpace`] when there is no room for the holders' names (half a KiB, for at most one
-    /// object in each 2 KiB of `max_bytes`); the object is free then. With [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when it
-    /// was overrun: later nobody looks for that any more.
+    /// The errors of [`Object::free`], and [`PoolError::NoSpace`] when there is no room for the
+    /// holders' names (half a KiB, for at most one object in each 2 KiB of `max_bytes`); the object
+    /// is free then. With [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when bytes behind
+    /// it were overwritten: no later call checks that.
     ///
     /// # If a process dies
-    /// In here: the object is free once the process has ended.
+    /// If this process dies during the call, the object is free once the process has ended.
     pub fn share(self) -> Result<SharedObject<'p>, PoolError> {
         self.check_owned()?;
         if let Some(fault) = self.overrun() {
@@ -111,7 +115,7 @@ impl<'p> Object<'p> {
         let serves = Serves { number, reference };
         let ends = Ends::new(inner.registry, inner.file_id);
         let has_ended = |process| ends.has_ended(process);
-        // Died from here to the tag: owned(P), and a row that serves nothing.
+        // A death from here to the tag: owned(P), and a row that serves no sharing.
         let entered = || -> Result<(u32, &'p Holders, usize), PoolError> {
             loop {
                 let row = inner.row_for(serves)?;
@@ -119,7 +123,8 @@ impl<'p> Object<'p> {
                 if let Some(cell) = holders.enter(process, number, &has_ended) {
                     return Ok((row, holders, cell));
                 }
-                // Full of those who came too late for its last sharing, and are stopped: the next one.
+                // Full of processes that came too late for its last sharing, and are stopped: the
+                // next row.
                 holders.release(serves);
             }
         };
@@ -128,7 +133,8 @@ impl<'p> Object<'p> {
         record.note.store(row, Ordering::Relaxed);
         holders.note.store(len as u32, Ordering::Relaxed);
         let shared = Sharing::begin(number, line_of(cell)).word();
-        // Release pairs with `join`: the bytes, and where the holders are. Died just after: a dead holder.
+        // Release pairs with `join`: the bytes, and where the holders are. A death just after: a
+        // dead holder.
         if record.tag.compare_exchange(self.owned(), shared, Ordering::Release, Ordering::Relaxed).is_err() {
             holders.leave_unjoined(cell, process, number);
             holders.release(serves);
@@ -140,15 +146,17 @@ impl<'p> Object<'p> {
 }
 
 impl Pool {
-    /// Enters this process among the holders of a shared object, by the offset that one of them has sent. As long as the
-    /// sender still holds it, this succeeds.
+    /// Enters this process among the holders of a shared object, by the offset that a holder has
+    /// sent. It succeeds as long as that holder still holds the object.
     ///
     /// # Errors
-    /// [`PoolError::Stale`] when it is not shared by that number any more, [`PoolError::TooManyHolders`],
+    /// [`PoolError::Stale`] when the offset names no shared object any more,
+    /// [`PoolError::TooManyHolders`],
     /// [`PoolError::System`].
     ///
     /// # If a process dies
-    /// In here: it never was a holder; or it was, and is not counted once it has ended.
+    /// If this process dies during the call, it never was a holder; or it was one, and is not
+    /// counted once it has ended.
     pub fn join(&self, offset: Offset) -> Result<SharedObject<'_>, PoolError> {
         let inner = &*self.inner;
         let (file, heap) = (&inner.file, &inner.file.heap);
@@ -161,7 +169,7 @@ impl Pool {
         if Sharing::of(seen).is_none_or(|sharing| sharing.number != number) {
             return Err(PoolError::Stale);
         }
-        // Relaxed: of this sharing if the tag still is, and that is seen at last by `holders::join`.
+        // Relaxed: of this sharing if the tag still is, which `holders::join` checks last.
         let row = record.note.load(Ordering::Relaxed);
         let still = || Sharing::of(record.tag.load(Ordering::Acquire)).is_some_and(|sharing| sharing.number == number);
         let damaged = |what| if still() { file.segment.damaged(what).into() } else { PoolError::Stale };
@@ -177,7 +185,8 @@ impl Pool {
             Err(Refused::Stale) => return Err(PoolError::Stale),
             Err(Refused::Full) => return Err(PoolError::TooManyHolders { most: CELLS as u32 }),
         };
-        // Its place is looked at again, now that nobody takes its span apart. Died from here on: a holder, by name.
+        // Its place is looked up again, now that no thread can take its span apart. A death from
+        // here on: a holder, by name.
         let found = heap.object(&file.segment, reference).filter(|object| len as u64 <= object.capacity);
         let held = found.ok_or_else(|| file.segment.damaged("a shared object")).and_then(|object| {
             let ptr = inner.ptr_to(&object)?;
@@ -187,13 +196,15 @@ impl Pool {
             Ok(holding) => Ok(SharedObject::new(holding)),
             Err(error) => {
                 holders.leave(cell);
-                // The others may have left meanwhile, and left the object to this cell. Without a handle, so as `collect`
-                // frees it. Died just before: shared, with no holder, which `collect` finds.
+                // The others may have left meanwhile, and left the object to this cell. Without a
+                // handle, so it is freed as `collect` does. A death just before: shared, with no
+                // holder, which `collect` finds.
                 let serves = Serves { number, reference };
                 if holders::free(&record.tag, 0, holders, serves, None, &has_ended) {
                     file.header().freed_row.store(row + 1, Ordering::Relaxed);
                     file.freed();
-                    // Where it belongs may be what is damaged, so all are counted. Not counted: it is by the next `gc`.
+                    // The damage may be in the record of its size, so all are counted. If that
+                    // fails, the next `gc` does it.
                     let _ = file.take_stock();
                 }
                 Err(error.into())
@@ -203,8 +214,8 @@ impl Pool {
 }
 
 impl Inner {
-    /// A row of the holder table; where there is no room for one, what the dead had and what is
-    /// free is given up for it.
+    /// Returns a row of the holder table; where there is no room for one, it gives up for it what
+    /// the dead had and what is free.
     fn row_for(&self, serves: Serves) -> Result<u32, PoolError> {
         let file = &self.file;
         let taken = match file.take_row(serves) {
@@ -231,34 +242,37 @@ impl<'p> SharedObject<'p> {
         SharedObject { holding: Arc::new(holding) }
     }
 
-    /// By which other processes may [`join`](Pool::join), as long as this one holds it.
+    /// Returns the offset by which other processes may [`join`](Pool::join), as long as this one
+    /// holds the object.
     #[must_use]
     pub fn offset(&self) -> Offset {
         Offset::of_shared(self.holding.ptr.reference, self.holding.number)
     }
 
-    /// Where its bytes begin.
+    /// Returns the address of its bytes.
     #[must_use]
     #[inline]
     pub fn as_ptr(&self) -> *const u8 {
         self.holding.ptr.data.as_ptr()
     }
 
-    /// The processes that hold it: one place each time that one has joined. Such as have died, and were not collected yet, are
-    /// among them.
+    /// Returns the processes that hold it, once for each time that one has joined, including dead
+    /// ones that have not been collected yet.
     #[must_use]
     pub fn holders(&self) -> Vec<Holder> {
         let names = self.holding.holders.names(self.holding.number);
         names.map(|process| Holder::of(self.holding.inner.registry, process)).collect()
     }
 
-    /// Makes it this process's alone again, to write, if it is the only holder that lives and this is the only clone.
+    /// Turns the object back into this process's alone, to write, if this process is the only
+    /// living holder and this is the only clone.
     ///
     /// # Errors
-    /// Gives it back when somebody else holds it, too, or it is the parent's, in a forked child.
+    /// It returns the shared object when another process holds it, too, or when it is the parent's,
+    /// in a forked child.
     ///
     /// # If a process dies
-    /// In here: the object is free once the process has ended.
+    /// If this process dies during the call, the object is free once the process has ended.
     pub fn try_into_object(mut self) -> Result<Object<'p>, SharedObject<'p>> {
         let alone = Arc::get_mut(&mut self.holding).and_then(|holding| {
             let object = holding.take_alone(Some(holding.cell))?;
@@ -270,12 +284,13 @@ impl<'p> SharedObject<'p> {
 }
 
 impl<'p> Holding<'p> {
-    /// Whether it is this process's, not the parent's.
+    /// Returns whether it is this process's, not the parent's.
     fn is_own(&self) -> bool {
         self.inner.registry.process_token_if_any() == Some(self.process)
     }
 
-    /// The object, as this process's alone, if nobody holds it by another cell than `besides`.
+    /// Returns the object as this process's alone, if no process holds it by another cell than
+    /// `besides`.
     fn take_alone(&self, besides: Option<usize>) -> Option<Object<'p>> {
         if !self.is_own() {
             return None;
@@ -286,7 +301,7 @@ impl<'p> Holding<'p> {
         let owned = Tag::Owned(self.process).encode();
         let serves = Serves { number: self.number, reference: self.ptr.reference };
         let tag = &self.ptr.record().tag;
-        // Died just after: owned(P).
+        // A death just after: owned(P).
         holders::free(tag, owned, self.holders, serves, besides, &has_ended).then(|| {
             // Relaxed: a hint.
             inner.file.header().freed_row.store(self.row + 1, Ordering::Relaxed);
@@ -302,7 +317,7 @@ impl Drop for Holding<'_> {
             return;
         }
         self.holders.leave(self.cell);
-        // The last one frees it, as an object of its own.
+        // The last holder frees it, as an object of its own.
         drop(self.take_alone(None));
     }
 }
@@ -313,8 +328,8 @@ impl Deref for SharedObject<'_> {
     #[inline]
     fn deref(&self) -> &[u8] {
         let Holding { ptr, len, .. } = &*self.holding;
-        // SAFETY: as long as this process is among the holders nobody writes to it; `len` is at most the capacity, all of
-        // which has pages.
+        // SAFETY: no process writes to it as long as this process is among the holders; `len` is at
+        // most the capacity, all of which has pages.
         unsafe { core::slice::from_raw_parts(ptr.data.as_ptr(), *len) }
     }
 }
@@ -331,14 +346,15 @@ mod tests {
     use crate::pool::PoolOptions;
     use crate::pool::heap::World;
 
-    /// The only other holder leaves while a process joins, which then finds that it cannot use the object.
+    /// The only other holder leaves while a process joins, which then finds that it cannot use the
+    /// object.
     #[test]
     fn what_a_failed_join_is_left_with_is_free() {
         let world = World::new("failed-join", 1);
         let pool = Pool::open(&world.domain, "objects", PoolOptions::default()).expect("made");
         let shared = pool.alloc(1000).expect("room").share().expect("room");
         let Holding { holders, cell, ref ptr, .. } = *shared.holding;
-        // Its length is damaged, and that is seen when the process has joined.
+        // Its length is damaged, and the process finds that when it has joined.
         holders.note.store(u32::MAX, Ordering::Relaxed);
         // The other holder's first step; its second one would find a process that has joined.
         holders.leave(cell);
