@@ -8,11 +8,12 @@
 //! 2. Region closed at or before h: next region.
 //! 3. WRITING by a dead thread, and not READY when looked at *after* the death (its sender may have
 //!    gone on until then), or ABANDONED, by a sweep: give the slot back, count it abandoned.
-//! 4. Commit: journal, EMPTY(lap + 1), counts, head, the object; senders wait: clear, bump, wake
-//!    all.
+//! 4. Commit: journal, EMPTY(lap + 1), counts, head, the object; senders are notified if they
+//!    wait (wake.rs).
 //! 5. Sleep: prepare a wait on `messages` (wake.rs), look again, then sleep on {it, the owner of
 //!    the slot that is being written (or one of the senders, when their end is waited for)}.
 //!    Without an owner the receiver polls from time to time.
+//!
 //! `recv` copies, commits, returns: if the process dies after the commit, the message is lost with
 //! it. `peek` (`peek.rs`) hands the message out where it lies and commits when the caller says so.
 //!
