@@ -43,7 +43,7 @@ pub(crate) struct RoleWords {
     reserved: AtomicU32,
 }
 
-// SAFETY: atomics.
+// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl crate::segment::Shared for RoleWords {}
 crate::shim::assert_layout!(size_of::<RoleWords>() == 16);
 

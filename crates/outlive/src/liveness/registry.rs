@@ -46,7 +46,8 @@ struct RegistryHeader {
     owner_deaths: AtomicU64,
 }
 
-// SAFETY: all its fields are atomics.
+// SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
+// them.
 unsafe impl Shared for RegistryHeader {}
 
 /// See the file's head.

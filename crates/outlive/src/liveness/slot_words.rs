@@ -46,7 +46,8 @@ crate::shim::assert_layout!(
     core::mem::offset_of!(Slot, waiting_at) == 120,
 );
 
-// SAFETY: all its fields are atomics.
+// SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
+// them.
 unsafe impl crate::segment::Shared for Slot {}
 
 impl Slot {

@@ -34,7 +34,8 @@ use crate::{Error, Kind};
 /// `UnsafeCell` that can change while it is shared.
 pub(crate) unsafe trait Shared {}
 
-// SAFETY: all its fields are atomics.
+// SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
+// them.
 unsafe impl Shared for Header {}
 // SAFETY: an atomic.
 unsafe impl Shared for crate::shim::AtomicU32 {}
@@ -221,7 +222,7 @@ impl Segment {
     /// # Safety
     /// `offset` lies inside the mapping.
     pub(crate) unsafe fn address(&self, offset: u64) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it (`# Safety` above).
         unsafe { self.map.base().as_ptr().add(offset as usize) }
     }
 

@@ -170,7 +170,7 @@ pub(crate) fn prepare(layout: &Layout, words: &[AtomicU32; WORDS]) {
 /// # Safety
 /// `mutex` points to a prepared mutex of this libc in memory that stays mapped until this thread ends.
 pub(crate) unsafe fn try_take(mutex: *mut u8) -> Result<Taken, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it (`# Safety` above).
     match unsafe { try_lock(mutex) }? {
         Got::Clean => Ok(Taken::Mine),
         Got::OwnerDied => {
@@ -198,7 +198,7 @@ fn understand(result: libc::c_int) -> Result<Got, Errno> {
 /// # Safety
 /// As [`try_take`].
 pub(crate) unsafe fn try_lock(mutex: *mut u8) -> Result<Got, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it (`# Safety` above).
     understand(unsafe { libc::pthread_mutex_trylock(mutex.cast()) })
 }
 
@@ -230,7 +230,7 @@ pub(crate) unsafe fn lock_until(mutex: *mut u8, deadline: Deadline) -> Result<Go
         }
         deadline = realtime_after(deadline.remaining().unwrap_or(Duration::MAX));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it (`# Safety` above).
     understand(unsafe { libc::pthread_mutex_timedlock(mutex, &timespec(deadline)) })
 }
 
@@ -254,7 +254,7 @@ fn clocklock() -> Option<ClockLock> {
 /// # Safety
 /// This thread got it as [`Got::OwnerDied`] and holds it.
 pub(crate) unsafe fn mark_consistent(mutex: *mut u8) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it (`# Safety` above).
     check_pthread(unsafe { libc::pthread_mutex_consistent(mutex.cast()) })
 }
 
@@ -263,7 +263,7 @@ pub(crate) unsafe fn mark_consistent(mutex: *mut u8) -> Result<(), Errno> {
 /// # Safety
 /// This thread took it by one of the functions above.
 pub(crate) unsafe fn give_back(mutex: *mut u8) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it (`# Safety` above).
     check_pthread(unsafe { libc::pthread_mutex_unlock(mutex.cast()) })
 }
 

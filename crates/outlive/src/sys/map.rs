@@ -167,7 +167,7 @@ pub(crate) fn page_wiped_on_fork() -> Result<NonNull<u8>, Errno> {
 /// # Safety
 /// From [`page_wiped_on_fork`], and nobody uses it any more.
 pub(crate) unsafe fn unmap_page(page: NonNull<u8>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it (`# Safety` above).
     unsafe { unmap(page, PAGE as usize) };
 }
 

@@ -55,7 +55,7 @@ unsafe fn hand_on(head: *mut ListHead, entry: *mut u8) {
         return;
     }
     // The lowest bit marks a PI mutex of libc's.
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it (`# Safety` above).
     let word = entry.map_addr(|address| address & !1).wrapping_offset(unsafe { (*head).futex_offset });
     // By address: the word's memory may be gone (EFAULT), and then nobody sleeps there.
     // SAFETY: FUTEX_WAKE reads and writes no memory of the caller's.

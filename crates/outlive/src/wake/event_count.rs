@@ -224,7 +224,7 @@ impl EventCount {
     }
 }
 
-// SAFETY: atomics.
+// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl crate::segment::Shared for EventCount {}
 
 /// An eventcount whose wake-up goes to the next waiter when the waiter that got it dies, or when a
@@ -303,7 +303,7 @@ impl RelayedEventCount {
     }
 }
 
-// SAFETY: atomics.
+// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl crate::segment::Shared for RelayedEventCount {}
 
 crate::shim::assert_layout!(size_of::<EventCount>() == 8 && size_of::<RelayedEventCount>() == 16);
