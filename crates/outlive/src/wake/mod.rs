@@ -1,7 +1,7 @@
-//! Going to sleep until a word changes or an owner ends, and being woken, whichever process is killed or stopped
-//! beside it.
+//! Sleeping until a word changes or an owner ends, and being woken, whichever other process is
+//! killed or stopped.
 //!
-//! | a process is killed or stopped | who wakes the sleepers |
+//! | a process is killed or stopped | what wakes the sleepers |
 //! | --- | --- |
 //! | that holds what they wait for (killed) | the kernel marks its token and wakes one sleeper, which wakes the others (sleep.rs) |
 //! | with a wake-up in hand (killed) | the kernel wakes the next sleeper, on the relay word (`WakeRelay`) |
