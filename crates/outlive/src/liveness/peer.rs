@@ -35,8 +35,9 @@ pub struct TokenInfo {
     pub program: String,
     /// Whether the owner lives.
     pub alive: bool,
-    /// When the process was started, in clock ticks since boot, by the clock of the machine (not of a time namespace); with the
-    /// pid it names a process for good. 0: the process could not tell when it took the token.
+    /// When the process was started, in clock ticks since boot, by the machine's clock (not a time
+    /// namespace's); with the pid it names a process for good. 0: the process could not find out
+    /// when it took the token.
     pub start_time: u64,
     /// How long ago the token was claimed.
     pub age: Duration,

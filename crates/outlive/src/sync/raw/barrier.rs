@@ -64,7 +64,8 @@ pub(crate) struct BarrierWords {
     reserved: [AtomicU32; 9],
 }
 
-/// A barrier as a process sees it; how many seats there are is its own knowledge, from when it opened the file.
+/// A barrier as a process sees it; the process knows the number of seats from when it opened the
+/// file.
 #[derive(Clone, Copy)]
 pub(crate) struct RawBarrier<'a> {
     pub(crate) words: &'a BarrierWords,
