@@ -305,8 +305,8 @@ impl Role<'_> {
             return true;
         }
         // Sleepers there slept on an older value, and the process that changed it may have died
-        // before it woke them. The kernel would then wake one by the relay word; that must not be
-        // us, who know already. Died just after: the next waiter does it again.
+        // before it woke them. The kernel would then wake one by the relay word, and must not
+        // choose this thread, which looks already. Died just after: the next waiter does it again.
         futex::wake_all(holder);
         holder.compare_exchange(now, asked, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }

@@ -154,8 +154,8 @@ impl Registry {
         let will_be_marked = unsafe { libc_mutex::is_listed(&self.layout, mutex) };
         if holder != process::thread_id() || will_be_marked != Ok(true) {
             // libc takes this thread for another, or the kernel has no list of it: no process would
-            // learn of its end. SAFETY: this thread has just taken the mutex, as far as libc is
-            // concerned.
+            // learn of its end.
+            // SAFETY: this thread has just taken the mutex, as far as libc is concerned.
             unsafe { libc_mutex::give_back(mutex) }.map_err(failed)?;
             futex::wake_all(slot.word());
             will_be_marked.map_err(failed)?;

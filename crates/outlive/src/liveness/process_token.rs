@@ -134,8 +134,9 @@ pub(super) fn main_leaves() {
         }
         if let Some(slot) = registry.slot(id) {
             // Failed: the process token dies with main, which at worst tells others too early that
-            // we are gone. SAFETY: `slot.keeper` lies in the registry's mapping, which is never
-            // unmapped (registry.rs).
+            // we are gone.
+            // SAFETY: `slot.keeper` lies in the registry's mapping, which is never unmapped
+            // (registry.rs).
             if let Ok(started) = unsafe { keeper::start(&slot.keeper) } {
                 // It never waits. If another thread has the lock just now, this keeper is not
                 // replaced later.

@@ -158,7 +158,7 @@ impl Condvar {
     /// let relock = Deadline::after(Duration::from_secs(5));
     /// match delivered.wait_and_relock_until(guard, Duration::from_millis(5), relock) {
     ///     Ok((guard, _)) => assert_eq!(*guard, 0),
-    ///     Err(LockError::TimedOut) => println!("somebody keeps the lock, and we do not have it"),
+    ///     Err(LockError::TimedOut) => println!("another thread keeps the lock, and we do not have it"),
     ///     Err(other) => panic!("{other}"),
     /// }
     /// # std::fs::remove_dir_all(&folder).ok();

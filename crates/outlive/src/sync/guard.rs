@@ -69,8 +69,9 @@ impl<'a, T> MutexGuard<'a, T> {
         let mine = bits != 0 && bits & !(KEPT | UNWINDING) == registry.current_bits();
         let me = Me { registry, id: TokenId::from_own(bits & !UNWINDING) };
         // Lazily: a guard made and dropped here would give the lock back for a thread without a
-        // token, whose number is 0 as well. SAFETY: the caller promises it. A panic before this
-        // does not count, as with a guard taken just now.
+        // token, whose number is 0 as well.
+        // SAFETY: the caller promises it. A panic before this does not count, as with a guard taken
+        // just now.
         mine.then(|| unsafe { MutexGuard::new(raw, value, me) })
     }
 

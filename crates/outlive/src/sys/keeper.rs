@@ -161,9 +161,10 @@ extern "C" fn keep(argument: *mut c_void) -> c_int {
         let word = &*(*control).word;
         let entry: *mut u8 = (&raw mut (*control).entry).cast();
         (&raw mut (*control).head.list_op_pending).write_volatile(entry);
-        // WAITERS always: the watchers of main's word sleep on this one too, without having set it (keeper.pml, NOBIT). What
-        // was here was 0, a dead owner's or a former keeper's, and their sleepers' bit stays with it.
-        // Acquire and Release: as libc's own lock, with the next holder's and the former's.
+        // WAITERS always: the watchers of main's word sleep on this one too, without having set it
+        // (keeper.pml, NOBIT). The word held 0, a dead owner's number or a former keeper's, and
+        // their sleepers' bit stays. Acquire and Release: as in libc's own lock, with the next
+        // holder's and the former's.
         word.swap(tid | FUTEX_WAITERS, Ordering::AcqRel);
         (&raw mut (*control).head.next).write_volatile(entry);
         (&raw mut (*control).head.list_op_pending).write_volatile(core::ptr::null_mut());

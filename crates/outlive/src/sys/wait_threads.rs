@@ -28,8 +28,9 @@ use super::start_thread::start_thread;
 use super::{Errno, identity};
 use crate::shim::{AtomicU32, Mutex, MutexGuard};
 
-/// How long the caller waits for its helpers to leave, which takes them a processor and nothing else. A helper that gets none
-/// for so long may take a wake-up; another waiter then learns of the end by its recheck, which is no later.
+/// How long the caller waits for its helpers to leave, for which they need only a processor. A
+/// helper that gets none for so long may take a wake-up; another waiter then learns of the end by
+/// its recheck, which comes no later.
 const MOST_PATIENT: Duration = Duration::from_secs(1);
 
 /// See the file's head.

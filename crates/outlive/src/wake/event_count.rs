@@ -233,7 +233,7 @@ unsafe impl crate::segment::Shared for EventCount {}
 ///
 /// The waiters' `list_op_pending` points to `relay`. So does the notifier's, from before its
 /// change, where no waiter watches its end. All wakes go through `relay`, and waiters are queued
-/// there first: a waiter stands in two queues, and a wake through `sequence` would leave it in the
+/// there first: each waiter is in two queues, and a wake through `sequence` would leave it in the
 /// other one, where it would swallow the wake-up of a dying thread.
 ///
 /// Where the waiters need `list_op_pending` for the owners that they watch, a plain [`EventCount`]

@@ -1,6 +1,6 @@
-//! The recheck: when a sleeper looks by itself, and when it asks `/proc`.
+//! The recheck: when a sleeper looks again without having been woken, and when it asks `/proc`.
 //!
-//! | the sleeper waits | what may be lost | it looks by itself |
+//! | the sleeper waits | what may be lost | it looks again |
 //! | --- | --- | --- |
 //! | for the end of another thread or process | the kernel tells one sleeper; that one may be stopped before it tells the others | after `recheck` (a second), each time |
 //! | for a message, for a permit to be added, for another process to come | the process that brings it may be stopped before it notifies (event_count.md) | the same |
