@@ -32,8 +32,8 @@
 //!   [`sync`](crate::sync) are not.
 //! - **A wake-up takes some 20 µs** until the other thread runs; a call that finds nothing to do
 //!   takes some 400 ns.
-//! - In memory shared between processes a futex is known by file and offset, not by address: the same word may be mapped
-//!   anywhere. Private anonymous memory works too, between threads.
+//! - In memory shared between processes a futex is known by file and offset, not by address: the
+//!   same word may be mapped anywhere. Private anonymous memory works too, between threads.
 
 pub use crate::sys::futex_call::{
     ALL, Change, Comparison, FutexError, MOST_WATCHES, OWNER_DIED, TID_MASK, WAITERS, WakeOp, Watch, cmp_requeue,

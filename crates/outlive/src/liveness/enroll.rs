@@ -247,8 +247,8 @@ impl Registry {
     /// If the caller dies just after, the sleepers on the words look again at their recheck.
     fn retire(&self, slot: &Slot, generation: u32) -> bool {
         let even = generation.wrapping_add(1);
-        // Release: a process that sees the generation retired sees what was found out before. Acquire: a claimer goes on from
-        // here.
+        // Release: a process that sees the generation retired sees what was found out before.
+        // Acquire: a claimer goes on from here.
         let retired = slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if retired {
             futex::wake_all(slot.generation());
@@ -283,7 +283,8 @@ impl Registry {
                 continue;
             }
             if let Some(slot) = self.slot_at(index) {
-                // Release pairs with the Acquire in `try_claim`: the sweep comes before the next use.
+                // Release pairs with the Acquire in `try_claim`: the sweep comes before the next
+                // use.
                 slot.quarantine_ended.store(generation, Ordering::Release);
             }
         }

@@ -225,9 +225,9 @@ impl Registry {
         unsafe { std::slice::from_raw_parts(self.segment.address(SLOTS_AT).cast::<Slot>(), self.slots() as usize) }
     }
 
-    /// Doubles the slots, for a caller that has seen all of `seen` slots in use. Any number of threads and processes may
-    /// call it at once. If another thread has added slots meanwhile, the call adds none: otherwise a crowd of threads
-    /// would grow the registry to its largest at once.
+    /// Doubles the slots, for a caller that has seen all of `seen` slots in use. Any number of
+    /// threads and processes may call it at once. If another thread has added slots meanwhile, the
+    /// call adds none: otherwise a crowd of threads would grow the registry to its largest at once.
     pub(crate) fn grow(&self, seen: u32) -> Result<(), Error> {
         let (now, can_grow) = self.look();
         if now > seen {

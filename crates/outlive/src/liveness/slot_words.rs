@@ -57,7 +57,8 @@ impl Slot {
     /// Returns libc's lock word.
     #[inline]
     pub(crate) fn word(&self) -> &AtomicU32 {
-        // Relaxed: `binding` is set once, before the first claim. A damaged value must not lead outside.
+        // Relaxed: `binding` is set once, before the first claim. A damaged value must not lead
+        // outside.
         let offset = self.binding.load(Ordering::Relaxed) as u8 as usize;
         self.libc_mutex.get(offset / 4).unwrap_or(&self.libc_mutex[0])
     }

@@ -88,7 +88,8 @@ impl Header {
         for (word, chunk) in self.type_name.iter().zip(bytes.chunks_exact(8)) {
             word.store(u64::from_le_bytes(chunk.try_into().unwrap_or_default()), Ordering::Relaxed);
         }
-        // Relaxed everywhere: the link that gives the file its name orders all of it before any opener.
+        // Relaxed everywhere: the link that gives the file its name orders all of it before any
+        // opener.
         self.magic.store(MAGIC, Ordering::Relaxed);
     }
 

@@ -30,8 +30,8 @@ use crate::{Error, Kind};
 /// value, and whatever several processes write at once is inside atomics.
 ///
 /// # Safety
-/// The type is `repr(C)`, holds no padding that matters, no pointer, no `bool` or enum, and nothing outside atomics or
-/// `UnsafeCell` that can change while it is shared.
+/// The type is `repr(C)`, holds no padding that matters, no pointer, no `bool` or enum, and nothing
+/// outside atomics or `UnsafeCell` that can change while it is shared.
 pub(crate) unsafe trait Shared {}
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
@@ -166,7 +166,8 @@ impl Segment {
     /// damaged, and touching a page beyond the file's end raises `SIGBUS`.
     #[inline]
     pub(crate) fn exists(&self, end: u64) -> Result<(), Error> {
-        // Relaxed: a file of a domain does not shrink (threat-model.md), so an older figure is only too low.
+        // Relaxed: a file of a domain does not shrink (threat-model.md), so an older figure is only
+        // too low.
         if end <= self.known.load(Ordering::Relaxed) { Ok(()) } else { self.exists_slow(end) }
     }
 

@@ -148,9 +148,10 @@ impl<T: Plain> CeilingMutex<T> {
     /// already.
     ///
     /// # Errors
-    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`], [`LockError::Deadlock`],
-    /// [`LockError::AboveCeiling`] when the thread's own priority is higher than the ceiling, [`LockError::Damaged`], and
-    /// [`LockError::System`] ([`Error::NoRealTime`] without the right to run at the ceiling).
+    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`],
+    /// [`LockError::Deadlock`], [`LockError::AboveCeiling`] when the thread's own priority is
+    /// higher than the ceiling, [`LockError::Damaged`], and [`LockError::System`]
+    /// ([`Error::NoRealTime`] without the right to run at the ceiling).
     ///
     /// # If a process dies
     /// The owner's death ends the wait at once.
@@ -226,8 +227,9 @@ impl<T: Plain> CeilingMutex<T> {
     /// value. No thread gets the lock before the value is in place.
     ///
     /// # Errors
-    /// [`LockError::TimedOut`] when a living owner holds it until the deadline, [`LockError::Deadlock`],
-    /// [`LockError::AboveCeiling`], [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::TimedOut`] when a living owner holds it until the deadline,
+    /// [`LockError::Deadlock`], [`LockError::AboveCeiling`], [`LockError::Damaged`],
+    /// [`LockError::System`].
     ///
     /// # If a process dies
     /// In the middle of this: the mutex stays given up, or the next locker gets

@@ -231,7 +231,7 @@ impl Condvar {
     ///     let domain = domain.clone();
     ///     move || domain.token()      // and ends without delivering
     /// });
-    ///     move || domain.token()      // and ends without delivering
+    /// let supplier = domain.peer(supplier.join().unwrap()?);
     /// let mut guard = stock.lock().unwrap();
     /// while *guard == 0 {
     ///     let (again, woke) = delivered.wait_or_end(guard, &supplier, outlive::Deadline::NEVER).unwrap();

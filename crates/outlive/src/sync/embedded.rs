@@ -48,7 +48,8 @@ impl Place {
         Place { offset: start + self.offset, ..self }
     }
 
-    /// Packs it as a record's header holds it: the offset in units of 4 bytes, the kind's number above.
+    /// Packs it as a record's header holds it: the offset in units of 4 bytes, the kind's number
+    /// above.
     fn packed(self) -> u32 {
         (self.offset / 4) as u32 & OFFSET | self.kind.number() << KIND_AT
     }
@@ -97,11 +98,11 @@ unsafe impl<T: SharedField, const N: usize> SharedField for [T; N] {
     }
 }
 
-/// A struct made by [`record!`](crate::record).
+/// Marks a struct made by [`record!`](crate::record).
+///
 /// # Safety
 /// `repr(C)`, every field is a [`SharedField`], and `primitives` returns the places of all embedded
 /// primitives.
-/// `repr(C)`, every field is a [`SharedField`], and `primitives` gives the places of all that are embedded.
 pub unsafe trait RecordType: Sized + 'static {
     /// Returns the places of all embedded primitives, counted from the struct's start.
     fn primitives() -> Vec<Place>;

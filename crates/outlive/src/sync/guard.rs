@@ -58,7 +58,8 @@ impl<'a, T> MutexGuard<'a, T> {
     /// Makes the guard again that [`MutexGuard::into_raw`] gave up, if it is of the calling thread.
     ///
     /// # Safety
-    /// As for [`MutexGuard::settle`]; `bits` came from a guard of this lock, and no guard was made of them since.
+    /// As for [`MutexGuard::settle`]; `bits` came from a guard of this lock, and no guard was made
+    /// of them since.
     #[inline]
     pub(super) unsafe fn resumed(
         raw: &'a RawMutex,
@@ -267,7 +268,8 @@ pub enum LockError<G> {
     WouldBlock,
     /// The deadline passed while a living owner held the lock.
     TimedOut,
-    /// The thread's own priority is higher than the lock's ceiling (only from a [`CeilingMutex`](super::CeilingMutex)).
+    /// The thread's own priority is higher than the lock's ceiling (only from a
+    /// [`CeilingMutex`](super::CeilingMutex)).
     AboveCeiling,
     /// The lock's bytes hold an impossible value: a stray write or a hostile process changed them.
     Damaged,

@@ -100,8 +100,8 @@ impl<T: Plain> Mutex<T> {
     /// Takes the lock, waiting as long as a living owner holds it.
     ///
     /// # Errors
-    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`], [`LockError::Deadlock`],
-    /// [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`],
+    /// [`LockError::Deadlock`], [`LockError::Damaged`], [`LockError::System`].
     ///
     /// # If a process dies
     /// The owner's death ends the wait at once.
@@ -199,8 +199,8 @@ impl<T: Plain> Mutex<T> {
     /// value. No thread gets the lock before the value is in place.
     ///
     /// # Errors
-    /// [`LockError::TimedOut`] when a living owner holds it until the deadline, [`LockError::Deadlock`],
-    /// [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::TimedOut`] when a living owner holds it until the deadline,
+    /// [`LockError::Deadlock`], [`LockError::Damaged`], [`LockError::System`].
     ///
     /// # If a process dies
     /// In the middle of this: the mutex stays given up, or the next locker gets

@@ -101,7 +101,8 @@ impl<T: Plain + Sync> OnceLock<T> {
     /// Returns the value, and makes it by `make` if no caller has. While another caller makes it,
     /// this one waits.
     ///
-    /// `make` runs again, here or elsewhere, when its process dies before the value is in place, and when it panics.
+    /// `make` runs again, here or elsewhere, when its process dies before the value is in place,
+    /// and when it panics.
     ///
     /// # Errors
     /// [`LockError::Deadlock`] when `make` itself calls this, [`LockError::Damaged`],

@@ -168,11 +168,12 @@ impl<T: Plain> PiMutex<T> {
         self.settle(me, order::watched(me, self.home.segment(), raw, wait.is_some(), || raw.lock(me, wait)))
     }
 
-    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value.
+    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this
+    /// value.
     ///
     /// # Errors
-    /// [`LockError::TimedOut`] when a living owner holds it until the deadline, [`LockError::Deadlock`],
-    /// [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::TimedOut`] when a living owner holds it until the deadline,
+    /// [`LockError::Deadlock`], [`LockError::Damaged`], [`LockError::System`].
     ///
     /// # If a process dies
     /// In here: the mutex stays given up, or the next locker gets [`LockError::OwnerDied`].

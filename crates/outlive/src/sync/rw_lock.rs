@@ -218,8 +218,9 @@ impl<T: Shareable> RwLock<T> {
     /// meanwhile.
     ///
     /// # Errors
-    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`], [`LockError::Deadlock`] when this
-    /// thread reads or writes already, [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`],
+    /// [`LockError::Deadlock`] when this thread reads or writes already, [`LockError::Damaged`],
+    /// [`LockError::System`].
     ///
     /// # If a process dies
     /// A holder's death ends the wait at once.

@@ -226,8 +226,9 @@ pub(crate) fn names(folder: BorrowedFd<'_>) -> Result<Vec<String>, Errno> {
     Ok(names)
 }
 
-/// Makes sure that the pages of `from .. from + len` exist, extending the file as needed. Idempotent: several processes
-/// may do it at once. After `Ok`, touching them cannot raise `SIGBUS`.
+/// Makes sure that the pages of `from .. from + len` exist, extending the file as needed.
+/// Idempotent: several processes may do it at once. After `Ok`, touching them cannot raise
+/// `SIGBUS`.
 pub(crate) fn allocate(file: BorrowedFd<'_>, from: u64, len: u64) -> Result<(), Errno> {
     // Beyond RLIMIT_FSIZE the kernel would not only refuse but send SIGXFSZ, which kills.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;

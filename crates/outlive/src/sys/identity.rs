@@ -13,7 +13,8 @@ struct Identity {
     number: AtomicU64,
     /// The pid namespace; 0 if not asked yet.
     namespace: AtomicU32,
-    /// The process's start time as its time namespace shows it, plus 1, and that namespace's offset; 0 if not asked yet.
+    /// The process's start time as its time namespace shows it, plus 1, and that namespace's
+    /// offset; 0 if not asked yet.
     started: AtomicU64,
     time_offset: AtomicI64,
 }

@@ -111,7 +111,8 @@ pub(crate) unsafe fn start(word: &AtomicU32) -> Result<Keeper, Errno> {
         (*control).word = word;
         (*control).entry = (&raw mut (*control).head).cast();
         (*control).head.next = (&raw mut (*control).head).cast();
-        // The kernel finds the lock word at entry + futex_offset; there is one entry, so one offset serves.
+        // The kernel finds the lock word at entry + futex_offset; there is one entry, so one offset
+        // serves.
         let entry = (&raw mut (*control).entry) as isize;
         (*control).head.futex_offset = (word.as_ptr() as isize).wrapping_sub(entry);
     }

@@ -176,7 +176,8 @@ pub(crate) fn prepare(layout: &Layout, words: &[AtomicU32; WORDS]) {
 /// Takes the mutex if it is free or its owner is dead.
 ///
 /// # Safety
-/// `mutex` points to a prepared mutex of this libc in memory that stays mapped until this thread ends.
+/// `mutex` points to a prepared mutex of this libc in memory that stays mapped until this thread
+/// ends.
 pub(crate) unsafe fn try_take(mutex: *mut u8) -> Result<Taken, Errno> {
     // SAFETY: the caller promises it (`# Safety` above).
     match unsafe { try_lock(mutex) }? {
@@ -213,8 +214,9 @@ pub(crate) unsafe fn try_lock(mutex: *mut u8) -> Result<Got, Errno> {
 
 /// Takes the mutex, and sleeps until the deadline while another thread has it.
 ///
-/// On a libc that cannot wait for a mutex by the monotonic clock (before glibc 2.35, and musl) such a deadline is
-/// translated to the time of day once, here: if the clock is set back meanwhile, this call lasts so much longer.
+/// On a libc that cannot wait for a mutex by the monotonic clock (before glibc 2.35, and musl) such
+/// a deadline is translated to the time of day once, here: if the clock is set back meanwhile, this
+/// call lasts so much longer.
 ///
 /// # Safety
 /// As [`try_take`].

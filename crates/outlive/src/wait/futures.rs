@@ -85,7 +85,8 @@ impl Receiver {
     /// As [`Receiver::recv`]; [`RecvError::System`] also when no thread can be started.
     ///
     /// # If a process dies
-    /// As with [`Receiver::recv`]. A forked child's future registers with a thread of the child's own when it is polled.
+    /// As with [`Receiver::recv`]. A forked child's future registers with a thread of the child's
+    /// own when it is polled.
     pub async fn recv_async(&mut self) -> Result<Vec<u8>, RecvError> {
         loop {
             match self.try_recv() {

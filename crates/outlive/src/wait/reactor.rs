@@ -82,7 +82,8 @@ impl Reactor {
     fn of(registry: &'static Registry) -> Result<&'static Reactor, Error> {
         let refused = |errno| Error::from_errno("start a thread that waits in", registry.path(), errno);
         let of = identity::this_process().map_err(refused)?;
-        // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
+        // As with malloc: a child forked from several threads, one of them in here, must not come
+        // here before exec.
         let mut reactors = REACTORS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reactor) = reactors.iter().find(|b| b.of == of && core::ptr::eq(b.registry, registry)) {
             return Ok(reactor);

@@ -167,7 +167,8 @@ impl EventCount {
             let is_first = seen & SOMEBODY == 0;
             let kept = if is_first { 0 } else { seen & FENCED };
             let epoch = next(seen) | kept | SOMEBODY;
-            // Release pairs with `epoch()`. Acquire pairs with `note_fence`. Died just after: one empty wake.
+            // Release pairs with `epoch()`. Acquire pairs with `note_fence`. Died just after: one
+            // empty wake.
             match self.epoch.compare_exchange_weak(seen, epoch, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Ticket { sequence, epoch, is_first, is_fenced: kept != 0 },
                 Err(now) => seen = now,
@@ -191,7 +192,8 @@ impl EventCount {
         // No notification since: `SOMEBODY` has been set all the while. A notifier that clears it
         // raises `sequence` first.
         if seen & SOMEBODY != 0 && seen & FENCED == 0 && !self.is_notified(*ticket) {
-            // Release pairs with `announce`: the fence. Died just before: the next one makes another.
+            // Release pairs with `announce`: the fence. Died just before: the next one makes
+            // another.
             let noted = self.epoch.compare_exchange(seen, seen | FENCED, Ordering::Release, Ordering::Relaxed);
             if noted.is_ok() && seen == ticket.epoch {
                 ticket.epoch |= FENCED;

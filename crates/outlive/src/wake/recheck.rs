@@ -46,7 +46,8 @@ struct Asked {
     /// A hash of the owners that were watched.
     owners: u32,
     doublings: u32,
-    /// When it asked last; before the first question, when its first fruitless sleep began or ended. Nanoseconds.
+    /// When it asked last; before the first question, when its first fruitless sleep began or
+    /// ended. Nanoseconds.
     at: u64,
 }
 

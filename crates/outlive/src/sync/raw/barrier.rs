@@ -180,7 +180,8 @@ impl RawBarrier<'_> {
             let seat = self.seat_of(me, index).ok_or(Stuck::NotSeated)?;
             let mut seen = seat.load(Ordering::Acquire);
             if seen == me.id.as_u32() | AWAY {
-                // Died just after: absent as before. Acquire pairs with the Release of a repair: the look at the phase comes after.
+                // Died just after: absent as before. Acquire pairs with the Release of a repair:
+                // the look at the phase comes after.
                 let _ = seat.compare_exchange(seen, seen | BACK, Ordering::AcqRel, Ordering::Relaxed);
                 seen |= BACK;
             }

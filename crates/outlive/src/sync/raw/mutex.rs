@@ -64,7 +64,8 @@ impl RawMutex {
     /// Returns whether no thread holds the lock and what it guards is whole: a reader asks this.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
-        // SeqCst: see `RawRwLock`; it also pairs with the Release in `release`, so `state` is the last holder's.
+        // SeqCst: see `RawRwLock`; it also pairs with the Release in `release`, so `state` is the
+        // last holder's.
         self.word.load(Ordering::SeqCst) == 0 && self.is_consistent()
     }
 
@@ -138,7 +139,8 @@ impl RawMutex {
     /// Takes the lock over from a dead owner; `Err` is the word as another thread left it.
     fn take_over(&self, me: Me, seen: u32) -> Result<Result<Acquired, Refused>, u32> {
         let mine = me.id.as_u32() | WAITERS;
-        // WAITERS, because others may sleep on the old value. Died just after: we are the dead owner, the next is told.
+        // WAITERS, because others may sleep on the old value. Died just after: we are the dead
+        // owner, the next is told.
         self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Acquire)?;
         if self.state.load(Ordering::Relaxed) == CONSISTENT {
             // Died just before: the next locker takes over from us, and is told all the same.
@@ -311,7 +313,8 @@ pub(crate) fn take_name_out(word: &AtomicU32, me: Me, dry_run: bool) -> bool {
         match word.compare_exchange(seen, DIED, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => {
                 if seen & WAITERS != 0 {
-                    // Died or stopped just before: the sleepers watch the dead owner's token, as if there were no sweep.
+                    // Died or stopped just before: the sleepers watch the dead owner's token, as if
+                    // there were no sweep.
                     futex::wake_all(word);
                 }
                 break;

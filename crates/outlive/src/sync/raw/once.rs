@@ -95,7 +95,8 @@ impl RawOnce {
                     return Err(NoTurn::WouldBlock);
                 }
             }
-            // WAITERS, because others may sleep on the old value. Died just after: we are the dead owner.
+            // WAITERS, because others may sleep on the old value. Died just after: we are the dead
+            // owner.
             match self.word.compare_exchange(seen, me.id.as_u32() | WAITERS, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => {
                     self.failed.store(1, Ordering::Relaxed);
@@ -159,8 +160,8 @@ impl RawOnce {
         self.leave(id, DONE);
     }
 
-    /// Ends the turn without a value, after a panic: the next caller makes the value. Changes nothing if another owner
-    /// has the turn by now.
+    /// Ends the turn without a value, after a panic: the next caller makes the value. Changes
+    /// nothing if another owner has the turn by now.
     pub(crate) fn abandon(&self, id: TokenId) {
         // While another owner has the turn, only that owner may write `failed`.
         if self.owner() == Some(id) {

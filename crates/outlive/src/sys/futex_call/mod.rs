@@ -1,7 +1,8 @@
 //! The futex system calls, one function for each operation; `outlive::futex` exports them.
 //!
-//! Words are `&AtomicU32`, and every function is safe: the kernel reads and changes such a word by atomic instructions
-//! only, as any other thread that has the reference might, and when a call has returned it keeps no pointer to it.
+//! Words are `&AtomicU32`, and every function is safe: the kernel reads and changes such a word by
+//! atomic instructions only, as any other thread that has the reference might, and when a call has
+//! returned it keeps no pointer to it.
 
 mod error;
 mod pi;

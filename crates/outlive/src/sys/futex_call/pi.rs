@@ -71,8 +71,9 @@ pub fn thread_id() -> u32 {
 /// - [`FutexError::NotPermitted`]: the word names a kernel thread.
 /// - [`FutexError::Invalid`]: word and kernel disagree about the owner, or a thread sleeps on the
 ///   word by another call.
-/// - [`FutexError::NoMemory`], [`FutexError::Fault`]; [`FutexError::Absent`] for a monotonic deadline before Linux 5.14
-///   (a time of day works since 2.6.18) and on processors without the right instructions.
+/// - [`FutexError::NoMemory`], [`FutexError::Fault`]; [`FutexError::Absent`] for a monotonic
+///   deadline before Linux 5.14 (a time of day works since 2.6.18) and on processors without the
+///   right instructions.
 ///
 /// # If a process dies
 /// While it holds the lock, with a thread asleep: the sleeper gets the lock, `Ok`, and the word has
@@ -165,7 +166,8 @@ pub fn unlock_pi(word: &AtomicU32) -> Result<(), FutexError> {
 ///   Look at the word again.
 /// - [`FutexError::TimedOut`]: the caller does not have the lock either.
 /// - [`FutexError::Invalid`]: the two words are one and the same.
-/// - [`FutexError::Deadlock`], [`FutexError::NoSuchThread`], [`FutexError::Interrupted`] and the rest: as [`lock_pi`].
+/// - [`FutexError::Deadlock`], [`FutexError::NoSuchThread`], [`FutexError::Interrupted`] and the
+///   rest: as [`lock_pi`].
 ///
 /// [`wake`]: super::wake
 ///
@@ -199,7 +201,8 @@ pub fn wait_requeue_pi(
 /// # Errors
 /// - [`FutexError::Again`]: the word does not have the expected value, or the lock's owner is just
 ///   ending: try again.
-/// - [`FutexError::Invalid`]: a sleeper waits for another lock, or by another call; or the two words are one.
+/// - [`FutexError::Invalid`]: a sleeper waits for another lock, or by another call; or the two
+///   words are one.
 /// - [`FutexError::NoSuchThread`], [`FutexError::NotPermitted`]: as [`lock_pi`].
 pub fn cmp_requeue_pi(word: &AtomicU32, expected: u32, move_on: u32, lock: &AtomicU32) -> Result<u32, FutexError> {
     Ok(rx::cmp_requeue_pi(word, Flags::empty(), at_most(move_on), lock, expected)? as u32)

@@ -61,7 +61,8 @@ pub fn wait(word: &AtomicU32, expected: u32, deadline: impl Into<Deadline>) -> R
 
 /// Sleeps like [`wait`], with a relative timeout (`FUTEX_WAIT`): the span counts anew in each call.
 ///
-/// It counts on the monotonic clock. After a stop and a `SIGCONT` the kernel goes on with what was left of it.
+/// It counts on the monotonic clock. After a stop and a `SIGCONT` the kernel goes on with what was
+/// left of it.
 ///
 /// ```
 /// use outlive::futex::{self, FutexError};
