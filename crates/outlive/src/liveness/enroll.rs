@@ -260,7 +260,7 @@ impl Registry {
     /// Returns whether that dead token belongs to a process that has not exited yet (or has become
     /// another program), as far as can be told. One of its threads may still be writing to a pool,
     /// and a process that asks about that reads the pid here, so such a slot is not given out.
-    /// Where pids tell nothing, the slot is free.
+    /// Where pids tell nothing, returns false.
     fn may_still_write(&self, slot: &Slot) -> bool {
         slot.is_process()
             && slot.binding.load(Ordering::Relaxed) >> 32 != u64::from(identity::NAMELESS)

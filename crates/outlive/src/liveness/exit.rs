@@ -16,7 +16,7 @@
 //! tells every process.
 //!
 //! A device that it has set to work writes until the kernel closes its files, which comes after its
-//! mappings are gone. For such a process the second row does not count, and ten seconds must pass
+//! mappings are gone. For such a process the second point does not count, and ten seconds must pass
 //! instead ([`Ends::have_its_devices_ended`]).
 
 use std::cell::RefCell;

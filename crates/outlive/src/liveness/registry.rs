@@ -24,8 +24,7 @@ const FIRST_SLOTS: u32 = 224;
 /// When a claimer meets so many quarantined slots in a row, a sweep pays.
 const MANY_QUARANTINED: u32 = 32;
 const SLOT: u64 = size_of::<Slot>() as u64;
-/// Slots begin on the page after the header; the registry's own words lie at the start of the
-/// header's page.
+/// The body's first page holds the registry's own words; slots begin on the next page.
 const SLOTS_AT: u64 = BODY + 4096;
 /// One thread page has room for so many registries' ids; index 0 is never used.
 pub(crate) const MOST_REGISTRIES: usize = 960;

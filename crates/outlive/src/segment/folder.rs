@@ -1,4 +1,4 @@
-//! A domain's folder: which users may make it, and from whom it is refused.
+//! A domain's folder: which users may make it, and which users' folders are refused.
 //!
 //! `/dev/shm` is open to all: another user may have made `/dev/shm/outlive-1000` before user 1000
 //! came. A user can at any moment change what lies in a folder that it owns, so another user's

@@ -228,7 +228,7 @@ impl Segment {
     /// # Safety
     /// `offset` lies inside the mapping.
     pub(crate) unsafe fn address(&self, offset: u64) -> *mut u8 {
-        // SAFETY: the caller promises it (`# Safety` above).
+        // SAFETY: the caller promises that `offset` lies inside the mapping.
         unsafe { self.map.base().as_ptr().add(offset as usize) }
     }
 
@@ -292,8 +292,8 @@ impl View {
     /// # Safety
     /// `offset` lies inside the mapping.
     pub(crate) unsafe fn address(&self, offset: u64) -> *mut u8 {
-        // SAFETY: the caller promises it (`# Safety` above); this mapping is as long as the
-        // segment's own.
+        // SAFETY: the caller promises that `offset` lies inside this mapping, which is as long as
+        // the segment's own.
         unsafe { self.map.base().as_ptr().add(offset as usize) }
     }
 }

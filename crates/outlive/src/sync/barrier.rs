@@ -196,7 +196,7 @@ impl Barrier {
     /// [`BarrierError::Full`], [`BarrierError::Broken`], [`BarrierError::System`].
     ///
     /// # If a process dies
-    /// In here: as if it had never come, or as if it had joined.
+    /// During this call: as if it had never come, or as if it had joined.
     pub fn join(&self) -> Result<Seat<'_>, BarrierError> {
         let me = self.me()?;
         let index = self.raw().join(me).map_err(|stuck| self.error(stuck))?;
@@ -212,7 +212,7 @@ impl Barrier {
     /// [`BarrierError::System`].
     ///
     /// # If a process dies
-    /// In here: the barrier is still broken, or whole.
+    /// During this call: the barrier is still broken, or whole.
     pub fn repair(&self, deadline: impl Into<Deadline>) -> Result<(), BarrierError> {
         let me = self.me()?;
         self.raw().repair(me, &self.spin_wait, deadline.into()).map_err(|stuck| self.error(stuck))
@@ -333,7 +333,7 @@ impl fmt::Debug for Seat<'_> {
     }
 }
 
-/// A barrier for `N` participants, for use as a field of a [`record!`](crate::record). It takes
+/// Embeds a barrier for `N` participants as a field of a [`record!`](crate::record). It takes
 /// 64 bytes and 4 for each seat.
 ///
 /// All zeroes are a barrier without participants, which a death breaks.
@@ -399,8 +399,8 @@ pub(super) const fn shape_in_record(seats: u32) -> Option<(usize, usize)> {
 /// # Safety
 /// At `at` begin the words of a barrier, and no other process sees them yet.
 pub(super) unsafe fn prepare_at(at: *mut u8, when_one_dies: WhenOneDies) {
-    // SAFETY: the caller promises it; every pattern of bytes is a value of `BarrierWords`, which is
-    // atomics.
+    // SAFETY: the caller promises a barrier's words at `at`, unseen by others; they are atomics, so
+    // any bytes are a value.
     set_policy(unsafe { &*at.cast::<BarrierWords>() }, when_one_dies);
 }
 

@@ -232,7 +232,7 @@ impl<T: Plain> CeilingMutex<T> {
     /// [`LockError::System`].
     ///
     /// # If a process dies
-    /// In the middle of this: the mutex stays given up, or the next locker gets
+    /// During this call: the mutex stays given up, or the next locker gets
     /// [`LockError::OwnerDied`].
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
@@ -293,7 +293,7 @@ impl<T> CeilingMutexGuard<'_, T> {
     /// [`CeilingMutex::reset`]. In a forked child it only lowers the child.
     ///
     /// # If a process dies
-    /// In here: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
+    /// During this call: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
     pub fn give_up(self) {
         let CeilingMutexGuard { guard, _raised } = self;
         guard.give_up();
@@ -320,8 +320,8 @@ impl<T: fmt::Debug> fmt::Debug for CeilingMutexGuard<'_, T> {
     }
 }
 
-/// A [`CeilingMutex`] and its value, for use as a field of a [`record!`](crate::record). The
-/// ceiling is part of the type. It takes 16 bytes and the value.
+/// Embeds a [`CeilingMutex`] and its value as a field of a [`record!`](crate::record). The ceiling
+/// is part of the type. It takes 16 bytes and the value.
 ///
 /// All zeroes are an unlocked mutex around a zeroed value.
 /// [`Record::handle`](super::Record::handle) returns the [`CeilingMutex`] that uses it.

@@ -309,7 +309,7 @@ impl Condvar {
     }
 }
 
-/// A condition variable, for use as a field of a [`record!`](crate::record). It takes 32 bytes; all
+/// Embeds a condition variable as a field of a [`record!`](crate::record). It takes 32 bytes; all
 /// zeroes are a fresh one.
 ///
 /// [`Record::handle`](super::Record::handle) returns the [`Condvar`] that uses it.

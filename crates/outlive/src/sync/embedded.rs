@@ -16,8 +16,8 @@ use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
-/// Types that may be fields of a [`record!`](crate::record): atomics, embedded primitives like
-/// [`EmbeddedMutex`], and arrays of those.
+/// Marks types that may be fields of a [`record!`](crate::record): atomics, embedded primitives
+/// like [`EmbeddedMutex`], and arrays of those.
 ///
 /// # Safety
 /// Every bit pattern is a value, and shared references never see a change outside atomics or a
@@ -62,7 +62,7 @@ impl Place {
 const KIND_AT: u32 = 27;
 const OFFSET: u32 = (1 << KIND_AT) - 1;
 
-/// The shared half of a primitive, as a field of a record; a handle is the other half.
+/// Connects a primitive's shared half, a field of a record, with its other half, the handle.
 pub trait Embed: SharedField + Sized {
     /// The type that uses it, the same as for a named primitive.
     type Handle;
@@ -152,7 +152,7 @@ macro_rules! record {
     };
 }
 
-/// A user's own struct, shared by name between processes. See [`record!`](crate::record).
+/// Shares a user's own struct by name between processes. See [`record!`](crate::record).
 ///
 /// # If a process dies
 /// Each embedded lock tells its next locker, as a named [`Mutex`](super::Mutex) does. Atomics keep

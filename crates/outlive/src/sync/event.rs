@@ -192,9 +192,10 @@ impl Event {
     }
 }
 
-/// An event, for use as a field of a [`record!`](crate::record). It takes 32 bytes; all zeroes are
-/// an event without bits set, with [`Reset::Manual`]. [`Record::handle`](super::Record::handle)
-/// returns the [`Event`] that uses it.
+/// Embeds an event as a field of a [`record!`](crate::record).
+///
+/// It takes 32 bytes; all zeroes are an event without bits set, with [`Reset::Manual`].
+/// [`Record::handle`](super::Record::handle) returns the [`Event`] that uses it.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-event-in-{}", std::process::id()));
@@ -355,8 +356,10 @@ impl Latch {
     }
 }
 
-/// A latch, for use as a field of a [`record!`](crate::record). It takes 32 bytes; all zeroes are
-/// an open latch. [`Record::handle`](super::Record::handle) returns the [`Latch`] that uses it.
+/// Embeds a latch as a field of a [`record!`](crate::record).
+///
+/// It takes 32 bytes; all zeroes are an open latch. [`Record::handle`](super::Record::handle)
+/// returns the [`Latch`] that uses it.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-latch-in-{}", std::process::id()));

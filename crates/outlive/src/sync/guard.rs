@@ -71,8 +71,8 @@ impl<'a, T> MutexGuard<'a, T> {
         let me = Me { registry, id: TokenId::from_own(bits & !UNWINDING) };
         // Lazily: a guard made and dropped here would give the lock back for a thread without a
         // token, whose number is 0 as well.
-        // SAFETY: the caller promises it. A panic before this does not count, as with a guard taken
-        // just now.
+        // SAFETY: the caller promises that `bits` came from a guard of this lock and `raw` guards
+        // `value`. A panic before this does not count, as with a guard taken just now.
         mine.then(|| unsafe { MutexGuard::new(raw, value, me) })
     }
 
@@ -101,9 +101,11 @@ impl<'a, T> MutexGuard<'a, T> {
         me: Me,
     ) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
         match result {
-            // SAFETY: the caller promises it (`# Safety` above).
+            // SAFETY: the caller promises that `raw` guards `value`, valid for `'a`; `me` has just
+            // taken `raw`.
             Ok(Acquired::Clean) => Ok(unsafe { MutexGuard::new(raw, value, me) }),
-            // SAFETY: the caller promises it (`# Safety` above).
+            // SAFETY: the caller promises that `raw` guards `value`, valid for `'a`; `me` has just
+            // taken `raw`.
             Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(unsafe { MutexGuard::new(raw, value, me) })),
             Err(refused) => Err(LockError::from_refused(refused, me)),
         }
@@ -175,7 +177,7 @@ impl<'a, T> MutexGuard<'a, T> {
     /// ```
     ///
     /// # If a process dies
-    /// In here: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
+    /// During this call: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
     pub fn give_up(self) {
         let (raw, me) = (self.raw, self.me);
         core::mem::forget(self);

@@ -203,7 +203,7 @@ impl<T: Plain> Mutex<T> {
     /// [`LockError::Deadlock`], [`LockError::Damaged`], [`LockError::System`].
     ///
     /// # If a process dies
-    /// In the middle of this: the mutex stays given up, or the next locker gets
+    /// During this call: the mutex stays given up, or the next locker gets
     /// [`LockError::OwnerDied`].
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
@@ -299,7 +299,7 @@ fn value_of<T>(value: NonNull<UnsafeCell<T>>) -> NonNull<T> {
     value.cast()
 }
 
-/// A mutex and its value, for use as a field of a [`record!`](crate::record). It takes 8 bytes and
+/// Embeds a mutex and its value as a field of a [`record!`](crate::record). It takes 8 bytes and
 /// the value.
 ///
 /// All zeroes are an unlocked mutex around a zeroed value.

@@ -115,7 +115,8 @@ impl<T: Plain + Sync> OnceLock<T> {
         self.get_or_init_until(Deadline::NEVER, make)
     }
 
-    /// Does the same, and waits until the deadline while another caller makes the value.
+    /// Returns the value as [`OnceLock::get_or_init`] does, and waits until the deadline while
+    /// another caller makes it.
     ///
     /// # Errors
     /// As [`OnceLock::get_or_init`], and [`LockError::TimedOut`].
@@ -131,7 +132,7 @@ impl<T: Plain + Sync> OnceLock<T> {
         }
     }
 
-    /// Does the same without waiting.
+    /// Returns the value as [`OnceLock::get_or_init`] does, but never waits.
     ///
     /// # Errors
     /// As [`OnceLock::get_or_init`], and [`LockError::WouldBlock`] while another caller makes the
@@ -202,8 +203,9 @@ impl Drop for Panicked<'_> {
     }
 }
 
-/// A value that is made once, for use as a field of a [`record!`](crate::record). It takes 8 bytes
-/// and the value; all zeroes are one that has not been made.
+/// Embeds a value that is made once as a field of a [`record!`](crate::record).
+///
+/// It takes 8 bytes and the value; all zeroes are one that has not been made.
 /// [`Record::handle`](super::Record::handle) returns the [`OnceLock`] that uses it.
 ///
 /// ```

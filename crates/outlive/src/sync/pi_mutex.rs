@@ -176,7 +176,8 @@ impl<T: Plain> PiMutex<T> {
     /// [`LockError::Deadlock`], [`LockError::Damaged`], [`LockError::System`].
     ///
     /// # If a process dies
-    /// In here: the mutex stays given up, or the next locker gets [`LockError::OwnerDied`].
+    /// During this call: the mutex stays given up, or the next locker gets
+    /// [`LockError::OwnerDied`].
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.enter().map_err(LockError::System)?;
         let raw = self.raw();
@@ -290,7 +291,7 @@ impl<T> PiMutexGuard<'_, T> {
     /// forked child it has no effect.
     ///
     /// # If a process dies
-    /// In here: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
+    /// During this call: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
     pub fn give_up(self) {
         let (raw, me) = (self.raw, self.me);
         core::mem::forget(self);
@@ -348,8 +349,8 @@ impl<T: fmt::Debug> fmt::Debug for PiMutexGuard<'_, T> {
     }
 }
 
-/// A [`PiMutex`] and its value, for use as a field of a [`record!`](crate::record). It takes
-/// 64 bytes and the value.
+/// Embeds a [`PiMutex`] and its value as a field of a [`record!`](crate::record). It takes 64 bytes
+/// and the value.
 ///
 /// All zeroes are an unlocked mutex around a zeroed value.
 /// [`Record::handle`](super::Record::handle) returns the [`PiMutex`] that uses it; the record's

@@ -1,5 +1,5 @@
 //! A primitive of any kind: where its shared words lie, in a file of its own or inside a user's
-//! record, and what a process can ask of it from outside: who holds it, and to free the claims of
+//! record, and what a process can ask of it from outside: its holders, and to free the claims of
 //! the dead.
 
 use std::ptr::NonNull;

@@ -63,7 +63,7 @@ fn give_back(raw: &RawRwLock, me: Me, how: impl FnOnce(&RawRwLock, TokenId)) {
     }
 }
 
-/// Unlocks by the same way for a writer, whose thread may also unwind.
+/// Unlocks by `how` for a writer, whose thread may also unwind.
 #[cold]
 #[inline(never)]
 fn give_back_writing(raw: &RawRwLock, me: Me) {
@@ -206,7 +206,8 @@ impl<'a, T> WriteGuard<'a, T> {
         got: Acquired,
         held: Held<'a, T>,
     ) -> Result<WriteGuard<'a, T>, LockError<WriteGuard<'a, T>>> {
-        // SAFETY: the caller promises it (`# Safety` above).
+        // SAFETY: the caller promises that the lock guards `held`'s value and that `held.me` is its
+        // only holder.
         let guard = unsafe { WriteGuard::new(held) };
         if got == Acquired::OwnerDied { Err(LockError::OwnerDied(guard)) } else { Ok(guard) }
     }
@@ -229,7 +230,7 @@ impl<'a, T> WriteGuard<'a, T> {
     /// [`RwLock::reset`]. In a forked child it has no effect.
     ///
     /// # If a process dies
-    /// In here: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
+    /// During this call: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
     pub fn give_up(self) {
         let held = self.held;
         core::mem::forget(self);
@@ -243,7 +244,7 @@ impl<'a, T> WriteGuard<'a, T> {
     /// may not see that value.
     ///
     /// # If a process dies
-    /// In the middle of this: as for a reader, so no locker is told.
+    /// During this call: as for a reader, so no locker is told.
     pub fn downgrade(self) -> Result<ReadGuard<'a, T>, WriteGuard<'a, T>> {
         let held = Held { me: without_unwinding(self.held.me), ..self.held };
         if !held.is_ours() || !held.raw.is_consistent() {

@@ -69,8 +69,8 @@ impl<T> RwLock<T> {
     }
 }
 
-/// The body of a named lock, and the field of a [`record!`](crate::record); the value has its own
-/// cache line. It takes 4,160 bytes and the value.
+/// Embeds a reader-writer lock and its value as a field of a [`record!`](crate::record); also the
+/// body of a named lock. The value has its own cache line. It takes 4,160 bytes and the value.
 ///
 /// All zeroes are an unlocked lock around a zeroed value. [`Record::handle`](super::Record::handle)
 /// returns the [`RwLock`] that uses it.
@@ -288,7 +288,7 @@ impl<T: Shareable> RwLock<T> {
     /// [`LockError::Deadlock`], [`LockError::Damaged`], [`LockError::System`].
     ///
     /// # If a process dies
-    /// In the middle of this: the lock is as it was, or the next locker gets
+    /// During this call: the lock is as it was, or the next locker gets
     /// [`LockError::OwnerDied`].
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;

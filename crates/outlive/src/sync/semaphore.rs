@@ -279,8 +279,8 @@ impl Semaphore {
     /// [`Full`] when the semaphore has as many permits as it may have.
     ///
     /// # If a process dies
-    /// In here: the permit was added or not. If it was added, a sleeper may notice it only at the
-    /// next release or addition, or at its own recheck, within a second.
+    /// During this call: the permit was added or not. If it was added, a sleeper may notice it only
+    /// at the next release or addition, or at its own recheck, within a second.
     pub fn add_permit(&self) -> Result<(), Full> {
         let added = self.raw().add(self.added.load(StdOrdering::Relaxed)).ok_or(Full)?;
         self.added.store(self.behind(added), StdOrdering::Relaxed);
@@ -449,8 +449,8 @@ impl fmt::Debug for Permit<'_> {
     }
 }
 
-/// A semaphore of `N` permits, for use as a field of a [`record!`](crate::record). It takes
-/// 64 bytes and 4 for each permit.
+/// Embeds a semaphore of `N` permits as a field of a [`record!`](crate::record). It takes 64 bytes
+/// and 4 for each permit.
 ///
 /// All zeroes are a semaphore with all permits free.
 #[repr(C)]
@@ -523,7 +523,8 @@ pub(super) const fn shape_in_record(room: u32) -> Option<(usize, usize)> {
 /// # Safety
 /// At `at` begin the words of a semaphore with that much room, and no other process sees them yet.
 pub(super) unsafe fn prepare_at(at: *mut u8, room: u32, permits: u32) {
-    // SAFETY: the caller promises it; `room` records lie behind the words (`shape_in_record`).
+    // SAFETY: the caller promises words with that room at `at`, unseen by others; the records lie
+    // behind the words (`shape_in_record`).
     let words =
         unsafe { std::slice::from_raw_parts(at.add(size_of::<SemaphoreWords>()).cast::<AtomicU32>(), room as usize) };
     Records { words, step: 1 }.prepare(permits as usize);

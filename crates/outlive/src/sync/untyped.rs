@@ -373,7 +373,7 @@ impl Untyped {
     /// # Safety
     /// At `at` lies the place of a semaphore with that much room, and no other process sees it yet.
     pub unsafe fn set_permits(at: *mut u8, room: u32, permits: u32) {
-        // SAFETY: the caller promises it (`# Safety` above).
+        // SAFETY: the caller promises a semaphore's words with that room at `at`, unseen by others.
         unsafe { semaphore::prepare_at(at, room, permits) }
     }
 
@@ -383,7 +383,7 @@ impl Untyped {
     /// # Safety
     /// At `at` lies the place of a barrier, and no other process sees it yet.
     pub unsafe fn set_policy(at: *mut u8, when_one_dies: WhenOneDies) {
-        // SAFETY: the caller promises it (`# Safety` above).
+        // SAFETY: the caller promises a barrier's words at `at`, unseen by others.
         unsafe { barrier::prepare_at(at, when_one_dies) }
     }
 }

@@ -179,7 +179,8 @@ pub(crate) fn prepare(layout: &Layout, words: &[AtomicU32; WORDS]) {
 /// `mutex` points to a prepared mutex of this libc in memory that stays mapped until this thread
 /// ends.
 pub(crate) unsafe fn try_take(mutex: *mut u8) -> Result<Taken, Errno> {
-    // SAFETY: the caller promises it (`# Safety` above).
+    // SAFETY: the caller promises a prepared mutex of this libc that stays mapped until this thread
+    // ends.
     match unsafe { try_lock(mutex) }? {
         Got::Clean => Ok(Taken::Mine),
         Got::OwnerDied => {
@@ -208,7 +209,8 @@ fn understand(result: libc::c_int) -> Result<Got, Errno> {
 /// # Safety
 /// As [`try_take`].
 pub(crate) unsafe fn try_lock(mutex: *mut u8) -> Result<Got, Errno> {
-    // SAFETY: the caller promises it (`# Safety` above).
+    // SAFETY: the caller promises a prepared mutex of this libc that stays mapped until this thread
+    // ends.
     understand(unsafe { libc::pthread_mutex_trylock(mutex.cast()) })
 }
 
@@ -232,8 +234,8 @@ pub(crate) unsafe fn lock_until(mutex: *mut u8, deadline: Deadline) -> Result<Go
         if !CANNOT.load(StdOrdering::Relaxed)
             && let Some(clocklock) = clocklock()
         {
-            // SAFETY: the caller promises it (`# Safety` above); the function is libc's own, of
-            // that type (`clocklock`).
+            // SAFETY: the caller promises a prepared mutex of this libc that stays mapped; the
+            // function is libc's own, of that type (`clocklock`).
             match unsafe { clocklock(mutex, libc::CLOCK_MONOTONIC, &timespec(deadline)) } {
                 // Not with priority inheritance, or not with this kernel.
                 libc::EINVAL | libc::ENOSYS | libc::ENOTSUP => CANNOT.store(true, StdOrdering::Relaxed),
@@ -242,7 +244,8 @@ pub(crate) unsafe fn lock_until(mutex: *mut u8, deadline: Deadline) -> Result<Go
         }
         deadline = realtime_after(deadline.remaining().unwrap_or(Duration::MAX));
     }
-    // SAFETY: the caller promises it (`# Safety` above).
+    // SAFETY: the caller promises a prepared mutex of this libc that stays mapped until this thread
+    // ends.
     understand(unsafe { libc::pthread_mutex_timedlock(mutex, &timespec(deadline)) })
 }
 
@@ -267,7 +270,7 @@ fn clocklock() -> Option<ClockLock> {
 /// # Safety
 /// This thread got the mutex as [`Got::OwnerDied`] and holds it.
 pub(crate) unsafe fn mark_consistent(mutex: *mut u8) -> Result<(), Errno> {
-    // SAFETY: the caller promises it (`# Safety` above).
+    // SAFETY: the caller promises that this thread got the mutex as `OwnerDied` and holds it.
     check_pthread(unsafe { libc::pthread_mutex_consistent(mutex.cast()) })
 }
 
@@ -276,7 +279,7 @@ pub(crate) unsafe fn mark_consistent(mutex: *mut u8) -> Result<(), Errno> {
 /// # Safety
 /// This thread took the mutex by one of the functions above.
 pub(crate) unsafe fn give_back(mutex: *mut u8) -> Result<(), Errno> {
-    // SAFETY: the caller promises it (`# Safety` above).
+    // SAFETY: the caller promises that this thread holds the mutex.
     check_pthread(unsafe { libc::pthread_mutex_unlock(mutex.cast()) })
 }
 

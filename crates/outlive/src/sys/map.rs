@@ -174,7 +174,8 @@ pub(crate) fn page_wiped_on_fork() -> Result<NonNull<u8>, Errno> {
 /// # Safety
 /// The page came from [`page_wiped_on_fork`], and no code uses it any more.
 pub(crate) unsafe fn unmap_page(page: NonNull<u8>) {
-    // SAFETY: the caller promises it (`# Safety` above).
+    // SAFETY: the caller promises that the page came from `page_wiped_on_fork` and is no longer
+    // used.
     unsafe { unmap(page, PAGE as usize) };
 }
 

@@ -46,7 +46,7 @@ struct Entry {
     whom: Whom,
 }
 
-/// The receiver of the news.
+/// What the reactor tells when a source is ready.
 pub(super) enum Whom {
     /// A future's task.
     Task(Waker),

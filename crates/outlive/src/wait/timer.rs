@@ -8,7 +8,7 @@ use crate::sys::clock;
 use crate::wake::{Readiness, Source, SourceState, Waited, Watched};
 use crate::{Deadline, Error};
 
-/// A moment, or a series of moments, to wait for in a [`WaitSet`](super::WaitSet).
+/// Becomes ready at a moment, or at a series of moments, in a [`WaitSet`](super::WaitSet).
 ///
 /// A timer is ready from its moment until the program has [taken](Timer::take) it. It belongs to
 /// this process alone; clones are the same timer.

@@ -10,7 +10,7 @@ use super::wait_list::WaitWords;
 use crate::liveness::{Registry, TokenId};
 use crate::{Deadline, Error};
 
-/// Something that a [`WaitSet`](crate::wait::WaitSet) can wait for.
+/// Lets a [`WaitSet`](crate::wait::WaitSet) wait for this type.
 ///
 /// A source outlives the handle that it was made from: a set goes on reporting a queue whose
 /// receiver has been dropped, until the queue is removed.
@@ -117,9 +117,8 @@ pub(crate) trait Waited: Send + Sync {
     /// Adds the words to sleep on.
     fn add_words<'a>(&'a self, _prepared: &mut PreparedWait, _words: &mut WaitWords<'a>) {}
 
-    /// Returns whether the set looks by itself now and then (recheck.rs), asked after the words:
-    /// the process that makes it ready may be stopped before it notifies, and the set does not
-    /// watch its end.
+    /// Returns whether the set needs a recheck (recheck.rs), asked after the words: the process
+    /// that makes it ready may be stopped before it notifies, and the set does not watch its end.
     fn needs_recheck(&self, _prepared: &PreparedWait) -> bool {
         false
     }

@@ -15,7 +15,7 @@ use crate::sys::{clock, file, process};
 use crate::{Domain, Error, Kind};
 
 const FILE: &str = ".lock-order";
-/// Room for pairs. The pairs of a program that nests more locks than this go unrecorded.
+/// Room for so many pairs; a domain whose locks nest in more ways leaves the rest unrecorded.
 const CELLS: usize = 2048;
 const NAME: usize = 80;
 const READY: u32 = 1;

@@ -163,9 +163,9 @@ impl RawBarrier<'_> {
         }
     }
 
-    /// Wakes all that sleep. A sleeper may watch only us, who were absent when it looked: it learns
-    /// from us that the phase is over if the participant that opened the next one died before the
-    /// wake-up call.
+    /// Wakes all sleepers. A sleeper may watch this participant only, which was absent when it
+    /// looked: it learns from this wake that the phase is over if the participant that opened the
+    /// next one died before its own.
     fn pass_on(self, end: Result<Passed, Stuck>) {
         if end != Ok(Passed::Serial) {
             futex::wake_all(&self.words.phase);

@@ -9,9 +9,9 @@
 //!
 //! So no process sees a value of which the sleepers have not been told, wherever the setter dies or
 //! is stopped, and no waiter sleeps beside a word without WAITERS. The protocol has no fence, no
-//! eventcount, no relay and no token, and no sleeper ever has to look by itself. The operand of the
-//! kernel's step has twelve bits: see [`RawEvent::set`] for other values. See
-//! doc/protocols/event.md and proof/models/event_word.pml.
+//! eventcount, no relay and no token, and no sleeper needs a recheck. The operand of the kernel's
+//! step has twelve bits: see [`RawEvent::set`] for other values. See doc/protocols/event.md and
+//! proof/models/event_word.pml.
 
 use crate::Deadline;
 use crate::liveness::Registry;

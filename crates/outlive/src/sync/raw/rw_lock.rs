@@ -312,7 +312,7 @@ impl RawRwLock {
     }
 }
 
-/// What a process asks of the lock from outside: who holds it, and to free the claims of the dead.
+/// What a process asks of the lock from outside: its holders, and to free the claims of the dead.
 impl RawRwLock {
     /// Returns the threads that read, or are about to, dead or alive.
     pub(crate) fn readers(&self) -> Vec<TokenId> {

@@ -194,7 +194,7 @@ pub fn wait_requeue_pi(
 /// use outlive::futex::{self, FutexError};
 /// use std::sync::atomic::AtomicU32;
 /// let (bell, lock) = (AtomicU32::new(7), AtomicU32::new(0));
-/// assert_eq!(futex::cmp_requeue_pi(&bell, 7, futex::ALL, &lock), Ok(0), "nobody sleeps");
+/// assert_eq!(futex::cmp_requeue_pi(&bell, 7, futex::ALL, &lock), Ok(0), "no thread sleeps");
 /// assert_eq!(futex::cmp_requeue_pi(&bell, 8, futex::ALL, &lock), Err(FutexError::Again));
 /// ```
 ///

@@ -13,7 +13,7 @@ use crate::shim::AtomicU32;
 /// use outlive::futex;
 /// use std::sync::atomic::AtomicU32;
 /// let (from, to) = (AtomicU32::new(0), AtomicU32::new(0));
-/// assert_eq!(futex::requeue(&from, 1, futex::ALL, &to), Ok(0), "nobody sleeps");
+/// assert_eq!(futex::requeue(&from, 1, futex::ALL, &to), Ok(0), "no thread sleeps");
 /// ```
 ///
 /// # Errors

@@ -93,7 +93,7 @@ pub fn wait_for(word: &AtomicU32, expected: u32, span: Duration) -> Result<(), F
 /// ```
 /// use outlive::futex;
 /// use std::sync::atomic::AtomicU32;
-/// assert_eq!(futex::wake(&AtomicU32::new(0), futex::ALL), Ok(0), "nobody sleeps");
+/// assert_eq!(futex::wake(&AtomicU32::new(0), futex::ALL), Ok(0), "no thread sleeps");
 /// ```
 ///
 /// # Errors
@@ -151,7 +151,7 @@ pub fn wait_bitset(
 /// use outlive::futex::{self, FutexError};
 /// use std::sync::atomic::AtomicU32;
 /// let word = AtomicU32::new(0);
-/// assert_eq!(futex::wake_bitset(&word, 1, 1 << 31), Ok(0), "nobody sleeps");
+/// assert_eq!(futex::wake_bitset(&word, 1, 1 << 31), Ok(0), "no thread sleeps");
 /// assert_eq!(futex::wake_bitset(&word, 1, 0), Err(FutexError::Invalid));
 /// ```
 ///

@@ -67,7 +67,7 @@ pub struct WakeOp {
 /// use std::sync::atomic::{AtomicU32, Ordering};
 /// let (condition, lock) = (AtomicU32::new(0), AtomicU32::new(2));
 /// let unlock = WakeOp { change: Change::Set(0), when: Comparison::Gt, than: 1 };
-/// assert_eq!(futex::wake_op(&condition, 1, &lock, 1, unlock), Ok(0), "nobody sleeps on either");
+/// assert_eq!(futex::wake_op(&condition, 1, &lock, 1, unlock), Ok(0), "no thread sleeps on either");
 /// assert_eq!(lock.load(Ordering::Relaxed), 0);
 /// ```
 ///
