@@ -1,4 +1,4 @@
-//! What can go wrong when something in a domain is opened, made or used.
+//! Errors of opening, making or using something in a domain.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::Kind;
 
-/// Why a domain or something in it could not be opened, made or used.
+/// Says why a domain or something in it could not be opened, made or used.
 ///
 /// Each message says what happened and what to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,12 +20,12 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// There is nothing of that name.
+    /// Nothing of that name exists.
     NotFound {
         /// What was looked for.
         path: PathBuf,
     },
-    /// The folder belongs to another user, who could read and change everything in it.
+    /// The folder belongs to another user, and that user could read and change everything in it.
     Foreign {
         /// The folder.
         path: PathBuf,
@@ -34,15 +34,16 @@ pub enum Error {
         /// The caller's effective user id.
         user: u32,
     },
-    /// More people may enter the folder than its domain is meant for; or fewer: a group's domain was asked for, and the folder is
-    /// its owner's alone.
+    /// The folder's permissions do not match the domain: more users may enter than the domain is
+    /// meant for, or fewer (the caller asked for a group's domain, and only the owner may enter the
+    /// folder).
     TooOpen {
         /// The folder.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
-    /// The path exists but is no folder (or is a symbolic link, which is not followed).
+    /// The path exists but is no folder, or is a symbolic link, which Outlive does not follow.
     NotAFolder {
         /// The path.
         path: PathBuf,
@@ -51,7 +52,7 @@ pub enum Error {
     NotASegment {
         /// The file.
         path: PathBuf,
-        /// What gave it away.
+        /// What shows it.
         why: &'static str,
     },
     /// The file was made by a version of Outlive (or on a machine) with another memory layout.
@@ -63,16 +64,16 @@ pub enum Error {
         /// Layout version and architecture mark of this program.
         ours: (u32, u32),
     },
-    /// The name is in use for a thing of another kind.
+    /// The name is in use for something of another kind.
     OtherKind {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The kind found.
         found: Kind,
-        /// What was asked for.
+        /// The kind asked for.
         wanted: Kind,
     },
-    /// The thing holds values of another type.
+    /// The name is in use for values of another type.
     OtherType {
         /// The file.
         path: PathBuf,
@@ -81,15 +82,15 @@ pub enum Error {
         /// Type name, size and alignment asked for.
         wanted: String,
     },
-    /// The file system, its quota or a limit has no room. What was there stays usable.
+    /// The file system, its quota or a limit has no room. What existed before stays usable.
     NoSpace {
         /// The file that should have grown.
         path: PathBuf,
         /// By how many bytes.
         wanted: u64,
     },
-    /// The process's address space has no room (`RLIMIT_AS`, or what others have grown since is beyond what this
-    /// process could map).
+    /// The process's address space has no room: `RLIMIT_AS` forbids the mapping, or other processes
+    /// have grown the file beyond what this one could map.
     NoAddressSpace {
         /// The file that should have been mapped.
         path: PathBuf,
@@ -100,86 +101,90 @@ pub enum Error {
     Permission {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried.
+        /// What the caller tried.
         doing: &'static str,
     },
-    /// Shared bytes make no sense: a stray write, or somebody hostile.
+    /// Shared bytes hold an impossible value: a stray write or a hostile process changed them.
     Damaged {
         /// The file.
         path: PathBuf,
         /// Which part.
         what: &'static str,
     },
-    /// A queue has one receiver, and it lives.
+    /// The queue has a living receiver, and a queue has only one.
     ReceiverTaken {
         /// The queue.
         path: PathBuf,
-        /// The process that has the receiver.
+        /// The process that holds the receiver.
         pid: u32,
     },
-    /// A service has one server, and it lives.
+    /// The service has a living server, and a service has only one.
     ServerTaken {
         /// The service.
         path: PathBuf,
         /// The process that serves.
         pid: u32,
     },
-    /// A queue's receiver died, and one of its threads has not come to its end within two seconds.
+    /// The queue's receiver died, and one of its threads had not exited after two seconds.
     ReceiverEnding {
         /// The queue.
         path: PathBuf,
-        /// The process whose thread that is.
+        /// The process of that thread.
         pid: u32,
     },
-    /// A topic has as many living publishers as it can have.
+    /// The topic has as many living publishers as it allows.
     TooManyPublishers {
         /// The topic.
         path: PathBuf,
-        /// How many.
+        /// How many it allows.
         most: u32,
     },
-    /// A topic has as many living subscribers as it can have; one whose samples are held still counts.
+    /// The topic has as many subscribers as it allows; a dead subscriber whose samples are still
+    /// held counts, too.
     TooManySubscribers {
         /// The topic.
         path: PathBuf,
-        /// How many.
+        /// How many it allows.
         most: u32,
     },
-    /// A state has one writer, and it lives.
+    /// The state has a living writer, and a state has only one.
     WriterTaken {
         /// The state.
         path: PathBuf,
-        /// The process that has the writer.
+        /// The process that holds the writer.
         pid: u32,
     },
-    /// A state's writer died, and one of its threads has not come to its end within two seconds.
+    /// The state's writer died, and one of its threads had not exited after two seconds.
     WriterEnding {
         /// The state.
         path: PathBuf,
-        /// The process whose thread that is.
+        /// The process of that thread.
         pid: u32,
     },
-    /// All 65,536 tokens of the domain are in use by living threads, or rest until the next sweep.
+    /// All 65,536 tokens of the domain belong to living threads, or are in quarantine until the
+    /// next sweep.
     NoToken {
         /// The domain.
         path: PathBuf,
     },
-    /// A lock with priority inheritance belongs to the pid namespace in which it was first used: its word holds thread
-    /// numbers, which mean other threads elsewhere.
+    /// The lock has priority inheritance, and was first used in another pid namespace. Its word
+    /// holds thread numbers, which mean other threads there.
     OtherNamespace {
         /// The lock.
         path: PathBuf,
     },
-    /// A lock with priority inheritance belongs to the C library that first used it: another lays it out otherwise.
+    /// The lock has priority inheritance, and was first used by another C library, which lays out
+    /// the lock's words otherwise.
     OtherLibc {
         /// The lock.
         path: PathBuf,
     },
-    /// The lock is there with another ceiling; or what was asked for is no priority.
+    /// The lock exists with another ceiling, or the ceiling asked for is not a priority from 1 to
+    /// 99.
     OtherCeiling {
         /// The lock.
         path: PathBuf,
-        /// Its ceiling; 0 if none was looked at.
+        /// Its ceiling; 0 if it was not read.
         found: u32,
         /// The ceiling asked for.
         wanted: u32,
@@ -189,32 +194,34 @@ pub enum Error {
         /// The priority.
         priority: u32,
     },
-    /// A set waits for things of one domain, and this one is of another.
+    /// The set waits in one domain, and the source that was added belongs to another.
     OtherDomain {
-        /// The thing's domain.
+        /// The source's domain.
         path: PathBuf,
         /// The set's.
         wanted: PathBuf,
     },
-    /// The calling thread lives, and its token (or its process's) has been declared dead: a stray write hit the registry, or the
-    /// system told others that this process was gone. They may have taken over all that it held.
+    /// The calling thread lives, but its token (or its process's) was declared dead: a stray write
+    /// hit the registry, or the system told other processes that this process was gone. They may
+    /// have taken over everything that it held.
     DeclaredDead {
         /// The domain.
         path: PathBuf,
     },
-    /// The C library does not know the calling thread: it was started by a raw `clone`, or is between `vfork` and `exec`. Its end
-    /// would go untold.
+    /// The C library does not know the calling thread: a raw `clone` started it, or it runs between
+    /// `vfork` and `exec`. No other process would learn of its end.
     ForeignThread {
         /// The domain.
         path: PathBuf,
     },
-    /// One process opened too many different domains: 960 in its life, since what is known of one stays for who may still hold a token of it.
+    /// The process opened more than 959 different domains in its life; it keeps its knowledge of
+    /// each, because threads may still hold tokens of it.
     TooManyDomains,
     /// The system refused for a reason of its own.
     System {
-        /// What was tried.
+        /// What the caller tried.
         doing: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
         /// The error number.
         errno: i32,

@@ -1,7 +1,9 @@
-//! The futex itself, for people who build their own: each operation a function, with what the kernel answers.
+//! Wraps the futex system call itself, for people who build their own locks: one function for each
+//! operation, with the kernel's answers.
 //!
-//! A futex is any [`AtomicU32`](std::sync::atomic::AtomicU32). What its values mean is the program's business; the
-//! kernel only lets threads sleep while it has a value, and wakes them. So the fast path makes no system call.
+//! A futex is any [`AtomicU32`](std::sync::atomic::AtomicU32). The program decides what its values
+//! mean; the kernel only lets threads sleep while it has a certain value, and wakes them. So the
+//! fast path makes no system call.
 //!
 //! | chapter | here | to read and run in `examples/futex` |
 //! | --- | --- | --- |
@@ -17,17 +19,21 @@
 //! | requeueing | [`requeue`], [`cmp_requeue`], [`wait_requeue_pi`], [`cmp_requeue_pi`] | |
 //!
 //! # Why these functions are safe
-//! A `&AtomicU32` may be changed by anybody who has one, at any time, by atomic instructions; that is all the kernel does
-//! with it. Whatever values it finds, it answers with an error at worst.
+//! Any thread that has a `&AtomicU32` may change it at any time by atomic instructions, and the
+//! kernel does no more than that. Whatever values the kernel finds, the worst that it answers is an
+//! error.
 //!
 //! # What to reckon with
-//! - **Look again after every return.** [`FutexError::Again`] is the race between value and sleep, won by the other; an
-//!   `Ok` may be somebody else's wake-up. Neither is a failure: see [`FutexError::is_look_again`].
-//! - **Nobody is told of a death** unless the word is on a robust list, which is libc's to manage. A lock built of these
-//!   alone is lost when its owner is killed. The locks in [`sync`](crate::sync) are not.
-//! - **A wake-up costs some 20 µs** until the other runs; a call that finds nothing to do some 400 ns.
-//! - In memory shared between processes a futex is known by file and offset, not by address: the same word may be mapped
-//!   anywhere. Private anonymous memory works too, between threads.
+//! - **Look again after every return.** [`FutexError::Again`] means that the value changed before
+//!   the thread slept; an `Ok` may be a wake-up that was meant for another waiter. Neither is a
+//!   failure: see [`FutexError::is_look_again`].
+//! - **A death wakes no waiter**, unless the word is on a robust list, which libc manages. A lock
+//!   built of these functions alone is lost when its owner is killed. The locks in
+//!   [`sync`](crate::sync) are not.
+//! - **A wake-up takes some 20 µs** until the other thread runs; a call that finds nothing to do
+//!   takes some 400 ns.
+//! - In memory shared between processes a futex is known by file and offset, not by address: the
+//!   same word may be mapped anywhere. Private anonymous memory works too, between threads.
 
 pub use crate::sys::futex_call::{
     ALL, Change, Comparison, FutexError, MOST_WATCHES, OWNER_DIED, TID_MASK, WAITERS, WakeOp, Watch, cmp_requeue,

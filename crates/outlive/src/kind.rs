@@ -1,12 +1,12 @@
-//! What there is in a domain.
+//! The kinds of things in a domain.
 
 use std::fmt;
 
-/// What a named thing in a domain is.
+/// Says what kind of thing a name in a domain stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The domain's tokens.
+    /// The registry of the domain's tokens.
     Registry,
     /// The domain's record of the order in which locks are taken.
     LockOrder,
@@ -67,12 +67,12 @@ const KINDS: &[(Kind, u32, &str)] = &[
 ];
 
 impl Kind {
-    /// The number that stands in shared memory.
+    /// Returns the number that shared memory holds for this kind.
     pub(crate) fn number(self) -> u32 {
         KINDS.iter().find(|(kind, ..)| *kind == self).map_or(0, |(_, number, _)| *number)
     }
 
-    /// The kind of that number.
+    /// Returns the kind that has this number.
     pub(crate) fn of_number(number: u32) -> Option<Kind> {
         KINDS.iter().find(|(_, n, _)| *n == number).map(|(kind, ..)| *kind)
     }

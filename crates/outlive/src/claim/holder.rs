@@ -1,20 +1,20 @@
-//! Who holds something, for those who look.
+//! The holder of a lock or another claim, for inspection.
 
 use crate::liveness::{Peer, Registry, TokenId};
 
-/// Who holds a lock.
+/// Describes the holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
     /// The token that the lock names.
     pub token: TokenId,
-    /// Its process, in that process's pid namespace; 0 when no longer known.
+    /// Its process, as a pid of its own pid namespace; 0 if that is no longer known.
     pub pid: u32,
     /// Its thread.
     pub tid: u32,
     /// Its program.
     pub program: String,
-    /// Whether it lives: a dead holder's lock is taken over by the next to lock.
+    /// Whether it lives: the next locker takes over a dead holder's lock.
     pub alive: bool,
 }
 

@@ -1,22 +1,26 @@
-//! A role that one process has at a time, and that one of its threads may be inside of: who writes a state.
+//! A role that one process has at a time, and in which one of its threads may be acting: the writer
+//! of a state.
 //!
-//! `holder` names the *process*, for notice: others ask it, and watch its end. `inside` names the *thread* that may be
-//! acting in the role, for safety: a process token can read dead a moment before its last thread has stopped, and a successor
-//! must not come in before. The handle has one owner in its process, so the thread that has it now puts itself into `inside`
-//! before its first shared store, by compare-exchange from whom the same handle put there before, and stays there until
-//! another thread has it.
+//! `holder` names the *process*: others read it, and watch its end. `inside` names the *thread*
+//! that may be acting in the role: a process token can read dead a moment before its last thread
+//! has stopped, and a successor must not come in before. The handle has one owner in its process.
+//! So the thread that now has the handle puts itself into `inside` before its first shared store,
+//! by compare-exchange from the thread that the same handle put there before, and stays there until
+//! another thread has the handle.
 //!
-//! | holder | inside | meaning | who leaves it, and how |
+//! | holder | inside | meaning | which process changes it, and how |
 //! | --- | --- | --- | --- |
-//! | 0 | 0 | nobody (yet) | somebody takes it: holder 0 → its process, inside → its thread |
+//! | 0 | 0 | no process has it | a taker: holder 0 → its process, inside → its thread |
 //! | P alive | any | P has it | P leaves: inside → 0, then holder → 0, wake |
 //! | P dead | T alive | T is being killed | a taker: holder P → its process, waits for T's end, inside T → its thread; T does not end: holder → ROLE_DIED |
-//! | P dead | 0 or T dead | dead: who waits is told | a taker: holder P → its process, inside → its thread |
+//! | P dead | 0 or T dead | dead: waiters are told | a taker: holder P → its process, inside → its thread |
 //! | ROLE_DIED | 0, T | the same, after a sweep or a taker that did not get in | the same |
 //!
-//! A taker that dies before `inside` leaves an older dead thread there, or 0: both let the next one in. Who sleeps while
-//! nobody lives sleeps on `holder` too, with its WAITERS bit; the taker wakes them, and if it dies before it could, the kernel
-//! wakes one by `relay`, which wakes the others. The steps are those of a queue's receiver, checked by proof/models/endpoint.pml.
+//! A taker that dies before `inside` leaves an older dead thread there, or 0: both let the next
+//! taker in. A waiter that sleeps while no living process has the role sleeps on `holder` too, with
+//! its WAITERS bit. The taker wakes such waiters; if it dies before it can, the kernel wakes one by
+//! `relay`, which wakes the others. The steps are those of a queue's receiver, checked by
+//! proof/models/endpoint.pml.
 
 use std::time::Duration;
 
@@ -28,22 +32,22 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep, WaitError, WaitWords, has_changed, look_again};
 use crate::{Deadline, Error};
 
-/// In `holder`: it died, and a sweep removed its id.
+/// In `holder`: the holder died, and a sweep removed its id.
 pub(crate) const ROLE_DIED: u32 = 1;
 
-/// See the file's head. All zero: nobody has it.
+/// See the file's head. All zeroes: no process has the role.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct RoleWords {
-    // Written by whoever takes the role or leaves it.
+    // Written by the process that takes the role or leaves it.
     holder: AtomicU32,
     inside: AtomicU32,
-    /// Always 0: by it the kernel relays the wake of a taker that dies.
+    /// Always 0: on this word the kernel relays the wake of a taker that dies.
     relay: AtomicU32,
     reserved: AtomicU32,
 }
 
-// SAFETY: atomics.
+// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl crate::segment::Shared for RoleWords {}
 crate::shim::assert_layout!(size_of::<RoleWords>() == 16);
 
@@ -54,7 +58,7 @@ pub(crate) struct Role<'a> {
     pub(crate) registry: &'static Registry,
 }
 
-/// How it stands: `word` is what `holder` said.
+/// The state of the role; `word` is the value of `holder`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     word: u32,
@@ -64,13 +68,14 @@ pub(crate) struct Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Nobody,
-    /// This one's end is to be watched: the process, or the last thread of a dead one.
+    /// The waiter watches the end of this one: the process, or the last thread of a dead process.
     Living(TokenId),
     Dead,
 }
 
 impl Standing {
-    /// Whether whoever had it is dead, all of it, and nobody has taken it over.
+    /// Returns whether the former holder is dead with all its threads, and no process has taken
+    /// over.
     pub(crate) fn is_dead(self) -> bool {
         self.state == State::Dead
     }
@@ -79,18 +84,19 @@ impl Standing {
         matches!(self.state, State::Living(_))
     }
 
-    /// What `holder` said, without its bit for sleepers.
+    /// Returns the value of `holder`, without its bit for sleepers.
     pub(crate) fn holder(self) -> u32 {
         self.word & !WAITERS
     }
 
-    /// Whether a sweep has taken the name of the dead out.
+    /// Returns whether a sweep has taken the dead holder's name out.
     pub(crate) fn is_nameless(self) -> bool {
         TokenId::from_word(self.word).is_none()
     }
 
-    /// Whose end would change that. Of the dead, with whom nobody sleeps yet, their own: such a sleep ends at once, and the
-    /// next one asks to be woken by who comes ([`Role::add_to`]).
+    /// Returns the token whose end would change this state. For a dead holder behind which no
+    /// waiter sleeps yet, its own: such a sleep ends at once, and the next one asks the next taker
+    /// for a wake-up ([`Role::add_to`]).
     pub(crate) fn watched(self) -> Option<TokenId> {
         match self.state {
             State::Living(owner) => Some(owner),
@@ -100,14 +106,14 @@ impl Standing {
     }
 }
 
-/// Why the role was not to be had.
+/// Why the caller could not take the role.
 #[derive(Debug)]
 pub(crate) enum NoRole {
-    /// That process has it.
+    /// A living process has it.
     Taken {
         pid: u32,
     },
-    /// It died, but a thread of this process has not come to its end.
+    /// The holder died, but one of its threads has not exited.
     Ending {
         pid: u32,
     },
@@ -115,7 +121,7 @@ pub(crate) enum NoRole {
     System(Error),
 }
 
-/// How long the last thread of a dead holder is given to end. The kernel has killed it already.
+/// How long the last thread of a dead holder has to exit. The kernel has killed it already.
 const LONGEST_END: Duration = Duration::from_secs(2);
 
 impl Role<'_> {
@@ -123,7 +129,8 @@ impl Role<'_> {
     pub(crate) fn take(self, me: Me, process: TokenId) -> Result<(), NoRole> {
         let holder = &self.words.holder;
         let pass = WakeRelay::begin(me.list());
-        // Died between the exchange and the wake below: the kernel wakes one of those who wait for somebody to come.
+        // Died between the exchange and the wake below: the kernel wakes one of the waiters for a
+        // holder.
         pass.to(&self.words.relay);
         let before = loop {
             let word = holder.load(Ordering::Acquire);
@@ -135,7 +142,8 @@ impl Role<'_> {
             } else if !matches!(word & !WAITERS, 0 | ROLE_DIED) {
                 return Err(NoRole::Damaged);
             }
-            // AcqRel: all that a predecessor wrote is seen; who sees us finds us alive.
+            // AcqRel: the caller sees all that a predecessor wrote; a process that sees us finds us
+            // alive.
             if holder.compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 if word & WAITERS != 0 {
                     futex::wake_all(holder);
@@ -145,35 +153,38 @@ impl Role<'_> {
         };
         let result = self.take_inside(me, process);
         if result.is_err() {
-            // As it was found: others would otherwise take us for the holder.
+            // As it was found: otherwise others would take us for the holder.
             self.leave_holder(process, before);
         }
-        // What comes next is after all that a predecessor did, for everybody.
+        // For every process, what comes next is after all that a predecessor did.
         fence(Ordering::SeqCst);
         result
     }
 
-    /// The second step: the thread that may still be inside has to end first.
+    /// Does the second step: the thread that may still be inside has to end first.
     fn take_inside(self, me: Me, process: TokenId) -> Result<(), NoRole> {
         let inside = &self.words.inside;
-        // Died just before: `inside` names an older dead thread, or nobody, and the next taker goes on from there.
+        // Died just before: `inside` names an older dead thread, or none, and the next taker goes
+        // on from there.
         let deadline = Deadline::after(LONGEST_END);
         loop {
             let seen = inside.load(Ordering::Acquire);
             self.wait_until_outside(seen, deadline)?;
-            // Without this, a thread that was merely slow would rob a successor whose own thread has ended since.
+            // Without this, a merely slow thread would rob a successor whose own thread has ended
+            // since.
             let holder = self.words.holder.load(Ordering::Acquire);
             if TokenId::from_word(holder) != Some(process) {
                 return Err(NoRole::Taken { pid: 0 });
             }
-            // By compare-exchange: a thread of the dead process that is still running may have passed the handle on.
+            // By compare-exchange: a running thread of the dead process may have passed the handle
+            // on.
             if inside.compare_exchange(seen, me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return Ok(());
             }
         }
     }
 
-    /// The dead process's thread may still be between two instructions.
+    /// Waits until the dead process's thread has ended: it may still be between two instructions.
     fn wait_until_outside(self, inside: u32, deadline: Deadline) -> Result<(), NoRole> {
         let Some(thread) = TokenId::from_word(inside) else {
             return Ok(());
@@ -186,24 +197,26 @@ impl Role<'_> {
         }
     }
 
-    /// Another thread of the holder has the handle now: from whom the handle last put there, so that one who was taken for
-    /// dead does not come in again. False: it is the holder no longer.
+    /// Puts another thread of the holder into `inside`, after it got the handle: by
+    /// compare-exchange from the thread that the handle put there last, so that a holder that was
+    /// declared dead does not come in again. Returns false if the process is no longer the holder.
     #[cold]
     pub(crate) fn pass_inside(self, me: Me, process: TokenId, last: u32) -> bool {
-        // A forked child has its parent's handle, and is not its parent. AcqRel: before any other shared store of this
-        // thread. Died just after: the next taker waits for this thread's end.
+        // A forked child has its parent's handle, but is not the holder. AcqRel: before any other
+        // shared store of this thread. Died just after: the next taker waits for this thread's end.
         let inside = &self.words.inside;
         self.registry.process_token_if_any() == Some(process)
             && inside.compare_exchange(last, me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// The holder leaves, in good order. A forked child's copy leaves nothing.
+    /// Leaves the role in good order. In a forked child it has no effect.
     pub(crate) fn leave(self, process: TokenId, inside: u32) {
         if self.registry.process_token_if_any() != Some(process) {
             return;
         }
-        // First `inside`: were it left to name this thread, which lives on, a successor's successor would wait for its end.
-        // From what we last put there: failed, we were taken for dead, and another has it.
+        // `inside` first: if it still named this thread, which lives on, a later successor would
+        // wait for its end. From the value that we put there last: if that fails, we were declared
+        // dead, and another process has the role.
         if self.words.inside.compare_exchange(inside, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             self.leave_holder(process, 0);
         }
@@ -216,7 +229,7 @@ impl Role<'_> {
         while TokenId::from_word(word) == Some(process) {
             match holder.compare_exchange(word, leaving | word & WAITERS, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
-                    // Whoever sleeps watches this word. Died just before: they watch our token as well.
+                    // Sleepers watch this word. Died just before: they watch our token as well.
                     futex::wake_all(holder);
                     return;
                 }
@@ -225,25 +238,25 @@ impl Role<'_> {
         }
     }
 
-    /// Who has it, dead or alive.
+    /// Returns the holder, dead or alive.
     pub(crate) fn holder(self) -> Option<TokenId> {
         TokenId::from_word(self.words.holder.load(Ordering::Acquire))
     }
 
-    /// How it stands just now. What a holder that reads dead here had done is seen by whoever looks after this.
+    /// Returns the state just now. If the holder reads dead here, later loads see what it had done.
     pub(crate) fn standing(self) -> Standing {
         let word = self.words.holder.load(Ordering::Acquire);
         let living = |word| TokenId::from_word(word).filter(|&id| self.registry.is_alive(id));
         let state = match (word & !WAITERS, living(word)) {
             (0, _) => State::Nobody,
             (_, Some(process)) => State::Living(process),
-            // Its last thread may be at it still.
+            // Its last thread may still be acting.
             _ => living(self.words.inside.load(Ordering::Acquire)).map_or(State::Dead, State::Living),
         };
         Standing { word, state }
     }
 
-    /// Sleeps until `word` changes or the role does not stand like that any more.
+    /// Sleeps until `word` changes or the role's state does.
     #[cold]
     pub(crate) fn sleep(
         self,
@@ -264,7 +277,7 @@ impl Role<'_> {
         if !self.ask(asked) {
             return look_again(deadline);
         }
-        // A wake-up by `relay` may have died with a wait set.
+        // A wake-up by `relay` may have died together with a wait set.
         let (own, relay) = (Watch { word: holder, expected: asked }, Watch { word: relay, expected: 0 });
         let words = [relay, word.unwrap_or(own), own];
         let words = &words[..if word.is_some() { 3 } else { 2 }];
@@ -273,38 +286,42 @@ impl Role<'_> {
         end
     }
 
-    /// Nobody lives, and `holder` said that, but for WAITERS: from now on whoever comes wakes who sleeps on it. False: it says
+    /// Asks for a wake-up while no living process has the role, and `holder` says so (but for
+    /// WAITERS): from now on the next taker wakes its sleepers. Returns false if `holder` says
     /// something else.
     fn ask(self, asked: u32) -> bool {
         let RoleWords { holder, relay, .. } = self.words;
-        // A stray write. It means nothing but 0.
+        // A stray write: the word never means anything but 0.
         if relay.load(Ordering::Relaxed) != 0 {
             relay.store(0, Ordering::Relaxed);
         }
         let now = holder.load(Ordering::Acquire);
         if now | WAITERS != asked {
-            // Woken by `x` or come late: whoever came may have died before waking the others.
+            // Woken by the relay word, or late: the taker may have died before it woke the others.
             futex::wake_all(holder);
             return false;
         }
         if now == asked {
             return true;
         }
-        // Whoever sleeps there slept on what it said before, and whoever changed it may have died before waking them. The
-        // kernel would then wake one by `x`: not to be us, who know. Died just after: the next one does it again.
+        // Sleepers there slept on an older value, and the process that changed it may have died
+        // before it woke them. The kernel would then wake one by the relay word, and must not
+        // choose this thread, which looks already. Died just after: the next waiter does it again.
         futex::wake_all(holder);
         holder.compare_exchange(now, asked, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// What one who has slept on what it asked for owes the others.
+    /// Wakes the other sleepers if `holder` has changed: a waiter that slept on what it asked for
+    /// must call this.
     pub(crate) fn woken(self, asked: u32) {
         if self.words.holder.load(Ordering::Acquire) | WAITERS != asked {
             futex::wake_all(&self.words.holder);
         }
     }
 
-    /// The words on which a wait set sleeps as long as it stands as just now, `word` among them. What it asked for, for
-    /// [`Role::woken`]; `None`: somebody lives, whose end it watches ([`Standing::watched`], of a look behind this).
+    /// Adds the words on which a wait set sleeps as long as the state stays as just now, `word`
+    /// among them. Returns what it asked for, for [`Role::woken`]; or `None` if a living holder
+    /// exists, whose end the set watches ([`Standing::watched`], from a later look).
     pub(crate) fn add_to<'w>(self, word: Watch<'w>, words: &mut WaitWords<'w>) -> Option<u32>
     where
         Self: 'w,
@@ -316,22 +333,23 @@ impl Role<'_> {
             return None;
         }
         let asked = seen.word | WAITERS;
-        // It says something else: then so does the sleep, at once.
+        // `holder` says something else: then the sleep ends at once.
         let _ = self.ask(asked);
         words.add(&[Watch { word: relay, expected: 0 }, word, Watch { word: holder, expected: asked }]);
         words.relay_by(relay);
         Some(asked)
     }
 
-    /// See [`sweep_role`].
+    /// Does a sweep's part: see [`sweep_role`].
     pub(crate) fn sweep(self, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
         let RoleWords { holder, inside, .. } = self.words;
         sweep_role(self.registry, holder, inside, dry_run, kept)
     }
 }
 
-/// A sweep's part: takes the names of the dead out of a role's words. Returns how many there were. The name of a dead thread
-/// whose process has the role still stays, and goes into `kept`.
+/// Does a sweep's part: takes the names of the dead out of a role's words, and returns how many
+/// there were. The name of a dead thread whose process still has the role stays, and goes into
+/// `kept`.
 pub(crate) fn sweep_role(
     registry: &Registry,
     holder: &AtomicU32,
@@ -341,7 +359,8 @@ pub(crate) fn sweep_role(
 ) -> u32 {
     let is_dead = |word: u32| TokenId::from_word(word).is_some_and(|id| !registry.is_alive(id));
     let mut claims = 0;
-    // In this order: a holder seen dead or missing after `inside` proves that `inside` is no later owner's.
+    // In this order: a holder that is dead or missing after the load of `inside` proves that
+    // `inside` is no later owner's.
     let thread = inside.load(Ordering::Acquire);
     let process = holder.load(Ordering::Acquire);
     // `inside` first: a successor may come in as soon as the holder's name is gone.
@@ -357,7 +376,7 @@ pub(crate) fn sweep_role(
         claims += 1;
         if !dry_run {
             let mut seen = process;
-            // Again when a waiter has set its bit meanwhile: it leaves the name where it is.
+            // Again when a waiter has set its bit meanwhile: that leaves the name where it is.
             while TokenId::from_word(seen) == TokenId::from_word(process) {
                 let died = ROLE_DIED | seen & WAITERS;
                 match holder.compare_exchange(seen, died, Ordering::AcqRel, Ordering::Relaxed) {
@@ -379,8 +398,8 @@ mod loom_tests {
     use super::*;
     use crate::liveness::Slot;
 
-    /// Nobody lives in the role, and the waiter asks to be woken by the next holder: the sweep must take the dead holder's
-    /// name out all the same.
+    /// No living process has the role, and the waiter asks the next holder for a wake-up: the sweep
+    /// must take the dead holder's name out all the same.
     #[test]
     fn loom_role_a_sweep_leaves_no_dead_holders_name_beside_a_waiter() {
         loom::model(|| {

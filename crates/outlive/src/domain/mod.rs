@@ -1,4 +1,4 @@
-//! A domain, the folder that named things live in.
+//! The domain: a folder that holds named things.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,13 @@ use crate::{Deadline, Error};
 
 /// A folder on a memory file system in which processes meet: every named thing is a file in it.
 ///
-/// Nothing needs to be started or set up. The default domain is `/dev/shm/outlive-UID/default`; `OUTLIVE_DOMAIN` names
-/// another one, by name or (with a `/`) by path. Folders are made with mode 0700 and files with 0600, or 0770 and 0660
-/// for a group. A folder that belongs to somebody else is refused.
+/// Nothing needs to be started or set up. The default domain is `/dev/shm/outlive-UID/default`;
+/// `OUTLIVE_DOMAIN` names another one, by name or (with a `/`) by path. Outlive makes folders with
+/// mode 0700 and files with 0600, or 0770 and 0660 for a group. It refuses a folder that belongs to
+/// another user.
 ///
-/// Cloning is cheap; all clones and all openings of one folder in a process share one registry of tokens.
+/// Cloning is cheap. All clones, and all openings of one folder in a process, share one registry of
+/// tokens.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-domain-{}", std::process::id()));
@@ -28,8 +30,9 @@ use crate::{Deadline, Error};
 /// ```
 ///
 /// # If a process dies
-/// Nothing in a domain depends on who made it. What the dead claimed is told to whoever comes next, or swept by
-/// [`Domain::sweep`].
+/// A domain does not depend on the process that made it. The next process that meets a dead owner's
+/// claim learns of the death or takes the claim over; [`Domain::sweep`] clears what no process
+/// meets.
 #[derive(Clone)]
 pub struct Domain {
     inner: Arc<Inner>,
@@ -40,7 +43,7 @@ struct Inner {
     registry: &'static Registry,
 }
 
-/// How to open a domain.
+/// Says how to open a domain.
 ///
 /// ```
 /// use std::time::Duration;
@@ -57,75 +60,84 @@ pub struct DomainOptions {
     lock_order: Option<bool>,
 }
 
-/// Figures about a domain as a whole.
+/// Holds figures about a domain as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DomainStats {
-    /// Slots for tokens that exist; they grow to 65,536.
+    /// Slots for tokens in the registry's file, used or not; the registry grows up to 65,536.
     pub slots: u32,
-    /// Sleepers that the coarse re-check had to rescue because a wake-up was lost. Should be 0.
+    /// How many sleepers found by their own recheck what a lost wake-up should have told them.
+    /// Should be 0.
     pub rescues: u64,
-    /// How often a locker was told that an owner had died or panicked.
+    /// How many times a locker was told that an owner had died or panicked.
     pub owner_deaths: u64,
 }
 
 impl DomainOptions {
-    /// Whether to make a folder that is not there. Default: yes.
+    /// Sets whether opening makes a folder that does not exist. Default: yes.
     pub fn create(mut self, create: bool) -> DomainOptions {
         self.create = create;
         self
     }
 
-    /// Shares the domain with the members of this group (its numeric id): 0770 and 0660. By name it lies below
-    /// `/dev/shm/outlive-group-GID`, which the first member makes.
+    /// Shares the domain with the members of this group (its numeric id): folders get mode 0770,
+    /// files 0660. A domain that is opened by name then lies below `/dev/shm/outlive-group-GID`,
+    /// which the first member makes.
     pub fn group(mut self, group: Option<u32>) -> DomainOptions {
         self.group = group;
         self
     }
 
-    /// How long a sleeper of this process that waits for somebody's end, or for what somebody has, sleeps before it looks by
-    /// itself (default 1 s), each time; `None` turns that off.
+    /// Sets how long a sleeper of this process sleeps before it looks again by itself (default 1
+    /// s), each time; `None` turns that off. It concerns sleepers that wait for the end of a thread
+    /// or process, or for what one holds.
     ///
-    /// The look is a few loads. It finds the end of an owner whose notice the kernel gave to another sleeper, and that one was
-    /// stopped just then. After one such span, then after two more, four more, up to 64, the sleeper also asks `/proc`
-    /// whether the owner's process is still there: the kernel loses the mark of a process whose memory is taken from it before it
-    /// has ended (`process_mrelease`, an OOM killer's reaper).
+    /// The look is a few loads. It finds the death of an owner when the kernel gave the notice to
+    /// another sleeper, and that sleeper was stopped just then. After one such span, then after two
+    /// more, four more, up to 64, the sleeper also asks `/proc` whether the owner's process still
+    /// exists: the kernel loses the mark of a process when it takes the memory from it before it
+    /// has exited (`process_mrelease`, an OOM killer's reaper).
     ///
-    /// Receivers, subscribers, servers and waiters on a condition variable look as well: a sender may be stopped between its
-    /// message and its notification. A waiter for an event or a latch alone sleeps until it is changed.
+    /// Receivers, subscribers, servers and waiters on a condition variable look as well: a sender
+    /// may be stopped between its message and its notification. A waiter for an event or a latch
+    /// alone sleeps until that changes.
     pub fn recheck(mut self, span: Option<Duration>) -> DomainOptions {
         self.recheck = Some(span);
         self
     }
 
-    /// Whether this process records in which order it takes the domain's locks, and tells when the orders recorded so
-    /// far, by whatever processes, can deadlock: a debugging aid, which makes each lock some microseconds slower. Default:
-    /// whether the environment has `OUTLIVE_LOCK_ORDER=1`. Once on, it stays on until the process ends.
+    /// Sets whether this process records in which order it takes the domain's locks, and reports
+    /// when the orders that all processes have recorded so far can deadlock: a debugging aid, which
+    /// makes each lock some microseconds slower. Default: whether the environment has
+    /// `OUTLIVE_LOCK_ORDER=1`. Once on, it stays on until the process ends.
     ///
-    /// See [`Domain::on_lock_order`] and [`Domain::lock_orders`]. Watched are [`Mutex`](crate::sync::Mutex),
-    /// [`RwLock`](crate::sync::RwLock), [`PiMutex`](crate::sync::PiMutex) and
-    /// [`CeilingMutex`](crate::sync::CeilingMutex), named and embedded.
+    /// See [`Domain::on_lock_order`] and [`Domain::lock_orders`]. The record covers
+    /// [`Mutex`](crate::sync::Mutex), [`RwLock`](crate::sync::RwLock),
+    /// [`PiMutex`](crate::sync::PiMutex) and [`CeilingMutex`](crate::sync::CeilingMutex), named and
+    /// embedded.
     pub fn lock_order(mut self, watch: bool) -> DomainOptions {
         self.lock_order = Some(watch);
         self
     }
 
-    /// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`; a group's below the group's.
+    /// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`, or below
+    /// the group's folder.
     ///
     /// # Errors
-    /// [`Error::InvalidName`], [`Error::Foreign`], [`Error::TooOpen`], [`Error::NoSpace`] and what the system says.
+    /// [`Error::InvalidName`], [`Error::Foreign`], [`Error::TooOpen`], [`Error::NoSpace`] and
+    /// errors of the system.
     pub fn open(self, name: &str) -> Result<Domain, Error> {
         check_name(name)?;
         self.finish(Folder::in_base(OsStr::new(name), self.group, self.create)?)
     }
 
-    /// Opens the domain in any folder; its parent must exist.
+    /// Opens the domain in any folder, whose parent must exist.
     ///
     /// # Errors
     /// As [`DomainOptions::open`].
     pub fn open_at(self, path: impl AsRef<Path>) -> Result<Domain, Error> {
         let path = path.as_ref();
-        // An absolute path, so that messages and later look-ups do not depend on the working directory.
+        // Absolute, so that messages and later look-ups do not depend on the working directory.
         let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
         self.finish(Folder::open(&path, self.group, self.create)?)
     }
@@ -143,12 +155,13 @@ impl DomainOptions {
 }
 
 impl Domain {
-    /// How to open a domain otherwise than by default.
+    /// Returns the options for opening a domain otherwise than by default.
     pub fn options() -> DomainOptions {
         DomainOptions { create: true, group: None, recheck: None, lock_order: None }
     }
 
-    /// Opens the domain of that name below the user's own folder, made when missing.
+    /// Opens the domain of that name below the user's own folder, and makes it if it does not
+    /// exist.
     ///
     /// # Errors
     /// As [`DomainOptions::open`].
@@ -156,7 +169,8 @@ impl Domain {
         Domain::options().open(name)
     }
 
-    /// Opens the domain that `OUTLIVE_DOMAIN` names (a path if it has a `/`), else the one named `default`.
+    /// Opens the domain that `OUTLIVE_DOMAIN` names (a path if it contains a `/`), or else the one
+    /// named `default`.
     ///
     /// # Errors
     /// As [`DomainOptions::open`].
@@ -168,7 +182,8 @@ impl Domain {
         }
     }
 
-    /// Opens the domain in any folder, made when missing; its parent must exist.
+    /// Opens the domain in any folder, and makes the folder if it does not exist; its parent must
+    /// exist.
     ///
     /// # Errors
     /// As [`DomainOptions::open`].
@@ -176,65 +191,72 @@ impl Domain {
         Domain::options().open_at(path)
     }
 
-    /// The domain's folder.
+    /// Returns the path of the domain's folder.
     pub fn path(&self) -> &Path {
         self.inner.folder.path()
     }
 
-    /// The calling thread's token, claimed if it has none yet. It lives until the thread ends.
+    /// Returns the calling thread's token, and claims one if it has none yet. The token lives until
+    /// the thread ends.
     ///
     /// # Errors
-    /// [`Error::NoToken`] when all are in use, [`Error::NoSpace`] when the registry cannot grow, [`Error::ForeignThread`] in a
-    /// thread that libc does not know, [`Error::DeclaredDead`] when the token that the thread had was declared dead.
+    /// [`Error::NoToken`] when all are in use, [`Error::NoSpace`] when the registry cannot grow,
+    /// [`Error::ForeignThread`] in a thread that libc does not know, [`Error::DeclaredDead`] when
+    /// the thread's token was declared dead.
     ///
     /// # If a process dies
-    /// Its threads' tokens read dead from then on, for ever.
+    /// From then on, for ever, the tokens of its threads are dead.
     pub fn token(&self) -> Result<TokenId, Error> {
         self.me().map(|me| me.id)
     }
 
-    /// The process's token, claimed if it has none yet. It lives until the process's last thread has ended.
+    /// Returns the process's token, and claims one if it has none yet. The token lives until the
+    /// process's last thread has ended.
     ///
-    /// Claimed first by another thread than main, a tiny sleeping thread holds it: the keeper. It has the users, groups and
-    /// capabilities of the thread that started it, and libc's `setuid` and its like do not reach it. A process that gives such
-    /// rights up asks for this token afterwards (again, if it has it already): a keeper with other rights than the caller is then
-    /// replaced. Where main asks first, no keeper is needed until main leaves.
+    /// If a thread other than main claims it first, a tiny sleeping thread holds it: the keeper.
+    /// The keeper has the users, groups and capabilities of the thread that started it, and libc's
+    /// `setuid` and its like do not reach it. A process that gives up such rights should call this
+    /// again afterwards: it then replaces a keeper whose rights differ from the caller's. If main
+    /// asks first, the process needs no keeper until main exits.
     ///
     /// # Errors
-    /// As [`Domain::token`]; [`Error::DeclaredDead`] when the token was declared dead; what the system says when a keeper
-    /// cannot be replaced.
+    /// As [`Domain::token`]; [`Error::DeclaredDead`] when the token was declared dead; errors of
+    /// the system when a keeper cannot be replaced.
     pub fn process_token(&self) -> Result<TokenId, Error> {
         let id = self.inner.registry.process_token()?;
         self.inner.registry.renew_keeper()?;
         Ok(id)
     }
 
-    /// Whoever bears that token.
+    /// Returns the thread or process that holds that token.
     pub fn peer(&self, id: TokenId) -> Peer {
         Peer::new(self.inner.registry, id)
     }
 
-    /// Sleeps until one of those tokens' owners has ended, and says which; returns at once if one is dead already.
+    /// Sleeps until the owner of one of those tokens has ended, and returns that token; returns at
+    /// once if one is dead already.
     ///
-    /// The kernel watches 30 owners at once; of more, the others are looked at every 10 ms.
+    /// For up to 30 owners, a death wakes the caller. For more, the kernel watches one word of each
+    /// of up to 124, and the caller looks at all of them once a second.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] when the deadline passes first (also when there are no tokens at all), or what kept the
-    /// caller from waiting.
+    /// [`WaitError::TimedOut`] when the deadline passes first (also when `ids` is empty), or the
+    /// error that kept the caller from waiting.
     ///
     /// # If a process dies
-    /// All who wait for it are woken, alone or among others. Another waiter's death delays nobody.
+    /// Its death wakes every thread that waits for it, alone or among others. The death of another
+    /// waiter delays none.
     pub fn wait_any_dead(&self, ids: &[TokenId], deadline: impl Into<Deadline>) -> Result<TokenId, WaitError> {
         self.inner.registry.wait_any_dead(ids, deadline.into())
     }
 
-    /// All tokens that have been claimed and not retired, alive or dead.
+    /// Returns all tokens that are claimed and not retired, alive or dead.
     pub fn tokens(&self) -> Vec<TokenInfo> {
         let registry = self.inner.registry;
         (0..registry.slots()).filter_map(|index| registry.info(index)).collect()
     }
 
-    /// Figures about the domain as a whole.
+    /// Returns figures about the domain as a whole.
     pub fn stats(&self) -> DomainStats {
         let registry = self.inner.registry;
         DomainStats { slots: registry.slots(), rescues: registry.rescues(), owner_deaths: registry.owner_deaths() }
@@ -252,7 +274,7 @@ impl Domain {
         &self.inner.folder
     }
 
-    /// Opens a named thing, or makes it.
+    /// Opens a named thing, or makes it if it does not exist.
     pub(crate) fn create_or_open(
         &self,
         name: &str,
@@ -263,7 +285,7 @@ impl Domain {
         Segment::create_or_open(self.folder(), name, spec, init)
     }
 
-    /// Opens a named thing that must be there.
+    /// Opens a named thing that must exist.
     pub(crate) fn open_segment(&self, name: &str) -> Result<Segment, Error> {
         check_name(name)?;
         Segment::open(self.folder(), name)
@@ -280,8 +302,9 @@ impl std::fmt::Debug for Domain {
 mod tests {
     use super::*;
 
-    /// A crowd of threads finds all slots in use at once. Each that grew what another had grown meanwhile would double
-    /// it, to the largest registry and [`Error::NoToken`] beside thousands of free slots.
+    /// Many threads find all slots in use at once. If each of them grew the registry that another
+    /// had grown meanwhile, they would double it up to the largest registry, and return
+    /// [`Error::NoToken`] beside thousands of free slots.
     #[test]
     fn who_comes_late_does_not_grow_the_registry_that_another_has_grown() {
         let folder = std::env::temp_dir().join(format!("outlive-growing-{}", std::process::id()));

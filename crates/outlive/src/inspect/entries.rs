@@ -1,4 +1,4 @@
-//! What is in a domain.
+//! What a domain contains.
 
 use crate::claim::Holder;
 use crate::pool::Usage;
@@ -14,92 +14,93 @@ use crate::{Domain, Error, Kind};
 use super::users::Users;
 use super::waits::{Waiter, Waits};
 
-/// A named thing in a domain, as seen from outside.
+/// Describes a named thing in a domain, as seen from outside.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Entry {
     /// Its name.
     pub name: String,
-    /// What it is; or why it could not be looked at.
+    /// Its kind; or the error that kept it from being read.
     pub kind: Result<Kind, Error>,
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that it uses.
     pub bytes: u64,
-    /// The most it may grow to.
+    /// The most bytes to which it may grow.
     pub max_bytes: u64,
-    /// The type of the values in it, as its creator named it.
+    /// The type of the values in it, as its maker named it.
     pub type_name: String,
-    /// Processes that have it open, as far as the caller may know.
+    /// The processes that have it open, as far as the caller may know.
     pub users: Vec<u32>,
-    /// Claims in it whose owners are dead: they are told or swept when somebody needs to know.
+    /// Claims in it whose owners are dead: the next user is told, or a sweep clears them.
     pub dead_claims: u32,
-    /// Threads that sleep until something in it changes, those who have waited longest first: as far as the caller may
-    /// know, which is its own user's in its own pid namespace.
+    /// Threads that sleep until something in it changes, the longest waiting first: as far as the
+    /// caller may know, which is its own user's threads in its own pid namespace.
     pub waiters: Vec<Waiter>,
-    /// What is particular to its kind.
+    /// Facts that only its kind has.
     pub detail: Detail,
 }
 
-/// What is particular to a kind of thing.
+/// Holds facts that only one kind of thing has.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Detail {
-    /// Nothing is known.
+    /// None are known.
     None,
-    /// Of a lock or another primitive of [`sync`](crate::sync).
+    /// A lock or another primitive of [`sync`](crate::sync).
     Lock(LockDetail),
-    /// Of a record.
+    /// A record.
     Record {
         /// How many locks are inside.
         locks: u32,
-        /// Who holds them.
+        /// The threads that hold them.
         holders: Vec<Holder>,
     },
-    /// Of a queue.
+    /// A queue.
     Queue {
         /// What has happened to it.
         counters: Counters,
-        /// Who receives.
+        /// The process that receives.
         receiver: Option<Holder>,
-        /// Who sends.
+        /// The processes that send.
         senders: Vec<Holder>,
     },
-    /// Of a pool.
+    /// A pool.
     Pool(Usage),
-    /// Of a topic.
+    /// A topic.
     Topic(TopicUsage),
-    /// Of a state.
+    /// A state.
     State {
-        /// The latest value's version: how often it was set, and one.
+        /// The latest value's version: how often it was set, plus one.
         version: u64,
         /// The most bytes of a value.
         capacity: u64,
         /// Whether all values have that size.
         is_fixed_size: bool,
-        /// Who has the writer.
+        /// The process that has the writer.
         writer: Option<Holder>,
-        /// Buffers that exist: more than at first where readers stood still in the middle of a get.
+        /// Buffers that exist: more than at first if readers stood still in the middle of a get.
         buffers: u32,
-        /// Readers, dead or alive, that have one of them pinned just now.
+        /// Readers, dead or alive, that have one of the buffers pinned just now.
         pins: u32,
     },
-    /// Of a service.
+    /// A service.
     Service(Overview),
 }
 
 impl Domain {
-    /// Everything in the domain, by name. A thing that cannot be looked at is listed with the reason.
+    /// Lists everything in the domain, by name; for a thing that cannot be read, with the reason.
     ///
     /// # Errors
-    /// What the system says when the folder cannot be read.
+    /// The system's error when the folder cannot be read.
     pub fn entries(&self) -> Result<Vec<Entry>, Error> {
         let (users, waits) = (Users::now(), Waits::now(self.registry()));
         Ok(self.names()?.iter().map(|name| self.look(name, &users, &waits)).collect())
     }
 
-    /// One thing in the domain.
+    /// Describes one thing in the domain.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::NotASegment`] and whatever else keeps it from being opened.
+    /// [`Error::NotFound`], [`Error::NotASegment`] and any other error that keeps it from being
+    /// opened.
     pub fn entry(&self, name: &str) -> Result<Entry, Error> {
         check_name(name)?;
         let entry = self.look(name, &Users::now(), &Waits::now(self.registry()));
@@ -109,16 +110,18 @@ impl Domain {
         }
     }
 
-    /// Removes a name. Processes that have the thing open go on using it together; whoever opens the name from now on
-    /// makes a new one. Its memory is freed when the last of them ends.
+    /// Removes a name. Processes that have the thing open go on using it together; a process that
+    /// opens the name from now on makes a new one. Its memory is freed when the last of the former
+    /// ends.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::NotASegment`] for what Outlive has not made, and what the system says.
+    /// [`Error::NotFound`], [`Error::NotASegment`] for a file that Outlive did not make, and errors
+    /// of the system.
     pub fn remove(&self, name: &str) -> Result<(), Error> {
         check_name(name)?;
         match Segment::open(self.folder(), name) {
             Ok(segment) => segment.header().mark_removed(),
-            // Ours, and of no use to this version: it may go.
+            // A file of Outlive's that this version cannot use: it may go.
             Err(Error::OtherVersion { .. } | Error::Damaged { .. }) => {}
             Err(other) => return Err(other),
         }
@@ -126,7 +129,7 @@ impl Domain {
             .map_err(|errno| Error::from_errno("remove", &self.folder().file_path(name), errno))
     }
 
-    /// The names of things in the domain, without internal files.
+    /// Returns the names of things in the domain, without internal files.
     pub(super) fn names(&self) -> Result<Vec<String>, Error> {
         let names =
             file::names(self.folder().fd()?).map_err(|errno| Error::from_errno("list", self.folder().path(), errno))?;
@@ -219,7 +222,7 @@ impl Domain {
     }
 }
 
-/// A thing of which nothing is known yet.
+/// Makes an entry of which nothing is known yet.
 pub(super) fn empty(name: &str) -> Entry {
     Entry {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! A domain seen from outside: what is in it, who uses it, what the dead left, and cleaning up.
+//! A domain seen from outside: its contents, its users, what the dead left, and cleaning up.
 
 mod entries;
 mod sweep;

@@ -1,8 +1,8 @@
 //! Taking the names of the dead out of a whole domain.
 //!
-//! Nobody needs a sweep to go on: whoever meets a dead owner's claim deals with it. A sweep gives back what nobody
-//! happens to meet, and lets token slots be used again whose numbers have gone round once. It may be cut short anywhere;
-//! the next one goes on.
+//! No process needs a sweep to go on, because each deals with the dead owners' claims that it
+//! meets. A sweep frees the claims that no process meets, and ends the quarantine of token slots
+//! whose numbers have been used once. It may be cut short anywhere; the next one goes on.
 
 use std::path::Path;
 
@@ -13,58 +13,62 @@ use crate::sync::primitives;
 use crate::sys::file;
 use crate::{Domain, Error, Kind, TokenId, WaitStrategy};
 
-/// What a sweep found, and (unless it was a dry run) cleaned up.
+/// Says what a sweep found and, unless it was a dry run, cleaned up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SweepReport {
-    /// Locks, slots and ends of queues, writers and readers of states that the dead claimed.
+    /// Claims of the dead: locks, slots and ends of queues, writers and readers of states.
     pub claims: u32,
     /// Objects, of pools and of queues, that the dead held.
     pub objects: u32,
-    /// Tokens of the dead. They stay for a later sweep where something is `ending`, or has `failed`.
+    /// Tokens of the dead. They stay for a later sweep if `ending` is not 0 or something `failed`.
     pub tokens: u32,
-    /// Token slots that had rested since their numbers went round.
+    /// Token slots that were in quarantine since their numbers were used up.
     pub rested: u32,
-    /// Things in which something is left of processes that are dead, and of whom a thread may be writing still: for a later sweep. Of a process that
-    /// cannot be asked after, a second later.
+    /// Things that keep something of dead processes of which a thread may still be writing: a later
+    /// sweep frees it. If the system tells nothing about such a process, that is a second later.
     pub ending: u32,
-    /// Bytes of memory that the system has back: of pools, what was free and more than was needed lately; of queues, what no
-    /// message has. (What topics and services give back is not counted.)
+    /// Bytes of memory returned to the system: of pools, what was free and exceeded the recent
+    /// need; of queues, what no message used. (What topics and services return is not counted.)
     pub bytes: u64,
     /// Things that could not be swept, and why.
     pub failed: Vec<(String, Error)>,
 }
 
 impl SweepReport {
-    /// Whether the dead had left nothing, and have not.
+    /// Returns whether the sweep found nothing that the dead had left.
     pub fn is_clean(&self) -> bool {
         *self == SweepReport { bytes: self.bytes, ..SweepReport::default() }
     }
 }
 
 impl Domain {
-    /// Cleans up after the dead: their claims, objects and tokens. What they guarded is still told to whoever comes
-    /// next. `dry_run` only looks.
+    /// Cleans up after the dead: their claims, objects and tokens. The next process to use what
+    /// they guarded is still told. `dry_run` only looks.
     ///
     /// # Errors
-    /// What the system says when the folder cannot be read; a thing that cannot be swept is listed in the report.
+    /// The system's error when the folder cannot be read. The report lists each thing that cannot
+    /// be swept.
     ///
     /// # If a process dies
-    /// The sweeper: the next sweep goes on. Others, meanwhile: some of what they leave is swept, the rest next time.
+    /// The sweeper: the next sweep goes on. Others, meanwhile: this sweep frees some of what they
+    /// leave, the next one the rest.
     pub fn sweep(&self, dry_run: bool) -> Result<SweepReport, Error> {
         let registry = self.registry();
         let mut report = SweepReport::default();
-        // Before the first look: only slots that rested and tokens that were dead by then can be let go after it.
+        // Before the first look: after it, only slots that were in quarantine and tokens that were
+        // dead by then can be released.
         let resting = registry.quarantined();
         let dead = registry.dead();
-        // Names of dead threads under their living processes: their slots rest on, or a stranger would get their numbers.
+        // Names of dead threads of living processes: their slots stay in quarantine, or another
+        // thread would get their numbers.
         let mut kept = Vec::new();
         for name in self.names()? {
             match self.sweep_entry(&name, dry_run, &mut report, &mut kept) {
                 Ok(left) => report.ending += u32::from(left),
                 // Removed meanwhile.
                 Err(Error::NotFound { .. }) => {}
-                // Not ours: it bears no claims.
+                // Not a file of Outlive's: it holds no claims.
                 Err(Error::NotASegment { .. }) => {}
                 Err(error) => report.failed.push((name, error)),
             }
@@ -77,14 +81,16 @@ impl Domain {
         if !dry_run && has_seen_all {
             registry.end_quarantine(&resting, &kept);
         }
-        // A name that is left somewhere is known for a dead process's by its token alone. Once the token is retired, no
-        // process can ask whether that process has ended. A process that died after the first look may have names where
-        // this sweep has been already, so its token stays for the next sweep.
+        // Only its token shows that a name left somewhere is a dead process's. Once the token is
+        // retired, no process can ask whether that process has exited. A process that died after
+        // the first look may have names where this sweep has been already, so its token stays for
+        // the next sweep.
         report.tokens = if dry_run || !has_seen_all { dead.len() as u32 } else { registry.retire_dead(&dead) };
         Ok(report)
     }
 
-    /// Removes the sockets on which the dead answered for GPU memory: `.gpu-` and the token, see doc/protocols/gpu.md.
+    /// Removes the sockets on which dead processes offered GPU memory: `.gpu-` and the token, see
+    /// doc/protocols/gpu.md.
     ///
     /// # Errors
     /// [`Error::System`]: the folder cannot be listed.
@@ -96,15 +102,15 @@ impl Domain {
         for name in names {
             let token = name.strip_prefix(".gpu-").and_then(|token| u32::from_str_radix(token, 16).ok());
             if token.and_then(TokenId::from_u32).is_some_and(|token| !self.registry().is_alive(token)) {
-                // Somebody else has.
+                // Failed: another sweep has removed it.
                 let _ = file::unlink(fd, &name);
             }
         }
         Ok(())
     }
 
-    /// Says whether names of the dead are left in it for a later sweep. Those of dead threads that stay for as long as their
-    /// processes live go into `kept`.
+    /// Sweeps one thing, and returns whether names of the dead are left in it for a later sweep.
+    /// Names of dead threads that stay as long as their processes live go into `kept`.
     fn sweep_entry(
         &self,
         name: &str,
@@ -137,7 +143,7 @@ impl Domain {
                 report.claims += swept.claims;
                 report.objects += swept.objects;
                 report.bytes += swept.bytes;
-                // Those of whom threads may still write: the next sweep's.
+                // A thread of their owners may still write: left for the next sweep.
                 Ok(swept.names_left)
             }
             Kind::Topic => {
@@ -157,9 +163,10 @@ impl Domain {
     }
 }
 
-/// Called when many slots of a registry rest: a sweep by whoever happens to claim a token.
+/// Sweeps when many slots of a registry are in quarantine; called by the next thread that claims a
+/// token.
 #[cold]
 pub(crate) fn sweep_quarantined(folder: &Path) {
-    // Failed: the slots rest on, and the registry grows meanwhile.
+    // Failed: the slots stay in quarantine, and the registry grows meanwhile.
     let _ = Domain::options().create(false).open_at(folder).and_then(|domain| domain.sweep(false));
 }

@@ -1,17 +1,18 @@
-//! Who has a file mapped, as `/proc` tells.
+//! Which processes have a file mapped, as `/proc` shows.
 //!
-//! Nobody signs in anywhere when a named thing is opened: the kernel knows, and it forgets nobody who dies.
+//! A process registers nowhere when it opens a named thing: the kernel knows, and forgets no
+//! process that dies.
 
 use std::collections::HashMap;
 use std::fs;
 
 use crate::sys::process::mapped_file;
 
-/// Processes by the file they map, (device, inode).
+/// Processes by the file that they map, (device, inode).
 pub(super) struct Users(HashMap<(u64, u64), Vec<u32>>);
 
 impl Users {
-    /// Looks at all processes that this user may look at.
+    /// Reads the mappings of all processes that this user may read.
     pub(super) fn now() -> Users {
         let mut users: HashMap<(u64, u64), Vec<u32>> = HashMap::new();
         for process in fs::read_dir("/proc").into_iter().flatten().flatten() {

@@ -1,7 +1,9 @@
-//! Who sleeps in a domain, on what, and whether some of them wait for each other in a ring.
+//! Which threads sleep in a domain, on what, and whether some of them wait for each other in a
+//! cycle.
 //!
-//! A sleeper's note in the registry (`liveness::note`) tells an address in its own memory; `/proc/PID/maps` tells which
-//! file lies there. So only sleepers are seen whose maps the caller may read: its own user's, in its own pid namespace.
+//! A sleeper's record in the registry (`wake/record.rs`) holds an address in its own memory;
+//! `/proc/PID/maps` tells which file lies there. So only those sleepers are seen whose maps the
+//! caller may read: its own user's, in its own pid namespace.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,41 +19,43 @@ use crate::sys::process;
 use crate::wake::FoundRecord;
 use crate::{Domain, Error};
 
-/// A thread that sleeps until something in a domain changes.
+/// Describes a thread that sleeps until something in a domain changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
-    /// Who it is.
+    /// The thread.
     pub who: Holder,
     /// How long it has waited.
     pub waited: Duration,
-    /// Where the word that it sleeps on lies: bytes from the start of the thing (of the user's struct, in a record).
+    /// Where the word lies on which it sleeps: bytes from the start of the thing (in a record, of
+    /// the user's struct).
     pub offset: u64,
-    /// Who holds what it waits for, where that is one.
+    /// The thread that holds what it waits for, if one does.
     pub holder: Option<Holder>,
-    /// For how long it has seen that holder have it: so long at least it has been held.
+    /// For how long, at least, that holder has held it, as seen by the waiter.
     pub held: Option<Duration>,
 }
 
-/// Threads that wait for each other in a ring: none of them goes on unless its wait has a deadline, or one of them ends.
+/// Describes threads that wait for each other in a cycle: none goes on unless its wait has a
+/// deadline, or one of them ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadlock {
-    /// Each waits for something that the next one has; the last one for the first.
+    /// Each waits for something that the next one holds; the last one waits for the first.
     pub ring: Vec<Blocked>,
 }
 
-/// One of those in a [`Deadlock`].
+/// Describes one thread of a [`Deadlock`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Blocked {
     /// The name of what it waits for.
     pub name: String,
-    /// Who it is, for how long it has waited, and for whom.
+    /// The thread, how long it has waited, and for whom.
     pub waiter: Waiter,
 }
 
-/// A note and the file that it means.
+/// A record and the file that it points into.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Located {
     noted: FoundRecord,
@@ -59,7 +63,7 @@ struct Located {
     offset: u64,
 }
 
-/// All sleepers of a domain whose files can be told.
+/// All sleepers of a domain whose files are known.
 pub(super) struct Waits(Vec<Located>);
 
 impl Waits {
@@ -78,7 +82,7 @@ impl Waits {
         Waits(if own_proc { located.collect() } else { Vec::new() })
     }
 
-    /// Those who sleep on that file. `locks`: what is in it, and where each begins.
+    /// Returns the sleepers on that file. `locks`: what it contains, and where each begins.
     pub(super) fn of(
         &self,
         registry: &'static Registry,
@@ -93,7 +97,7 @@ impl Waits {
             .map(|located| {
                 let lock = locks.iter().filter(|(begin, _)| *begin <= located.offset).max_by_key(|(begin, _)| *begin);
                 let holders = lock.map_or(&[][..], |(_, lock)| &lock.holders);
-                // A claim in the very word, or the only one that there is.
+                // A claim in the word itself, or the only claim in the lock.
                 let word = segment.at::<AtomicU32>(located.offset).map_or(0, |word| word.load(Ordering::Acquire));
                 let claim = TokenId::from_word(word).filter(|_| located.offset >= BODY);
                 let holder = match (claim, holders) {
@@ -116,32 +120,33 @@ impl Waits {
 }
 
 impl Domain {
-    /// Threads that wait for each other's locks in a ring, seen twice in a row.
+    /// Finds threads that wait for each other's locks in a cycle, seen twice in a row.
     ///
-    /// Seen are locks of this domain whose owner is one thread, and sleepers of the caller's user and pid namespace.
+    /// It sees locks of this domain whose owner is one thread, and sleepers of the caller's user
+    /// and pid namespace.
     ///
     /// # Errors
-    /// What the system says when the folder cannot be read.
+    /// The system's error when the folder cannot be read.
     pub fn deadlocks(&self) -> Result<Vec<Deadlock>, Error> {
         let first = rings(&self.entries()?);
         if first.is_empty() {
             return Ok(first);
         }
-        // A waiter that has been woken and has not run yet looks as if it still slept.
+        // A waiter that was woken and has not run yet looks as if it still slept.
         let again = rings(&self.entries()?);
         Ok(again.into_iter().filter(|ring| first.iter().any(|seen| seen.is_same(ring))).collect())
     }
 }
 
 impl Deadlock {
-    /// The same threads waiting for the same things.
+    /// Returns whether the same threads wait for the same things.
     fn is_same(&self, other: &Deadlock) -> bool {
         let key = |blocked: &Blocked| (blocked.waiter.who.token, blocked.name.clone(), blocked.waiter.offset);
         self.ring.iter().map(key).eq(other.ring.iter().map(key))
     }
 }
 
-/// The rings among those who wait.
+/// Returns the cycles among the waiters.
 fn rings(entries: &[Entry]) -> Vec<Deadlock> {
     let mut blocked: Vec<Blocked> = entries
         .iter()
@@ -151,7 +156,7 @@ fn rings(entries: &[Entry]) -> Vec<Deadlock> {
             entry.waiters.iter().filter(|waiter| waiter.holder.as_ref().is_some_and(|h| h.alive)).map(blocked)
         })
         .collect();
-    // So that the same ring begins with the same one.
+    // So that the same cycle always begins with the same thread.
     blocked.sort_by_key(|blocked| blocked.waiter.who.token.as_u32());
     let by_waiter: HashMap<TokenId, &Blocked> =
         blocked.iter().map(|blocked| (blocked.waiter.who.token, blocked)).collect();
@@ -160,7 +165,8 @@ fn rings(entries: &[Entry]) -> Vec<Deadlock> {
     for start in &blocked {
         let mut path: Vec<&Blocked> = Vec::new();
         let mut next = Some(start.waiter.who.token);
-        // Each waits for one, so a path has no branches, and ends, or comes back to where it has been.
+        // Each waits for one thread, so a path has no branches; it ends, or returns to where it has
+        // been.
         while let Some(blocked) = next.and_then(|token| by_waiter.get(&token).copied()) {
             let token = blocked.waiter.who.token;
             if let Some(at) = path.iter().position(|seen| seen.waiter.who.token == token) {
@@ -182,7 +188,7 @@ fn rings(entries: &[Entry]) -> Vec<Deadlock> {
 struct Range {
     start: u64,
     end: u64,
-    /// Of `start`, in the file.
+    /// The offset of `start` in the file.
     offset: u64,
     file: (u64, u64),
 }
@@ -195,7 +201,7 @@ impl Range {
 
     fn of_line(line: &[u8]) -> Option<Range> {
         let file = process::mapped_file(line)?;
-        // The path may be any bytes; what is asked for stands before it.
+        // The path may be any bytes; the wanted fields are before it.
         let line = String::from_utf8_lossy(line);
         let mut fields = line.split_ascii_whitespace();
         let (start, end) = fields.next()?.split_once('-')?;
@@ -223,7 +229,8 @@ mod tests {
 
     #[test]
     fn rings_are_found_once_and_tails_are_no_part_of_them() {
-        // 1 → 2 → 3 → 1; 4 and 5 wait for those in it; 6 waits for 7, who does not wait; 8 and 9 for each other.
+        // 1 → 2 → 3 → 1; 4 and 5 wait for threads in it; 6 waits for 7, which does not wait; 8 and
+        // 9 for each other.
         let entries = [
             entry("a", vec![blocked(1, 2, "a"), blocked(4, 2, "a"), blocked(8, 9, "a")]),
             entry("b", vec![blocked(2, 3, "b"), blocked(6, 7, "b"), blocked(9, 8, "b")]),

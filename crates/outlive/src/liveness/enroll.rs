@@ -1,22 +1,27 @@
-//! Claiming a slot of the registry: the only moment when a token is not yet there to name its owner.
+//! Claiming a slot of the registry: the only moment when no token names the owner yet.
 //!
-//! 1. Bind the slot to my pid namespace and libc, once and for good: a thread of another namespace may bear the same
-//!    number as the slot's holder, and if that one's trylock were killed in the middle, the kernel would mark the living
-//!    holder dead. So no thread of another namespace ever touches the word.
-//! 2. Look, then retire: a dead or free slot whose generation is odd goes to the next even one by compare-exchange,
-//!    before any trylock. Sleepers on the generation are woken.
-//! 3. Trylock. Then look at the generation again: if it has moved, another claimed and died meanwhile and its id must
-//!    not come to life: give back, go on. A slot whose libc words are damaged is passed over. Look also whether the word
-//!    holds this thread's id and is in the list that the kernel knows: libc writes what *it* takes the thread for.
+//! 1. Bind the slot to this pid namespace and this libc, once and for good. A thread of another
+//!    namespace may have the same number as the slot's holder; if its trylock were killed in the
+//!    middle, the kernel would mark the living holder dead. So no thread of another namespace ever
+//!    touches the word.
+//! 2. Look, then retire: a dead or free slot with an odd generation goes to the next even one by
+//!    compare-exchange, before any trylock. Sleepers on the generation are woken.
+//! 3. Trylock. Then look at the generation again: if it has moved, another thread claimed and died
+//!    meanwhile, and its id must not come to life: give back, go on. A slot whose libc words are
+//!    damaged is passed over. Check also that the word holds this thread's id and is in the list
+//!    that the kernel knows: libc writes the id that *it* believes the thread has.
 //! 4. Record tid, pid, start time, name; generation + 1 (Release): now the id is alive.
-//! 5. Wake all on the word; its WAITERS bit is never cleared by us.
-//! 6. Fence: no claim made with the id is seen before its generation. Only now is the id used.
+//! 5. Wake all on the word; this code never clears its WAITERS bit.
+//! 6. Fence: no process sees a claim made with the id before its generation. Only now is the id
+//!    used.
 //!
-//! Killed at 2: retired, the next goes on. At 3: the word is marked, generation even, the next goes on. At 4: the same.
-//! At 5: the id is dead before it was used; sleepers of the former owner are woken by the mark.
+//! Killed at 2: retired, the next claimer goes on. At 3: the word is marked, the generation even,
+//! the next claimer goes on. At 4: the same. At 5: the id is dead before it was used; the mark
+//! wakes sleepers of the former owner.
 //!
-//! After 8,192 uses the numbers of a slot begin again. An old claim could then pass for a new owner's, so the slot
-//! rests until a sweep has looked through the whole domain since (`quarantine_ended`).
+//! After 8,192 uses the numbers of a slot begin again. An old claim could then pass for a new
+//! owner's, so the slot stays in quarantine until a sweep has looked through the whole domain since
+//! (`quarantine_ended`).
 
 use super::id::{GENERATION_MASK, TokenId};
 use super::registry::Registry;
@@ -50,22 +55,22 @@ impl TokenUse {
 }
 
 enum Attempt {
-    /// And the keeper that holds it, if it is one that does.
+    /// Claimed, with the keeper that holds it, if one does.
     Claimed(TokenId, Option<Keeper>),
     /// In use, or lost to another claimer.
     Taken,
-    /// Out of numbers until the next sweep.
+    /// In quarantine: out of numbers until the next sweep.
     Quarantined,
-    /// libc refuses what lies in it.
+    /// libc refuses the words in it.
     Damaged(Errno),
 }
 
 impl Registry {
-    /// Claims a slot. Slots are tried from a cursor that each claimer moves on by one, so the one that was given back
-    /// longest ago comes first, more or less.
+    /// Claims a slot. It tries slots from a cursor that each claimer moves on by one, so more or
+    /// less the one that was given back longest ago comes first.
     #[cold]
     pub(super) fn claim(&self, what: TokenUse) -> Result<(TokenId, Option<Keeper>), Error> {
-        // A thread may claim in one domain with a wake-up of another domain's in hand.
+        // A thread may claim in one domain while it has a wake-up of another domain in hand.
         robust::beside_libc(|| self.claim_any(what))
     }
 
@@ -88,9 +93,11 @@ impl Registry {
                     Attempt::Damaged(errno) => damaged = Some(errno),
                 }
             }
-            // At the largest, resting slots are of no use to us: a sweep needs a token itself.
+            // Beyond the largest registry, quarantined slots are of no use to us: a sweep needs a
+            // token itself.
             self.grow(slots).map_err(|error| match (error, damaged) {
-                // All but those in use were refused: what libc said of the last one tells more.
+                // libc refused all slots that were not in use: its answer for the last one tells
+                // more.
                 (Error::NoToken { .. }, Some(errno)) => Error::from_errno("take a token in", self.path(), errno),
                 (error, _) => error,
             })?;
@@ -105,8 +112,8 @@ impl Registry {
         {
             return Ok(Attempt::Taken);
         }
-        // Generation first, then the words: a word seen dead after the generation is that generation's or a later
-        // one's, and of a later one the compare-exchange knows nothing.
+        // Generation first, then the words: a word that reads dead after the generation is that
+        // generation's or a later one's; for a later one the compare-exchange fails.
         let mut generation = slot.generation().load(Ordering::Acquire);
         let held = |word: u32| is_alive_word(word);
         if held(slot.word().load(Ordering::Acquire)) || held(slot.keeper.load(Ordering::Acquire)) {
@@ -120,7 +127,7 @@ impl Registry {
             if slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                 return Ok(Attempt::Taken);
             }
-            // Whoever sleeps on the old generation has an owner that is dead.
+            // Sleepers on the old generation watch a dead owner.
             futex::wake_all(slot.generation());
             generation = even;
         }
@@ -129,11 +136,13 @@ impl Registry {
         }
         libc_mutex::prepare(&self.layout, slot.libc_mutex());
         let mutex = slot.libc_mutex().as_ptr().cast_mut().cast::<u8>();
-        // Release pairs with the Acquire load of the word in `Slot::is_alive`: libc's trylock is an acquire and no more, and
-        // whoever sees the word held by us must see the generation retired.
+        // Release pairs with the Acquire load of the word in `Slot::is_alive`: libc's trylock is an
+        // acquire and no more, and a process that sees the word held by us must see the generation
+        // retired.
         fence(Ordering::Release);
         let failed = |errno: Errno| Error::from_errno("take a token in", self.path(), errno);
-        // SAFETY: prepared just now, bound to this libc, never unmapped.
+        // SAFETY: `prepare` has just laid the words out for this libc; the registry is never
+        // unmapped (registry.rs).
         match unsafe { libc_mutex::try_take(mutex) } {
             Ok(Taken::Busy) => return Ok(Attempt::Taken),
             Ok(Taken::Mine) => {}
@@ -141,80 +150,87 @@ impl Registry {
             Err(errno) => return Ok(Attempt::Damaged(errno)),
         }
         let holder = slot.word().load(Ordering::Relaxed) & HOLDER;
-        // SAFETY: taken just now by this thread.
+        // SAFETY: this thread has just taken the mutex.
         let will_be_marked = unsafe { libc_mutex::is_listed(&self.layout, mutex) };
         if holder != process::thread_id() || will_be_marked != Ok(true) {
-            // libc takes this thread for another, or the kernel has no list of it: its end would go untold.
-            // SAFETY: taken just now by this thread, as far as libc is concerned.
+            // libc takes this thread for another, or the kernel has no list of it: no process would
+            // learn of its end.
+            // SAFETY: this thread has just taken the mutex, as far as libc is concerned.
             unsafe { libc_mutex::give_back(mutex) }.map_err(failed)?;
             futex::wake_all(slot.word());
             will_be_marked.map_err(failed)?;
             return Err(Error::ForeignThread { path: self.path().to_path_buf() });
         }
         if slot.generation().load(Ordering::Acquire) != generation {
-            // SAFETY: taken just now by this thread.
+            // SAFETY: this thread has just taken the mutex.
             unsafe { libc_mutex::give_back(mutex) }.map_err(failed)?;
             futex::wake_all(slot.word());
             return Ok(Attempt::Taken);
         }
         let by_keeper = what == TokenUse::ProcessByKeeper;
-        // By keeper: no thread is recorded for the first word, so only the second counts.
-        // Release pairs with the Acquire load of the tid in `Slot::is_held_by_first`: whoever sees our tid sees the
-        // generation retired.
+        // By keeper: no thread is recorded for the first word, so only the second counts. Release
+        // pairs with the Acquire load of the tid in `Slot::is_held_by_first`: a process that sees
+        // our tid sees the generation retired.
         slot.tid.store(if by_keeper { 0 } else { process::thread_id() }, Ordering::Release);
         record(slot, what);
         let mut keeper = None;
         if by_keeper {
-            // SAFETY: the registry is never unmapped.
+            // SAFETY: `slot.keeper` lies in the registry's mapping, which is never unmapped
+            // (registry.rs).
             match unsafe { crate::sys::keeper::start(&slot.keeper) } {
                 Ok(started) => keeper = Some(started),
                 Err(errno) => {
-                    // SAFETY: taken above by this thread.
+                    // SAFETY: this thread has taken the mutex above.
                     unsafe { libc_mutex::give_back(mutex) }.map_err(failed)?;
                     return Err(failed(errno));
                 }
             }
         }
         let odd = generation.wrapping_add(1);
-        // Release: whoever sees the generation sees tid and the rest.
+        // Release: a process that sees the generation sees the tid and the rest.
         slot.generation().store(odd, Ordering::Release);
         if by_keeper {
-            // SAFETY: taken above by this thread. From here on others may look at the word, see it free, and find the
-            // keeper's held.
+            // SAFETY: this thread has taken the mutex above. From here on others may find the word
+            // free, and the keeper's held.
             unsafe { libc_mutex::give_back(mutex) }.map_err(failed)?;
         }
         futex::wake_all(slot.word());
-        // SeqCst: with the first claim that bears the id, a store that others may see; on ARM the claim would otherwise
-        // be visible before the generation, and a live owner read as dead (litmus: message passing).
+        // SeqCst: with the first claim that holds the id, a store that others may see; on ARM the
+        // claim could otherwise be visible before the generation, and a live owner would read dead
+        // (litmus: message passing).
         fence(Ordering::SeqCst);
         Ok(Attempt::Claimed(TokenId::new(index, odd >> 1), keeper))
     }
 
-    /// Declares dead an owner that is gone although its words do not say so. Part of the recheck.
+    /// Declares an owner dead that is gone although its words do not say so. Part of the recheck.
     ///
-    /// The kernel loses the mark when the memory of a process is reaped before its robust lists are walked, and when a thread
-    /// other than the first one calls `execve`. Only [`Answer::Gone`] counts: an owner of whom nothing can be learned lives.
+    /// The kernel loses the mark when it reaps the memory of a process before it walks the robust
+    /// lists, and when a thread other than the first one calls `execve`. Only [`Answer::Gone`]
+    /// counts: an owner of which `/proc` tells nothing lives.
     #[cold]
     pub(crate) fn retire_if_gone(&self, owner: TokenId) {
         let Some(slot) = self.slot(owner) else { return };
-        // Acquire: what is asked about below is this generation's, or a later one's, and then the exchange fails.
+        // Acquire: what is asked below concerns this generation, or a later one, and then the
+        // exchange fails.
         let generation = slot.generation().load(Ordering::Acquire);
-        // Looked at again afterwards: an ordinary end in between has been marked by then.
+        // Looked at again afterwards: the kernel has marked an ordinary end in between by then.
         if !slot.is_alive(owner) || self.ask(slot) != Answer::Gone || !slot.is_alive(owner) {
             return;
         }
-        // Retire it: nobody's claim bears an even generation. The word stays as it is and the slot stays unusable until
-        // that thread id is dead for libc too, which is to say for good: a slot lost for a mark lost.
+        // Retire it: no claim has an even generation. The word stays as it is, and the slot stays
+        // unusable until that thread id is dead for libc too, which is to say for good: each lost
+        // mark costs one slot.
         self.retire(slot, generation);
     }
 
-    /// Whether the owner of that slot is there, by what the system says of it.
+    /// Returns whether the owner of that slot exists, as far as the system says.
     fn ask(&self, slot: &Slot) -> Answer {
         // Another pid namespace's numbers mean nothing here.
         if !self.is_of_my_namespace(slot) {
             return Answer::Unknown;
         }
-        // Relaxed, all: written before the generation that the caller has read, and it looks at that again.
+        // Relaxed, all: written before the generation that the caller has read, and the caller
+        // looks at that again.
         let pid = slot.pid.load(Ordering::Relaxed);
         let started = slot.start_time();
         match slot.kind() {
@@ -225,13 +241,14 @@ impl Registry {
         }
     }
 
-    /// Ends a generation that was in use: from now on no claim bears it. Says whether it was this caller that did.
+    /// Ends a generation that was in use: from now on no claim has it. Returns whether this caller
+    /// did it.
     ///
-    /// If the caller dies just after, the sleepers on the words look again after the recheck interval.
+    /// If the caller dies just after, the sleepers on the words look again at their recheck.
     fn retire(&self, slot: &Slot, generation: u32) -> bool {
         let even = generation.wrapping_add(1);
-        // Release: a process that sees the generation retired sees what was found out before. Acquire: a claimer goes on from
-        // here.
+        // Release: a process that sees the generation retired sees what was found out before.
+        // Acquire: a claimer goes on from here.
         let retired = slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if retired {
             futex::wake_all(slot.generation());
@@ -240,37 +257,40 @@ impl Registry {
         retired
     }
 
-    /// Whether that dead token is a process's that has not ended yet (or has become another program), as far as can be told: one
-    /// of its threads may be writing to a pool still, and a process that asks about that asks here for its pid. Such a slot is not
-    /// given out. Where pids tell nothing, nothing is lost with the slot.
+    /// Returns whether that dead token belongs to a process that has not exited yet (or has become
+    /// another program), as far as can be told. One of its threads may still be writing to a pool,
+    /// and a process that asks about that reads the pid here, so such a slot is not given out.
+    /// Where pids tell nothing, returns false.
     fn may_still_write(&self, slot: &Slot) -> bool {
         slot.is_process()
             && slot.binding.load(Ordering::Relaxed) >> 32 != u64::from(identity::NAMELESS)
             && self.ask(slot) != Answer::Gone
     }
 
-    /// Whether pid and tid of that slot mean anything to this process. Without `/proc` they do not: all namespaces of which
-    /// nobody could tell the number share one.
+    /// Returns whether pid and tid of that slot mean anything to this process. Without `/proc` they
+    /// do not: all namespaces of unknown number share one.
     pub(super) fn is_of_my_namespace(&self, slot: &Slot) -> bool {
         let namespace = slot.binding.load(Ordering::Relaxed) >> 32;
         namespace != u64::from(identity::NAMELESS) && self.binding().is_ok_and(|mine| mine >> 32 == namespace)
     }
 
-    /// Lets slots that rested be used again. The caller has looked through every claim of the domain since `resting`
-    /// was taken down, and no claim by a dead owner is left but those that are `kept`, whose slots rest on.
+    /// Ends the quarantine of those slots. The caller has looked through every claim of the domain
+    /// since it listed `resting`, and no claim by a dead owner is left but those of `kept`, whose
+    /// slots stay in quarantine.
     pub(crate) fn end_quarantine(&self, resting: &[(u32, u32)], kept: &[TokenId]) {
         for &(index, generation) in resting {
             if kept.iter().any(|id| id.slot() == index) {
                 continue;
             }
             if let Some(slot) = self.slot_at(index) {
-                // Release pairs with the Acquire in `try_claim`: the sweep comes before the next use.
+                // Release pairs with the Acquire in `try_claim`: the sweep comes before the next
+                // use.
                 slot.quarantine_ended.store(generation, Ordering::Release);
             }
         }
     }
 
-    /// The slots that rest just now, and their generations.
+    /// Returns the slots in quarantine just now, and their generations.
     pub(crate) fn quarantined(&self) -> Vec<(u32, u32)> {
         (0..self.slots())
             .filter_map(|index| {
@@ -285,7 +305,7 @@ impl Registry {
             .collect()
     }
 
-    /// Slots whose owners are dead, and will write nothing more, with their generations.
+    /// Returns the slots whose owners are dead and will write nothing more, with their generations.
     pub(crate) fn dead(&self) -> Vec<(u32, u32)> {
         (0..self.slots())
             .filter_map(|index| {
@@ -298,7 +318,7 @@ impl Registry {
             .collect()
     }
 
-    /// Retires those of [`Registry::dead`], and says how many.
+    /// Retires those of [`Registry::dead`], and returns how many.
     pub(crate) fn retire_dead(&self, dead: &[(u32, u32)]) -> u32 {
         let retires =
             |&&(index, generation): &&(u32, u32)| self.slot_at(index).is_some_and(|slot| self.retire(slot, generation));
@@ -306,7 +326,7 @@ impl Registry {
     }
 }
 
-/// Who the owner is, for people.
+/// Writes down who the owner is, for inspection.
 fn record(slot: &Slot, what: TokenUse) {
     let own = process::own();
     let mark = if what == TokenUse::Thread { own.mark } else { 0 };
@@ -314,7 +334,7 @@ fn record(slot: &Slot, what: TokenUse) {
     slot.set_kind(what.kind());
     slot.set_started(own.started, mark);
     slot.since.store(clock::monotonic_nanos(), Ordering::Relaxed);
-    // The last owner may have died in its sleep.
+    // The last owner may have died asleep.
     slot.waiting_at.store(0, Ordering::Relaxed);
     for (word, bytes) in slot.program.iter().zip(own.program.chunks_exact(8)) {
         word.store(u64::from_le_bytes(bytes.try_into().unwrap_or_default()), Ordering::Relaxed);

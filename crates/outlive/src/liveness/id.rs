@@ -1,4 +1,4 @@
-//! The 32 bits that every claim is made of.
+//! The 32 bits that name the owner in every claim.
 //!
 //! ```text
 //!  31      30   29   28         16 15          0
@@ -6,12 +6,12 @@
 //! |WAITERS|  0 |  1 | generation  |    slot     |
 //! +-------+----+----+-------------+-------------+
 //! ```
-//! Bit 31 is free for the word the claim stands in. Bit 29 is set and thread ids stay below 2^22, so the kernel never
-//! takes a claim for a thread id of its own.
+//! Bit 31 is free for the word that holds the claim. Bit 29 is set and thread ids stay below 2^22,
+//! so the kernel never takes a claim for a thread id.
 
 use std::fmt;
 
-/// Bit 31: somebody may be asleep on the word.
+/// Bit 31: a thread may sleep on the word.
 pub(crate) const WAITERS: u32 = 0x8000_0000;
 const MARK: u32 = 0x2000_0000;
 const MARK_MASK: u32 = 0x6000_0000;
@@ -20,39 +20,40 @@ pub(crate) const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 
 /// Names one thread's (or process's) token in a domain, and so the owner of a claim.
 ///
-/// Valid until the token's slot has been given out 8,191 times more; before a number comes back, the domain is swept of
-/// every claim that bears it.
+/// It is valid until the token's slot has been given out 8,191 more times. Before a number comes
+/// back, a sweep has cleared the domain of every claim with that number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TokenId(u32);
 
 impl TokenId {
-    /// The id of the `generation`th use of `slot`.
+    /// Returns the id of the `generation`th use of `slot`.
     pub(crate) fn new(slot: u32, generation: u32) -> TokenId {
         TokenId(MARK | (generation & GENERATION_MASK) << 16 | (slot & 0xffff))
     }
 
-    /// The owner that a claim word names; `None` if the bits cannot be a claim.
+    /// Returns the owner that a claim word names; `None` if the bits cannot be a claim.
     #[inline]
     pub(crate) fn from_word(word: u32) -> Option<TokenId> {
         (word & MARK_MASK == MARK).then_some(TokenId(word & !WAITERS))
     }
 
-    /// An id that this process made itself.
+    /// Returns an id that this process made itself.
     #[inline]
     pub(crate) fn from_own(bits: u32) -> TokenId {
         TokenId(bits)
     }
 
-    /// As it stands in a claim word, without the WAITERS bit.
+    /// Returns the id as a claim word holds it, without the WAITERS bit.
     #[inline]
     pub fn as_u32(self) -> u32 {
         self.0
     }
 
-    /// The id of that number, as [`TokenId::as_u32`] gave it, for claims of your own in shared memory; `None` if the number cannot be one.
+    /// Returns the id of a number that [`TokenId::as_u32`] returned, for claims of your own in
+    /// shared memory; `None` if the number cannot be an id.
     ///
-    /// A [`Domain`](crate::Domain) sweeps its own claims only: do not leave one of the dead lying for millions of threads' lives,
-    /// or its number may be somebody else's.
+    /// A [`Domain`](crate::Domain) sweeps its own claims only. Do not leave a dead owner's number
+    /// in place while millions of threads come and go: it may then name another owner.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-word-{}", std::process::id()));

@@ -1,9 +1,9 @@
-//! Who lives, at the price of a load. Nothing here waits.
+//! Which threads and processes live, for the price of a load. Nothing here waits.
 //!
-//! A *token* stands for a thread (or a process): a slot of the domain's registry whose libc robust mutex the thread
-//! holds until it ends. When it ends for whatever reason, the kernel marks the mutex's word. Every claim in shared
-//! memory is a [`TokenId`], so any process that finds a claim can ask whether its owner lives. doc/protocols/token.md has
-//! the whole argument.
+//! A *token* stands for a thread (or a process): a slot of the domain's registry, whose libc robust
+//! mutex the thread holds until it ends. When the thread ends, for whatever reason, the kernel
+//! marks the mutex's word. Every claim in shared memory is a [`TokenId`], so any process that finds
+//! a claim can ask whether its owner lives. doc/protocols/token.md has the whole argument.
 
 mod enroll;
 mod exit;

@@ -1,4 +1,5 @@
-//! Another thread's or process's token: is its owner alive, and who is it? wake/wait_dead.rs waits for its end.
+//! Another thread's or process's token: whether its owner lives, and which it is. wake/wait_dead.rs
+//! waits for its end.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use super::registry::Registry;
 use super::slot::{HOLDER, Slot};
 use crate::shim::{AtomicU32, Ordering};
 
-/// Whether a token stands for a thread or for a whole process.
+/// Says whether a token stands for a thread or for a whole process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// A thread.
@@ -17,7 +18,7 @@ pub enum TokenKind {
     Process,
 }
 
-/// What the registry knows about a token.
+/// Holds what the registry knows about a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TokenInfo {
@@ -27,25 +28,29 @@ pub struct TokenInfo {
     pub kind: TokenKind,
     /// The process's id, in its own pid namespace.
     pub pid: u32,
-    /// The thread's id, in its own pid namespace; of a process token the main thread's, or 0 if a keeper holds it.
+    /// The thread's id, in its own pid namespace; for a process token the main thread's, or 0 if a
+    /// keeper holds it.
     pub tid: u32,
     /// The program's name, at most 15 bytes.
     pub program: String,
-    /// Whether it lives.
+    /// Whether the owner lives.
     pub alive: bool,
-    /// When the process was started, in clock ticks since boot, by the clock of the machine (not of a time namespace); with the
-    /// pid it names a process for good. 0: the process could not tell when it took the token.
+    /// When the process was started, in clock ticks since boot, by the machine's clock (not a time
+    /// namespace's); with the pid it names a process for good. 0: the process could not find out
+    /// when it took the token.
     pub start_time: u64,
     /// How long ago the token was claimed.
     pub age: Duration,
-    /// Whether it is known to be of the caller's pid namespace, so that `pid` means something here.
+    /// Whether it is known to belong to the caller's pid namespace, so that `pid` means something
+    /// here.
     pub same_namespace: bool,
 }
 
-/// Somebody's token, to ask whether its owner lives and to wait for its end.
+/// Holds another thread's or process's token, to ask whether its owner lives and to wait for its
+/// end.
 ///
-/// Asking costs two loads of one cache line: no system call, no locked instruction. It is right across `fork`, `exec`,
-/// the end of single threads, reuse of pids and pid namespaces.
+/// Asking costs two loads of one cache line: no system call, no locked instruction. The answer is
+/// right across `fork`, `exec`, the end of single threads, reuse of pids, and pid namespaces.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-peer-{}", std::process::id()));
@@ -63,12 +68,14 @@ pub struct TokenInfo {
 /// ```
 ///
 /// # If a process dies
-/// The kernel marks the tokens of its threads about 0.15 ms after `SIGKILL`, well before a pipe or a pidfd tells. A dead
-/// token says that *that thread* (or process) writes no more by its own instructions.
+/// The kernel marks the tokens of its threads about 0.15 ms after `SIGKILL`, well before a pipe or
+/// a pidfd reports it. A dead token means that *that thread* (or process) writes no more by its own
+/// instructions.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub struct Peer {
-    // What the common answer needs: both words are in one cache line, and have these values while the owner lives.
+    // Enough for the usual answer: both words are in one cache line, and have these values while
+    // the owner lives.
     word: &'static AtomicU32,
     generation: &'static AtomicU32,
     holder: u32,
@@ -80,7 +87,7 @@ pub struct Peer {
 
 /// In place of a slot that does not exist.
 static NOBODY: AtomicU32 = AtomicU32::new(0);
-/// No word's holder bits are ever this.
+/// No word's holder bits ever have this value.
 const NO_HOLDER: u32 = u32::MAX;
 
 impl Peer {
@@ -89,27 +96,28 @@ impl Peer {
         let (word, generation) = slot.map_or((&NOBODY, &NOBODY), |slot| (slot.word(), slot.generation()));
         let in_use = generation.load(Ordering::Acquire);
         let holder = slot.map_or(NO_HOLDER, |slot| slot.tid.load(Ordering::Relaxed));
-        // Remembered only if it is this owner's; held by a keeper, or dead already, the slot is asked.
+        // Remembered only if it is this owner's; if a keeper holds it, or it is dead already, the
+        // slot is asked.
         let remembered = holder != 0 && slot.is_some_and(|slot| slot.is_alive(id));
         let holder = if remembered && generation.load(Ordering::Acquire) == in_use { holder } else { NO_HOLDER };
         Peer { word, generation, holder, in_use, registry, slot, id }
     }
 
-    /// Which token it is.
+    /// Returns the token.
     pub fn id(&self) -> TokenId {
         self.id
     }
 
-    /// The registry whose token it is.
+    /// Returns the registry of the token.
     pub(crate) fn registry(&self) -> &'static Registry {
         self.registry
     }
 
-    /// Whether the owner lives. A token that never was reads dead.
+    /// Returns whether the owner lives. A token that never existed reads dead.
     #[inline]
     pub fn is_alive(&self) -> bool {
-        // Acquire both: what a dead owner had written is seen by whoever finds it dead. The generation after the word:
-        // still the same, it says that the word was this owner's.
+        // Acquire both: a process that finds the owner dead sees what the owner had written. The
+        // generation after the word: if it is still the same, the word was this owner's.
         let held = self.word.load(Ordering::Acquire) & HOLDER == self.holder;
         (held && self.generation.load(Ordering::Acquire) == self.in_use) || self.is_alive_slow()
     }
@@ -120,7 +128,8 @@ impl Peer {
         self.slot.is_some_and(|slot| slot.is_alive(self.id))
     }
 
-    /// What the registry knows about the owner; `None` when the slot has a new one, or is nobody's.
+    /// Returns what the registry knows about the owner; `None` when the slot has a new owner, or
+    /// none.
     pub fn info(&self) -> Option<TokenInfo> {
         self.registry.info(self.id.slot()).filter(|info| info.id == self.id)
     }
@@ -133,7 +142,8 @@ impl fmt::Debug for Peer {
 }
 
 impl Registry {
-    /// What is known about a slot's owner, dead or alive; `None` when it never had one or has been retired.
+    /// Returns what is known about a slot's owner, dead or alive; `None` when it never had one or
+    /// is retired.
     pub(crate) fn info(&self, index: u32) -> Option<TokenInfo> {
         let slot = self.slot_at(index)?;
         let generation = slot.generation().load(Ordering::Acquire);
@@ -158,7 +168,7 @@ impl Registry {
             age: Duration::from_nanos(crate::sys::clock::monotonic_nanos().saturating_sub(since)),
             same_namespace: self.is_of_my_namespace(slot),
         };
-        // Somebody else's facts by now?
+        // Has another owner written these by now?
         (slot.generation().load(Ordering::Acquire) == generation).then_some(info)
     }
 }

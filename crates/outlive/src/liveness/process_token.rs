@@ -1,17 +1,18 @@
-//! The process token: alive until the whole process has ended, whoever of its threads comes and goes.
+//! The process token: alive until the whole process has ended, whichever of its threads come and
+//! go.
 //!
 //! | state | held by | when |
 //! | --- | --- | --- |
-//! | none | | nobody has asked for it |
+//! | none | | no thread has asked for it |
 //! | main | the slot's libc mutex, by the main thread | main asked first |
 //! | keeper | the second word, by a keeper thread (`sys::keeper`) | another thread asked first |
 //! | both, then keeper | | main leaves early: the keeper takes the second word, then main ends |
 //!
-//! A keeper whose credentials are not the process's any more is replaced when a thread of the process takes a token, or asks for
-//! the process's: see `sys::keeper`.
+//! A keeper whose credentials are no longer the process's is replaced when a thread of the process
+//! takes a token, or asks for the process's: see `sys::keeper`.
 //!
-//! Main must not give up the first word before the second is held: through 0 a living process would be declared dead.
-//! Killed in between, both are marked.
+//! Main must not give up the first word before the keeper holds the second: while both are 0, other
+//! processes would declare a living process dead. Killed in between, both are marked.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32 as StdAtomicU32, AtomicU64 as StdAtomicU64};
@@ -26,10 +27,11 @@ use crate::sys::{identity, process};
 
 /// One registry's process token in this process.
 pub(crate) struct Cell {
-    /// The id, 0 before; of the process of that number (a forked child has inherited its parent's).
+    /// The id, or 0; it belongs to the process of that number (a forked child has inherited its
+    /// parent's).
     id: StdAtomicU32,
     of: StdAtomicU64,
-    /// The keeper, where there is one; taken also while the token is claimed.
+    /// The keeper, where there is one; the lock is also held while the token is claimed.
     claiming: Mutex<Option<Keeper>>,
     held_by_main: AtomicBool,
     held_by_keeper: AtomicBool,
@@ -56,20 +58,21 @@ impl Cell {
 static HELD_BY_MAIN: Mutex<Vec<&'static Registry>> = Mutex::new(Vec::new());
 
 impl Registry {
-    /// The process's token, if it has one; in a forked child its parent's does not count.
+    /// Returns the process's token, if it has one; in a forked child its parent's does not count.
     pub(crate) fn process_token_if_any(&self) -> Option<TokenId> {
         self.process.get()
     }
 
-    /// The process's token, claimed now if it has none.
+    /// Returns the process's token, which it claims now if it has none.
     pub(crate) fn process_token(&'static self) -> Result<TokenId, Error> {
         if let Some(id) = self.process.get() {
-            // Main has left and no keeper could be started; or a stray write hit the registry.
+            // Main has left and no keeper could start; or a stray write hit the registry.
             return if self.is_alive(id) { Ok(id) } else { Err(self.declared_dead()) };
         }
-        // The thread's own first: it registers the thread's end, hence the hand-over.
+        // The thread's own token first: it registers the thread's end, hence the hand-over.
         self.me()?;
-        // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
+        // As with malloc: a child forked from several threads, one of them in here, must not come
+        // here before exec.
         let mut keeper = self.process.claiming.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(id) = self.process.get() {
             return Ok(id);
@@ -79,7 +82,7 @@ impl Registry {
         let main = process::is_main_thread();
         let what = if main { TokenUse::ProcessByMain } else { TokenUse::ProcessByKeeper };
         let (id, started) = self.claim(what)?;
-        // In a forked child the former was the parent's.
+        // In a forked child the former keeper was the parent's.
         *keeper = started;
         self.process.held_by_main.store(main, Ordering::Relaxed);
         self.process.held_by_keeper.store(!main, Ordering::Relaxed);
@@ -92,7 +95,7 @@ impl Registry {
         Ok(id)
     }
 
-    /// Replaces a keeper that still has the credentials of before the process gave some up.
+    /// Replaces a keeper that still has credentials that the process has given up.
     #[cold]
     pub(crate) fn renew_keeper(&self) -> Result<(), Error> {
         // Relaxed: a thread that has just started a keeper has the keeper's credentials.
@@ -102,9 +105,11 @@ impl Registry {
         let mut keeper = self.process.claiming.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(slot) = self.process.get().and_then(|id| self.slot(id)) else { return Ok(()) };
         if keeper.as_ref().is_some_and(Keeper::is_outdated) {
-            // SAFETY: the registry is never unmapped.
+            // SAFETY: `slot.keeper` lies in the registry's mapping, which is never unmapped
+            // (registry.rs).
             let fresh = unsafe { keeper::start(&slot.keeper) };
-            // Killed here: both are held by this process, and the new one's walk marks the word.
+            // Killed here: this process holds both, and the kernel's walk of the new keeper's list
+            // marks the word.
             let fresh =
                 fresh.map_err(|errno| Error::from_errno("replace the keeper of a token in", self.path(), errno))?;
             if let Some(former) = keeper.replace(fresh) {
@@ -119,7 +124,8 @@ fn held_by_main() -> std::sync::MutexGuard<'static, Vec<&'static Registry>> {
     HELD_BY_MAIN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Main ends, by `pthread_exit` or with the process: lets a keeper take over what main holds for the process.
+/// Lets a keeper take over what main holds for the process, when main ends by `pthread_exit` or
+/// with the process.
 pub(super) fn main_leaves() {
     for registry in held_by_main().drain(..) {
         let Some(id) = registry.process.get() else { continue };
@@ -127,10 +133,13 @@ pub(super) fn main_leaves() {
             continue;
         }
         if let Some(slot) = registry.slot(id) {
-            // Failed: the process token dies with main, which errs on the side of telling others that we are gone.
-            // SAFETY: the registry is never unmapped.
+            // Failed: the process token dies with main, which at worst tells others too early that
+            // we are gone.
+            // SAFETY: `slot.keeper` lies in the registry's mapping, which is never unmapped
+            // (registry.rs).
             if let Ok(started) = unsafe { keeper::start(&slot.keeper) } {
-                // It never waits. Where another thread has the lock just now, this keeper is not replaced later.
+                // It never waits. If another thread has the lock just now, this keeper is not
+                // replaced later.
                 if let Ok(mut keeper) = registry.process.claiming.try_lock() {
                     *keeper = Some(started);
                     registry.process.held_by_keeper.store(true, Ordering::Relaxed);

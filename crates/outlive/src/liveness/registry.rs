@@ -1,7 +1,7 @@
 //! A domain's registry of tokens: the file `.tokens`, mapped once in a process and never unmapped.
 //!
-//! Never unmapped, because a thread that is killed between giving back a robust word and clearing its pending entry
-//! makes the kernel look at that word once more: what is mapped there must still be a slot.
+//! Never unmapped: if a thread is killed between giving back a robust word and clearing its pending
+//! entry, the kernel looks at that word once more, and a slot must still be mapped there.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -18,21 +18,22 @@ use crate::{Error, Kind};
 
 /// The registry's file name in its domain.
 pub(crate) const FILE: &str = ".tokens";
-/// The most slots: what an id has bits for.
+/// The most slots: an id has bits for so many.
 pub(crate) const MOST_SLOTS: u32 = 1 << 16;
 const FIRST_SLOTS: u32 = 224;
-/// So many resting slots in a row are worth a sweep.
+/// When a claimer meets so many quarantined slots in a row, a sweep pays.
 const MANY_QUARANTINED: u32 = 32;
 const SLOT: u64 = size_of::<Slot>() as u64;
-/// Slots begin on the page after the header; the registry's own words stand at that page's start.
+/// The body's first page holds the registry's own words; slots begin on the next page.
 const SLOTS_AT: u64 = BODY + 4096;
-/// One thread page has room for this many registries' ids.
+/// One thread page has room for so many registries' ids; index 0 is never used.
 pub(crate) const MOST_REGISTRIES: usize = 960;
 
 /// The registry's own words.
 #[repr(C)]
 struct RegistryHeader {
-    // How many slots exist, the file's length says: a word could be written over, and living owners would read dead.
+    // The file's length says how many slots exist: a word could be overwritten, and living owners
+    // would then read dead.
     reserved: [AtomicU32; 32],
     // Written by every claimer.
     cursor: AtomicU32,
@@ -40,13 +41,14 @@ struct RegistryHeader {
     // Always 0: the shared relay, see wake/sleep.rs.
     relay: AtomicU32,
     reserved_three: [AtomicU32; 31],
-    // Written rarely, by anybody.
+    // Written rarely, by any process.
     rescues: AtomicU64,
     sweeps: AtomicU64,
     owner_deaths: AtomicU64,
 }
 
-// SAFETY: all its fields are atomics.
+// SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
+// them.
 unsafe impl Shared for RegistryHeader {}
 
 /// See the file's head.
@@ -55,30 +57,30 @@ pub(crate) struct Registry {
     path: PathBuf,
     /// Position in every thread page; never 0.
     pub(crate) index: usize,
-    /// The position at which fast paths look: the same one, or 0, where nobody ever has a token, while the process watches
-    /// the order of locks.
+    /// The position at which fast paths look: the same one, or, while the process records the order
+    /// of locks, 0, where no thread ever has a token.
     pub(super) fast: std::sync::atomic::AtomicUsize,
     pub(crate) layout: libc_mutex::Layout,
     /// Slots that this process has seen to exist.
     known_slots: std::sync::atomic::AtomicU32,
     /// Nanoseconds; 0 is off.
     recheck: StdAtomicU64,
-    /// Set when a claimer met many resting slots; whoever has a token then sweeps.
+    /// Set when a claimer met many quarantined slots; the next thread that has a token sweeps.
     sweep_wanted: std::sync::atomic::AtomicBool,
     /// The process token, claimed at first use: see `process_token`.
     pub(super) process: super::process_token::Cell,
-    /// Keeps the inode number from being used again while the registry is in the table below.
+    /// Keeps the inode number from being reused while the registry is in the table below.
     _folder: OwnedFd,
 }
 
-/// All registries that this process ever opened, by device and inode of their file.
+/// All registries that this process has ever opened, by device and inode of their file.
 static OPENED: Mutex<Vec<((u64, u64), &'static Registry)>> = Mutex::new(Vec::new());
 
-/// How long a sleeper sleeps before it looks whether the kernel lost a mark, unless the domain says otherwise.
+/// How long a sleeper sleeps before it looks again by itself, unless the domain says otherwise.
 pub(crate) const DEFAULT_RECHECK: Duration = Duration::from_secs(1);
 
 impl Registry {
-    /// The registry of a domain; one and the same for all who open that domain in this process.
+    /// Opens a domain's registry; one and the same for all openings of that domain in this process.
     pub(crate) fn open(folder: &Folder) -> Result<&'static Registry, Error> {
         let system = |doing, errno| Error::from_errno(doing, folder.path(), errno);
         let spec = Spec {
@@ -92,7 +94,7 @@ impl Registry {
         };
         let segment = Segment::create_or_open(folder, FILE, &spec, |_| Ok(()))?;
         segment.exists(SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT)?;
-        // An owner whose slot this process had not mapped would read dead.
+        // The owner of a slot that this process had not mapped would read dead.
         segment.expect_mapped(SLOTS_AT + u64::from(MOST_SLOTS) * SLOT)?;
         let facts = segment.facts()?;
         let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -123,7 +125,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// What this process's slots must say in `binding`: its pid namespace and its libc.
+    /// Returns what `binding` of this process's slots must be: its pid namespace and its libc.
     pub(crate) fn binding(&self) -> Result<u64, Error> {
         let namespace = identity::pid_namespace()
             .map_err(|errno| Error::from_errno("find the pid namespace for", &self.path, errno))?;
@@ -131,39 +133,41 @@ impl Registry {
     }
 
     fn header(&self) -> &RegistryHeader {
-        // SAFETY: the registry's file has at least FIRST_SLOTS, checked by its length at open; page-aligned.
+        // SAFETY: `open` has checked that the file holds at least FIRST_SLOTS slots behind the
+        // header; page-aligned.
         unsafe { &*self.segment.address(BODY).cast::<RegistryHeader>() }
     }
 
-    /// How many slots exist: a system call.
+    /// Returns how many slots exist, by a system call.
     ///
-    /// The file's length says it. `fallocate` lengthens the file when all the pages are there, and no file of a domain shrinks.
+    /// The file's length says it. `fallocate` lengthens the file once all the pages exist, and no
+    /// file of a domain shrinks.
     pub(crate) fn slots(&self) -> u32 {
         self.look().0
     }
 
-    /// Says how many slots exist, and whether this process's descriptor is still that of the registry's
-    /// file, so that it can lengthen the file. One system call answers both.
+    /// Returns how many slots exist, and whether this process's descriptor still belongs to the
+    /// registry's file, so that it can lengthen the file. One system call answers both.
     fn look(&self) -> (u32, Result<(), Error>) {
         let facts = self.segment.facts();
         let slots = match &facts {
             Ok(facts) => facts.len.saturating_sub(SLOTS_AT) / SLOT,
-            // As above; or the descriptor is closed, or a filter denies the call.
+            // The descriptor is closed or another file's, or a filter denies the call.
             Err(_) => self.slots_by_their_memory(),
         };
-        // Relaxed: a slower thread's lower figure is not taken.
+        // Relaxed: a slower thread's lower figure is ignored.
         self.known_slots.fetch_max(slots.min(u64::from(MOST_SLOTS)) as u32, StdOrdering::Relaxed);
         (self.known_slots.load(StdOrdering::Relaxed), facts.map(drop))
     }
 
-    /// How many slots exist, asked of the mapping: a slot that is not known must never read as a dead owner's. There are
-    /// always twice as many as before, so one question for each doubling is enough.
+    /// Returns how many slots exist, asked of the mapping: the owner of an unknown slot must never
+    /// read dead. The number only doubles, so one question for each doubling is enough.
     #[cold]
     fn slots_by_their_memory(&self) -> u64 {
         let mut slots = self.known_slots.load(StdOrdering::Relaxed);
         while slots < MOST_SLOTS {
             let next = (slots * 2).min(MOST_SLOTS);
-            // SAFETY: the mapping has room for the most slots, as `open` has seen to; the place is not read here.
+            // SAFETY: `open` has mapped room for the most slots; the place is not read here.
             let last = unsafe { self.segment.address(SLOTS_AT + u64::from(next - 1) * SLOT) };
             if !crate::sys::futex::is_backed(last.cast()) {
                 break;
@@ -173,7 +177,7 @@ impl Registry {
         u64::from(slots)
     }
 
-    /// The slot that an id names; `None` when the id is of a slot that does not exist.
+    /// Returns the slot that an id names; `None` when that slot does not exist.
     #[inline]
     pub(crate) fn slot(&self, id: TokenId) -> Option<&'static Slot> {
         self.slot_at(id.slot())
@@ -181,48 +185,48 @@ impl Registry {
 
     #[inline]
     pub(crate) fn slot_at(&self, index: u32) -> Option<&'static Slot> {
-        // What this process has seen to exist goes on existing; only beyond it the file is asked.
+        // A slot that this process has seen exists for good; only beyond these it asks the file.
         if index >= self.known_slots.load(StdOrdering::Relaxed) && index >= self.slots() {
             return None;
         }
-        // SAFETY: below a number of slots that the file has been seen to have, all of which are mapped; 128-aligned as the
-        // base is; never unmapped, and the registry itself is leaked.
+        // SAFETY: `index` is below a number of slots that the file was seen to have, all mapped by
+        // `open` and never unmapped; 128-aligned as the base is; the registry itself is leaked.
         Some(unsafe { &*self.segment.address(SLOTS_AT + u64::from(index) * SLOT).cast::<Slot>() })
     }
 
-    /// Whether the token that an id names is alive.
+    /// Returns whether the token that an id names is alive.
     #[inline]
     pub(crate) fn is_alive(&self, id: TokenId) -> bool {
         self.slot(id).is_some_and(|slot| slot.is_alive(id))
     }
 
-    /// The shared relay: by this word the kernel relays a dying sleeper's wake-up where several owners are watched. See
-    /// wake/sleep.rs.
+    /// Returns the shared relay: on this word the kernel relays a dying sleeper's wake-up where the
+    /// sleeper watches several owners. See wake/sleep.rs.
     pub(crate) fn relay(&self) -> &AtomicU32 {
         let relay = &self.header().relay;
         if relay.load(Ordering::Relaxed) != 0 {
-            // A stray write. It means nothing but 0.
+            // A stray write: the word never means anything but 0.
             relay.store(0, Ordering::Relaxed);
         }
         relay
     }
 
-    /// What a sleeper that used the shared relay owes the others: see wake/sleep.rs.
+    /// Wakes other sleepers, as a sleeper that used the shared relay must: see wake/sleep.rs.
     #[cold]
     pub(crate) fn wake_behind_shared_relay(&self) {
         self.all_slots().iter().for_each(Slot::wake_behind_shared_relay);
     }
 
-    /// Those that exist now.
+    /// Returns the slots that exist now.
     fn all_slots(&self) -> &'static [Slot] {
-        // SAFETY: `slots` is a number of slots that the file has been seen to have, hence as in `slot_at`; all its fields are
-        // atomics.
+        // SAFETY: `slots()` slots exist in the file and are mapped, as in `slot_at`; all their
+        // fields are atomics.
         unsafe { std::slice::from_raw_parts(self.segment.address(SLOTS_AT).cast::<Slot>(), self.slots() as usize) }
     }
 
-    /// Doubles the slots, for a caller that has seen all of `seen` slots in use. Any number of threads and processes may
-    /// call it at once. If another thread has added slots meanwhile, the call adds none: otherwise a crowd of threads
-    /// would grow the registry to its largest at once.
+    /// Doubles the slots, for a caller that has seen all of `seen` slots in use. Any number of
+    /// threads and processes may call it at once. If another thread has added slots meanwhile, the
+    /// call adds none: otherwise a crowd of threads would grow the registry to its largest at once.
     pub(crate) fn grow(&self, seen: u32) -> Result<(), Error> {
         let (now, can_grow) = self.look();
         if now > seen {
@@ -233,23 +237,25 @@ impl Registry {
             return Err(Error::NoToken { path: self.path.clone() });
         }
         can_grow?;
-        // The kernel lengthens the file in one step. A slower grower asks for what is there, which changes nothing.
+        // The kernel lengthens the file in one step. A slower grower asks for a length that exists,
+        // which changes nothing.
         self.segment.grow(SLOTS_AT + u64::from(now) * SLOT, u64::from(next - now) * SLOT)
     }
 
-    /// Where the next claimer begins to look: each begins one further, so slots are used again oldest first.
+    /// Returns where the next claimer begins to look: each begins one further, so the oldest slots
+    /// are used again first.
     pub(crate) fn next_start(&self) -> u32 {
         self.header().cursor.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A claimer had to pass over so many resting slots among those it looked at.
+    /// Notes that a claimer passed over so many quarantined slots among those it looked at.
     pub(super) fn note_quarantined(&self, resting: u32, looked: u32) {
         if resting >= MANY_QUARANTINED && resting * 2 >= looked {
             self.sweep_wanted.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether somebody should sweep; said to one only.
+    /// Returns whether a thread should sweep; one thread only gets true.
     pub(super) fn takes_sweep(&self) -> bool {
         self.sweep_wanted.swap(false, Ordering::Relaxed)
     }
@@ -270,13 +276,15 @@ impl Registry {
         self.recheck.store(nanos, Ordering::Relaxed);
     }
 
-    /// From now on, every lock of this domain that this process takes goes by the slow path, which looks at its order.
+    /// Makes every lock of this domain that this process takes from now on go by the slow path,
+    /// which checks the order.
     pub(crate) fn watch_order(&self) {
-        // Relaxed: whoever still takes the fast path is not looked at. A guard taken so is given back either way.
+        // Relaxed: a lock still taken by the fast path is not checked. Its guard is given back
+        // either way.
         self.fast.store(0, StdOrdering::Relaxed);
     }
 
-    /// Whether it does.
+    /// Returns whether the process records the order of locks.
     pub(crate) fn watches_order(&self) -> bool {
         self.fast.load(StdOrdering::Relaxed) == 0
     }

@@ -1,8 +1,8 @@
-//! A domain's folder: who may make it, and whom it is refused from.
+//! A domain's folder: which users may make it, and which users' folders are refused.
 //!
-//! `/dev/shm` is everybody's: somebody else may have made `/dev/shm/outlive-1000` before user 1000 came. What lies in a
-//! folder that another user owns can be changed by that user at any moment, so it is refused with a message, whatever
-//! its permissions say.
+//! `/dev/shm` is open to all: another user may have made `/dev/shm/outlive-1000` before user 1000
+//! came. A user can at any moment change what lies in a folder that it owns, so another user's
+//! folder is refused with a message, whatever its permissions say.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +12,7 @@ use crate::Error;
 use crate::sys::file::{self, KeptFile};
 use crate::sys::{Errno, process};
 
-/// Whom a domain is for.
+/// The users that may enter a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// The caller's user alone: folders 0700, files 0600.
@@ -53,8 +53,8 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// The folder of a named domain below the user's own base folder; of a group's domain below the group's, which all of its
-    /// members may enter.
+    /// Opens the folder of a named domain below the user's own base folder; a group's domain below
+    /// the group's, which all of its members may enter.
     pub(crate) fn in_base(name: &OsStr, group: Option<u32>, create: bool) -> Result<Folder, Error> {
         let base = PathBuf::from(match group {
             None => format!("/dev/shm/outlive-{}", process::user_id()),
@@ -64,7 +64,7 @@ impl Folder {
         Folder::open(&base.join(name), group, create)
     }
 
-    /// Opens the folder, made first when asked for, and checks who else may enter it.
+    /// Opens the folder, makes it first if asked, and checks which other users may enter it.
     pub(crate) fn open(path: &Path, group: Option<u32>, create: bool) -> Result<Folder, Error> {
         let asked = group.map_or(Access::Mine, Access::Group);
         let fd = match file::open_folder(path) {
@@ -79,8 +79,9 @@ impl Folder {
         let examine = |fd: BorrowedFd<'_>| file::facts(fd).map_err(|errno| Error::from_errno("examine", path, errno));
         let mut facts = examine(fd.as_fd())?;
         let user = process::user_id();
-        // On a file system that cannot rename without replacing, a folder has its name before its rights: its maker died in
-        // between. If there is something in it, its owner means to keep it.
+        // On a file system that cannot rename without replacing, a folder gets its name before its
+        // rights, and its maker may have died in between. If there is something in it, its owner
+        // means to keep it.
         if group.is_some()
             && create
             && facts.owner == user
@@ -92,7 +93,7 @@ impl Folder {
             facts = examine(fd.as_fd())?;
         }
         let access = match group {
-            // A group's folder: any member may have made it, nobody outside may enter.
+            // A group's folder: any member may have made it, and no one outside may enter.
             Some(group) if facts.group == group && facts.mode & 0o077 == 0o070 => Access::Group(group),
             Some(_) | None if facts.owner != user => {
                 return Err(Error::Foreign { path: path.to_path_buf(), owner: facts.owner, user });
@@ -101,7 +102,7 @@ impl Folder {
                 return Err(Error::TooOpen { path: path.to_path_buf(), mode: facts.mode });
             }
             None if facts.mode & 0o077 == 0 => Access::Mine,
-            // The owner opened it for a group before: stay with that.
+            // The owner opened it for a group before: keep that.
             None if facts.mode & 0o007 == 0 && facts.mode & 0o070 == 0o070 => Access::Group(facts.group),
             None => {
                 return Err(Error::TooOpen { path: path.to_path_buf(), mode: facts.mode });
@@ -118,7 +119,8 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// The descriptor, if it still is this folder's. Another folder may have got the number: nothing is made or removed there.
+    /// Returns the descriptor, if it is still this folder's. Another folder may have got the
+    /// number; nothing is made or removed there.
     pub(crate) fn fd(&self) -> Result<BorrowedFd<'_>, Error> {
         self.fd.fd().map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
@@ -127,7 +129,7 @@ impl Folder {
         self.access
     }
 
-    /// How large the file system is that the folder lies on, in bytes.
+    /// Returns the size, in bytes, of the file system that holds the folder.
     pub(crate) fn file_system_bytes(&self) -> Result<u64, Error> {
         file::file_system_bytes(self.fd()?).map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }

@@ -1,7 +1,7 @@
-//! The first bytes of every file of a domain: what it is, who may read it as what.
+//! The first bytes of every file of a domain: what it is, and which programs may read it.
 //!
-//! Written once, before the file has a name, and constant from then on, save `flags`. The byte diagram is in
-//! doc/memory-layout.md; a change of layout bumps [`LAYOUT_VERSION`].
+//! Written once, before the file has a name, and constant from then on, except `flags`.
+//! doc/memory-layout.md has the byte diagram; a change of layout raises [`LAYOUT_VERSION`].
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -13,22 +13,24 @@ use crate::{Error, Kind};
 
 /// `OUTLIVE\0`, read as a little-endian number.
 const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
-/// Changes with every change of any shared layout. 2: the registry has an X of its own, before its counters, and a slot's
-/// says whether sleepers use that one. 3: an object's number in its span has 15 bits, there are pools, and
-/// readers' words of a reader-writer lock have no waiters' bit, but a bell. 6: a topic's ring says whether a device writes there.
-/// 7: a request lies in its client's own call slot. 8: a slot of the registry notes of which life its sleepers were told, and the registry's
-/// size is its file's. 9: eventcounts for bells and sleep words, a waiters' bit in events and latches;
-/// seats of a barrier that are away; long type names with a hash. 10: a span's entry says how many pages of its tags exist;
-/// a queue's, a topic's and a service's tags come with the objects: a program that does not know this would touch tags without pages.
+/// Changes with every change of any shared layout. 2: the registry has its own relay word, before
+/// its counters, and a slot's relay word says whether sleepers use that one. 3: an object's number
+/// in its span has 15 bits, there are pools, and readers' words of a reader-writer lock have no
+/// waiters' bit, but an eventcount. 6: a topic's ring says whether a device writes there. 7: a
+/// request lies in its client's own call slot. 8: a slot of the registry notes the generation whose
+/// sleepers were told, and the registry's size is its file's. 9: eventcounts, a waiters' bit in
+/// events and latches; absent (AWAY) seats of a barrier; long type names with a hash. 10: a span's
+/// entry says how many pages of its tags exist; a queue's, a topic's and a service's tags come with
+/// the objects: a program that does not know this would touch tags without pages.
 const LAYOUT_VERSION: u32 = 11;
-/// Programs of another byte order or pointer width lay things out otherwise.
+/// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
 const TYPE_NAME: usize = 128;
 
-/// Where the kind's own data begin: the header's page ends there.
+/// Where the kind's own data begin: at the end of the header's page.
 pub(crate) const BODY: u64 = PAGE;
 
-/// What a file is to be, or has to be.
+/// What a new file will be, or what an existing one must be.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
     pub(crate) kind: Kind,
@@ -37,7 +39,7 @@ pub(crate) struct Spec {
     pub(crate) type_align: u64,
     /// Bytes of address space to reserve for it.
     pub(crate) reserve: u64,
-    /// How large it may grow.
+    /// The most bytes to which it may grow.
     pub(crate) max_bytes: u64,
     /// Bytes that exist from the beginning.
     pub(crate) initial: u64,
@@ -46,7 +48,7 @@ pub(crate) struct Spec {
 /// The header as it lies in the file.
 #[repr(C)]
 pub(crate) struct Header {
-    // Written by the creator, before the file has a name.
+    // Written by the maker, before the file has a name.
     magic: AtomicU64,
     layout_version: AtomicU32,
     architecture: AtomicU32,
@@ -56,10 +58,10 @@ pub(crate) struct Header {
     reserve: AtomicU64,
     max_bytes: AtomicU64,
     creator_pid: AtomicU32,
-    // Written by whoever removes the name.
+    // Written by the process that removes the name.
     flags: AtomicU32,
     reserved: AtomicU64,
-    /// UTF-8, zero-filled; of a long name its beginning and a hash: see [`as_kept`].
+    /// UTF-8, filled with zeroes; a long name is cut and gets a hash: see [`as_kept`].
     type_name: [AtomicU64; TYPE_NAME / 8],
     /// One user word: the offset table of a record, see `sync::embedded`.
     pub(crate) extra: [AtomicU64; 24],
@@ -86,11 +88,12 @@ impl Header {
         for (word, chunk) in self.type_name.iter().zip(bytes.chunks_exact(8)) {
             word.store(u64::from_le_bytes(chunk.try_into().unwrap_or_default()), Ordering::Relaxed);
         }
-        // Relaxed everywhere: the link that gives the file its name orders all of it before any opener.
+        // Relaxed everywhere: the link that gives the file its name orders all of it before any
+        // opener.
         self.magic.store(MAGIC, Ordering::Relaxed);
     }
 
-    /// Checks magic, version, architecture and kind. The type is [`Header::check_type`]'s.
+    /// Checks magic, version, architecture and kind. [`Header::check_type`] checks the type.
     pub(crate) fn check(&self, path: &Path) -> Result<Kind, Error> {
         if self.magic.load(Ordering::Relaxed) != MAGIC {
             return Err(Error::NotASegment { path: path.to_path_buf(), why: "it lacks the magic bytes" });
@@ -105,7 +108,7 @@ impl Header {
             .ok_or_else(|| Error::NotASegment { path: path.to_path_buf(), why: "it is of an unknown kind" })
     }
 
-    /// Checks that the values inside are of the type wanted.
+    /// Checks that the values inside have the wanted type.
     pub(crate) fn check_type(&self, path: &Path, spec: &Spec) -> Result<(), Error> {
         let size = self.type_size.load(Ordering::Relaxed);
         let align = u64::from(self.type_align.load(Ordering::Relaxed));
@@ -113,12 +116,14 @@ impl Header {
         if (size, align, name.as_str()) == (spec.type_size, spec.type_align, &*as_kept(&spec.type_name)) {
             return Ok(());
         }
-        // Languages without Rust's types know a value's size alone, and its bytes may be any: `[u8; N]` is every type of that
-        // size. Up to this alignment values lie at the same place whatever they are.
+        // Languages without Rust's types know only a value's size, and its bytes may be any:
+        // `[u8; N]` matches every type of that size. Up to this alignment, values of all types lie
+        // at the same place.
         let has_plain_value =
             matches!(spec.kind, Kind::Mutex | Kind::RwLock | Kind::PiMutex | Kind::CeilingMutex | Kind::State)
                 && align.max(spec.type_align) <= 64;
-        // Of a record the places of its locks are compared as well (sync/embedded.rs), and it begins at a page.
+        // For a record, the places of its locks are compared as well (sync/embedded.rs), and it
+        // begins at a page.
         let fits = has_plain_value || spec.kind == Kind::Record;
         let bytes = format!("[u8; {size}]");
         let is_bytes = name == bytes || spec.type_name == bytes;
@@ -154,7 +159,7 @@ impl Header {
         self.max_bytes.load(Ordering::Relaxed)
     }
 
-    /// Tells those who still have it open that its name is gone.
+    /// Tells the processes that still have it open that its name is gone.
     pub(crate) fn mark_removed(&self) {
         self.flags.fetch_or(REMOVED, Ordering::Relaxed);
     }
@@ -164,8 +169,9 @@ impl Header {
     }
 }
 
-/// A type's name as the header keeps it: the whole name, or, of one that does not fit, its beginning, `#`, and a hash of the whole,
-/// so that two long names that begin alike are two names. No type in Rust has a name with a `#`.
+/// Returns a type's name as the header keeps it: whole if it fits; otherwise its beginning, `#`,
+/// and a hash of the whole, so that two long names that begin alike differ. No type name in Rust
+/// contains a `#`.
 fn as_kept(name: &str) -> Cow<'_, str> {
     if name.len() < TYPE_NAME {
         return Cow::Borrowed(name);

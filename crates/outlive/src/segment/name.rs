@@ -1,11 +1,13 @@
-//! What may be a name in a domain.
+//! Which names a domain allows.
 
 use crate::Error;
 
-/// The longest name, in bytes. The kernel allows 255; the rest is for what may be put beside a name later.
+/// The longest name, in bytes. The kernel allows 255; the rest is for suffixes that later versions
+/// may add.
 pub(crate) const LONGEST: usize = 200;
 
-/// Checks a name that a user gave. Names become file names as they are, so that `ls` and `rm` work as expected.
+/// Checks a name that a user gave. Names become file names unchanged, so that `ls` and `rm` work as
+/// expected.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let why = if name.is_empty() {
         "it is empty"

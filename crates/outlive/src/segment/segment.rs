@@ -1,19 +1,19 @@
-//! One shared file, mapped once, growing in place.
+//! One shared file, mapped once, which grows in place.
 //!
-//! Creation: the file is built without a name and linked under its name in one step, so whoever opens a name finds a
-//! whole thing, and a death during creation leaves nothing. Two who create at once: one link succeeds, the other opens.
-//!
+//! Creation: the file is built without a name and linked under its name in one step. So a process
+//! that opens a name finds a whole thing, and a death during creation leaves nothing. If two
+//! processes create at once, one link succeeds, and the other process opens that file.
 //! | state | how it got there | died here |
 //! | --- | --- | --- |
 //! | no name, no file | | nothing to repair |
 //! | file without a name | `O_TMPFILE` | the kernel drops it |
 //! | named | `linkat` | whole and usable |
-//! | longer | `fallocate` | pages nobody claims yet; the next to grow finds them there |
-//! | unnamed again | `unlink` | open users go on; the memory is freed with the last of them |
+//! | longer | `fallocate` | pages that no process claims yet; the next to grow finds them there |
+//! | unnamed again | `unlink` | processes that have it open go on; the memory is freed with the last of them |
 //!
-//! Growth: address space for the largest size is mapped at once; `fallocate` extends the file below it. Both are
-//! idempotent. How much of the file may be touched is the business of the kind's own header, which is advanced only
-//! after `fallocate` has returned.
+//! Growth: address space for the largest size is mapped at once, and `fallocate` extends the file
+//! below it. Both are idempotent. The kind's own header says how much of the file may be touched,
+//! and is advanced only after `fallocate` has returned.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -26,21 +26,22 @@ use crate::sys::map::{Mapping, PAGE};
 use crate::sys::{Errno, process};
 use crate::{Error, Kind};
 
-/// Types that may be looked at in shared memory at any time: every bit pattern is a valid value, and whatever several
-/// processes write at once is inside atomics.
+/// Types that any process may read in shared memory at any time: every bit pattern is a valid
+/// value, and whatever several processes write at once is inside atomics.
 ///
 /// # Safety
-/// The type is `repr(C)`, holds no padding that matters, no pointer, no `bool` or enum, and nothing outside atomics or
-/// `UnsafeCell` that can change while it is shared.
+/// The type is `repr(C)`, holds no padding that matters, no pointer, no `bool` or enum, and nothing
+/// outside atomics or `UnsafeCell` that can change while it is shared.
 pub(crate) unsafe trait Shared {}
 
-// SAFETY: all its fields are atomics.
+// SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
+// them.
 unsafe impl Shared for Header {}
-// SAFETY: an atomic.
+// SAFETY: an atomic: any bytes are a value, and any process may change them.
 unsafe impl Shared for crate::shim::AtomicU32 {}
-// SAFETY: an atomic.
+// SAFETY: an atomic: any bytes are a value, and any process may change them.
 unsafe impl Shared for crate::shim::AtomicU64 {}
-// SAFETY: an array of what may be shared.
+// SAFETY: an array of types that may be shared.
 unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
 
 /// A mapped file of a domain.
@@ -48,13 +49,14 @@ pub(crate) struct Segment {
     file: KeptFile,
     map: Mapping,
     path: PathBuf,
-    /// Bytes that this process has seen to exist and has mapped: safe to touch without asking anybody. Never more than the
-    /// mapping, which may be shorter than the file.
+    /// Bytes that this process has seen to exist and has mapped: it may touch them without asking.
+    /// Never more than the mapping, which may be shorter than the file.
     known: AtomicU64,
 }
 
 impl Segment {
-    /// Opens the named file, or makes it. `init` fills the body of a new one, which nobody else sees yet.
+    /// Opens the named file, or makes it. `init` fills the body of a new one, which no other
+    /// process sees yet.
     pub(crate) fn create_or_open(
         folder: &Folder,
         name: &str,
@@ -75,14 +77,14 @@ impl Segment {
             init(&segment)?;
             match file::link(segment.fd()?, folder.fd()?, name) {
                 Ok(()) => return Ok(segment),
-                // Somebody was quicker: theirs it is. (It may be gone again by the time we open it.)
+                // Another process was quicker: open its file. (It may be gone again by then.)
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(Error::from_errno("give a name to", &segment.path, errno)),
             }
         }
     }
 
-    /// A whole file that has no name yet.
+    /// Builds a whole file that has no name yet.
     fn build(folder: &Folder, name: &str, spec: &Spec) -> Result<Segment, Error> {
         let path = folder.file_path(name);
         let access = folder.access();
@@ -100,7 +102,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Opens a file that is there, of whatever kind.
+    /// Opens a file that exists, of any kind.
     pub(crate) fn open(folder: &Folder, name: &str) -> Result<Segment, Error> {
         let path = folder.file_path(name);
         let file = file::open(folder.fd()?, name).map_err(|errno| match errno {
@@ -112,15 +114,16 @@ impl Segment {
         if !facts.regular {
             return Err(Error::NotASegment { path, why: "it is no ordinary file" });
         }
-        // A file of exactly its header has no body; nothing here is that short.
+        // A file of exactly its header has no body; no file of a domain is that short.
         if facts.len <= BODY {
             return Err(Error::NotASegment { path, why: "it is too short" });
         }
         let look = Mapping::reserve(file.as_fd(), PAGE, PAGE).map_err(|errno| mapping_error(&path, PAGE, errno))?;
-        // SAFETY: the mapping is one page, page-aligned, and exists in the file; Header may be shared.
+        // SAFETY: the mapping is one page, which exists in the file, as `len` says; page-aligned;
+        // Header may be shared.
         let header = unsafe { look.base().cast::<Header>().as_ref() };
         header.check(&path)?;
-        // A damaged size must not make us map the moon, nor less than there is.
+        // A damaged size must not make us map a huge range, nor less than exists.
         let reserve = header.reserve().clamp(facts.len, MOST_RESERVED.max(facts.len));
         let map =
             Mapping::reserve(file.as_fd(), reserve, facts.len).map_err(|errno| mapping_error(&path, reserve, errno))?;
@@ -134,7 +137,8 @@ impl Segment {
     }
 
     pub(crate) fn header(&self) -> &Header {
-        // SAFETY: every segment has at least its first page, which is page-aligned; Header may be shared.
+        // SAFETY: `open` and `build` have checked that the first page exists; page-aligned; Header
+        // may be shared.
         unsafe { self.map.base().cast::<Header>().as_ref() }
     }
 
@@ -142,8 +146,8 @@ impl Segment {
         &self.path
     }
 
-    /// Facts about the file, if the descriptor still is this file's: to be asked before anything is done by it. Another file is not
-    /// lengthened, and loses no pages.
+    /// Returns facts about the file, if the descriptor is still this file's. Asked before the
+    /// descriptor is used, so that no other file is lengthened or loses pages.
     pub(crate) fn facts(&self) -> Result<file::Facts, Error> {
         self.file.facts().map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
@@ -152,16 +156,18 @@ impl Segment {
         self.file.fd().map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
 
-    /// Bytes of address space that this process has mapped: growth beyond it is seen by others only.
+    /// Returns how many bytes of address space this process has mapped: it does not see growth
+    /// beyond them.
     pub(crate) fn mapped(&self) -> u64 {
         self.map.len()
     }
 
-    /// Makes sure that the file has that many bytes: what a shared word says is not enough, for it may be damaged, and
-    /// touching a page beyond the file's end is `SIGBUS`.
+    /// Checks that the file has that many bytes. A shared word is not enough, because it may be
+    /// damaged, and touching a page beyond the file's end raises `SIGBUS`.
     #[inline]
     pub(crate) fn exists(&self, end: u64) -> Result<(), Error> {
-        // Relaxed: a file of a domain does not shrink (threat-model.md), so an older figure is only too low.
+        // Relaxed: a file of a domain does not shrink (threat-model.md), so an older figure is only
+        // too low.
         if end <= self.known.load(Ordering::Relaxed) { Ok(()) } else { self.exists_slow(end) }
     }
 
@@ -170,7 +176,7 @@ impl Segment {
         if end > self.map.len() {
             return Err(Error::NoAddressSpace { path: self.path.clone(), wanted: end });
         }
-        // The file may be longer than this mapping: the next question may be about what lies behind it.
+        // The file may be longer than this mapping: the next question may be about bytes behind it.
         self.known.fetch_max(self.facts()?.len.min(self.map.len()), Ordering::Relaxed);
         if end <= self.known.load(Ordering::Relaxed) {
             Ok(())
@@ -191,7 +197,7 @@ impl Segment {
         Error::Damaged { path: self.path.clone(), what }
     }
 
-    /// Looks at what lies at `offset`.
+    /// Returns what lies at `offset`.
     #[inline]
     pub(crate) fn at<T: Shared>(&self, offset: u64) -> Result<&T, Error> {
         let end = offset.checked_add(size_of::<T>() as u64).ok_or_else(|| self.damaged("an offset"))?;
@@ -202,11 +208,12 @@ impl Segment {
             return Err(self.unmapped(end));
         }
         self.exists(end)?;
-        // SAFETY: inside the mapping, inside the file, aligned as the mapping's base is page-aligned; T may be shared.
+        // SAFETY: `exists` has checked mapping and file; aligned, as the offset was checked and the
+        // base is page-aligned; T may be shared.
         Ok(unsafe { self.map.base().add(offset as usize).cast::<T>().as_ref() })
     }
 
-    /// What lies there exists, and this process has not mapped it; or nothing does.
+    /// Makes the error for bytes that exist and this process has not mapped, or that do not exist.
     #[cold]
     fn unmapped(&self, end: u64) -> Error {
         match self.facts() {
@@ -216,16 +223,16 @@ impl Segment {
         }
     }
 
-    /// The address of `offset`, for callers that have checked bounds themselves.
+    /// Returns the address of `offset`, for callers that have checked bounds themselves.
     ///
     /// # Safety
     /// `offset` lies inside the mapping.
     pub(crate) unsafe fn address(&self, offset: u64) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `offset` lies inside the mapping.
         unsafe { self.map.base().as_ptr().add(offset as usize) }
     }
 
-    /// Where in the file that address lies; `None` when it is not in this mapping.
+    /// Returns where in the file that address lies; `None` when it is not in this mapping.
     pub(crate) fn offset_of(&self, address: usize) -> Option<u64> {
         let offset = address.checked_sub(self.map.base().as_ptr() as usize)? as u64;
         (offset < self.map.len()).then_some(offset)
@@ -238,31 +245,32 @@ impl Segment {
             return Err(Error::NoAddressSpace { path: self.path.clone(), wanted: end });
         }
         file::allocate(self.fd()?, from, len).map_err(|errno| allocation_error(&self.path, len, errno))?;
-        // Not asked for any more: that question might fail, after a claim.
+        // Not asked of the file again: that question might fail, after a claim.
         self.known.fetch_max(end, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Whether instructions of this process may touch a piece of the mapping; what a piece is that others use is theirs.
+    /// Sets whether instructions of this process may touch a piece of the mapping; other processes'
+    /// mappings do not change.
     pub(crate) fn set_reach(&self, from: u64, len: u64, is_reachable: bool) -> Result<(), Error> {
         let changed = self.map.set_reach(from, len, is_reachable);
         changed.map_err(|errno| Error::from_errno("change the protection of", &self.path, errno))
     }
 
-    /// From now on instructions of this process cannot write there, by this mapping.
+    /// Forbids instructions of this process to write there, by this mapping.
     pub(crate) fn set_read_only(&self, from: u64, to: u64) -> Result<(), Error> {
         let changed = self.map.set_read_only(from, to);
         changed.map_err(|errno| Error::from_errno("change the protection of", &self.path, errno))
     }
 
-    /// The whole file once more, where it may be written everywhere.
+    /// Maps the whole file once more, writable everywhere.
     pub(crate) fn view(&self) -> Result<View, Error> {
         let len = self.map.len();
         let map = Mapping::reserve(self.fd()?, len, len).map_err(|errno| mapping_error(&self.path, len, errno))?;
         Ok(View { map })
     }
 
-    /// Reads by the file what may be out of reach in the mapping.
+    /// Reads from the file what may be out of reach in the mapping.
     pub(crate) fn read(&self, from: u64, bytes: &mut [u8]) -> Result<(), Error> {
         file::read(self.fd()?, from, bytes).map_err(|errno| Error::from_errno("read", &self.path, errno))
     }
@@ -279,25 +287,27 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// As [`Segment::address`].
+    /// Returns the address of `offset`, as [`Segment::address`] does.
     ///
     /// # Safety
-    /// As there.
+    /// `offset` lies inside the mapping.
     pub(crate) unsafe fn address(&self, offset: u64) -> *mut u8 {
-        // SAFETY: the caller's promise; as long as the segment's own.
+        // SAFETY: the caller promises that `offset` lies inside this mapping, which is as long as
+        // the segment's own.
         unsafe { self.map.base().as_ptr().add(offset as usize) }
     }
 }
 
 impl View {
-    /// As [`Segment::offset_of`].
+    /// Returns where in the file that address lies: see [`Segment::offset_of`].
     pub(crate) fn offset_of(&self, address: usize) -> Option<u64> {
         let offset = address.checked_sub(self.map.base().as_ptr() as usize)? as u64;
         (offset < self.map.len()).then_some(offset)
     }
 }
 
-/// The most address space that one file gets: 4,096 of them fit into the 47 bits that a process has.
+/// The most address space that one file gets: 4,096 such files fit into the 47 bits that a process
+/// has.
 pub(crate) const MOST_RESERVED: u64 = 16 << 30;
 
 fn allocation_error(path: &Path, wanted: u64, errno: Errno) -> Error {

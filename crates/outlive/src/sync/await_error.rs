@@ -1,4 +1,4 @@
-//! Why waiting for an event, a latch or the like came to none.
+//! The error of waiting for an event, a latch or the like.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::Error;
 use crate::liveness::Registry;
 use crate::sys::Errno;
 
-/// Why a wait came to none.
+/// Says why a wait ended without what it waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AwaitError {
@@ -17,7 +17,7 @@ pub enum AwaitError {
 }
 
 impl AwaitError {
-    /// What the system said to a wait in that registry's domain.
+    /// Makes the error of a wait in that registry's domain.
     pub(super) fn from_errno(registry: &Registry, errno: Errno) -> AwaitError {
         AwaitError::System(Error::from_errno("wait in", registry.path(), errno))
     }

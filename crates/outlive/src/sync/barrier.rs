@@ -16,21 +16,24 @@ use crate::shim::{AtomicU32, Ordering};
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
-/// What the death of a participant does to a [`Barrier`].
+/// Says what the death of a participant does to a [`Barrier`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenOneDies {
-    /// It breaks: all who wait, and all who come, are told [`BarrierError::Broken`] until [`Barrier::repair`].
+    /// It breaks the barrier: all waiters and all newcomers get [`BarrierError::Broken`] until
+    /// [`Barrier::repair`].
     #[default]
     Break,
-    /// It is counted out: the others go on without it.
+    /// It removes the participant: the others go on without it.
     CountOut,
 }
 
-/// A barrier, shared by name between processes: each phase begins when all participants have arrived in the one before.
+/// Begins each phase when all participants have arrived in the one before; shared by name between
+/// processes.
 ///
-/// A participant has a seat and so a name. Who waits is woken by the death of one who will never come, and then the barrier
-/// breaks or goes on without it, as was chosen when it was made. One participant of each phase is told that it is the serial
-/// one. For 1 to 65,536 participants, threads of any processes.
+/// Each participant has a seat, which names its thread. The death of an absent participant wakes
+/// the waiters, and the barrier breaks or goes on without it, as its maker chose. One participant
+/// of each phase is told that it is the serial one. A barrier has 1 to 65,536 participants, threads
+/// of any processes.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-barrier-{}", std::process::id()));
@@ -43,9 +46,9 @@ pub enum WhenOneDies {
 ///         scope.spawn(|| {
 ///             let mut seat = step.join().unwrap();
 ///             for _ in 0..3 {
-///                 // … this step's part …
+///             // … this step's part …
 ///                 if seat.wait().unwrap().is_serial() {
-///                     // … what one of them does for all …
+///                 // … what one of them does for all …
 ///                 }
 ///             }
 ///         });
@@ -56,36 +59,40 @@ pub enum WhenOneDies {
 /// ```
 ///
 /// # If a process dies
-/// Before it has arrived: all who wait are woken; the barrier breaks, or goes on without it. After it has arrived: the phase
-/// ends as if it lived, the next does not. As the serial participant: nobody else is told to be it; of the next phase it is
-/// absent. (For more than 30 participants the kernel watches a few of the absent for each who waits; the rest are looked at
-/// in turn, by each every 10 ms per 64 seats, at most every second: so the more wait, the sooner one of them notices.)
+/// Before it arrives: all waiters are woken, and the barrier breaks or goes on without it. After it
+/// arrived: the phase ends as if it lived; the next phase finds it absent and dead. As the serial
+/// participant: no other participant is told to be the serial one. (With more than 30 participants,
+/// the kernel watches a few absent ones for each waiter, and each waiter looks at all seats once a
+/// second.)
 pub struct Barrier {
     home: Home<BarrierWords>,
     seats: NonNull<[AtomicU32]>,
     spin_wait: SpinWait,
 }
 
-// SAFETY: all its fields are atomics.
+// SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
+// them.
 unsafe impl Shared for BarrierWords {}
-// SAFETY: atomics, and memory of its own.
+// SAFETY: the shared words are atomics; the handle's own fields are `Send + Sync`.
 unsafe impl Send for Barrier {}
-// SAFETY: as above.
+// SAFETY: the shared words are atomics; the handle's own fields are `Send + Sync`.
 unsafe impl Sync for Barrier {}
 
 const MOST_PARTIES: u32 = 1 << 16;
 
-/// Why there was no passing.
+/// Says why a wait, or a newcomer, did not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BarrierError {
-    /// A participant died. [`Barrier::repair`] takes the dead ones' seats away and begins a new phase.
+    /// A participant died. [`Barrier::repair`] removes the dead ones and begins a new phase.
     Broken,
-    /// The deadline passed while living participants were absent. The arrival stands: waiting again goes on with it.
+    /// The deadline passed while living participants were absent. The arrival counts: waiting again
+    /// continues it.
     TimedOut,
     /// All seats are taken.
     Full,
-    /// The seat is no longer this thread's: it is another thread that waits, or somebody wrote over it.
+    /// The seat is no longer this thread's: another thread waits with it, or a stray write changed
+    /// it.
     NotSeated,
     /// The calling thread could not get a token, or the system refused to wait.
     System(Error),
@@ -105,29 +112,29 @@ impl fmt::Display for BarrierError {
 
 impl std::error::Error for BarrierError {}
 
-/// A phase has begun.
+/// Says that a phase has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     serial: bool,
 }
 
 impl Turn {
-    /// Whether this participant is the one of its phase that may do what is to be done once.
+    /// Returns whether this participant is the one of its phase that does what is to be done once.
     pub fn is_serial(self) -> bool {
         self.serial
     }
 }
 
 impl Barrier {
-    /// Opens the barrier of that name, or makes it for so many participants (1 to 65,536). One that is there already keeps
-    /// its number and what a death does.
+    /// Opens the barrier of that name, or makes it for so many participants (1 to 65,536). One that
+    /// exists keeps its number and what a death does.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::InvalidName`] (also
-    /// for a number out of bounds), and what the system says.
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
+    /// [`Error::InvalidName`] (also for a number out of bounds), and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes the barrier: nothing is left of it.
+    /// While it makes the barrier: no trace of the barrier remains.
     pub fn open(domain: &Domain, name: &str, parties: u32, when_one_dies: WhenOneDies) -> Result<Barrier, Error> {
         if !(1..=MOST_PARTIES).contains(&parties) {
             return Err(Error::InvalidName { name: name.to_owned(), why: "a barrier has 1 to 65,536 participants" });
@@ -151,7 +158,8 @@ impl Barrier {
         Ok(Barrier { home, seats, spin_wait: SpinWait::new() })
     }
 
-    /// What lies at `offset` of a file: in a record with so many `seats`, else it says itself how many.
+    /// Returns the barrier at `offset` of a file: in a record with so many `seats`, elsewhere as
+    /// many as its own words say.
     pub(super) fn inside(
         segment: &Arc<Segment>,
         registry: &'static Registry,
@@ -170,55 +178,58 @@ impl Barrier {
         Ok(Barrier { home: Home::inside(words, registry, segment), seats, spin_wait: SpinWait::new() })
     }
 
-    /// How waiting is done through this handle.
+    /// Sets how this handle waits.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
     fn raw(&self) -> RawBarrier<'_> {
-        // SAFETY: checked when opened; mapped as long as `home` is.
+        // SAFETY: `open` or `inside` has checked the place, and `home` keeps it mapped.
         RawBarrier { words: self.home.shared(), seats: unsafe { self.seats.as_ref() } }
     }
 
-    /// Takes a seat for the calling thread. From when this returns, the others wait for it, and its death is noticed. Who
-    /// takes the seat of one who has left is waited for from one of the next two phases on.
+    /// Takes a seat for the calling thread. From its return on, the others wait for this thread and
+    /// notice its death. If the seat belonged to a participant that left, they wait from one of the
+    /// next two phases on.
     ///
     /// # Errors
     /// [`BarrierError::Full`], [`BarrierError::Broken`], [`BarrierError::System`].
     ///
     /// # If a process dies
-    /// In here: as if it had never come, or as if it had joined.
+    /// During this call: as if it had never come, or as if it had joined.
     pub fn join(&self) -> Result<Seat<'_>, BarrierError> {
         let me = self.me()?;
         let index = self.raw().join(me).map_err(|stuck| self.error(stuck))?;
         Ok(Seat { barrier: self, me, index, arrived: None, _thread: PhantomData })
     }
 
-    /// Makes a broken barrier whole: the dead lose their seats, to be taken by others who join; the living keep theirs and
-    /// begin a new phase. Nothing is done to one that is not broken. Any number of participants may call it at once.
+    /// Makes a broken barrier whole: dead participants lose their seats, which others may take;
+    /// living ones keep theirs and begin a new phase. It does nothing to a barrier that is not
+    /// broken. Any number of participants may call it at once.
     ///
     /// # Errors
-    /// [`BarrierError::TimedOut`] when another who repairs is stopped until the deadline; [`BarrierError::System`].
+    /// [`BarrierError::TimedOut`] when another thread that repairs is stopped until the deadline;
+    /// [`BarrierError::System`].
     ///
     /// # If a process dies
-    /// In here: the barrier is broken still, or whole.
+    /// During this call: the barrier is still broken, or whole.
     pub fn repair(&self, deadline: impl Into<Deadline>) -> Result<(), BarrierError> {
         let me = self.me()?;
         self.raw().repair(me, &self.spin_wait, deadline.into()).map_err(|stuck| self.error(stuck))
     }
 
-    /// Whether a death has broken it.
+    /// Returns whether a death has broken the barrier.
     pub fn is_broken(&self) -> bool {
         self.raw().is_broken()
     }
 
-    /// The thread that repairs it just now, dead or alive.
+    /// Returns the thread that repairs the barrier just now, dead or alive.
     #[doc(hidden)]
     pub fn repairer(&self) -> Option<Holder> {
         self.raw().repairer().map(|token| Holder::of(self.home.registry(), token))
     }
 
-    /// The participants, and whether each has arrived in the present phase.
+    /// Returns the participants, and whether each has arrived in the present phase.
     pub fn participants(&self) -> Vec<(Holder, bool)> {
         let holder = |(token, arrived)| (Holder::of(self.home.registry(), token), arrived);
         self.raw().participants().into_iter().map(holder).collect()
@@ -246,43 +257,46 @@ fn set_policy(words: &BarrierWords, when_one_dies: WhenOneDies) {
     words.policy.store(policy, Ordering::Relaxed);
 }
 
-/// A participant's place; given up when dropped: the others go on without it, and somebody else may take it.
+/// Holds a participant's place, and gives it up when dropped: the others go on without it, and
+/// another thread may take it.
 ///
-/// Stays with its thread, which it names. In a forked child a seat of the parent's does nothing.
+/// A seat stays with the thread that it names. In a forked child, a seat of the parent's has no
+/// effect.
 pub struct Seat<'a> {
     barrier: &'a Barrier,
     me: Me,
     index: usize,
-    /// The phase in which this participant has arrived and not yet been let on.
+    /// The phase in which this participant has arrived and has not passed yet.
     arrived: Option<u32>,
     /// Neither Send nor Sync.
     _thread: PhantomData<*mut ()>,
 }
 
 impl Seat<'_> {
-    /// Arrives, and waits until all have.
+    /// Arrives, and waits until all participants have arrived.
     ///
     /// # Errors
     /// [`BarrierError::Broken`], [`BarrierError::NotSeated`], [`BarrierError::System`].
     ///
     /// # If a process dies
-    /// The death of one who is absent ends this wait at once: see [`Barrier`].
+    /// The death of an absent participant ends this wait at once: see [`Barrier`].
     pub fn wait(&mut self) -> Result<Turn, BarrierError> {
         self.finish(Some(Deadline::NEVER))
     }
 
-    /// Arrives, and waits until all have, or until the deadline.
+    /// Arrives, and waits until all participants have arrived, or until the deadline.
     ///
     /// # Errors
-    /// As [`Seat::wait`], and [`BarrierError::TimedOut`]: the arrival stands.
+    /// As [`Seat::wait`], and [`BarrierError::TimedOut`]: the arrival counts.
     pub fn wait_until(&mut self, deadline: impl Into<Deadline>) -> Result<Turn, BarrierError> {
         self.finish(Some(deadline.into()))
     }
 
-    /// Arrives without waiting; succeeds if all have.
+    /// Arrives without waiting, and succeeds if all participants have arrived.
     ///
     /// # Errors
-    /// As [`Seat::wait`], and [`BarrierError::TimedOut`] while others are absent: the arrival stands.
+    /// As [`Seat::wait`], and [`BarrierError::TimedOut`] while others are absent: the arrival
+    /// counts.
     pub fn try_wait(&mut self) -> Result<Turn, BarrierError> {
         self.finish(None)
     }
@@ -319,7 +333,8 @@ impl fmt::Debug for Seat<'_> {
     }
 }
 
-/// A barrier for `N` participants, for use as a field of a [`record!`](crate::record): 64 bytes and 4 a seat.
+/// Embeds a barrier for `N` participants as a field of a [`record!`](crate::record). It takes
+/// 64 bytes and 4 for each seat.
 ///
 /// All zeroes are a barrier without participants, which a death breaks.
 #[repr(C)]
@@ -328,9 +343,10 @@ pub struct EmbeddedBarrier<const N: usize> {
     seats: [AtomicU32; N],
 }
 
-// SAFETY: all its fields are atomics.
+// SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
+// them.
 unsafe impl<const N: usize> Shared for EmbeddedBarrier<N> {}
-// SAFETY: atomics.
+// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl<const N: usize> SharedField for EmbeddedBarrier<N> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
@@ -340,7 +356,8 @@ unsafe impl<const N: usize> SharedField for EmbeddedBarrier<N> {
 }
 
 impl<const N: usize> EmbeddedBarrier<N> {
-    /// What the death of a participant does, in [`Record::open`](super::Record::open)'s initialiser.
+    /// Sets what the death of a participant does, in [`Record::open`](super::Record::open)'s
+    /// initialiser.
     pub fn set_policy(&mut self, when_one_dies: WhenOneDies) {
         set_policy(&self.words, when_one_dies);
     }
@@ -349,25 +366,26 @@ impl<const N: usize> EmbeddedBarrier<N> {
 impl<const N: usize> Embed for EmbeddedBarrier<N> {
     type Handle = Barrier;
     fn handle(home: Home<EmbeddedBarrier<N>>) -> Barrier {
-        // As in a record that was made today; the same value whoever writes it.
+        // A record that an older build made has no number here; every process writes the same.
         home.shared().words.parties.store(N as u32, Ordering::Relaxed);
         let seats = NonNull::from(home.shared().seats.as_slice());
         Barrier { home: home.part(|embedded| &embedded.words), seats, spin_wait: SpinWait::new() }
     }
 }
 
-/// How many seats one in a record has.
+/// Notes how many seats a barrier in a record has.
 pub(super) fn note_seats(segment: &Segment, offset: u64, seats: u32) -> Result<(), Error> {
     segment.at::<BarrierWords>(offset)?.parties.store(seats, Ordering::Relaxed);
     Ok(())
 }
 
-/// The same, as it has been noted; 0: not yet.
+/// Returns the number that [`note_seats`] noted; 0: none yet.
 pub(super) fn noted_seats(segment: &Segment, offset: u64) -> Result<u32, Error> {
     Ok(segment.at::<BarrierWords>(offset)?.parties.load(Ordering::Relaxed))
 }
 
-/// Bytes and alignment of one in a record; `None` for a number that none has.
+/// Returns the bytes and alignment of a barrier in a record; `None` for a number of seats that no
+/// barrier has.
 pub(super) const fn shape_in_record(seats: u32) -> Option<(usize, usize)> {
     if seats >= 1 && seats <= MOST_PARTIES {
         Some((size_of::<BarrierWords>() + seats as usize * 4, align_of::<BarrierWords>()))
@@ -376,20 +394,22 @@ pub(super) const fn shape_in_record(seats: u32) -> Option<(usize, usize)> {
     }
 }
 
-/// In a record's initialiser: what a death does.
+/// Sets, in a record's initialiser, what a death does.
 ///
 /// # Safety
-/// At `at` begin the words of a barrier that nobody else sees yet.
+/// At `at` begin the words of a barrier, and no other process sees them yet.
 pub(super) unsafe fn prepare_at(at: *mut u8, when_one_dies: WhenOneDies) {
-    // SAFETY: the caller's promise; every pattern of bytes is a value.
+    // SAFETY: the caller promises a barrier's words at `at`, unseen by others; they are atomics, so
+    // any bytes are a value.
     set_policy(unsafe { &*at.cast::<BarrierWords>() }, when_one_dies);
 }
 
-/// A barrier of any size, for those who look at a domain from outside.
+/// A barrier of any size, for processes that inspect a domain from outside.
 pub(super) struct Seen<'a>(RawBarrier<'a>);
 
 impl<'a> Seen<'a> {
-    /// What lies at `offset`. An embedded one of an older build's that nobody has used yet has no seats.
+    /// Returns the barrier at `offset`. An embedded one that an older build made and no process has
+    /// used yet has no seats.
     pub(super) fn at(segment: &'a Segment, offset: u64) -> Result<Seen<'a>, Error> {
         let words = segment.at::<BarrierWords>(offset)?;
         let parties = words.parties.load(Ordering::Relaxed);

@@ -1,13 +1,13 @@
-//! A mutex with a priority ceiling: whoever takes it runs at the ceiling until it is given back, so nobody who might want
-//! it can keep its holder from running. Robust as well, which POSIX's is not.
+//! A mutex with a priority ceiling: its holder runs at the ceiling until it unlocks, so no thread
+//! that might want the lock can keep the holder from running. Unlike POSIX's, it is robust as well.
 //!
-//! 1. Raise the calling thread to the ceiling (`raw/ceiling.rs`): its own business, nothing shared.
-//! 2. Take the plain mutex (`raw/mutex.rs`), asleep at the ceiling if somebody has it.
+//! 1. Raise the calling thread to the ceiling (`raw/ceiling.rs`). This changes nothing shared.
+//! 2. Take the plain mutex (`raw/mutex.rs`); if another thread has it, sleep at the ceiling.
 //! 3. Give the mutex back.
 //! 4. Lower the thread to the highest ceiling that it still holds, or to its own priority.
 //!
-//! Died between any of these: the priority died with the thread, and the mutex tells the next, as ever. So the table of
-//! states is the plain mutex's.
+//! Died between any of these: the priority died with the thread, and the mutex tells the next
+//! locker, as ever. So the table of states is the plain mutex's.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -34,28 +34,32 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 #[repr(C)]
 pub(crate) struct RawCeiling {
     raw: RawMutex,
-    /// 1 to 99. Written once, by the maker; each handle keeps what it read.
+    /// 1 to 99. The maker writes it once; each handle keeps what it read.
     ceiling: AtomicU32,
     reserved: AtomicU32,
 }
 
 const _: () = assert!(size_of::<RawCeiling>() == 16);
 
-// SAFETY: atomics only.
+// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl Shared for RawCeiling {}
 
-/// A lock with a value, shared by name between processes, for real-time threads: whoever holds it runs under
-/// `SCHED_FIFO` at the ceiling, a priority at least as high as that of all who use it. It survives whoever holds it.
+/// Guards a value, shared by name between real-time threads; its holder runs under `SCHED_FIFO` at
+/// the ceiling.
 ///
-/// Beside [`PiMutex`](super::PiMutex): raises always, not only when somebody waits, and by three to four system calls a
-/// time; in return no holder is ever interrupted by those who might want the lock, on one processor nobody ever waits
-/// for it, and it works across pid namespaces. It never spins.
+/// The ceiling is a priority at least as high as that of every thread that uses the lock. It
+/// survives the death of its owner, as [`Mutex`](super::Mutex) does. Unlike
+/// [`PiMutex`](super::PiMutex), it raises the holder always, not only when a thread waits, and by
+/// three to four system calls each time. In return, no thread that might want the lock ever
+/// interrupts its holder, on one processor no thread ever waits for it, and it works across pid
+/// namespaces. It never spins.
 ///
-/// A thread needs the right to run at the ceiling (`CAP_SYS_NICE`, or `RLIMIT_RTPRIO` as high). While it holds the lock its
-/// real-time priority is seen by others (`chrt -p`); a change that it or somebody makes meanwhile is taken for its own
-/// priority from then on. Several may be held at once and given back in any order. A child forked meanwhile begins at
-/// the ceiling, and leaves it when it drops the guard. Do not mix with libc's `PTHREAD_PRIO_PROTECT` mutexes in one
-/// thread: each takes the other's changes for wishes.
+/// A thread needs the right to run at the ceiling (`CAP_SYS_NICE`, or an `RLIMIT_RTPRIO` as high).
+/// While it holds the lock, others see its real-time priority (`chrt -p`); if it or another process
+/// changes that meanwhile, the new value counts as the thread's own priority from then on. A thread
+/// may hold several and unlock them in any order. A child forked meanwhile begins at the ceiling,
+/// and leaves it when it drops the guard. Do not mix it with libc's `PTHREAD_PRIO_PROTECT` mutexes
+/// in one thread: each takes the other's changes for the thread's own.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-ceiling-{}", std::process::id()));
@@ -75,8 +79,8 @@ unsafe impl Shared for RawCeiling {}
 /// ```
 ///
 /// # If a process dies
-/// Holding the lock: the next to lock is told, [`LockError::OwnerDied`], also if it was asleep already. Its raised priority
-/// died with it. Waiting for it: nobody notices.
+/// While it holds the lock: the next locker gets [`LockError::OwnerDied`], even if it slept
+/// already. Its raised priority died with it. While it waits: other threads are not affected.
 pub struct CeilingMutex<T> {
     home: Home<RawCeiling>,
     value: NonNull<UnsafeCell<T>>,
@@ -84,7 +88,7 @@ pub struct CeilingMutex<T> {
     spin_wait: SpinWait,
 }
 
-/// The body of a named one.
+/// The body of a named mutex.
 #[repr(C, align(64))]
 struct Apart<T> {
     raw: RawCeiling,
@@ -92,14 +96,14 @@ struct Apart<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the lock is atomics; the value is Plain and reached under the lock only.
+// SAFETY: the lock is atomics; the value is `Plain`, and only a guard reaches it.
 unsafe impl<T: Plain> Shared for Apart<T> {}
-// SAFETY: the value is reached under the lock only.
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
 unsafe impl<T: Send> Send for CeilingMutex<T> {}
-// SAFETY: as above.
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
 unsafe impl<T: Send> Sync for CeilingMutex<T> {}
 
-/// Asleep at once: a spin at the ceiling may keep the very holder from running.
+/// Sleeps at once: a spin at the ceiling may keep the holder itself from running.
 fn spin_wait() -> SpinWait {
     let spin_wait = SpinWait::new();
     spin_wait.set(WaitStrategy::Block);
@@ -107,15 +111,15 @@ fn spin_wait() -> SpinWait {
 }
 
 impl<T: Plain> CeilingMutex<T> {
-    /// Opens the mutex of that name, or makes it with the ceiling (1 to 99) and the value given.
+    /// Opens the mutex of that name, or makes it with the given ceiling (1 to 99) and value.
     ///
     /// # Errors
-    /// [`Error::OtherCeiling`] when it is there with another ceiling, or when none of 1 to 99 is asked for;
-    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`], and what the system says.
+    /// [`Error::OtherCeiling`] when it exists with another ceiling, or when the ceiling is not one
+    /// of 1 to 99; [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for
+    /// something else, [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes the mutex: nothing is left of it.
+    /// While it makes the mutex: no trace of the mutex remains.
     pub fn open(domain: &Domain, name: &str, ceiling: u32, initial: T) -> Result<CeilingMutex<T>, Error> {
         let other = |found| Error::OtherCeiling { path: domain.path().join(name), found, wanted: ceiling };
         if !(1..=MOST).contains(&ceiling) {
@@ -123,7 +127,7 @@ impl<T: Plain> CeilingMutex<T> {
         }
         let init = |cell: &mut Apart<T>| {
             cell.raw.ceiling.store(ceiling, Ordering::Relaxed);
-            // SAFETY: T is plain, so its bytes may be copied.
+            // SAFETY: `T: Plain`, so a copy of `initial`'s bytes is a second, independent value.
             *cell.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
         };
         let home = Home::<Apart<T>>::open(domain, name, Kind::CeilingMutex, TypeOf::a::<T>(), init)?;
@@ -135,17 +139,19 @@ impl<T: Plain> CeilingMutex<T> {
         Ok(CeilingMutex { home: home.part(|cell| &cell.raw), value, ceiling, spin_wait: spin_wait() })
     }
 
-    /// The priority at which holders run.
+    /// Returns the priority at which holders run.
     pub fn ceiling(&self) -> u32 {
         self.ceiling
     }
 
-    /// Takes the lock, at the ceiling already while it waits as long as a living owner holds it.
+    /// Takes the lock, and waits as long as a living owner holds it; it waits at the ceiling
+    /// already.
     ///
     /// # Errors
-    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`], [`LockError::Deadlock`],
-    /// [`LockError::AboveCeiling`] when the thread's own priority is higher than the ceiling, [`LockError::Damaged`], and
-    /// [`LockError::System`] ([`Error::NoRealTime`] without the right to run at the ceiling).
+    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`],
+    /// [`LockError::Deadlock`], [`LockError::AboveCeiling`] when the thread's own priority is
+    /// higher than the ceiling, [`LockError::Damaged`], and [`LockError::System`]
+    /// ([`Error::NoRealTime`] without the right to run at the ceiling).
     ///
     /// # If a process dies
     /// The owner's death ends the wait at once.
@@ -153,7 +159,7 @@ impl<T: Plain> CeilingMutex<T> {
         self.lock_until(Deadline::NEVER)
     }
 
-    /// Takes the lock, waiting until the deadline.
+    /// Takes the lock, and waits until the deadline.
     ///
     /// # Errors
     /// As [`CeilingMutex::lock`], and [`LockError::TimedOut`].
@@ -183,14 +189,15 @@ impl<T: Plain> CeilingMutex<T> {
     ) -> Result<CeilingMutexGuard<'_, T>, LockError<CeilingMutexGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
         let (got, raised) = self.take(me, waits, || lock(me))?;
-        // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+        // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
+        // thread holds the lock.
         match unsafe { MutexGuard::settle(Ok(got), self.raw(), self.value.cast(), me) } {
             Ok(guard) => Ok(CeilingMutexGuard { guard, _raised: raised }),
             Err(error) => Err(error.map(|guard| CeilingMutexGuard { guard, _raised: raised })),
         }
     }
 
-    /// Raises the thread, then takes the lock; when that fails, the thread is lowered again.
+    /// Raises the thread, then takes the lock; if that fails, lowers the thread again.
     fn take<R, G>(
         &self,
         me: Me,
@@ -216,26 +223,28 @@ impl<T: Plain> CeilingMutex<T> {
         })
     }
 
-    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value. Nobody comes in
-    /// before the value is there.
+    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this
+    /// value. No thread gets the lock before the value is in place.
     ///
     /// # Errors
-    /// [`LockError::TimedOut`] when a living owner holds it until the deadline, [`LockError::Deadlock`],
-    /// [`LockError::AboveCeiling`], [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::TimedOut`] when a living owner holds it until the deadline,
+    /// [`LockError::Deadlock`], [`LockError::AboveCeiling`], [`LockError::Damaged`],
+    /// [`LockError::System`].
     ///
     /// # If a process dies
-    /// In the middle of this: the mutex stays given up, or the next to lock is told that an owner died.
+    /// During this call: the mutex stays given up, or the next locker gets
+    /// [`LockError::OwnerDied`].
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
         let take = || self.raw().take_to_reset(me, &self.spin_wait, deadline.into());
         let ((), _raised) = self.take(me, true, take)?;
-        // SAFETY: the value beside the lock is what it guards, and the lock is ours. Given back before the thread is
-        // lowered.
+        // SAFETY: the lock guards the value beside it, `home` keeps both mapped, and this thread
+        // holds the lock. It unlocks before the thread is lowered.
         unsafe { MutexGuard::new(self.raw(), self.value.cast::<T>(), me) }.reset(value);
         Ok(())
     }
 
-    /// Who holds it just now.
+    /// Returns the thread that holds the lock just now, dead or alive.
     pub fn holder(&self) -> Option<Holder> {
         self.raw().owner().map(|token| Holder::of(self.home.registry(), token))
     }
@@ -245,45 +254,46 @@ impl<T: Plain> CeilingMutex<T> {
     }
 }
 
-/// Exclusive access to what a [`CeilingMutex`] guards. When dropped it gives the lock back, and then lowers the thread.
+/// Gives exclusive access to what a [`CeilingMutex`] guards; when dropped, it gives the lock back,
+/// and then lowers the thread.
 ///
-/// Stays with its thread. In a forked child a guard of the parent's only lowers the child.
+/// A guard stays with its thread. In a forked child, a guard of the parent's only lowers the child.
 ///
 /// # If a process dies
-/// The next to lock gets [`LockError::OwnerDied`] with a guard.
+/// The next locker gets [`LockError::OwnerDied`] with a guard.
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
 /// [`MutexGuard`](super::MutexGuard#if-it-panics).
 pub struct CeilingMutexGuard<'a, T> {
-    // In this order they are dropped.
+    // Dropped in this order.
     guard: MutexGuard<'a, T>,
     _raised: Raised,
 }
 
-// SAFETY: sharing a guard shares `&T` only.
+// SAFETY: a shared guard gives no more than `&T`, and `T: Sync`.
 unsafe impl<T: Sync> Sync for CeilingMutexGuard<'_, T> {}
 
 impl<T> CeilingMutexGuard<'_, T> {
-    /// Whether an owner died or panicked with it, and nothing has been marked consistent since: what
-    /// [`LockError::OwnerDied`] said.
+    /// Returns whether an owner died or panicked holding the lock and no holder has marked the
+    /// value consistent since. [`LockError::OwnerDied`] reported it.
     #[must_use]
     pub fn owner_died(&self) -> bool {
         self.guard.owner_died()
     }
 
-    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the guard is dropped without it,
-    /// the next to lock is told again.
+    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the
+    /// guard is dropped without this, the next locker gets `OwnerDied` again.
     pub fn mark_consistent(&mut self) {
         self.guard.mark_consistent();
     }
 
-    /// Gives the lock back, and gives it up, then lowers the thread: what the lock guards cannot be made whole. Every later
-    /// locker gets [`LockError::NotRecoverable`], until somebody calls [`CeilingMutex::reset`]. In a forked child it only
-    /// lowers the child.
+    /// Unlocks, gives the lock up, and lowers the thread, because what the lock guards cannot be
+    /// repaired. Every later locker gets [`LockError::NotRecoverable`], until a process calls
+    /// [`CeilingMutex::reset`]. In a forked child it only lowers the child.
     ///
     /// # If a process dies
-    /// In here: the lock is given up, or the next to lock is told that an owner died.
+    /// During this call: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
     pub fn give_up(self) {
         let CeilingMutexGuard { guard, _raised } = self;
         guard.give_up();
@@ -310,22 +320,23 @@ impl<T: fmt::Debug> fmt::Debug for CeilingMutexGuard<'_, T> {
     }
 }
 
-/// A [`CeilingMutex`] and its value, for use as a field of a [`record!`](crate::record). The ceiling is part of the type.
-/// 16 bytes and the value.
+/// Embeds a [`CeilingMutex`] and its value as a field of a [`record!`](crate::record). The ceiling
+/// is part of the type. It takes 16 bytes and the value.
 ///
-/// All zeroes are an unlocked one around a zeroed value. [`Record::handle`](super::Record::handle) gives the
-/// [`CeilingMutex`] to use it by.
+/// All zeroes are an unlocked mutex around a zeroed value.
+/// [`Record::handle`](super::Record::handle) returns the [`CeilingMutex`] that uses it.
 #[repr(C)]
 pub struct EmbeddedCeilingMutex<T, const CEILING: u32> {
     raw: RawCeiling,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached under the lock only.
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
 unsafe impl<T: Send, const CEILING: u32> Sync for EmbeddedCeilingMutex<T, CEILING> {}
-// SAFETY: the lock is atomics; the value is Plain and reached under the lock only.
+// SAFETY: the lock is atomics; the value is `Plain`, and only a guard reaches it.
 unsafe impl<T: Plain, const CEILING: u32> Shared for EmbeddedCeilingMutex<T, CEILING> {}
-// SAFETY: the lock is at the start; the value is Plain and under it.
+// SAFETY: the lock is at offset 0, as `primitive` says; the value is `Plain`, and only a guard
+// reaches it.
 unsafe impl<T: Plain, const CEILING: u32> SharedField for EmbeddedCeilingMutex<T, CEILING> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
@@ -341,7 +352,7 @@ impl<T: Plain, const CEILING: u32> Embed for EmbeddedCeilingMutex<T, CEILING> {
     type Handle = CeilingMutex<T>;
     fn handle(home: Home<EmbeddedCeilingMutex<T, CEILING>>) -> CeilingMutex<T> {
         const { assert!(CEILING >= 1 && CEILING <= MOST, "a ceiling is a priority of 1 to 99") };
-        // As in a record that was made today; the same value whoever writes it.
+        // A record that an older build made has no ceiling here; every process writes the same.
         home.shared().raw.ceiling.store(CEILING, Ordering::Relaxed);
         let value = NonNull::from(&home.shared().value);
         CeilingMutex { home: home.part(|embedded| &embedded.raw), value, ceiling: CEILING, spin_wait: spin_wait() }
@@ -349,25 +360,27 @@ impl<T: Plain, const CEILING: u32> Embed for EmbeddedCeilingMutex<T, CEILING> {
 }
 
 impl<T: Plain, const CEILING: u32> EmbeddedCeilingMutex<T, CEILING> {
-    /// The value, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.
+    /// Returns the value while no other process can reach it: in
+    /// [`Record::open`](super::Record::open)'s initialiser.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 }
 
-/// In a record.
+/// Notes the ceiling of a mutex in a record.
 pub(super) fn note_ceiling(segment: &Segment, offset: u64, ceiling: u32) -> Result<(), Error> {
     segment.at::<RawCeiling>(offset)?.ceiling.store(ceiling, Ordering::Relaxed);
     Ok(())
 }
 
-/// The same, as it has been noted; 0: not yet.
+/// Returns the ceiling that [`note_ceiling`] noted; 0: none yet.
 pub(super) fn noted_ceiling(segment: &Segment, offset: u64) -> Result<u32, Error> {
     Ok(segment.at::<RawCeiling>(offset)?.ceiling.load(Ordering::Relaxed))
 }
 
 impl CeilingMutex<()> {
-    /// What lies at `offset` of a file, without its value: in a record with that `ceiling`, else it says its own.
+    /// Returns the mutex at `offset` of a file, without its value: in a record with that `ceiling`,
+    /// elsewhere with the one that its own words hold.
     pub(super) fn inside(
         segment: &Arc<Segment>,
         registry: &'static Registry,

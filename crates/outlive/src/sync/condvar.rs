@@ -11,11 +11,13 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
-/// Where threads of any process wait, giving a mutex back meanwhile, until somebody has changed what it guards.
+/// Lets threads of any process wait, without the mutex meanwhile, until another thread has changed
+/// what the mutex guards.
 ///
-/// As everywhere, a wait may end without a notification, so look at the condition in a loop, or use
-/// [`Condvar::wait_while`]; and change the condition under the mutex. A guard of any mutex will do, of another domain's
-/// too, and different waiters may use different ones. Notifying costs a load when nobody waits.
+/// A wait may end without a notification, so check the condition in a loop, or use
+/// [`Condvar::wait_while`]; and change the condition under the mutex. A wait takes a guard of any
+/// mutex, even of another domain's, and different waiters may use different ones. Notifying costs
+/// one load when no thread waits.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-{}", std::process::id()));
@@ -38,45 +40,47 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// A waiter, anywhere between its wait and giving the mutex back: its notification goes to the next waiter, who is told
-/// [`LockError::OwnerDied`] if the dead one had the mutex already. Whoever is told that has to notify all, as a part of
-/// the repair: the dead owner may have changed the condition and not have got to it.
+/// A waiter, anywhere between its wait and unlocking the mutex: its notification goes to the next
+/// waiter, and that one gets [`LockError::OwnerDied`] if the dead one had the mutex already. A
+/// thread that gets `OwnerDied` must notify all, as a part of the repair: the dead owner may have
+/// changed the condition without notifying.
 ///
-/// A notifier, before its `notify_one` has returned: perhaps nobody was notified. Holding the mutex meanwhile, it leaves
-/// [`LockError::OwnerDied`] to whoever locks next; but those who wait already learn it only if they watch its end, by
-/// [`Condvar::wait_or_end`], or from the coarse re-check ([`DomainOptions::recheck`](crate::DomainOptions::recheck)),
-/// upon which every wait returns: after a second, two, four, up to 64.
+/// A notifier, before its `notify_one` has returned: perhaps no waiter was notified. If it held the
+/// mutex, the next locker gets [`LockError::OwnerDied`]. Threads that wait already learn of the
+/// death only if they watch the notifier, by [`Condvar::wait_or_end`], or at their recheck
+/// ([`DomainOptions::recheck`](crate::DomainOptions::recheck)): then every wait returns, once a
+/// second by default.
 ///
-/// A process that is stopped (`SIGSTOP`) keeps a notification that it has got.
+/// A stopped process (`SIGSTOP`) keeps a notification that it has received.
 pub struct Condvar {
     home: Home<RawCondvar>,
     spin_waits: SpinWaits,
 }
 
-/// Why a wait ended.
+/// Says why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Woke {
-    /// Somebody notified, or nobody did: look at the condition.
+    /// A thread notified, or none did: check the condition.
     LookAgain,
     /// The deadline passed.
     TimedOut,
-    /// The peer that was watched has ended.
+    /// The watched peer has ended.
     PeerEnded,
 }
 
-/// A wait's end: the guard again and why, also in [`LockError::OwnerDied`].
+/// The end of a wait: the guard again and the reason, also in [`LockError::OwnerDied`].
 type Ended<'a, T> = Result<(MutexGuard<'a, T>, Woke), LockError<(MutexGuard<'a, T>, Woke)>>;
 
 impl Condvar {
     /// Opens the condition variable of that name, or makes it.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::InvalidName`], and
-    /// what the system says.
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
+    /// [`Error::InvalidName`], and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes it: nothing is left of it.
+    /// While it makes the condition variable: no trace of it remains.
     pub fn open(domain: &Domain, name: &str) -> Result<Condvar, Error> {
         Ok(Condvar::at(Home::open(domain, name, Kind::Condvar, TypeOf::nothing(), |_: &mut RawCondvar| ())?))
     }
@@ -85,20 +89,21 @@ impl Condvar {
         Condvar { home, spin_waits: SpinWaits { notify: SpinWait::new(), lock: SpinWait::new() } }
     }
 
-    /// How waiting is done through this handle.
+    /// Sets how this handle waits.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.spin_waits.notify.set(wait);
         self.spin_waits.lock.set(wait);
     }
 
-    /// Gives the mutex back, waits for a notification, and takes the mutex again.
+    /// Unlocks the mutex, waits for a notification, and locks the mutex again.
     ///
-    /// May return without a notification.
+    /// It may return without a notification.
     ///
     /// # Errors
-    /// What locking can say. [`LockError::OwnerDied`] with the guard: somebody died holding the mutex meanwhile; repair,
-    /// and notify all; also when the guard was one of a dead owner's mutex, and nobody has marked it consistent meanwhile: to
-    /// wait is to give the mutex back. [`LockError::NotHeld`] in a forked child.
+    /// The errors of locking. [`LockError::OwnerDied`] with the guard: an owner died holding the
+    /// mutex meanwhile; repair, and notify all. The caller gets it also if its own guard came with
+    /// `OwnerDied` and the value was not marked consistent before the wait, because waiting
+    /// unlocks. [`LockError::NotHeld`] in a forked child.
     ///
     /// # If a process dies
     /// See [`Condvar`].
@@ -106,7 +111,8 @@ impl Condvar {
         self.wait_until(guard, Deadline::NEVER).map(|(guard, _)| guard).map_err(|error| error.map(|(guard, _)| guard))
     }
 
-    /// The same, until the deadline. The mutex is taken again without one.
+    /// Waits as [`Condvar::wait`] does, until the deadline. It then locks the mutex again without a
+    /// deadline.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-until-{}", std::process::id()));
@@ -131,13 +137,13 @@ impl Condvar {
     /// ```
     ///
     /// # Errors
-    /// As [`Condvar::wait`]. That the deadline passed is no error: the mutex is held again.
+    /// As [`Condvar::wait`]. A passed deadline is no error: the caller has the mutex again.
     pub fn wait_until<'a, T>(&'a self, guard: MutexGuard<'a, T>, deadline: impl Into<Deadline>) -> Ended<'a, T> {
         self.wait_and_relock_until(guard, deadline, Deadline::NEVER)
     }
 
-    /// The same; the mutex is taken again until `relock`, a second deadline: for who does not want to wait for ever for an owner that
-    /// keeps it, being stopped, say.
+    /// Waits as [`Condvar::wait_until`] does, and locks the mutex again until `relock`, a second
+    /// deadline: for callers that must not wait for ever for an owner that is stopped, say.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-relock-{}", std::process::id()));
@@ -152,7 +158,7 @@ impl Condvar {
     /// let relock = Deadline::after(Duration::from_secs(5));
     /// match delivered.wait_and_relock_until(guard, Duration::from_millis(5), relock) {
     ///     Ok((guard, _)) => assert_eq!(*guard, 0),
-    ///     Err(LockError::TimedOut) => println!("somebody keeps the lock, and we do not have it"),
+    ///     Err(LockError::TimedOut) => println!("another thread keeps the lock, and we do not have it"),
     ///     Err(other) => panic!("{other}"),
     /// }
     /// # std::fs::remove_dir_all(&folder).ok();
@@ -160,8 +166,8 @@ impl Condvar {
     /// ```
     ///
     /// # Errors
-    /// As [`Condvar::wait`], and [`LockError::TimedOut`]: the wait is over, and the mutex was not to be had. A notification that it got has
-    /// gone to the next waiter.
+    /// As [`Condvar::wait`], and [`LockError::TimedOut`]: the wait is over, and the mutex could not
+    /// be locked. A notification that the caller received has gone to the next waiter.
     pub fn wait_and_relock_until<'a, T>(
         &'a self,
         guard: MutexGuard<'a, T>,
@@ -174,10 +180,10 @@ impl Condvar {
         })
     }
 
-    /// Waits as long as `condition` holds, looking at it under the mutex.
+    /// Waits as long as `condition` holds, and checks it under the mutex.
     ///
     /// # Errors
-    /// As [`Condvar::wait`]; at the first of them it returns, whatever the condition.
+    /// As [`Condvar::wait`]; it returns at the first error, whatever the condition.
     pub fn wait_while<'a, T>(
         &'a self,
         guard: MutexGuard<'a, T>,
@@ -187,7 +193,8 @@ impl Condvar {
         ended.map(|(guard, _)| guard).map_err(|error| error.map(|(guard, _)| guard))
     }
 
-    /// The same, until the deadline: [`Woke::TimedOut`] means that the condition still held.
+    /// Waits as [`Condvar::wait_while`] does, until the deadline. [`Woke::TimedOut`] means that the
+    /// condition still held.
     ///
     /// # Errors
     /// As [`Condvar::wait_while`].
@@ -208,9 +215,10 @@ impl Condvar {
         Ok((guard, Woke::LookAgain))
     }
 
-    /// The same as [`Condvar::wait_until`], until `peer` has ended: for whoever waits for what only that one can bring.
+    /// Waits as [`Condvar::wait_until`] does, and returns also when `peer` has ended: for a waiter
+    /// that waits for what only this peer can bring.
     ///
-    /// Each such waiter is woken by every notification, `notify_one` too.
+    /// Every notification wakes each such waiter, `notify_one` too.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-end-{}", std::process::id()));
@@ -281,29 +289,30 @@ impl Condvar {
         }
     }
 
-    /// Wakes one of those who wait. Best called with the mutex in hand or after it was given back, never before the
+    /// Wakes one waiter. Call it while holding the mutex or after unlocking it, never before the
     /// change.
     ///
     /// # If a process dies
-    /// Before this has returned: perhaps nobody was woken. See [`Condvar`].
+    /// Before this has returned: perhaps no waiter was woken. See [`Condvar`].
     #[inline]
     pub fn notify_one(&self) {
         self.home.shared().notify_one();
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiters.
     ///
     /// # If a process dies
-    /// Before this has returned: perhaps nobody was woken. See [`Condvar`].
+    /// Before this has returned: perhaps not all waiters were woken. See [`Condvar`].
     #[inline]
     pub fn notify_all(&self) {
         self.home.shared().notify_all();
     }
 }
 
-/// A condition variable, for use as a field of a [`record!`](crate::record). 32 bytes; all zeroes are a fresh one.
+/// Embeds a condition variable as a field of a [`record!`](crate::record). It takes 32 bytes; all
+/// zeroes are a fresh one.
 ///
-/// [`Record::handle`](super::Record::handle) gives the [`Condvar`] to use it by.
+/// [`Record::handle`](super::Record::handle) returns the [`Condvar`] that uses it.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-in-{}", std::process::id()));
@@ -323,7 +332,7 @@ pub struct EmbeddedCondvar {
     raw: RawCondvar,
 }
 
-// SAFETY: atomics; the primitive is at the start.
+// SAFETY: atomics only, and the primitive is at offset 0, as `primitive` says.
 unsafe impl SharedField for EmbeddedCondvar {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
@@ -348,7 +357,7 @@ impl Inspect for RawCondvar {
         }
     }
 
-    /// It names nobody.
+    /// A condition variable names no owner.
     fn sweep(&self, _: Me, _: bool) -> u32 {
         0
     }

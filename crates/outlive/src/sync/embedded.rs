@@ -1,7 +1,7 @@
-//! A user's own struct in a domain, with locks inside that a sweep can find.
+//! Records: a user's own struct in a domain, with locks inside that a sweep can find.
 //!
-//! The file's header holds the places of all embedded primitives, so that `Domain::sweep` and `outlive gc`, which know
-//! nothing of the type, find every claim in it.
+//! The file's header lists the places of all embedded primitives. So `Domain::sweep` and
+//! `outlive gc`, which do not know the type, find every claim in it.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -16,38 +16,40 @@ use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
-/// Types that may stand in a [`record!`](crate::record): atomics, embedded primitives like [`EmbeddedMutex`], arrays of those.
+/// Marks types that may be fields of a [`record!`](crate::record): atomics, embedded primitives
+/// like [`EmbeddedMutex`], and arrays of those.
 ///
 /// # Safety
-/// Every bit pattern is a value, and shared references never see a change outside atomics or a lock. `PRIMITIVES` is how
-/// many embedded primitives the type has; `primitive` gives the place of each.
+/// Every bit pattern is a value, and shared references never see a change outside atomics or a
+/// lock. `PRIMITIVES` is the number of embedded primitives in the type; `primitive` returns the
+/// place of each.
 pub unsafe trait SharedField {
-    /// How many primitives are inside.
+    /// The number of primitives inside.
     const PRIMITIVES: usize;
-    /// Where the `n`th of them begins, from the field's start, and what it is.
+    /// Returns where the `n`th of them begins, counted from the field's start, and its kind.
     fn primitive(n: usize) -> Place;
 }
 
-/// Where an embedded primitive's words begin, and what it is.
+/// Says where an embedded primitive's words begin, and of which kind it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// Bytes from the start; a multiple of 4.
     pub offset: usize,
-    /// What it is.
+    /// The primitive's kind.
     pub kind: Kind,
-    /// How many permits a semaphore has room for, how many seats a barrier, how high a mutex's ceiling is; 0 of the other
-    /// kinds.
+    /// A semaphore's room for permits, a barrier's seats, a mutex's ceiling; 0 for the other kinds.
     pub number: u32,
 }
 
 impl Place {
-    /// The same place, seen from `start` bytes before.
+    /// Returns the same place, counted from `start` bytes before.
     #[must_use]
     pub fn after(self, start: usize) -> Place {
         Place { offset: start + self.offset, ..self }
     }
 
-    /// As it stands in a record's header: the offset in units of 4 bytes, the kind's number above it.
+    /// Packs it as a record's header holds it: the offset in units of 4 bytes, the kind's number
+    /// above.
     fn packed(self) -> u32 {
         (self.offset / 4) as u32 & OFFSET | self.kind.number() << KIND_AT
     }
@@ -60,9 +62,9 @@ impl Place {
 const KIND_AT: u32 = 27;
 const OFFSET: u32 = (1 << KIND_AT) - 1;
 
-/// The shared half of a primitive, as a field of a record; the other half is its handle.
+/// Connects a primitive's shared half, a field of a record, with its other half, the handle.
 pub trait Embed: SharedField + Sized {
-    /// What it is used by: the same type that a named one is.
+    /// The type that uses it, the same as for a named primitive.
     type Handle;
     #[doc(hidden)]
     fn handle(home: Home<Self>) -> Self::Handle;
@@ -70,7 +72,8 @@ pub trait Embed: SharedField + Sized {
 
 macro_rules! plain_fields {
     ($($t:ty),*) => { $(
-        // SAFETY: an atomic, without a primitive.
+        // SAFETY: an atomic: every bit pattern is a value, any process may change it, and it holds
+        // no primitive.
         unsafe impl SharedField for $t {
             const PRIMITIVES: usize = 0;
             fn primitive(_: usize) -> Place { unreachable!("it has none") }
@@ -86,7 +89,8 @@ plain_fields!(
     AtomicU64
 );
 
-// SAFETY: its elements may.
+// SAFETY: each element is a `SharedField`, and `primitive` adds the element's own start to its
+// places.
 unsafe impl<T: SharedField, const N: usize> SharedField for [T; N] {
     const PRIMITIVES: usize = N * T::PRIMITIVES;
     fn primitive(n: usize) -> Place {
@@ -94,17 +98,18 @@ unsafe impl<T: SharedField, const N: usize> SharedField for [T; N] {
     }
 }
 
-/// A struct made by [`record!`](crate::record).
+/// Marks a struct made by [`record!`](crate::record).
 ///
 /// # Safety
-/// `repr(C)`, every field is a [`SharedField`], and `primitives` gives the places of all that are embedded.
+/// `repr(C)`, every field is a [`SharedField`], and `primitives` returns the places of all embedded
+/// primitives.
 pub unsafe trait RecordType: Sized + 'static {
-    /// The places of all embedded primitives, from the struct's start.
+    /// Returns the places of all embedded primitives, counted from the struct's start.
     fn primitives() -> Vec<Place>;
 }
 
-/// Defines a struct that may live in a domain as a [`Record`]: `repr(C)`, its fields atomics and
-/// [`EmbeddedMutex`] mutexes.
+/// Defines a struct that may live in a domain as a [`Record`]: `repr(C)`, with fields that are
+/// atomics or embedded primitives like [`EmbeddedMutex`].
 ///
 /// ```
 /// use outlive::sync::{EmbeddedMutex, Record};
@@ -131,7 +136,8 @@ macro_rules! record {
         $(#[$meta])*
         #[repr(C)]
         $vis struct $name { $($(#[$fmeta])* $fvis $field: $ty),* }
-        // SAFETY: repr(C); every field's type is asked for SharedField below; the offsets are computed from it.
+        // SAFETY: `repr(C)`; the macro demands SharedField of every field's type and computes the
+        // offsets from the struct itself.
         unsafe impl $crate::sync::RecordType for $name {
             fn primitives() -> Vec<$crate::sync::Place> {
                 let mut places = Vec::new();
@@ -146,10 +152,11 @@ macro_rules! record {
     };
 }
 
-/// A user's own struct, shared by name between processes. See [`record!`](crate::record).
+/// Shares a user's own struct by name between processes. See [`record!`](crate::record).
 ///
 /// # If a process dies
-/// Each embedded lock tells the next to lock it, like [`Mutex`](super::Mutex). Atomics stay as the dead one left them.
+/// Each embedded lock tells its next locker, as a named [`Mutex`](super::Mutex) does. Atomics keep
+/// their last values.
 pub struct Record<T> {
     value: NonNull<T>,
     registry: &'static Registry,
@@ -158,28 +165,30 @@ pub struct Record<T> {
     _value: PhantomData<T>,
 }
 
-// SAFETY: a RecordType is atomics and locks.
+// SAFETY: `T: RecordType` holds only atomics and locks (`record!` checks each field).
 unsafe impl<T: RecordType> Send for Record<T> {}
-// SAFETY: as above.
+// SAFETY: `T: RecordType` holds only atomics and locks (`record!` checks each field).
 unsafe impl<T: RecordType> Sync for Record<T> {}
 
 #[repr(transparent)]
 struct Body<T>(T);
-// SAFETY: RecordType promises it.
+// SAFETY: `RecordType`'s implementer promises it.
 unsafe impl<T: RecordType> Shared for Body<T> {}
 
-/// How many embedded primitives a header has room for.
+/// The most embedded primitives for which a header has room.
 pub(super) const MOST_PLACES: usize = 46;
 
 impl<T: RecordType> Record<T> {
-    /// Opens the record of that name, or makes it: zeroed, then filled in by `init`, before anybody else can see it.
+    /// Opens the record of that name, or makes it: zeroed, then filled in by `init`, before any
+    /// other process can see it.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`] (also for a type with more than 46 locks), and what the system says.
+    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else,
+    /// [`Error::NoSpace`], [`Error::InvalidName`] (also for a type with more than 46 primitives),
+    /// and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes the record: nothing is left of it.
+    /// While it makes the record: no trace of the record remains.
     pub fn open(domain: &Domain, name: &str, init: impl Fn(&mut T)) -> Result<Record<T>, Error> {
         const { assert!(align_of::<T>() <= 4096) };
         let places = T::primitives();
@@ -199,7 +208,8 @@ impl<T: RecordType> Record<T> {
         let segment = domain.create_or_open(name, &spec, |segment| {
             note_places(segment.header(), &places);
             segment.at::<Body<T>>(BODY)?;
-            // SAFETY: checked just now; the file has no name yet, so this reference is the only one.
+            // SAFETY: `at` has checked the place; the file has no name yet, so this reference is
+            // the only one.
             init(unsafe { &mut *segment.address(BODY).cast::<T>() });
             note_numbers(segment, &places)
         })?;
@@ -217,8 +227,8 @@ impl<T: RecordType> Record<T> {
         })
     }
 
-    /// A handle for one of the embedded primitives: of the same type, and as good, as that of a named one. It keeps the
-    /// record open.
+    /// Returns a handle for one of the embedded primitives, of the same type and use as a named
+    /// primitive's. The handle keeps the record open.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-handle-{}", std::process::id()));
@@ -236,12 +246,13 @@ impl<T: RecordType> Record<T> {
         F::handle(Home::inside(field(&**self), self.registry, &self.segment))
     }
 
-    /// How [`Record::lock`] waits; a handle has a setting of its own.
+    /// Sets how [`Record::lock`] waits; each handle has its own setting.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
-    /// Takes one of the embedded mutexes, waiting as long as a living owner holds it: `handle(field).lock()` in one.
+    /// Takes one of the embedded mutexes, as `handle(field).lock()` does, waiting as long as a
+    /// living owner holds it.
     ///
     /// # Errors
     /// As [`Mutex::lock`](super::Mutex::lock).
@@ -269,12 +280,13 @@ impl<T: RecordType> Deref for Record<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: checked when opened; mapped as long as the segment is; RecordType may be shared.
+        // SAFETY: `open` has checked the place, `segment` keeps it mapped, and `T: RecordType` may
+        // be shared.
         unsafe { self.value.as_ref() }
     }
 }
 
-/// Header words: the count, then two places each.
+/// Writes the header's words: the count, then two places in each word.
 pub(super) fn note_places(header: &Header, places: &[Place]) {
     header.extra[0].store(places.len() as u64, Ordering::Relaxed);
     for (word, pair) in header.extra[1..].iter().zip(places.chunks(2)) {
@@ -283,8 +295,8 @@ pub(super) fn note_places(header: &Header, places: &[Place]) {
     }
 }
 
-/// The numbers of those primitives that have one stand in their own words, for those who look from outside. Noted when the
-/// record has been filled in, which may have wiped them.
+/// Writes each primitive's number into its own words, for processes that inspect the record from
+/// outside. This comes after the initialiser, which may have wiped those words.
 pub(super) fn note_numbers(segment: &Segment, places: &[Place]) -> Result<(), Error> {
     for place in places {
         let offset = BODY + place.offset as u64;
@@ -298,8 +310,8 @@ pub(super) fn note_numbers(segment: &Segment, places: &[Place]) -> Result<(), Er
     Ok(())
 }
 
-/// Whether the record has its primitives there, and no others. Other languages do not name types as Rust does, so this, and not
-/// the type's name, is what keeps two ideas of one struct apart.
+/// Returns whether the record has exactly these primitives. Other languages do not name types as
+/// Rust does, so this, and not the type's name, tells whether two programs mean the same struct.
 pub(super) fn has_places(segment: &Segment, wanted: &[Place]) -> Result<bool, Error> {
     let found = places(segment)?;
     let same = |a: &Place, b: &Place| (a.offset, a.kind) == (b.offset, b.kind);
@@ -314,7 +326,7 @@ pub(super) fn has_places(segment: &Segment, wanted: &[Place]) -> Result<bool, Er
             Kind::CeilingMutex => super::ceiling_mutex::noted_ceiling(segment, offset)?,
             _ => 0,
         };
-        // 0: made by an older build, and nobody has used it yet.
+        // 0: an older build made the record, and no process has used this primitive yet.
         if !found.iter().any(|found| same(found, place)) || (noted != place.number && noted != 0) {
             return Ok(false);
         }
@@ -330,7 +342,8 @@ pub(super) fn other_places(segment: &Segment, wanted: usize) -> Error {
     }
 }
 
-/// The embedded primitives of a record of any type; the numbers of those that have one stand in themselves.
+/// Returns the embedded primitives of a record of any type; each that has a number holds it in its
+/// own words.
 pub(super) fn places(segment: &Segment) -> Result<Vec<Place>, Error> {
     let header = segment.header();
     let count = header.extra[0].load(Ordering::Relaxed);

@@ -12,19 +12,21 @@ use crate::shim::Ordering;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
-/// Whether a wait leaves the bits that satisfied it, or takes them.
+/// Says whether a wait leaves the bits that satisfied it, or clears them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
-    /// Bits stay set until somebody clears them: all who wait for them get through.
+    /// Bits stay set until a thread clears them: all that wait for them go on.
     Manual,
-    /// A wait that is satisfied clears those bits in the same step: one gets through.
+    /// A satisfied wait clears those bits in the same step: one waiter goes on.
     Automatic,
 }
 
-/// 31 bits ([`Event::ALL`]), shared by name; any number of threads of any process wait until any or all of some of them are set.
+/// Holds 31 bits ([`Event::ALL`]), shared by name, and lets threads of any process wait until any
+/// or all of some bits are set.
 ///
-/// Setting wakes all who wait, and makes no system call when nobody waits. The 32nd bit is the event's own: it says in the same word that
-/// somebody waits, so that bits are set and waiters woken in one step.
+/// Setting wakes all waiters, and makes no system call when no thread waits. The event uses the
+/// 32nd bit itself: the bit says in the same word that a thread waits, so bits are set and waiters
+/// woken in one step.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-event-{}", std::process::id()));
@@ -42,26 +44,29 @@ pub enum Reset {
 /// ```
 ///
 /// # If a process dies
-/// In [`Event::set`]: the bits are set and all who wait are woken, or they are not set; the same if it is stopped there. Waiting: nobody notices.
-/// With [`Reset::Automatic`], a waiter that took bits and died has taken them. That the one who *would* set a bit has died
-/// is not told: watch it ([`Peer::wait_dead`](crate::Peer::wait_dead)), or wait with a deadline.
+/// In [`Event::set`]: the bits are set and all waiters are woken, or the bits are not set; the same
+/// holds if it is stopped there. While it waits: other threads are not affected. With
+/// [`Reset::Automatic`], a waiter that took bits and died has taken them. No waiter is told of the
+/// death of the process that was to set a bit: watch that process
+/// ([`Peer::wait_dead`](crate::Peer::wait_dead)), or wait with a deadline.
 pub struct Event {
     home: Home<RawEvent>,
     spin_wait: SpinWait,
 }
 
 impl Event {
-    /// All the bits that there are: 0 to 30. Bit 31 is never set; to wait for it alone is to wait for ever.
+    /// All bits of an event: 0 to 30. Bit 31 is never set, so a wait for it alone lasts for ever.
     pub const ALL: u32 = VALUE;
 
-    /// Opens the event of that name, or makes it, with no bit set.
+    /// Opens the event of that name, or makes it with no bit set.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::OtherType`] for an event of the other
-    /// reset, [`Error::NoSpace`], [`Error::InvalidName`], and what the system says.
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::OtherType`] for an
+    /// event with the other reset, [`Error::NoSpace`], [`Error::InvalidName`], and errors of the
+    /// system.
     ///
     /// # If a process dies
-    /// While it makes it: nothing is left of it.
+    /// While it makes the event: no trace of the event remains.
     pub fn open(domain: &Domain, name: &str, reset: Reset) -> Result<Event, Error> {
         let which = match reset {
             Reset::Manual => "manual reset",
@@ -75,19 +80,20 @@ impl Event {
         Event { home, spin_wait: SpinWait::new() }
     }
 
-    /// How waiting is done through this handle.
+    /// Sets how this handle waits.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
-    /// Sets bits, and wakes all who wait. The bits that were set before. (Where somebody waits: just before; of two that set the same bit at
-    /// once, both may be told then that it was not set.)
+    /// Sets bits, wakes all waiters, and returns the bits that were set before. (If a thread waits,
+    /// "before" is a moment earlier: of two threads that set the same bit at once, both may be told
+    /// that it was not set.)
     ///
     /// # Panics
     /// When a bit is not one of [`Event::ALL`].
     ///
     /// # If a process dies
-    /// Either the bits are not set, or they are, and all who wait are woken.
+    /// Either the bits are not set, or they are set and all waiters are woken.
     #[inline]
     #[track_caller]
     pub fn set(&self, bits: u32) -> u32 {
@@ -95,19 +101,20 @@ impl Event {
         self.raw().set(bits)
     }
 
-    /// Clears bits. Those that were set before.
+    /// Clears bits, and returns those that were set before.
     #[inline]
     pub fn clear(&self, bits: u32) -> u32 {
         self.raw().clear(bits)
     }
 
-    /// The bits that are set just now.
+    /// Returns the bits that are set just now.
     #[inline]
     pub fn bits(&self) -> u32 {
         self.raw().value()
     }
 
-    /// Waits until one of these bits is set; which of them are. Of no bits at all: at once.
+    /// Waits until one of these bits is set, and returns which of them are. With no bits at all,
+    /// returns at once.
     ///
     /// # Errors
     /// [`AwaitError::System`].
@@ -115,7 +122,7 @@ impl Event {
         self.wait_any_until(bits, Deadline::NEVER)
     }
 
-    /// The same, until the deadline.
+    /// Waits as [`Event::wait_any`] does, until the deadline.
     ///
     /// # Errors
     /// As [`Event::wait_any`], and [`AwaitError::TimedOut`].
@@ -123,7 +130,7 @@ impl Event {
         self.wait_until(bits, false, deadline.into())
     }
 
-    /// Waits until all of these bits are set at once.
+    /// Waits until all of these bits are set at once, and returns them.
     ///
     /// # Errors
     /// [`AwaitError::System`].
@@ -131,7 +138,7 @@ impl Event {
         self.wait_all_until(bits, Deadline::NEVER)
     }
 
-    /// The same, until the deadline.
+    /// Waits as [`Event::wait_all`] does, until the deadline.
     ///
     /// # Errors
     /// As [`Event::wait_all`], and [`AwaitError::TimedOut`].
@@ -139,19 +146,19 @@ impl Event {
         self.wait_until(bits, true, deadline.into())
     }
 
-    /// Which of these bits are set, if any is; takes them with [`Reset::Automatic`].
+    /// Returns which of these bits are set, if any is; clears them with [`Reset::Automatic`].
     #[inline]
     pub fn try_wait_any(&self, bits: u32) -> Option<u32> {
         self.take(self.raw(), bits, false)
     }
 
-    /// These bits, if all are set; takes them with [`Reset::Automatic`].
+    /// Returns these bits if all are set; clears them with [`Reset::Automatic`].
     #[inline]
     pub fn try_wait_all(&self, bits: u32) -> Option<u32> {
         self.take(self.raw(), bits, true)
     }
 
-    /// For a wait set.
+    /// Returns a source for a wait set.
     pub(crate) fn readiness(&self, bits: u32, all: bool) -> EventReadiness {
         EventReadiness::new(self.home.clone(), Opens::with(bits, all))
     }
@@ -161,7 +168,8 @@ impl Event {
             return Ok(got);
         }
         let registry = self.home.registry();
-        // Nothing here needs a token; but who looks at what goes on in the domain finds the waiting thread by it.
+        // Waiting needs no token; but with one, a process that inspects the domain finds the
+        // waiting thread.
         self.home.me().map_err(AwaitError::System)?;
         match self
             .raw()
@@ -184,8 +192,10 @@ impl Event {
     }
 }
 
-/// An event, for use as a field of a [`record!`](crate::record). 32 bytes; all zeroes are one without bits set, of
-/// [`Reset::Manual`]. [`Record::handle`](super::Record::handle) gives the [`Event`] to use it by.
+/// Embeds an event as a field of a [`record!`](crate::record).
+///
+/// It takes 32 bytes; all zeroes are an event without bits set, with [`Reset::Manual`].
+/// [`Record::handle`](super::Record::handle) returns the [`Event`] that uses it.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-event-in-{}", std::process::id()));
@@ -207,14 +217,14 @@ pub struct EmbeddedEvent {
 }
 
 impl EmbeddedEvent {
-    /// What waits do with the bits, where nobody else can reach it: in [`Record::open`](super::Record::open)'s
-    /// initialiser.
+    /// Sets what waits do with the bits, while no other process can reach the event: in
+    /// [`Record::open`](super::Record::open)'s initialiser.
     pub fn set_reset(&mut self, reset: Reset) {
         self.raw.prepare(0, reset as u32);
     }
 }
 
-// SAFETY: atomics; the primitive is at the start.
+// SAFETY: atomics only, and the primitive is at offset 0, as `primitive` says.
 unsafe impl SharedField for EmbeddedEvent {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
@@ -229,7 +239,7 @@ impl Embed for EmbeddedEvent {
     }
 }
 
-/// A gate that opens for good once a number of arrivals has been counted.
+/// Opens for good once a number of arrivals has been counted.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-latch-{}", std::process::id()));
@@ -248,25 +258,27 @@ impl Embed for EmbeddedEvent {
 /// ```
 ///
 /// # If a process dies
-/// In [`Latch::arrive`]: it has been counted, and if that was the last, all who wait are woken; or it has not; the same if it is stopped there. Waiting:
-/// nobody notices. An arrival that has not come is not a claim and names nobody: a party that dies before it arrives is
-/// waited for. So wait with a deadline, or let whoever watches the parties
-/// ([`Peer::wait_dead`](crate::Peer::wait_dead)) arrive in the dead one's place, or call [`Latch::release`].
+/// In [`Latch::arrive`]: the arrival is counted, and if it was the last, all waiters are woken; or
+/// it is not counted. The same holds if it is stopped there. While it waits: other threads are not
+/// affected. A missing arrival is no claim and names no thread: the latch waits for a party that
+/// dies before it arrives. So wait with a deadline, or let a process that watches the parties
+/// ([`Peer::wait_dead`](crate::Peer::wait_dead)) arrive in place of a dead one, or call
+/// [`Latch::release`].
 pub struct Latch {
     home: Home<RawEvent>,
     spin_wait: SpinWait,
 }
 
 impl Latch {
-    /// Opens the latch of that name, or makes one that waits for so many arrivals, 2,147,483,647 at most. One that is there already keeps its
-    /// own number.
+    /// Opens the latch of that name, or makes one that waits for so many arrivals, at most
+    /// 2,147,483,647. One that exists keeps its own number.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::InvalidName`], and
-    /// what the system says.
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
+    /// [`Error::InvalidName`], and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes it: nothing is left of it.
+    /// While it makes the latch: no trace of the latch remains.
     pub fn open(domain: &Domain, name: &str, arrivals: u32) -> Result<Latch, Error> {
         let init = |raw: &mut RawEvent| raw.prepare(arrivals.min(VALUE), 0);
         Ok(Latch::at(Home::open(domain, name, Kind::Latch, TypeOf::nothing(), init)?))
@@ -276,41 +288,42 @@ impl Latch {
         Latch { home, spin_wait: SpinWait::new() }
     }
 
-    /// How waiting is done through this handle.
+    /// Sets how this handle waits.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
-    /// Counts so many arrivals; more than were missing are as good as those that were. How many are missing now.
+    /// Counts so many arrivals, at most as many as are missing, and returns how many are missing
+    /// now.
     ///
     /// # If a process dies
-    /// Counted or not. The last one counted opens the latch for all who wait.
+    /// The arrivals are counted or not. The last one counted opens the latch for all waiters.
     pub fn arrive(&self, arrivals: u32) -> u32 {
         self.raw().count_down(arrivals)
     }
 
-    /// Opens it, however many are missing.
+    /// Opens the latch, however many arrivals are missing.
     pub fn release(&self) {
         self.arrive(u32::MAX);
     }
 
-    /// How many arrivals are missing.
+    /// Returns how many arrivals are missing.
     pub fn missing(&self) -> u32 {
         self.raw().value()
     }
 
-    /// Whether it is open.
+    /// Returns whether the latch is open.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.raw().value() == 0
     }
 
-    /// For a wait set.
+    /// Returns a source for a wait set.
     pub(crate) fn readiness(&self) -> EventReadiness {
         EventReadiness::new(self.home.clone(), Opens::AtZero)
     }
 
-    /// Waits until it is open.
+    /// Waits until the latch is open.
     ///
     /// # Errors
     /// [`AwaitError::System`].
@@ -319,7 +332,7 @@ impl Latch {
         self.wait_until(Deadline::NEVER)
     }
 
-    /// The same, until the deadline.
+    /// Waits until the latch is open, or until the deadline.
     ///
     /// # Errors
     /// As [`Latch::wait`], and [`AwaitError::TimedOut`].
@@ -328,7 +341,7 @@ impl Latch {
             return Ok(());
         }
         let registry = self.home.registry();
-        // As in `Event`.
+        // For inspection only: see `Event`.
         self.home.me().map_err(AwaitError::System)?;
         let open = |raw: &RawEvent| (raw.value() == 0).then_some(());
         match self.raw().wait(registry, &self.spin_wait, deadline.into(), Opens::AtZero, open) {
@@ -343,8 +356,10 @@ impl Latch {
     }
 }
 
-/// A latch, for use as a field of a [`record!`](crate::record). 32 bytes; all zeroes are an open one.
-/// [`Record::handle`](super::Record::handle) gives the [`Latch`] to use it by.
+/// Embeds a latch as a field of a [`record!`](crate::record).
+///
+/// It takes 32 bytes; all zeroes are an open latch. [`Record::handle`](super::Record::handle)
+/// returns the [`Latch`] that uses it.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-latch-in-{}", std::process::id()));
@@ -366,13 +381,14 @@ pub struct EmbeddedLatch {
 }
 
 impl EmbeddedLatch {
-    /// How many it waits for, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.
+    /// Sets for how many arrivals the latch waits, while no other process can reach it: in
+    /// [`Record::open`](super::Record::open)'s initialiser.
     pub fn expect_arrivals(&mut self, arrivals: u32) {
         self.raw.prepare(arrivals.min(VALUE), 0);
     }
 }
 
-// SAFETY: atomics; the primitive is at the start.
+// SAFETY: atomics only, and the primitive is at offset 0, as `primitive` says.
 unsafe impl SharedField for EmbeddedLatch {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
@@ -387,7 +403,7 @@ impl Embed for EmbeddedLatch {
     }
 }
 
-/// An event or a latch: what the word says depends on which.
+/// An event or a latch: the word's option says which.
 impl Inspect for RawEvent {
     fn look(&self, _: &'static Registry) -> LockDetail {
         let word = self.value();
@@ -395,7 +411,7 @@ impl Inspect for RawEvent {
         LockDetail { state: Some(what.to_owned()), figures: vec![("word", u64::from(word))], ..LockDetail::default() }
     }
 
-    /// It names nobody.
+    /// Neither names an owner.
     fn sweep(&self, _: Me, _: bool) -> u32 {
         0
     }

@@ -1,4 +1,4 @@
-//! What a locker gets: the guard, or the reason why not.
+//! The guard of a mutex, and the reasons why a locker gets none.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,24 +12,25 @@ use crate::Error;
 use crate::liveness::{Me, Registry, TokenId, WAITERS};
 use crate::sys::robust::WakeRelay;
 
-/// In a guard's own copy of the token: `list_op_pending` is borrowed until the guard is dropped. So a guard without it
-/// pays nothing for the possibility.
+/// A bit in a guard's own copy of the token: the guard keeps `list_op_pending` borrowed until it is
+/// dropped. A guard without the bit pays nothing for that possibility.
 const KEPT: u32 = WAITERS;
-/// The same of a holder that was unwinding already when it took the lock: its panic has cut nothing in half in here. No
-/// token's id has this bit.
+/// A bit in a guard's own copy of the token: the thread was unwinding already when it took the
+/// lock, so its panic interrupted no change under this lock. No token's id has this bit.
 pub(super) const UNWINDING: u32 = 1 << 30;
 
-/// Exclusive access to what a lock guards; gives the lock back when dropped.
+/// Gives exclusive access to what a mutex guards, and unlocks the mutex when dropped.
 ///
-/// Stays with its thread: the lock names the thread as owner. In a forked child a guard of the parent's does nothing.
+/// A guard stays with its thread, because the lock names the thread as its owner. In a forked
+/// child, a guard of the parent's has no effect.
 ///
 /// # If a process dies
-/// The next to lock gets [`LockError::OwnerDied`] with a guard.
+/// The next locker gets [`LockError::OwnerDied`] with a guard.
 ///
 /// # If it panics
-/// A panic that begins while the guard is held and unwinds through it leaves what it guards as a death would, and counts
-/// as one: the next to lock gets [`LockError::OwnerDied`]. A guard that was taken by a destructor while its thread unwinds already
-/// gives the lock back as usual.
+/// A panic that begins while the guard is held and unwinds through it counts as a death, because it
+/// may leave the value half-written: the next locker gets [`LockError::OwnerDied`]. A guard that a
+/// destructor takes while its thread unwinds already gives the lock back as usual.
 pub struct MutexGuard<'a, T> {
     raw: &'a RawMutex,
     value: NonNull<T>,
@@ -38,11 +39,11 @@ pub struct MutexGuard<'a, T> {
     _thread: PhantomData<*mut T>,
 }
 
-// SAFETY: sharing a guard shares `&T` only.
+// SAFETY: a shared guard gives no more than `&T`, and `T: Sync`.
 unsafe impl<T: Sync> Sync for MutexGuard<'_, T> {}
 
 impl<'a, T> MutexGuard<'a, T> {
-    /// The guard of a lock that has just been taken.
+    /// Makes the guard of a lock that `me` has just taken.
     ///
     /// # Safety
     /// As for [`MutexGuard::settle`]; `me` holds `raw`.
@@ -54,10 +55,11 @@ impl<'a, T> MutexGuard<'a, T> {
         MutexGuard { raw, value, me, _thread: PhantomData }
     }
 
-    /// A guard that was given up by [`MutexGuard::into_raw`], if it is of the calling thread.
+    /// Makes the guard again that [`MutexGuard::into_raw`] gave up, if it is of the calling thread.
     ///
     /// # Safety
-    /// As for [`MutexGuard::settle`]; `bits` came from a guard of this lock, and no guard was made of them since.
+    /// As for [`MutexGuard::settle`]; `bits` came from a guard of this lock, and no guard was made
+    /// of them since.
     #[inline]
     pub(super) unsafe fn resumed(
         raw: &'a RawMutex,
@@ -67,16 +69,19 @@ impl<'a, T> MutexGuard<'a, T> {
     ) -> Option<MutexGuard<'a, T>> {
         let mine = bits != 0 && bits & !(KEPT | UNWINDING) == registry.current_bits();
         let me = Me { registry, id: TokenId::from_own(bits & !UNWINDING) };
-        // Lazily: one that was made and dropped here would give back the lock for a thread without a token, whose number is 0 as well.
-        // SAFETY: the caller's promise. As one taken just now: a panic before was none of a guard's.
+        // Lazily: a guard made and dropped here would give the lock back for a thread without a
+        // token, whose number is 0 as well.
+        // SAFETY: the caller promises that `bits` came from a guard of this lock and `raw` guards
+        // `value`. A panic before this does not count, as with a guard taken just now.
         mine.then(|| unsafe { MutexGuard::new(raw, value, me) })
     }
 
-    /// Lets the guard go, but not the lock: for bindings to languages without guards. The number is never 0.
-    /// [`Mutex::guard_from_raw`](super::Mutex::guard_from_raw) makes a guard of it again. A panic meanwhile is not told.
+    /// Gives the guard up without unlocking, for bindings to languages without guards.
+    /// [`Mutex::guard_from_raw`](super::Mutex::guard_from_raw) makes a guard again of the number
+    /// returned, which is never 0. A panic in between is not reported.
     ///
     /// # If a process dies
-    /// As with a guard.
+    /// As while a guard is held.
     #[inline]
     pub fn into_raw(self) -> u32 {
         let bits = self.me.id.as_u32();
@@ -96,16 +101,18 @@ impl<'a, T> MutexGuard<'a, T> {
         me: Me,
     ) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
         match result {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises that `raw` guards `value`, valid for `'a`; `me` has just
+            // taken `raw`.
             Ok(Acquired::Clean) => Ok(unsafe { MutexGuard::new(raw, value, me) }),
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises that `raw` guards `value`, valid for `'a`; `me` has just
+            // taken `raw`.
             Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(unsafe { MutexGuard::new(raw, value, me) })),
             Err(refused) => Err(LockError::from_refused(refused, me)),
         }
     }
 
-    /// Gives the lock back for the time of `meanwhile`, which takes it again. What that wants to have passed on if we
-    /// die, is passed on until the new guard is dropped, too.
+    /// Unlocks for the time of `meanwhile`, which locks again. If `meanwhile` returns a wake relay,
+    /// the new guard keeps it until it is dropped.
     pub(super) fn give_back_during(
         self,
         meanwhile: impl FnOnce(&'a RawMutex, Me, WakeRelay) -> (Result<Acquired, Refused>, Option<WakeRelay>),
@@ -124,33 +131,36 @@ impl<'a, T> MutexGuard<'a, T> {
         }
         let kept = relay.is_some_and(WakeRelay::keep);
         let holder = if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
-        // SAFETY: what was true of this guard is true of the new one.
+        // SAFETY: the old guard's promise holds for the new one: the same lock and value, which
+        // `meanwhile` has taken again.
         unsafe { MutexGuard::settle(result, raw, value, holder) }
     }
 
-    /// The end of a reset: a lock in whatever state has been taken, and is given back whole.
+    /// Ends a reset: stores the value and unlocks a lock that was taken in whatever state.
     pub(super) fn reset(mut self, value: T) {
-        // Died from here on: the lock names us still, so the next is told, or it stays given up.
+        // Died from here on: the lock still names us, so the next locker is told, or it stays given
+        // up.
         *self = value;
         self.mark_consistent();
     }
 
-    /// Whether an owner died or panicked with it, and nothing has been marked consistent since: what
-    /// [`LockError::OwnerDied`] said.
+    /// Returns whether an owner died or panicked holding the lock and no holder has marked the
+    /// value consistent since. [`LockError::OwnerDied`] reported it.
     #[must_use]
     pub fn owner_died(&self) -> bool {
         !self.raw.is_consistent()
     }
 
-    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the guard is dropped without it,
-    /// the next to lock is told again.
+    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the
+    /// guard is dropped without this, the next locker gets `OwnerDied` again.
     pub fn mark_consistent(&mut self) {
         self.raw.mark_consistent();
     }
 
-    /// Gives the lock back, and gives it up: what it guards cannot be made whole. Every later locker gets
-    /// [`LockError::NotRecoverable`], until somebody calls [`Mutex::reset`](super::Mutex::reset) or
-    /// [`Mutex::lock_to_reset`](super::Mutex::lock_to_reset). In a forked child it does nothing.
+    /// Unlocks, and gives the lock up, because what it guards cannot be repaired. Every later
+    /// locker gets [`LockError::NotRecoverable`], until a process calls
+    /// [`Mutex::reset`](super::Mutex::reset) or
+    /// [`Mutex::lock_to_reset`](super::Mutex::lock_to_reset). In a forked child it has no effect.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-give-up-{}", std::process::id()));
@@ -167,7 +177,7 @@ impl<'a, T> MutexGuard<'a, T> {
     /// ```
     ///
     /// # If a process dies
-    /// In here: the lock is given up, or the next to lock is told that an owner died.
+    /// During this call: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
     pub fn give_up(self) {
         let (raw, me) = (self.raw, self.me);
         core::mem::forget(self);
@@ -180,7 +190,7 @@ impl<T> Deref for MutexGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: we hold the lock; `settle`'s caller vouched for the pointer.
+        // SAFETY: this thread holds the lock; `new`'s caller promised that the pointer is valid.
         unsafe { self.value.as_ref() }
     }
 }
@@ -188,7 +198,8 @@ impl<T> Deref for MutexGuard<'_, T> {
 impl<T> DerefMut for MutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: we hold the lock, so nobody else touches it; `&mut self` keeps this process from doing so twice.
+        // SAFETY: this thread holds the lock, so no other reaches the value; `&mut self` excludes a
+        // second borrow here.
         unsafe { self.value.as_mut() }
     }
 }
@@ -196,18 +207,19 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 impl<T> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // A forked child has no token, or another one: the lock is its parent's.
+        // A forked child has another token or none: the lock is its parent's.
         if self.me.registry.fast_bits() == self.me.id.as_u32() && !std::thread::panicking() {
             self.raw.release(self.me.id);
         } else {
-            // Not `self`: a guard whose address is taken lives in memory, and its fast path pays for that.
+            // Not `self`: a guard whose address is taken lives in memory, which would slow the fast
+            // path.
             drop_slow(self.raw, self.me);
         }
     }
 }
 
-/// In a process that watches the order of locks, in a forked child, in a thread that unwinds, or with something to be
-/// passed on if we die.
+/// Drops a guard in a process that records the order of locks, in a forked child, in a thread that
+/// unwinds, or with a wake relay to end.
 #[cold]
 #[inline(never)]
 fn drop_slow(raw: &RawMutex, me: Me) {
@@ -215,7 +227,7 @@ fn drop_slow(raw: &RawMutex, me: Me) {
     give_back(raw, me, if unfinished { RawMutex::release_unfinished } else { RawMutex::release });
 }
 
-/// Gives the lock back by `how`, and what a guard may have had besides it.
+/// Unlocks by `how`, and gives back what the guard kept besides the lock.
 #[cold]
 fn give_back(raw: &RawMutex, me: Me, how: fn(&RawMutex, TokenId)) {
     let bits = me.id.as_u32();
@@ -223,12 +235,12 @@ fn give_back(raw: &RawMutex, me: Me, how: fn(&RawMutex, TokenId)) {
         return;
     }
     if me.registry.watches_order() {
-        // Once a process watches it goes on: what was taken before that was not noted.
+        // Once a process records the order, it goes on: locks taken before that were not recorded.
         order::gives_back(raw);
     }
     how(raw, TokenId::from_own(bits & !(KEPT | UNWINDING)));
     if bits & KEPT != 0 {
-        // Died just before: somebody is woken for nothing.
+        // Died just before: the kernel wakes one waiter for nothing.
         drop(WakeRelay::resume(me.list()));
     }
 }
@@ -239,33 +251,36 @@ impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
     }
 }
 
-/// Why a lock was not got, or got with a warning.
+/// Says why a lock was not taken, or was taken with a warning.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LockError<G> {
-    /// The lock is yours, but an owner died or panicked holding it: what it guards may be half-written. Repair it and call
-    /// [`MutexGuard::mark_consistent`] (of the guard inside); if the guard is dropped without, the next to lock is told again.
+    /// The caller has the lock, but an owner died or panicked holding it: what it guards may be
+    /// half-written. Repair it and call [`MutexGuard::mark_consistent`] on the guard inside; if the
+    /// guard is dropped without that, the next locker gets this error again.
     OwnerDied(G),
-    /// A holder gave it up ([`MutexGuard::give_up`]). [`Mutex::reset`](super::Mutex::reset) starts anew.
+    /// A holder gave the lock up ([`MutexGuard::give_up`]). [`Mutex::reset`](super::Mutex::reset)
+    /// makes it usable again.
     NotRecoverable,
-    /// This thread holds it already.
+    /// This thread holds the lock already.
     Deadlock,
-    /// The guard came with a `fork`: its lock is the parent's.
+    /// The guard came with a `fork`: the parent holds its lock.
     NotHeld,
-    /// A living owner holds it (only from `try_` forms).
+    /// A living owner holds the lock (only from `try_` forms).
     WouldBlock,
-    /// The deadline passed while a living owner held it.
+    /// The deadline passed while a living owner held the lock.
     TimedOut,
-    /// The thread's own priority is higher than the lock's ceiling (only from a [`CeilingMutex`](super::CeilingMutex)).
+    /// The thread's own priority is higher than the lock's ceiling (only from a
+    /// [`CeilingMutex`](super::CeilingMutex)).
     AboveCeiling,
-    /// The lock's bytes make no sense: a stray write, or somebody hostile.
+    /// The lock's bytes hold an impossible value: a stray write or a hostile process changed them.
     Damaged,
     /// The calling thread could not get a token, or the system refused to wait.
     System(Error),
 }
 
 impl<G> LockError<G> {
-    /// The same with another guard in the guard's place.
+    /// Replaces the guard inside.
     pub(super) fn map<H>(self, guard: impl FnOnce(G) -> H) -> LockError<H> {
         match self {
             LockError::OwnerDied(g) => LockError::OwnerDied(guard(g)),

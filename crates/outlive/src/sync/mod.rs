@@ -1,22 +1,23 @@
-//! Layer 5: locks that survive their holders.
+//! Locks and other primitives that survive their holders (layer 5).
 //!
-//! Each is a named thing in a domain, or embedded in a user's own struct, a [`Record`]. Each has forms that try, that wait
-//! until a deadline (a span, a moment, a time of day), and that wait for ever.
+//! Each is a named thing in a domain, or a field of a user's own struct, a [`Record`]. Each has a
+//! form that only tries, one that waits until a deadline (a span, a moment, a time of day), and one
+//! that waits for ever.
 //!
-//! | | for | when somebody dies |
+//! | | for | when a process dies |
 //! | --- | --- | --- |
-//! | [`Mutex`] | one at a time | inside, or a panic inside: the next is told (`OwnerDied`) until one repairs |
-//! | [`RwLock`] | many who read, or one who writes | a reader: nothing; a writer: the next is told |
-//! | [`Condvar`] | waiting under a [`Mutex`] until something is so | its notification goes to another |
-//! | [`Semaphore`] | so many at once, or so many things to take | its permits come back |
-//! | [`Event`], [`Latch`] | bits to wait for; waiting until so many have arrived | what was set is set |
-//! | [`OnceLock`] | a value that the first who needs it makes | the next one makes it, and is told |
-//! | [`Barrier`] | nobody begins the next phase before all are there | it breaks, or goes on without the dead |
-//! | [`PiMutex`] | one at a time, under real-time policies: who holds it inherits the priority of who waits | as with `Mutex` |
-//! | [`CeilingMutex`] | the same, whoever holds it runs at a fixed priority | as with `Mutex` |
+//! | [`Mutex`] | one holder at a time | holding it, or panics there: each next locker gets `OwnerDied` until one repairs |
+//! | [`RwLock`] | many readers, or one writer | reading: nothing; writing: the next locker is told |
+//! | [`Condvar`] | waiting under a [`Mutex`] for a condition | waiting: its notification goes to another waiter |
+//! | [`Semaphore`] | limiting the number of users, or counting things | its permits become free |
+//! | [`Event`], [`Latch`] | waiting for bits; waiting for a number of arrivals | what it set stays set |
+//! | [`OnceLock`] | a value that the first caller makes | making it: the next caller makes it, and is told |
+//! | [`Barrier`] | phases that begin when all participants have arrived | the barrier breaks, or goes on without it |
+//! | [`PiMutex`] | one holder at a time, under real-time policies; the holder inherits its waiters' priority | as with `Mutex` |
+//! | [`CeilingMutex`] | one holder at a time, which runs at a fixed priority | as with `Mutex` |
 //!
-//! The state machines and their shared words stand in `raw/`; what users see of each stands here,
-//! under the same name.
+//! `raw/` holds the state machines and their shared words; the file of the same name here holds
+//! what users see of each.
 
 mod await_error;
 mod barrier;
@@ -59,9 +60,9 @@ pub use rw_lock::{EmbeddedRwLock, RwLock};
 pub use semaphore::{AcquireError, EmbeddedSemaphore, Full, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};
 
-/// Values that may live in shared memory: plain data of which every bit pattern is a value, without padding and without
-/// pointers. Derive [`zerocopy`]'s `FromBytes`, `IntoBytes`, `Immutable` and `KnownLayout`; numbers and arrays of them
-/// are plain already.
+/// Marks values that may live in shared memory: plain data without padding or pointers, of which
+/// every bit pattern is a value. Derive [`zerocopy`]'s `FromBytes`, `IntoBytes`, `Immutable` and
+/// `KnownLayout`; numbers and arrays of numbers are plain already.
 ///
 /// ```
 /// use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -75,8 +76,9 @@ pub trait Plain: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable
 
 impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send + 'static> Plain for T {}
 
-/// Values that several processes may look at at once: [`Plain`] data, atomics, and structs and arrays of both, without
-/// padding. What a [`RwLock`] guards: its readers may change the atomics in it.
+/// Marks values that several processes may read at once: [`Plain`] data, atomics, and structs and
+/// arrays of both, without padding. An [`RwLock`] guards such a value; its readers may change the
+/// atomics in it.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU64;

@@ -16,11 +16,11 @@ use crate::shim::AtomicU64;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
-/// A lock with a value, shared by name between processes; it survives whoever holds it.
+/// Guards a value, shared by name between processes, and survives the death of its owner.
 ///
-/// As fast as a plain mutex: one compare-exchange to lock, one swap to unlock, no system call unless somebody waits.
-/// Not fair: a thread that is running may take the lock before one that has been woken. A named mutex takes 8 KiB of
-/// memory and up to 4 KiB of value in it.
+/// It costs as much as a plain mutex: one compare-exchange to lock, one swap to unlock, and no
+/// system call unless a thread waits. It is not fair: a running thread may take the lock before a
+/// woken one. A named mutex takes 8 KiB of memory, which includes a value of up to 4 KiB.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-mutex-{}", std::process::id()));
@@ -31,7 +31,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// match total.lock() {
 ///     Ok(mut value) => *value += 1,
 ///     Err(LockError::OwnerDied(mut value)) => {
-///         // Somebody was killed in here. A number is whole whatever happened.
+///         // A process was killed while it held the lock. A number is whole in any case.
 ///         *value += 1;
 ///         value.mark_consistent();
 ///     }
@@ -42,17 +42,18 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// Holding the lock: the next to lock is told, [`LockError::OwnerDied`], also if it was asleep already; and each after it, until
-/// one [marks it consistent](MutexGuard::mark_consistent), [gives it up](MutexGuard::give_up) or resets it. Waiting for it:
-/// nobody notices. Between locking and unlocking several locks: each is told on its own. A panic counts as a death: see
-/// [`MutexGuard`](MutexGuard#if-it-panics).
+/// While it holds the lock: the next locker gets [`LockError::OwnerDied`], even if it slept
+/// already; and so does each after it, until one [marks the value
+/// consistent](MutexGuard::mark_consistent), [gives the lock up](MutexGuard::give_up) or resets it.
+/// While it waits: other threads are not affected. While it holds several locks: each of them
+/// reports the death. A panic counts as a death: see [`MutexGuard`](MutexGuard#if-it-panics).
 pub struct Mutex<T> {
     home: Home<RawMutex>,
     value: NonNull<UnsafeCell<T>>,
     spin_wait: SpinWait,
 }
 
-/// The body of a named mutex: the lock at the page's start, the value in the next line but one.
+/// The body of a named mutex: the lock at the page's start, the value 64 bytes behind it.
 #[repr(C, align(64))]
 struct Apart<T> {
     raw: RawMutex,
@@ -60,25 +61,25 @@ struct Apart<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the lock is atomics; the value is Plain and reached under the lock only.
+// SAFETY: the lock is atomics; the value is `Plain`, and only a guard reaches it.
 unsafe impl<T: Plain> Shared for Apart<T> {}
-// SAFETY: the value is reached under the lock only.
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
 unsafe impl<T: Send> Send for Mutex<T> {}
-// SAFETY: as above.
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 impl<T: Plain> Mutex<T> {
-    /// Opens the mutex of that name, or makes it with the value given.
+    /// Opens the mutex of that name, or makes it with the given value.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`], and what the system says.
+    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else,
+    /// [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes the mutex: nothing is left of it.
+    /// While it makes the mutex: no trace of the mutex remains.
     pub fn open(domain: &Domain, name: &str, initial: T) -> Result<Mutex<T>, Error> {
         let init = |cell: &mut Apart<T>| {
-            // SAFETY: T is plain, so its bytes may be copied.
+            // SAFETY: `T: Plain`, so a copy of `initial`'s bytes is a second, independent value.
             *cell.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
         };
         let home = Home::<Apart<T>>::open(domain, name, Kind::Mutex, TypeOf::a::<T>(), init)?;
@@ -91,7 +92,7 @@ impl<T: Plain> Mutex<T> {
         Mutex { home: home.part(|embedded| &embedded.raw), value, spin_wait: SpinWait::new() }
     }
 
-    /// How waiting is done through this handle.
+    /// Sets how this handle waits.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
@@ -99,8 +100,8 @@ impl<T: Plain> Mutex<T> {
     /// Takes the lock, waiting as long as a living owner holds it.
     ///
     /// # Errors
-    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`], [`LockError::Deadlock`],
-    /// [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`],
+    /// [`LockError::Deadlock`], [`LockError::Damaged`], [`LockError::System`].
     ///
     /// # If a process dies
     /// The owner's death ends the wait at once.
@@ -130,22 +131,25 @@ impl<T: Plain> Mutex<T> {
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
         let result = order::watched(me, self.home.segment(), self.raw(), false, || self.raw().try_lock(me));
-        // SAFETY: the value beside the lock is what it guards.
+        // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
         unsafe { MutexGuard::settle(result, self.raw(), value_of(self.value), me) }
     }
 
-    /// The guard that [`MutexGuard::into_raw`] gave up; `None`, and nothing has happened, when it is another thread's or none.
+    /// Makes a guard of the number that [`MutexGuard::into_raw`] returned. Returns `None`, and does
+    /// nothing, when the number is 0 or another thread's.
     ///
     /// # Safety
-    /// `raw` is 0, or came from a guard of this handle's, and no guard was made of it since by the thread whose it is.
+    /// `raw` is 0, or came from a guard of this mutex, and the thread that it names has made no
+    /// guard of it since.
     #[inline]
     pub unsafe fn guard_from_raw(&self, raw: u32) -> Option<MutexGuard<'_, T>> {
-        // SAFETY: the value beside the lock is what it guards; the caller's promise.
+        // SAFETY: the lock guards the value beside it, the handle keeps both mapped; the caller
+        // promises the rest.
         unsafe { MutexGuard::resumed(self.raw(), value_of(self.value), self.home.registry(), raw) }
     }
 
-    /// The first half of [`Mutex::lock`], which makes no call: for bindings, whose functions it keeps short. `Err` goes to
-    /// [`Mutex::lock_rest`] at once: perhaps the lock is taken already.
+    /// Does the first half of [`Mutex::lock`], which makes no call; bindings use it to keep their
+    /// functions short. On `Err`, call [`Mutex::lock_rest`] at once: the lock may be taken already.
     #[doc(hidden)]
     #[inline]
     pub fn lock_fast(&self) -> Result<MutexGuard<'_, T>, Halfway> {
@@ -154,13 +158,14 @@ impl<T: Plain> Mutex<T> {
         let got = bits != 0 && self.raw().acquire(TokenId::from_own(bits));
         if got && self.raw().is_consistent() {
             let me = Me { registry, id: TokenId::from_own(bits) };
-            // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+            // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
+            // thread holds the lock.
             return Ok(unsafe { MutexGuard::new(self.raw(), value_of(self.value), me) });
         }
         Err(Halfway(got))
     }
 
-    /// The other half.
+    /// Does the second half of [`Mutex::lock`].
     #[doc(hidden)]
     pub fn lock_rest(
         &self,
@@ -171,46 +176,49 @@ impl<T: Plain> Mutex<T> {
         lock_at_slow(self.raw(), self.value, segment, registry, &self.spin_wait, deadline.into(), halfway.0)
     }
 
-    /// Gives back the lock whose guard's raw form stands there, as [`Mutex::guard_from_raw`] and a drop do, if that takes no
-    /// call; false: nothing has happened.
+    /// Gives the lock back whose guard's raw form is in `held`, as [`Mutex::guard_from_raw`] and a
+    /// drop do, if that takes no call. Returns false, and does nothing, if it would take one.
     ///
     /// # Safety
     /// As for [`Mutex::guard_from_raw`].
     #[doc(hidden)]
     #[inline]
     pub unsafe fn unlock_fast(&self, held: &core::sync::atomic::AtomicU32) -> bool {
-        // Relaxed, both: under the lock only its holder writes there, and no other thread's number is ours.
+        // Relaxed, both: only the lock's holder writes there, and no other thread's number is ours.
         let raw = held.load(core::sync::atomic::Ordering::Relaxed);
         let is_ours = raw != 0 && raw == self.home.registry().fast_bits();
         if is_ours {
             held.store(0, core::sync::atomic::Ordering::Relaxed);
-            // Whatever its state: that is for the next one to be told.
+            // Whatever the lock's state: the next locker is told of it.
             self.raw().release(TokenId::from_own(raw));
         }
         is_ours
     }
 
-    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value. Nobody comes in
-    /// before the value is there.
+    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this
+    /// value. No thread gets the lock before the value is in place.
     ///
     /// # Errors
-    /// [`LockError::TimedOut`] when a living owner holds it until the deadline, [`LockError::Deadlock`],
-    /// [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::TimedOut`] when a living owner holds it until the deadline,
+    /// [`LockError::Deadlock`], [`LockError::Damaged`], [`LockError::System`].
     ///
     /// # If a process dies
-    /// In the middle of this: the mutex stays given up, or the next to lock is told that an owner died.
+    /// During this call: the mutex stays given up, or the next locker gets
+    /// [`LockError::OwnerDied`].
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
         let take = || self.raw().take_to_reset(me, &self.spin_wait, deadline.into());
         let taken = order::watched(me, self.home.segment(), self.raw(), true, take);
         taken.map_err(|refused| LockError::from_refused(refused, me))?;
-        // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+        // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
+        // thread holds the lock.
         unsafe { MutexGuard::new(self.raw(), value_of(self.value), me) }.reset(value);
         Ok(())
     }
 
-    /// Takes the mutex in whatever state it is in, given up or not, as if its owner had just died: make whole what it guards
-    /// and [mark it consistent](MutexGuard::mark_consistent). If the guard is dropped without, a mutex that was given up stays so.
+    /// Takes the mutex in whatever state it is, given up or not, as if its owner had just died. The
+    /// caller repairs the value and [marks it consistent](MutexGuard::mark_consistent). If it drops
+    /// the guard without that, a mutex that was given up stays so.
     ///
     /// # Errors
     /// As [`Mutex::reset`].
@@ -222,11 +230,12 @@ impl<T: Plain> Mutex<T> {
         let take = || self.raw().take_to_reset(me, &self.spin_wait, deadline.into());
         let taken = order::watched(me, self.home.segment(), self.raw(), true, take);
         taken.map_err(|refused| LockError::from_refused(refused, me))?;
-        // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+        // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
+        // thread holds the lock.
         Ok(unsafe { MutexGuard::new(self.raw(), value_of(self.value), me) })
     }
 
-    /// Who holds it just now.
+    /// Returns the thread that holds the lock just now, dead or alive.
     pub fn holder(&self) -> Option<Holder> {
         self.raw().owner().map(|token| Holder::of(self.home.registry(), token))
     }
@@ -237,7 +246,8 @@ impl<T: Plain> Mutex<T> {
     }
 }
 
-/// Whether the lock has been taken already, by somebody who is to be told what became of its last owner.
+/// Says whether the first half has taken the lock, with the death of its last owner still to be
+/// reported.
 #[doc(hidden)]
 #[derive(Debug)]
 #[must_use = "the lock may be taken"]
@@ -257,13 +267,14 @@ fn lock_at<'a, T>(
     let got = bits != 0 && raw.acquire(TokenId::from_own(bits));
     if got && raw.is_consistent() {
         let me = Me { registry, id: TokenId::from_own(bits) };
-        // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+        // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
+        // thread holds the lock.
         return Ok(unsafe { MutexGuard::new(raw, value_of(value), me) });
     }
     lock_at_slow(raw, value, segment, registry, spin_wait, deadline, got)
 }
 
-/// `got`: the lock is ours already, and something is wrong with what it guards.
+/// `got`: this thread has the lock already, and the lock's state has to be reported.
 #[cold]
 #[inline(never)]
 fn lock_at_slow<'a, T>(
@@ -278,7 +289,7 @@ fn lock_at_slow<'a, T>(
     let me = registry.me().map_err(LockError::System)?;
     let take = || if got { raw.entered(me) } else { raw.lock(me, spin_wait, deadline) };
     let result = order::watched(me, segment, raw, true, take);
-    // SAFETY: the value beside the lock is what it guards.
+    // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
     unsafe { MutexGuard::settle(result, raw, value_of(value), me) }
 }
 
@@ -288,21 +299,23 @@ fn value_of<T>(value: NonNull<UnsafeCell<T>>) -> NonNull<T> {
     value.cast()
 }
 
-/// A mutex and its value, for use as a field of a [`record!`](crate::record). 8 bytes and the value.
+/// Embeds a mutex and its value as a field of a [`record!`](crate::record). It takes 8 bytes and
+/// the value.
 ///
-/// All zeroes are an unlocked mutex around a zeroed value. [`Record::handle`](super::Record::handle) gives the
-/// [`Mutex`] to use it by.
+/// All zeroes are an unlocked mutex around a zeroed value.
+/// [`Record::handle`](super::Record::handle) returns the [`Mutex`] that uses it.
 #[repr(C)]
 pub struct EmbeddedMutex<T> {
     raw: RawMutex,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached under the lock only.
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
 unsafe impl<T: Send> Sync for EmbeddedMutex<T> {}
-// SAFETY: the lock is atomics; the value is Plain and reached under the lock only.
+// SAFETY: the lock is atomics; the value is `Plain`, and only a guard reaches it.
 unsafe impl<T: Plain> Shared for EmbeddedMutex<T> {}
-// SAFETY: the lock is at the start; the value is Plain and under it.
+// SAFETY: the lock is at offset 0, as `primitive` says; the value is `Plain`, and only a guard
+// reaches it.
 unsafe impl<T: Plain> SharedField for EmbeddedMutex<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
@@ -318,7 +331,7 @@ impl<T: Plain> Embed for EmbeddedMutex<T> {
 }
 
 impl<T: Plain> EmbeddedMutex<T> {
-    /// As [`Mutex::lock_until`], for a record, which lends its own `SpinWait`.
+    /// Takes the lock as [`Mutex::lock_until`] does, for a record, which lends its own `SpinWait`.
     pub(super) fn lock_until(
         &self,
         segment: &Arc<Segment>,
@@ -329,7 +342,8 @@ impl<T: Plain> EmbeddedMutex<T> {
         lock_at(&self.raw, NonNull::from(&self.value), segment, registry, spin_wait, deadline)
     }
 
-    /// The value, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.
+    /// Returns the value while no other process can reach it: in
+    /// [`Record::open`](super::Record::open)'s initialiser.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }

@@ -1,4 +1,4 @@
-//! A named value that is made once, by whoever comes first.
+//! A named value that the first caller makes, once.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -15,7 +15,8 @@ use crate::shim::AtomicU64;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
-/// A value that the first who needs it makes, for all processes and for good; reading it then is one load.
+/// Holds a value that the first caller makes, for all processes and for good; reading it then costs
+/// one load.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-once-{}", std::process::id()));
@@ -31,28 +32,29 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// Making it: the next who needs it makes it, also one who waited already, and is told
-/// ([`OnceState::previous_died`]): what else the dead one did may have been done by half. Waiting: nobody notices.
+/// While it makes the value: the next caller makes it, or one that waited already, and is told of
+/// the death ([`OnceState::previous_died`]), because other work of the dead maker may be half done.
+/// While it waits: other threads are not affected.
 pub struct OnceLock<T> {
     home: Home<RawOnce>,
     value: NonNull<UnsafeCell<T>>,
     spin_wait: SpinWait,
 }
 
-/// What whoever makes the value is told.
+/// Tells the maker of the value what happened before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnceState {
     failed: bool,
 }
 
 impl OnceState {
-    /// Whether somebody died, or panicked, making it.
+    /// Returns whether an earlier maker died or panicked.
     pub fn previous_died(&self) -> bool {
         self.failed
     }
 }
 
-/// The body of a named one: the value in the next line but one.
+/// The body of a named value: the value in the next cache line.
 #[repr(C, align(64))]
 struct Apart<T> {
     raw: RawOnce,
@@ -60,46 +62,51 @@ struct Apart<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: atomics, and a Plain value that is written by whose turn it is and read when it is done.
+// SAFETY: atomics, and a `Plain` value: only the maker writes it, and readers read it only once it
+// is done (raw/once.rs).
 unsafe impl<T: Plain> Shared for Apart<T> {}
-// SAFETY: as good as a reference to a T.
+// SAFETY: a handle gives no more than `&T`, and `T: Send + Sync`.
 unsafe impl<T: Send + Sync> Send for OnceLock<T> {}
-// SAFETY: as above.
+// SAFETY: a handle gives no more than `&T`, and `T: Send + Sync`.
 unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
 
 impl<T: Plain + Sync> OnceLock<T> {
-    /// Opens the value of that name, or makes a place for it, empty.
+    /// Opens the value of that name, or makes an empty place for it.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`], and what the system says.
+    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else,
+    /// [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes the place: nothing is left of it.
+    /// While it makes the place: no trace of the place remains.
     pub fn open(domain: &Domain, name: &str) -> Result<OnceLock<T>, Error> {
         let home = Home::<Apart<T>>::open(domain, name, Kind::Once, TypeOf::a::<T>(), |_| ())?;
         let value = NonNull::from(&home.shared().value);
         Ok(OnceLock { home: home.part(|cell| &cell.raw), value, spin_wait: SpinWait::new() })
     }
 
-    /// How waiting is done through this handle.
+    /// Sets how this handle waits.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
-    /// The value, if it has been made.
+    /// Returns the value if it has been made.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // SAFETY: done, so nobody writes it any more; mapped as long as the handle is.
+        // SAFETY: the value is done, so no thread writes it any more (raw/once.rs); `home` keeps it
+        // mapped.
         self.raw().is_done().then(|| unsafe { &*self.value.as_ref().get() })
     }
 
-    /// The value; made by `make` if nobody has made it. Who comes while it is being made waits.
+    /// Returns the value, and makes it by `make` if no caller has. While another caller makes it,
+    /// this one waits.
     ///
-    /// `make` runs again, here or elsewhere, when its process dies before the value is in place, and when it panics.
+    /// `make` runs again, here or elsewhere, when its process dies before the value is in place,
+    /// and when it panics.
     ///
     /// # Errors
-    /// [`LockError::Deadlock`] when called from within `make` itself, [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::Deadlock`] when `make` itself calls this, [`LockError::Damaged`],
+    /// [`LockError::System`].
     ///
     /// # If a process dies
     /// See [`OnceLock`].
@@ -108,7 +115,8 @@ impl<T: Plain + Sync> OnceLock<T> {
         self.get_or_init_until(Deadline::NEVER, make)
     }
 
-    /// The same, waiting for another who makes it until the deadline.
+    /// Returns the value as [`OnceLock::get_or_init`] does, and waits until the deadline while
+    /// another caller makes it.
     ///
     /// # Errors
     /// As [`OnceLock::get_or_init`], and [`LockError::TimedOut`].
@@ -124,10 +132,11 @@ impl<T: Plain + Sync> OnceLock<T> {
         }
     }
 
-    /// The same without waiting.
+    /// Returns the value as [`OnceLock::get_or_init`] does, but never waits.
     ///
     /// # Errors
-    /// As [`OnceLock::get_or_init`], and [`LockError::WouldBlock`] while another makes it.
+    /// As [`OnceLock::get_or_init`], and [`LockError::WouldBlock`] while another caller makes the
+    /// value.
     pub fn try_get_or_init(&self, make: impl FnOnce(OnceState) -> T) -> Result<&T, LockError<()>> {
         match self.get() {
             Some(value) => Ok(value),
@@ -155,19 +164,21 @@ impl<T: Plain + Sync> OnceLock<T> {
             let panicked = Panicked { raw: self.raw(), me };
             let value = make(OnceState { failed });
             core::mem::forget(panicked);
-            // In a child that `make` forked the turn is the parent's.
+            // In a child that `make` forked, the parent is the maker.
             if me.registry.current_bits() != me.id.as_u32() {
                 return Err(LockError::NotHeld);
             }
-            // SAFETY: it is our turn, so nobody else writes it, and it is not done, so nobody reads it.
+            // SAFETY: this thread is the maker, so no other writes the value; it is not done, so no
+            // thread reads it (raw/once.rs).
             unsafe { self.value.as_ref().get().write(value) };
             self.raw().finish(me.id);
         }
-        // SAFETY: as in `get`.
+        // SAFETY: the value is done, so no thread writes it any more (raw/once.rs); `home` keeps it
+        // mapped.
         Ok(unsafe { &*self.value.as_ref().get() })
     }
 
-    /// Who is making it just now.
+    /// Returns the thread that makes the value just now, dead or alive.
     pub fn maker(&self) -> Option<Holder> {
         self.raw().owner().map(|token| Holder::of(self.home.registry(), token))
     }
@@ -178,7 +189,7 @@ impl<T: Plain + Sync> OnceLock<T> {
     }
 }
 
-/// Dropped when `make` panics: then it is somebody else's turn.
+/// Dropped when `make` panics: another caller then makes the value.
 struct Panicked<'a> {
     raw: &'a RawOnce,
     me: Me,
@@ -192,8 +203,10 @@ impl Drop for Panicked<'_> {
     }
 }
 
-/// A value that is made once, for use as a field of a [`record!`](crate::record). 8 bytes and the value; all zeroes are
-/// one that has not been made. [`Record::handle`](super::Record::handle) gives the [`OnceLock`] to use it by.
+/// Embeds a value that is made once as a field of a [`record!`](crate::record).
+///
+/// It takes 8 bytes and the value; all zeroes are one that has not been made.
+/// [`Record::handle`](super::Record::handle) returns the [`OnceLock`] that uses it.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-once-in-{}", std::process::id()));
@@ -213,9 +226,9 @@ pub struct EmbeddedOnceLock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is written by whose turn it is and read when it is done.
+// SAFETY: only the maker writes the value, and readers read it only once it is done (raw/once.rs).
 unsafe impl<T: Send + Sync> Sync for EmbeddedOnceLock<T> {}
-// SAFETY: atomics at the start, and a Plain value beside them.
+// SAFETY: atomics at offset 0, as `primitive` says, and a `Plain` value that raw/once.rs guards.
 unsafe impl<T: Plain + Sync> SharedField for EmbeddedOnceLock<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {

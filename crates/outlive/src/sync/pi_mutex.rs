@@ -1,5 +1,5 @@
 //! A mutex that lends its holder the priority of its waiters, as users see it: handles, guards,
-//! embedded ones. The state machine stands in `raw/pi.rs`.
+//! embedded ones. `raw/pi.rs` holds the state machine.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -23,13 +23,15 @@ use crate::sys::futex_call::{OWNER_DIED, TID_MASK};
 use crate::sys::identity;
 use crate::{Deadline, Domain, Error, Kind};
 
-/// A lock with a value, shared by name between processes, for real-time threads: while somebody waits for it, its holder
-/// runs with the waiter's priority, so that a thread of middling priority cannot keep both from running. It survives
-/// whoever holds it, as [`Mutex`](super::Mutex) does.
+/// Guards a value, shared by name between real-time threads, and lends its holder the priority of
+/// its waiters.
 ///
-/// Priority inheritance is the kernel's, the mutex inside is libc's. Hence: all who use it belong to one pid namespace and
-/// to one C library; others get [`Error::OtherNamespace`] or [`Error::OtherLibc`]. It never spins. Its file stays
-/// mapped until the process ends. Some 1.5 times the cost of a [`Mutex`](super::Mutex) when nobody waits.
+/// So a thread of middling priority cannot keep both the holder and a more urgent waiter from
+/// running. It survives the death of its owner, as [`Mutex`](super::Mutex) does. The kernel does
+/// the priority inheritance, and libc's mutex is inside. Hence all processes that use it belong to
+/// one pid namespace and to one C library; others get [`Error::OtherNamespace`] or
+/// [`Error::OtherLibc`]. It never spins. Its file stays mapped until the process ends. It costs
+/// some 1.5 times as much as a [`Mutex`](super::Mutex) when no thread waits.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pi-{}", std::process::id()));
@@ -40,7 +42,7 @@ use crate::{Deadline, Domain, Error, Kind};
 /// match valve.lock() {
 ///     Ok(mut position) => *position += 1,
 ///     Err(LockError::OwnerDied(mut position)) => {
-///         // Somebody was killed in here. A number is whole whatever happened.
+///         // A process was killed while it held the lock. A number is whole in any case.
 ///         position.mark_consistent();
 ///     }
 ///     Err(other) => panic!("{other}"),
@@ -50,42 +52,43 @@ use crate::{Deadline, Domain, Error, Kind};
 /// ```
 ///
 /// # If a process dies
-/// Holding the lock: the next to lock is told, [`LockError::OwnerDied`], also if it was asleep already. Waiting for it:
-/// nobody notices, and its priority is no longer lent.
+/// While it holds the lock: the next locker gets [`LockError::OwnerDied`], even if it slept
+/// already. While it waits: other threads are not affected, and its priority is no longer lent.
 pub struct PiMutex<T> {
     home: Home<RawPi>,
     value: NonNull<UnsafeCell<T>>,
-    /// Whether this process has seen to it that libc's words are prepared.
+    /// Whether this process has made sure that libc's words are prepared.
     bound: AtomicBool,
 }
 
-/// The body of a named one.
+/// The body of a named mutex.
 #[repr(C, align(64))]
 struct Apart<T> {
     raw: RawPi,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the lock is atomics; the value is Plain and reached under the lock only.
+// SAFETY: the lock is atomics; the value is `Plain`, and only a guard reaches it.
 unsafe impl<T: Plain> Shared for Apart<T> {}
-// SAFETY: the value is reached under the lock only.
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
 unsafe impl<T: Send> Send for PiMutex<T> {}
-// SAFETY: as above.
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
 unsafe impl<T: Send> Sync for PiMutex<T> {}
 
 impl<T: Plain> PiMutex<T> {
-    /// Opens the mutex of that name, or makes it with the value given.
+    /// Opens the mutex of that name, or makes it with the given value.
     ///
     /// # Errors
-    /// [`Error::OtherNamespace`] and [`Error::OtherLibc`] when it belongs to another pid namespace or C library;
-    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`], and what the system says (`ENOTSUP` where it has no priority inheritance).
+    /// [`Error::OtherNamespace`] and [`Error::OtherLibc`] when it belongs to another pid namespace
+    /// or C library; [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for
+    /// something else, [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system
+    /// (`ENOTSUP` where it has no priority inheritance).
     ///
     /// # If a process dies
-    /// While it makes the mutex: nothing is left of it.
+    /// While it makes the mutex: no trace of the mutex remains.
     pub fn open(domain: &Domain, name: &str, initial: T) -> Result<PiMutex<T>, Error> {
         let init = |cell: &mut Apart<T>| {
-            // SAFETY: T is plain, so its bytes may be copied.
+            // SAFETY: `T: Plain`, so a copy of `initial`'s bytes is a second, independent value.
             *cell.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
         };
         let home = Home::<Apart<T>>::open(domain, name, Kind::PiMutex, TypeOf::a::<T>(), init)?;
@@ -104,11 +107,13 @@ impl<T: Plain> PiMutex<T> {
         PiMutex { home: home.part(|embedded| &embedded.raw), value, bound: AtomicBool::new(false) }
     }
 
-    /// Takes the lock, waiting as long as a living owner holds it, and lending that one the caller's priority.
+    /// Takes the lock, and waits as long as a living owner holds it, lending that owner the
+    /// caller's priority.
     ///
     /// # Errors
-    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`], [`LockError::Deadlock`] (this
-    /// thread holds it; a circle of several is not found, and lasts until a deadline or a death), [`LockError::Damaged`],
+    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`],
+    /// [`LockError::Deadlock`] when this thread holds the lock (a cycle of several threads is not
+    /// detected, and lasts until a deadline or a death), [`LockError::Damaged`],
     /// [`LockError::System`] (also [`Error::OtherNamespace`], [`Error::OtherLibc`]).
     ///
     /// # If a process dies
@@ -118,11 +123,12 @@ impl<T: Plain> PiMutex<T> {
         self.lock_until(Deadline::NEVER)
     }
 
-    /// Takes the lock, waiting until the deadline.
+    /// Takes the lock, and waits until the deadline.
     ///
-    /// On the holder's own processor a deadline may be noticed late: the holder runs with the waiter's priority by then,
-    /// and goes on until it gives the lock back (the caller then has it) or sleeps. With glibc before 2.35, Linux before 5.14, and musl, waits know the time of day only: there a clock that is set
-    /// back lengthens a wait to a monotonic deadline.
+    /// On the holder's own processor the waiter may notice its deadline late: the holder then runs
+    /// with the waiter's priority, and goes on until it unlocks (the caller then has the lock) or
+    /// sleeps. With glibc before 2.35, Linux before 5.14, and musl, waits know the time of day
+    /// only: there a clock that is set back lengthens a wait to a monotonic deadline.
     ///
     /// # Errors
     /// As [`PiMutex::lock`], and [`LockError::TimedOut`].
@@ -152,7 +158,8 @@ impl<T: Plain> PiMutex<T> {
         }
     }
 
-    /// By a thread without a token, a process that has not used it yet, or one that watches the order of locks.
+    /// For a thread without a token, a process that has not used the mutex yet, or one that records
+    /// the order of locks.
     #[cold]
     #[inline(never)]
     fn lock_slow(&self, wait: Option<Deadline>) -> Result<PiMutexGuard<'_, T>, LockError<PiMutexGuard<'_, T>>> {
@@ -161,14 +168,16 @@ impl<T: Plain> PiMutex<T> {
         self.settle(me, order::watched(me, self.home.segment(), raw, wait.is_some(), || raw.lock(me, wait)))
     }
 
-    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value.
+    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this
+    /// value.
     ///
     /// # Errors
-    /// [`LockError::TimedOut`] when a living owner holds it until the deadline, [`LockError::Deadlock`],
-    /// [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::TimedOut`] when a living owner holds it until the deadline,
+    /// [`LockError::Deadlock`], [`LockError::Damaged`], [`LockError::System`].
     ///
     /// # If a process dies
-    /// In here: it stays given up, or the next to lock is told that an owner died.
+    /// During this call: the mutex stays given up, or the next locker gets
+    /// [`LockError::OwnerDied`].
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.enter().map_err(LockError::System)?;
         let raw = self.raw();
@@ -177,19 +186,19 @@ impl<T: Plain> PiMutex<T> {
         taken.map_err(|refused| LockError::from_refused(refused, me))?;
         raw.owner.store(me.id.as_u32(), Ordering::Relaxed);
         let mut guard = self.guard(me);
-        // Died in here: marked by the kernel, told by libc.
+        // Died in here: the kernel marks it, and libc tells the next locker.
         *guard = value;
         guard.mark_consistent();
         Ok(())
     }
 
-    /// Who holds it just now.
+    /// Returns the thread that holds the lock just now, dead or alive.
     pub fn holder(&self) -> Option<Holder> {
         self.raw().holder(self.home.registry())
     }
 
-    /// The calling thread, if fast paths may be taken and it is known to belong to the lock's namespace: a forked child
-    /// may not.
+    /// Returns the calling thread, if it may take fast paths and is known to belong to the lock's
+    /// namespace: a forked child may not.
     #[inline]
     fn enter_fast(&self) -> Option<Me> {
         let registry = self.home.registry();
@@ -225,7 +234,7 @@ impl<T: Plain> PiMutex<T> {
         }
     }
 
-    /// Of the lock, which `me` has just taken.
+    /// Makes the guard of the lock, which `me` has just taken.
     #[inline]
     fn guard(&self, me: Me) -> PiMutexGuard<'_, T> {
         let unwinding = std::thread::panicking();
@@ -238,13 +247,13 @@ impl<T: Plain> PiMutex<T> {
     }
 }
 
-/// Exclusive access to what a [`PiMutex`] guards; gives the lock back when dropped.
+/// Gives exclusive access to what a [`PiMutex`] guards, and gives the lock back when dropped.
 ///
-/// Stays with its thread, which runs with the priority of whoever waits. In a forked child a guard of the parent's does
-/// nothing.
+/// A guard stays with its thread, which runs with the priority of its most urgent waiter. In a
+/// forked child, a guard of the parent's has no effect.
 ///
 /// # If a process dies
-/// The next to lock gets [`LockError::OwnerDied`] with a guard.
+/// The next locker gets [`LockError::OwnerDied`] with a guard.
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
@@ -259,29 +268,30 @@ pub struct PiMutexGuard<'a, T> {
     _thread: PhantomData<*mut T>,
 }
 
-// SAFETY: sharing a guard shares `&T` only.
+// SAFETY: a shared guard gives no more than `&T`, and `T: Sync`.
 unsafe impl<T: Sync> Sync for PiMutexGuard<'_, T> {}
 
 impl<T> PiMutexGuard<'_, T> {
-    /// Whether an owner died or panicked with it, and nothing has been marked consistent since: what
-    /// [`LockError::OwnerDied`] said.
+    /// Returns whether an owner died or panicked holding the lock and no holder has marked the
+    /// value consistent since. [`LockError::OwnerDied`] reported it.
     #[must_use]
     pub fn owner_died(&self) -> bool {
-        // Relaxed: written by holders only.
+        // Relaxed: only holders write it.
         self.raw.state.load(Ordering::Relaxed) != CONSISTENT
     }
 
-    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the guard is dropped without it,
-    /// the next to lock is told again.
+    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the
+    /// guard is dropped without this, the next locker gets `OwnerDied` again.
     pub fn mark_consistent(&mut self) {
         self.raw.state.store(CONSISTENT, Ordering::Relaxed);
     }
 
-    /// Gives the lock back, and gives it up: what it guards cannot be made whole. Every later locker gets
-    /// [`LockError::NotRecoverable`], until somebody calls [`PiMutex::reset`]. In a forked child it does nothing.
+    /// Unlocks, and gives the lock up, because what it guards cannot be repaired. Every later
+    /// locker gets [`LockError::NotRecoverable`], until a process calls [`PiMutex::reset`]. In a
+    /// forked child it has no effect.
     ///
     /// # If a process dies
-    /// In here: the lock is given up, or the next to lock is told that an owner died.
+    /// During this call: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
     pub fn give_up(self) {
         let (raw, me) = (self.raw, self.me);
         core::mem::forget(self);
@@ -294,7 +304,8 @@ impl<T> Deref for PiMutexGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: we hold the lock; the value beside it is what it guards.
+        // SAFETY: this thread holds the lock, which guards `value`; the handle, borrowed for `'a`,
+        // keeps it mapped.
         unsafe { self.value.as_ref() }
     }
 }
@@ -302,7 +313,8 @@ impl<T> Deref for PiMutexGuard<'_, T> {
 impl<T> DerefMut for PiMutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: we hold the lock, so nobody else touches it; `&mut self` keeps this process from doing so twice.
+        // SAFETY: this thread holds the lock, so no other reaches the value; `&mut self` excludes a
+        // second borrow here.
         unsafe { self.value.as_mut() }
     }
 }
@@ -310,18 +322,18 @@ impl<T> DerefMut for PiMutexGuard<'_, T> {
 impl<T> Drop for PiMutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // A forked child has no token, or another one: the lock is its parent's.
+        // A forked child has another token or none: the lock is its parent's.
         if self.me.registry.fast_bits() == self.me.id.as_u32() && !std::thread::panicking() {
             self.raw.release(self.me);
         } else {
             let unfinished = std::thread::panicking() && !self.unwinding;
-            // Not `self`: see `Guard`.
+            // Not `self`: see `MutexGuard`.
             give_back(self.raw, self.me, if unfinished { RawPi::release_unfinished } else { RawPi::release });
         }
     }
 }
 
-/// Gives the lock back by `how`, in a process that may watch the order of locks, or be a forked child.
+/// Unlocks by `how`, in a process that may record the order of locks, or be a forked child.
 #[cold]
 #[inline(never)]
 fn give_back(raw: &RawPi, me: Me, how: fn(&RawPi, Me)) {
@@ -337,21 +349,24 @@ impl<T: fmt::Debug> fmt::Debug for PiMutexGuard<'_, T> {
     }
 }
 
-/// A [`PiMutex`] and its value, for use as a field of a [`record!`](crate::record). 64 bytes and the value.
+/// Embeds a [`PiMutex`] and its value as a field of a [`record!`](crate::record). It takes 64 bytes
+/// and the value.
 ///
-/// All zeroes are an unlocked one around a zeroed value. [`Record::handle`](super::Record::handle) gives the [`PiMutex`]
-/// to use it by; the record's file then stays mapped until the process ends.
+/// All zeroes are an unlocked mutex around a zeroed value.
+/// [`Record::handle`](super::Record::handle) returns the [`PiMutex`] that uses it; the record's
+/// file then stays mapped until the process ends.
 #[repr(C)]
 pub struct EmbeddedPiMutex<T> {
     raw: RawPi,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached under the lock only.
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
 unsafe impl<T: Send> Sync for EmbeddedPiMutex<T> {}
-// SAFETY: the lock is atomics; the value is Plain and reached under the lock only.
+// SAFETY: the lock is atomics; the value is `Plain`, and only a guard reaches it.
 unsafe impl<T: Plain> Shared for EmbeddedPiMutex<T> {}
-// SAFETY: the lock is at the start; the value is Plain and under it.
+// SAFETY: the lock is at offset 0, as `primitive` says; the value is `Plain`, and only a guard
+// reaches it.
 unsafe impl<T: Plain> SharedField for EmbeddedPiMutex<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
@@ -367,7 +382,8 @@ impl<T: Plain> Embed for EmbeddedPiMutex<T> {
 }
 
 impl<T: Plain> EmbeddedPiMutex<T> {
-    /// The value, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.
+    /// Returns the value while no other process can reach it: in
+    /// [`Record::open`](super::Record::open)'s initialiser.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -377,7 +393,7 @@ impl Inspect for RawPi {
     fn look(&self, registry: &'static Registry) -> LockDetail {
         let holder = self.holder(registry);
         let word = self.word().load(Ordering::Relaxed);
-        // Taken by somebody who has not left a name yet, or who died before it could.
+        // A thread took the lock and has not left its name yet, or died before it could.
         let state = match word & TID_MASK {
             0 if word & OWNER_DIED != 0 => Some("its owner died; the next to lock is told".to_owned()),
             tid if tid != 0 && holder.is_none() => Some(format!("held by thread {tid}")),
@@ -391,8 +407,8 @@ impl Inspect for RawPi {
         }
     }
 
-    /// Nothing: the kernel has taken the dead one's number out of the word, and left its mark for the next to lock.
-    /// The token beside it is no claim.
+    /// Takes nothing: the kernel has taken the dead owner's number out of the word, and left its
+    /// mark for the next locker. The token beside it is no claim.
     fn sweep(&self, _: Me, _: bool) -> u32 {
         0
     }

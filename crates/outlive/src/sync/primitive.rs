@@ -1,5 +1,6 @@
-//! A primitive, whatever it is: where its shared words lie, in a file of its own or inside a user's
-//! record, and what can be asked of it from outside: who holds it, and to let go of the dead.
+//! A primitive of any kind: where its shared words lie, in a file of its own or inside a user's
+//! record, and what a process can ask of it from outside: its holders, and to free the claims of
+//! the dead.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
@@ -18,18 +19,19 @@ use crate::segment::{BODY, Segment, Shared, Spec};
 use crate::shim::AtomicU32;
 use crate::{Domain, Error, Kind};
 
-/// The shared words of a primitive, kept mapped, and the registry of the tokens that its claims name.
+/// The shared words of a primitive, kept mapped, and the registry of the tokens that its claims
+/// name.
 ///
-/// A primitive's handle is one of these and some memory of its own, whether it has a name or is embedded.
+/// Every handle of a primitive, named or embedded, consists of this and some memory of its own.
 pub struct Home<S> {
     shared: NonNull<S>,
     registry: &'static Registry,
     segment: Arc<Segment>,
 }
 
-// SAFETY: as good as a reference to `S`.
+// SAFETY: `Home` gives no more than `&S`, and `S: Sync`.
 unsafe impl<S: Sync> Send for Home<S> {}
-// SAFETY: as above.
+// SAFETY: `Home` gives no more than `&S`, and `S: Sync`.
 unsafe impl<S: Sync> Sync for Home<S> {}
 
 impl<S> Clone for Home<S> {
@@ -46,24 +48,25 @@ pub(super) struct TypeOf {
 }
 
 impl TypeOf {
-    /// A primitive that guards a value.
+    /// Returns the type of a primitive that guards a `T`.
     pub(super) fn a<T>() -> TypeOf {
         TypeOf { name: std::any::type_name::<T>(), size: size_of::<T>() as u64, align: align_of::<T>() as u64 }
     }
 
-    /// A primitive without a value, of which there are several sorts.
+    /// Returns the type of a primitive without a value, which comes in several sorts.
     pub(super) fn named(name: &'static str) -> TypeOf {
         TypeOf { name, size: 0, align: 0 }
     }
 
-    /// A primitive without a value.
+    /// Returns the type of a primitive without a value.
     pub(super) fn nothing() -> TypeOf {
         TypeOf { name: "", size: 0, align: 0 }
     }
 }
 
 impl<S> Home<S> {
-    /// Opens the primitive of that name, or makes it: zeroed, then filled in by `init`, before anybody else can see it.
+    /// Opens the primitive of that name, or makes it: zeroed, then filled in by `init`, before any
+    /// other process can see it.
     pub(super) fn open(
         domain: &Domain,
         name: &str,
@@ -77,8 +80,8 @@ impl<S> Home<S> {
         Home::open_with_tail(domain, name, kind, value, 0, |shared, _| init(shared))
     }
 
-    /// As [`Home::open`], with so many words behind it in a file that is made; how many there are in one that was there
-    /// already is for [`Home::tail`] to say.
+    /// Opens it as [`Home::open`] does, with so many words behind it if it makes the file;
+    /// [`Home::tail`] says how many an existing file has.
     pub(super) fn open_with_tail(
         domain: &Domain,
         name: &str,
@@ -103,8 +106,8 @@ impl<S> Home<S> {
         };
         let segment = domain.create_or_open(name, &spec, |segment| {
             segment.at::<S>(BODY)?;
-            // SAFETY: checked just now; the file has no name yet, so this reference is the only one; zeroed bytes are
-            // a value of every Shared type.
+            // SAFETY: `at` has checked the place; the file has no name yet, so this reference is
+            // the only one; zeroed bytes are a value of every Shared type.
             init(unsafe { &mut *segment.address(BODY).cast::<S>() }, words_at(segment, tail_of::<S>(), words)?);
             Ok(())
         })?;
@@ -113,7 +116,8 @@ impl<S> Home<S> {
         Ok(Home { shared, registry: domain.registry(), segment: Arc::new(segment) })
     }
 
-    /// So many words behind the shared ones, checked against the file's size. Of a named primitive only.
+    /// Returns so many words behind the shared ones, checked against the file's size. For named
+    /// primitives only.
     pub(super) fn tail(&self, words: usize) -> Result<NonNull<[AtomicU32]>, Error> {
         words_at(&self.segment, tail_of::<S>(), words).map(NonNull::from)
     }
@@ -122,21 +126,22 @@ impl<S> Home<S> {
         self.segment.damaged(what)
     }
 
-    /// What lies inside a file that somebody else keeps a handle of, too.
+    /// Returns the home of what lies inside a file that another handle keeps open, too.
     pub(super) fn inside(shared: &S, registry: &'static Registry, segment: &Arc<Segment>) -> Home<S> {
         Home { shared: NonNull::from(shared), registry, segment: Arc::clone(segment) }
     }
 
-    /// Its file's device and inode.
+    /// Returns its file's device and inode.
     pub(super) fn file(&self) -> Result<(u64, u64), Error> {
         self.segment.facts().map(|facts| facts.identity())
     }
 
-    /// Keeps it mapped until the process ends, in one place, however often it is opened: for what the kernel or libc
-    /// may look at after we have. `number`: as [`Home::file`] says, if the file could be asked.
+    /// Keeps the file mapped until the process ends, in one place however often it is opened: the
+    /// kernel or libc may look there after this process has. `number`: what [`Home::file`]
+    /// returned, if it did.
     pub(super) fn kept(self, number: Option<(u64, u64)>) -> Home<S> {
         type Kept = (Option<(u64, u64)>, Arc<Segment>);
-        // While it is mapped, its inode number is not given to another file.
+        // While the file is mapped, no other file gets its inode number.
         static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
         let mut kept = KEPT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let known =
@@ -145,31 +150,32 @@ impl<S> Home<S> {
             kept.push((number, Arc::clone(&self.segment)));
             return self;
         };
-        // SAFETY: offset 0 lies inside every mapping.
+        // SAFETY: offset 0 lies inside every mapping (segment.rs), and the pointer is not read.
         let offset = self.shared.as_ptr() as u64 - unsafe { self.segment.address(0) } as u64;
         if offset + size_of::<S>() as u64 > there.mapped() || there.exists(offset + size_of::<S>() as u64).is_err() {
-            // Mapped by somebody who saw less of it.
+            // The kept mapping is shorter.
             kept.push((None, Arc::clone(&self.segment)));
             return self;
         }
-        // SAFETY: inside the mapping, just checked; the same file, so the same bytes at the same alignment.
+        // SAFETY: the place is inside the kept mapping, as just checked; it maps the same file, so
+        // the same bytes, equally aligned.
         let shared = unsafe { NonNull::new_unchecked(there.address(offset).cast::<S>()) };
         Home { shared, registry: self.registry, segment: Arc::clone(there) }
     }
 
-    /// The file that it lies in.
+    /// Returns the path of the file.
     pub(super) fn path(&self) -> &std::path::Path {
         self.segment.path()
     }
 
-    /// A part of it.
+    /// Returns the home of a part of it.
     pub(super) fn part<P>(self, of: impl Fn(&S) -> &P) -> Home<P> {
         Home { shared: NonNull::from(of(self.shared())), registry: self.registry, segment: self.segment }
     }
 
     #[inline]
     pub(super) fn shared(&self) -> &S {
-        // SAFETY: checked when opened; mapped as long as the segment is.
+        // SAFETY: `open` or `inside` got a checked place, and `segment` keeps it mapped.
         unsafe { self.shared.as_ref() }
     }
 
@@ -178,13 +184,13 @@ impl<S> Home<S> {
         self.registry
     }
 
-    /// The file that it lies in.
+    /// Returns the file.
     #[inline]
     pub(super) fn segment(&self) -> &Arc<Segment> {
         &self.segment
     }
 
-    /// The calling thread and its token.
+    /// Returns the calling thread and its token.
     #[inline]
     pub(super) fn me(&self) -> Result<Me, Error> {
         self.registry.me()
@@ -195,37 +201,39 @@ const fn tail_of<S>() -> u64 {
     BODY + size_of::<S>() as u64
 }
 
-/// Words of a file, checked against its size.
+/// Returns words of a file, checked against its size.
 pub(super) fn words_at(segment: &Segment, offset: u64, words: usize) -> Result<&[AtomicU32], Error> {
     let end = (words as u64).checked_mul(4).and_then(|bytes| offset.checked_add(bytes));
     let end = end.filter(|_| offset.is_multiple_of(4)).ok_or_else(|| segment.damaged("a number of words"))?;
     segment.exists(end)?;
-    // SAFETY: inside the mapping and the file, which `exists` has checked; aligned, as the base is page-aligned; atomics.
+    // SAFETY: `exists` has checked mapping and file; the base is page-aligned, `offset` was checked
+    // above; atomics.
     Ok(unsafe { std::slice::from_raw_parts(segment.address(offset).cast::<AtomicU32>(), words) })
 }
 
-/// How a lock or another primitive stands.
+/// Describes the state of a lock or another primitive.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LockDetail {
-    /// Who holds it, dead or alive: a lock's owner, a lock's readers, who has permits, who takes part.
+    /// The holders, dead or alive: a lock's owner or readers, the holders of permits, a barrier's
+    /// participants.
     pub holders: Vec<Holder>,
-    /// A holder gave it up.
+    /// Whether a holder gave it up.
     pub not_recoverable: bool,
-    /// What it is doing, in a few words, where that is more than being held or free.
+    /// Its state in a few words, where that is more than held or free.
     pub state: Option<String>,
-    /// Numbers that are particular to its kind, by name.
+    /// Figures that only its kind has, by name.
     pub figures: Vec<(&'static str, u64)>,
 }
 
-/// What can be asked of a primitive from outside. Implemented beside each primitive, by its shared
+/// What a process can ask of a primitive from outside. Each primitive implements it for its shared
 /// words.
 pub(crate) trait Inspect {
-    /// How it stands just now.
+    /// Returns its state just now.
     fn look(&self, registry: &'static Registry) -> LockDetail;
 
-    /// Takes the names of the dead out of its claims, so that whoever comes next is told what they would have been told
-    /// anyway; a dry run only counts. How many claims there were.
+    /// Takes the names of the dead out of its claims, and returns how many there were; the next
+    /// process is told what it would have been told anyway. A dry run only counts.
     fn sweep(&self, me: Me, dry_run: bool) -> u32;
 }
 
@@ -239,7 +247,7 @@ impl<T: Inspect> Inspect for &T {
     }
 }
 
-/// The primitive of that kind which lies at `offset`; `None` for what is none.
+/// Returns the primitive of that kind at `offset`; `None` if the kind is no primitive.
 fn at<'a>(segment: &'a Segment, offset: u64, kind: Kind) -> Result<Option<Box<dyn Inspect + 'a>>, Error> {
     Ok(match kind {
         Kind::Mutex => Some(Box::new(segment.at::<RawMutex>(offset)?)),
@@ -265,7 +273,8 @@ fn at<'a>(segment: &'a Segment, offset: u64, kind: Kind) -> Result<Option<Box<dy
 /// A primitive, and where in its file it begins.
 type Placed<'a> = (u64, Box<dyn Inspect + 'a>);
 
-/// All primitives in a file, and where each begins: the one that it is, or those inside a record.
+/// Returns all primitives in a file, and where each begins: the named one, or those inside a
+/// record.
 pub(crate) fn primitives(segment: &Segment, kind: Kind) -> Result<Vec<Placed<'_>>, Error> {
     let places = match kind {
         Kind::Record => places(segment)?,

@@ -1,4 +1,4 @@
-//! Events and latches as sources of a wait set: bits that are set, a latch that is open.
+//! Events and latches as sources of a wait set: an event with certain bits set, an open latch.
 
 use super::event::{Event, Latch};
 use super::primitive::Home;
@@ -7,12 +7,14 @@ use crate::Error;
 use crate::liveness::Registry;
 use crate::wake::{PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched};
 
-/// Some bits of an event, to wait for in a [`WaitSet`](crate::wait::WaitSet): see [`Event::any_of`] and [`Event::all_of`].
+/// Names some bits of an event, to wait for in a [`WaitSet`](crate::wait::WaitSet): see
+/// [`Event::any_of`] and [`Event::all_of`].
 #[derive(Clone)]
 pub struct Bits(EventReadiness);
 
 impl Event {
-    /// Any of these bits, for a [`WaitSet`](crate::wait::WaitSet): ready as long as one is set. The set takes none, also with
+    /// Returns a source for a [`WaitSet`](crate::wait::WaitSet) that is ready as long as one of
+    /// these bits is set. The set clears no bits, not even with
     /// [`Reset::Automatic`](crate::sync::Reset::Automatic): [`Event::try_wait_any`] does.
     ///
     /// ```
@@ -31,7 +33,7 @@ impl Event {
         Bits(self.readiness(bits, false))
     }
 
-    /// All of these bits at once: as [`Event::any_of`].
+    /// Returns a source that is ready as long as all of these bits are set: see [`Event::any_of`].
     pub fn all_of(&self, bits: u32) -> Bits {
         Bits(self.readiness(bits, true))
     }
@@ -43,7 +45,7 @@ impl Source for Bits {
     }
 }
 
-/// Ready once it is open.
+/// Ready once the latch is open.
 impl Source for Latch {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();
@@ -78,7 +80,7 @@ impl Waited for EventReadiness {
         }
     }
 
-    /// The process that changes its word wakes in the same step: no eventcount, and no look by itself.
+    /// The process that changes the word wakes in the same step: no eventcount, and no recheck.
     fn add_words<'a>(&'a self, _: &mut PreparedWait, words: &mut WaitWords<'a>) {
         words.add(&[self.home.shared().watch(self.opens)]);
     }

@@ -1,4 +1,4 @@
-//! What readers and writers get.
+//! The guards of readers and writers.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::Deadline;
 use crate::liveness::{Me, TokenId};
 use crate::shim::AtomicU32;
 
-/// A lock that is held, with all that its guard needs to do with it.
+/// A held lock, with all that its guard needs to use it.
 pub(super) struct Held<'a, T> {
     pub(super) raw: &'a RawRwLock,
     pub(super) value: NonNull<T>,
@@ -33,24 +33,26 @@ impl<T> Clone for Held<'_, T> {
 impl<T> Copy for Held<'_, T> {}
 
 impl<T> Held<'_, T> {
-    /// A forked child has no token, or another one: the lock is its parent's.
+    /// Returns whether this process took the lock. A forked child has another token or none: the
+    /// lock is its parent's.
     fn is_ours(&self) -> bool {
         self.me.registry.current_bits() == self.me.id.as_u32()
     }
 
-    /// The same, unless the process watches the order of locks: what is given back fast.
+    /// Returns the same, and false in a process that records the order of locks: such a guard takes
+    /// the slow path.
     #[inline]
     fn is_ours_unwatched(&self) -> bool {
         self.me.registry.fast_bits() == self.me.id.as_u32()
     }
 }
 
-/// The token's own id: without UNWINDING, which a write guard's copy may carry.
+/// Returns the token's own id, without UNWINDING, which a write guard's copy may carry.
 fn without_unwinding(me: Me) -> Me {
     Me { id: TokenId::from_own(me.id.as_u32() & !UNWINDING), ..me }
 }
 
-/// Gives the lock back by `how`, in a process that may watch the order of locks, or be a forked child.
+/// Unlocks by `how`, in a process that may record the order of locks, or be a forked child.
 #[cold]
 #[inline(never)]
 fn give_back(raw: &RawRwLock, me: Me, how: impl FnOnce(&RawRwLock, TokenId)) {
@@ -61,7 +63,7 @@ fn give_back(raw: &RawRwLock, me: Me, how: impl FnOnce(&RawRwLock, TokenId)) {
     }
 }
 
-/// The same for a writer, whose thread may also unwind.
+/// Unlocks by `how` for a writer, whose thread may also unwind.
 #[cold]
 #[inline(never)]
 fn give_back_writing(raw: &RawRwLock, me: Me) {
@@ -69,53 +71,56 @@ fn give_back_writing(raw: &RawRwLock, me: Me) {
     give_back(raw, me, if unfinished { RawRwLock::unlock_unfinished } else { RawRwLock::unlock });
 }
 
-/// Shared access to what a lock guards; gives it back when dropped.
+/// Gives shared access to what a lock guards, and gives the lock back when dropped.
 ///
-/// Stays with its thread. In a forked child a guard of the parent's does nothing.
+/// A guard stays with its thread. In a forked child, a guard of the parent's has no effect.
 ///
 /// # If a process dies
-/// Nobody notices: writers that wait go on at once.
+/// No locker is told: waiting writers go on at once.
 ///
 /// # If it panics
-/// Nobody is told: a reader has written nothing that the panic could have cut in half.
+/// No locker is told: a reader has changed nothing that the panic could leave half-written.
 pub struct ReadGuard<'a, T> {
     held: Held<'a, T>,
-    /// What says that we read: a reader's word, or the writers' when there was none left.
+    /// The word that says that we read: a reader's word, or the writers' if no reader's word was
+    /// free.
     word: &'a AtomicU32,
 }
 
-/// Exclusive access to what a lock guards; gives it back when dropped.
+/// Gives exclusive access to what a lock guards, and gives the lock back when dropped.
 ///
-/// Stays with its thread. In a forked child a guard of the parent's does nothing.
+/// A guard stays with its thread. In a forked child, a guard of the parent's has no effect.
 ///
 /// # If a process dies
-/// The next to come, to read or to write, gets [`LockError::OwnerDied`] with a guard like this.
+/// The next locker, reader or writer, gets [`LockError::OwnerDied`] with a guard like this.
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
 /// [`MutexGuard`](super::MutexGuard#if-it-panics).
 pub struct WriteGuard<'a, T> {
-    /// If the thread was unwinding already when it took the lock, its id here carries UNWINDING. A field of its own would make
-    /// the guard too large for registers, and its copies cost more than the lock.
+    /// If the thread was unwinding already when it took the lock, its id here carries UNWINDING. A
+    /// field for that would make the guard too large for registers, and copying it would cost more
+    /// than the lock.
     held: Held<'a, T>,
 }
 
-// SAFETY: sharing a guard shares `&T` only.
+// SAFETY: a shared guard gives no more than `&T`, and `T: Sync`.
 unsafe impl<T: Sync> Sync for ReadGuard<'_, T> {}
-// SAFETY: as above.
+// SAFETY: a shared guard gives no more than `&T`, and `T: Sync`.
 unsafe impl<T: Sync> Sync for WriteGuard<'_, T> {}
 
 impl<'a, T> ReadGuard<'a, T> {
-    /// The guard of a reader that `word` names.
+    /// Makes the guard of a reader that `word` names.
     ///
     /// # Safety
-    /// The value is what the lock guards: valid for `'a`, written to by its holders only.
+    /// The lock guards the value: it is valid for `'a`, and only the lock's holders write to it.
     #[inline]
     pub(super) unsafe fn new(held: Held<'a, T>, word: &'a AtomicU32) -> ReadGuard<'a, T> {
         ReadGuard { held, word }
     }
 
-    /// Becomes a writer, if no other reader is inside: nobody writes in between, so what was read still holds.
+    /// Becomes a writer if no other reader is inside. No thread writes in between, so what was read
+    /// still holds.
     ///
     /// # Errors
     /// [`UpgradeError`], with this guard inside: see [`ReadGuard::upgrade_until`].
@@ -123,8 +128,8 @@ impl<'a, T> ReadGuard<'a, T> {
         self.upgrade(None)
     }
 
-    /// Becomes a writer once the other readers have left, waiting for them until the deadline. Nobody writes in between,
-    /// so what was read still holds. New readers wait meanwhile.
+    /// Becomes a writer once the other readers have left, and waits for them until the deadline. No
+    /// thread writes in between, so what was read still holds. New readers wait meanwhile.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-upgrade-{}", std::process::id()));
@@ -137,7 +142,7 @@ impl<'a, T> ReadGuard<'a, T> {
     /// if reading[2] == 0 {
     ///     match reading.upgrade_until(Duration::from_secs(1)) {
     ///         Ok(mut writing) => writing[2] = 7,
-    ///         // Somebody else wants to write, and waits for us to leave.
+    ///         // Another thread wants to write, and waits for us to leave.
     ///         Err(refused) => drop(refused.guard),
     ///     }
     /// }
@@ -147,12 +152,13 @@ impl<'a, T> ReadGuard<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// [`UpgradeError`], with this guard inside and a reason: [`LockError::WouldBlock`] when a writer waits already (two
-    /// who upgrade would wait for each other), [`LockError::Deadlock`] when this thread reads a second time,
-    /// [`LockError::TimedOut`], [`LockError::Damaged`], [`LockError::System`]. Never `OwnerDied`.
+    /// [`UpgradeError`], with this guard inside and a reason: [`LockError::WouldBlock`] when a
+    /// writer waits already (two upgrading readers would wait for each other),
+    /// [`LockError::Deadlock`] when this thread reads a second time, [`LockError::TimedOut`],
+    /// [`LockError::Damaged`], [`LockError::System`]. Never `OwnerDied`.
     ///
     /// # If a process dies
-    /// A reader's death lets us go on at once; so does that of a writer that was waiting.
+    /// The death of another reader lets the caller go on at once; so does that of a waiting writer.
     pub fn upgrade_until(self, deadline: impl Into<Deadline>) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
         self.upgrade(Some(deadline.into()))
     }
@@ -168,7 +174,8 @@ impl<'a, T> ReadGuard<'a, T> {
         match held.raw.upgrade(self.word, held.me, held.handle.spin_wait(), wait) {
             Ok(()) => {
                 core::mem::forget(self);
-                // SAFETY: as for this guard, and we are alone inside now.
+                // SAFETY: this guard's promise holds for the new one, and the upgrade has made this
+                // thread the only holder.
                 Ok(unsafe { WriteGuard::new(held) })
             }
             Err(refused) => Err(UpgradeError { guard: self, reason: LockError::from_refused(refused, held.me) }),
@@ -177,10 +184,11 @@ impl<'a, T> ReadGuard<'a, T> {
 }
 
 impl<'a, T> WriteGuard<'a, T> {
-    /// The guard of a writer.
+    /// Makes the guard of a writer.
     ///
     /// # Safety
-    /// The value is what the lock guards: valid for `'a`, touched by its holders only; `held.me` holds it alone.
+    /// The lock guards the value: it is valid for `'a`, only the lock's holders touch it, and
+    /// `held.me` is the only holder.
     #[inline]
     pub(super) unsafe fn new(mut held: Held<'a, T>) -> WriteGuard<'a, T> {
         if std::thread::panicking() {
@@ -189,7 +197,7 @@ impl<'a, T> WriteGuard<'a, T> {
         WriteGuard { held }
     }
 
-    /// The guard, with the word whether the last owner died.
+    /// Makes the guard, and says whether the last owner died.
     ///
     /// # Safety
     /// As for [`WriteGuard::new`].
@@ -198,42 +206,45 @@ impl<'a, T> WriteGuard<'a, T> {
         got: Acquired,
         held: Held<'a, T>,
     ) -> Result<WriteGuard<'a, T>, LockError<WriteGuard<'a, T>>> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the lock guards `held`'s value and that `held.me` is its
+        // only holder.
         let guard = unsafe { WriteGuard::new(held) };
         if got == Acquired::OwnerDied { Err(LockError::OwnerDied(guard)) } else { Ok(guard) }
     }
 
-    /// Whether a writer died or panicked with it, and nothing has been marked consistent since: what
-    /// [`LockError::OwnerDied`] said.
+    /// Returns whether a writer died or panicked holding the lock and no writer has marked the
+    /// value consistent since. [`LockError::OwnerDied`] reported it.
     #[must_use]
     pub fn owner_died(&self) -> bool {
         !self.held.raw.is_consistent()
     }
 
-    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the guard is dropped without it,
-    /// the next to come, to read or to write, is told again.
+    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the
+    /// guard is dropped without this, the next locker, reader or writer, gets `OwnerDied` again.
     pub fn mark_consistent(&mut self) {
         self.held.raw.mark_consistent();
     }
 
-    /// Gives the lock back, and gives it up: what it guards cannot be made whole. All who come later, to read or to write,
-    /// get [`LockError::NotRecoverable`], until somebody calls [`RwLock::reset`]. In a forked child it does nothing.
+    /// Unlocks, and gives the lock up, because what it guards cannot be repaired. Every later
+    /// locker, reader or writer, gets [`LockError::NotRecoverable`], until a process calls
+    /// [`RwLock::reset`]. In a forked child it has no effect.
     ///
     /// # If a process dies
-    /// In here: the lock is given up, or the next to come is told that a writer died.
+    /// During this call: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
     pub fn give_up(self) {
         let held = self.held;
         core::mem::forget(self);
         give_back(held.raw, held.me, RawRwLock::give_up);
     }
 
-    /// Becomes a reader; nobody writes in between. Other readers may come in at once.
+    /// Becomes a reader. No thread writes in between; other readers may enter at once.
     ///
     /// # Errors
-    /// This guard, if it came with [`LockError::OwnerDied`] and nothing was marked consistent: readers may not see that.
+    /// This guard, if it came with [`LockError::OwnerDied`] and was not marked consistent: readers
+    /// may not see that value.
     ///
     /// # If a process dies
-    /// In the middle of this: as a reader, so nobody is told.
+    /// During this call: as for a reader, so no locker is told.
     pub fn downgrade(self) -> Result<ReadGuard<'a, T>, WriteGuard<'a, T>> {
         let held = Held { me: without_unwinding(self.held.me), ..self.held };
         if !held.is_ours() || !held.raw.is_consistent() {
@@ -250,7 +261,7 @@ impl<T> Deref for ReadGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: we read; `new`'s caller vouched for the pointer.
+        // SAFETY: this thread reads; `new`'s caller promised that the pointer is valid.
         unsafe { self.held.value.as_ref() }
     }
 }
@@ -260,7 +271,7 @@ impl<T> Deref for WriteGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: we hold the lock; `new`'s caller vouched for the pointer.
+        // SAFETY: this thread holds the lock; `new`'s caller promised that the pointer is valid.
         unsafe { self.held.value.as_ref() }
     }
 }
@@ -268,7 +279,7 @@ impl<T> Deref for WriteGuard<'_, T> {
 impl<T> DerefMut for WriteGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: we hold the lock alone, so nobody else touches it; `&mut self` keeps this process from doing so twice.
+        // SAFETY: this thread alone holds the lock; `&mut self` excludes a second borrow here.
         unsafe { self.held.value.as_mut() }
     }
 }
@@ -279,7 +290,7 @@ impl<T> Drop for ReadGuard<'_, T> {
         if self.held.is_ours_unwatched() {
             self.held.raw.leave(self.word, self.held.me.id);
         } else {
-            // Not `self`: see `Guard`.
+            // Not `self`: see `MutexGuard`.
             let word = self.word;
             give_back(self.held.raw, self.held.me, |raw, id| raw.leave(word, id));
         }
@@ -292,7 +303,7 @@ impl<T> Drop for WriteGuard<'_, T> {
         if self.held.is_ours_unwatched() && !std::thread::panicking() {
             self.held.raw.unlock(self.held.me.id);
         } else {
-            // Not `self`: see `Guard`.
+            // Not `self`: see `MutexGuard`.
             give_back_writing(self.held.raw, self.held.me);
         }
     }
@@ -310,13 +321,13 @@ impl<T: fmt::Debug> fmt::Debug for WriteGuard<'_, T> {
     }
 }
 
-/// A reader that could not become a writer, and why. It reads on.
+/// Says why a reader could not become a writer. It still reads.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct UpgradeError<'a, T> {
     /// The guard as it was.
     pub guard: ReadGuard<'a, T>,
-    /// Why: see [`ReadGuard::upgrade_until`].
+    /// The reason: see [`ReadGuard::upgrade_until`].
     pub reason: LockError<Infallible>,
 }
 

@@ -16,15 +16,16 @@ use crate::segment::{Segment, Shared};
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
-/// A lock with a value, for many readers at once or one writer, shared by name between processes; it survives whoever
-/// holds it.
+/// Guards a value for many readers at once or one writer, shared by name between processes, and
+/// survives the death of its holders.
 ///
-/// A reader writes to a cache line of its own, so readers on different processors do not slow each other down: 64 at
-/// once; more share lines, and from 1,025 on they take turns. One compare-exchange to read, one store to give back; no
-/// system call unless somebody waits. A writer that waits keeps new readers out, so readers do not starve writers; a
-/// reader that keeps finding writers queues as one of them. Beyond that it is not fair. A thread may read several times
-/// at once, unless a writer waits: then [`LockError::Deadlock`] says so. A named lock takes 12 KiB of memory, up to
-/// 4,032 bytes of value in it.
+/// A reader writes to a cache line of its own, so readers on different processors do not slow each
+/// other down: up to 64 at once; more share lines, and from 1,025 on they take turns. Reading costs
+/// one compare-exchange, giving back one store, with no system call unless a thread waits. A
+/// waiting writer keeps new readers out, so readers do not starve writers; a reader that keeps
+/// finding writers queues as one of them. Beyond that the lock is not fair. A thread may read
+/// several times at once, unless a writer waits: then it gets [`LockError::Deadlock`]. A named lock
+/// takes 12 KiB of memory, which includes a value of up to 4,032 bytes.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-rwlock-{}", std::process::id()));
@@ -47,10 +48,11 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// Reading: nobody is told, writers go on at once. Writing: the next to come, to read or to write, gets
-/// [`LockError::OwnerDied`] with a [`WriteGuard`], also if it was asleep already; exactly one is told, and the next after it if
-/// it [marks nothing consistent](WriteGuard::mark_consistent). Waiting, to read or to write: nobody notices. A writer's panic
-/// counts as a death, a reader's as nothing.
+/// While it reads: no locker is told, and writers go on at once. While it writes: the next locker,
+/// reader or writer, gets [`LockError::OwnerDied`] with a [`WriteGuard`], even if it slept already.
+/// Exactly one locker is told; if it does not [mark the value
+/// consistent](WriteGuard::mark_consistent), the next one is told, too. While it waits: other
+/// threads are not affected. A writer's panic counts as a death, a reader's does not.
 pub struct RwLock<T> {
     home: Home<RawRwLock>,
     value: NonNull<UnsafeCell<T>>,
@@ -67,21 +69,24 @@ impl<T> RwLock<T> {
     }
 }
 
-/// The body of a named lock, and the field of a record: the value in a line of its own.
+/// Embeds a reader-writer lock and its value as a field of a [`record!`](crate::record); also the
+/// body of a named lock. The value has its own cache line. It takes 4,160 bytes and the value.
 ///
-/// All zeroes are an unlocked lock around a zeroed value. [`Record::handle`](super::Record::handle) gives the [`RwLock`]
-/// to use it by. 4,160 bytes and the value.
+/// All zeroes are an unlocked lock around a zeroed value. [`Record::handle`](super::Record::handle)
+/// returns the [`RwLock`] that uses it.
 #[repr(C, align(64))]
 pub struct EmbeddedRwLock<T> {
     raw: RawRwLock,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the lock is atomics; the value is Shareable and reached under the lock only.
+// SAFETY: the lock is atomics; the value is `Shareable`, and only a guard reaches it.
 unsafe impl<T: Shareable> Shared for EmbeddedRwLock<T> {}
-// SAFETY: the value is reached under the lock only, by several at once to read.
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock to read or
+// to write.
 unsafe impl<T: Send + Sync> Sync for EmbeddedRwLock<T> {}
-// SAFETY: the lock is at the start; the value is Shareable and under it.
+// SAFETY: the lock is at offset 0, as `primitive` says; the value is `Shareable`, and only a guard
+// reaches it.
 unsafe impl<T: Shareable> SharedField for EmbeddedRwLock<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
@@ -97,29 +102,33 @@ impl<T: Shareable> Embed for EmbeddedRwLock<T> {
 }
 
 impl<T: Shareable> EmbeddedRwLock<T> {
-    /// The value, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.
+    /// Returns the value while no other process can reach it: in
+    /// [`Record::open`](super::Record::open)'s initialiser.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 }
 
-// SAFETY: the value is reached under the lock only, by several at once to read.
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock to read or
+// to write.
 unsafe impl<T: Send + Sync> Send for RwLock<T> {}
-// SAFETY: as above.
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock to read or
+// to write.
 unsafe impl<T: Send + Sync> Sync for RwLock<T> {}
 
 impl<T: Shareable> RwLock<T> {
-    /// Opens the lock of that name, or makes it with the value given.
+    /// Opens the lock of that name, or makes it with the given value.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`], and what the system says.
+    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else,
+    /// [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes the lock: nothing is left of it.
+    /// While it makes the lock: no trace of the lock remains.
     pub fn open(domain: &Domain, name: &str, initial: T) -> Result<RwLock<T>, Error> {
         let init = |body: &mut EmbeddedRwLock<T>| {
-            // SAFETY: T is Shareable, so its bytes may be copied.
+            // SAFETY: `T: Shareable` is plain bytes, so a copy of `initial`'s bytes is a second,
+            // independent value.
             *body.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
         };
         Home::<EmbeddedRwLock<T>>::open(domain, name, Kind::RwLock, TypeOf::a::<T>(), init).map(RwLock::of)
@@ -130,17 +139,18 @@ impl<T: Shareable> RwLock<T> {
         RwLock { home: home.part(|body| &body.raw), value, spin_wait: SpinWait::new() }
     }
 
-    /// How waiting is done through this handle.
+    /// Sets how this handle waits.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
-    /// Takes the lock to read, waiting as long as a living writer holds it or waits for it.
+    /// Takes the lock to read, and waits as long as a living writer holds it or waits for it.
     ///
     /// # Errors
-    /// [`LockError::OwnerDied`] with a write guard inside: a writer died, and you have the lock alone, to repair what it
-    /// left. [`LockError::NotRecoverable`]; [`LockError::Deadlock`] when this thread writes, or reads already while a
-    /// writer waits for that; [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::OwnerDied`] with a write guard inside: a writer died, and the caller has the
+    /// lock as a writer, to repair what it left. [`LockError::NotRecoverable`];
+    /// [`LockError::Deadlock`] when this thread writes, or reads already while a writer waits for
+    /// that; [`LockError::Damaged`], [`LockError::System`].
     ///
     /// # If a process dies
     /// The writer's death ends the wait at once.
@@ -149,7 +159,7 @@ impl<T: Shareable> RwLock<T> {
         self.read_until(Deadline::NEVER)
     }
 
-    /// Takes the lock to read, waiting until the deadline.
+    /// Takes the lock to read, and waits until the deadline.
     ///
     /// # Errors
     /// As [`RwLock::read`], and [`LockError::TimedOut`].
@@ -180,7 +190,8 @@ impl<T: Shareable> RwLock<T> {
         if bits != 0 {
             let id = TokenId::from_own(bits);
             if let Some(word) = raw.enter(id) {
-                // SAFETY: the value beside the lock is what it guards, and we are inside.
+                // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and
+                // this thread reads.
                 return Ok(unsafe { ReadGuard::new(self.held(Me { registry, id }), word) });
             }
         }
@@ -193,19 +204,23 @@ impl<T: Shareable> RwLock<T> {
         let me = self.home.me().map_err(LockError::System)?;
         let held = self.held(me);
         match self.watched(me, wait.is_some(), |raw| raw.read_slow(me, &self.spin_wait, wait)) {
-            // SAFETY: the value beside the lock is what it guards, and we read.
+            // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
+            // thread reads.
             Ok(Entered::Reading(word)) => Ok(unsafe { ReadGuard::new(held, word) }),
-            // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+            // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
+            // thread holds the lock.
             Ok(Entered::Repairing) => Err(LockError::OwnerDied(unsafe { WriteGuard::new(held) })),
             Err(refused) => Err(LockError::from_refused(refused, me)),
         }
     }
 
-    /// Takes the lock to write, waiting until no living thread reads or writes. New readers wait meanwhile.
+    /// Takes the lock to write, and waits until no living thread reads or writes. New readers wait
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`], [`LockError::Deadlock`] when this
-    /// thread reads or writes already, [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`],
+    /// [`LockError::Deadlock`] when this thread reads or writes already, [`LockError::Damaged`],
+    /// [`LockError::System`].
     ///
     /// # If a process dies
     /// A holder's death ends the wait at once.
@@ -214,7 +229,7 @@ impl<T: Shareable> RwLock<T> {
         self.write_until(Deadline::NEVER)
     }
 
-    /// Takes the lock to write, waiting until the deadline.
+    /// Takes the lock to write, and waits until the deadline.
     ///
     /// # Errors
     /// As [`RwLock::write`], and [`LockError::TimedOut`].
@@ -231,14 +246,15 @@ impl<T: Shareable> RwLock<T> {
         let got = bits != 0 && raw.acquire(TokenId::from_own(bits));
         if got && raw.begin_if_ready() {
             let me = Me { registry, id: TokenId::from_own(bits) };
-            // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+            // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
+            // thread holds the lock.
             return Ok(unsafe { WriteGuard::new(self.held(me)) });
         }
         self.write_slow(Some(deadline.into()), got)
     }
 
-    /// Takes the lock to write if no living thread reads or writes. While it looks, it keeps new readers out: a
-    /// `try_read` may find it just then.
+    /// Takes the lock to write if no living thread reads or writes. While it looks, it keeps new
+    /// readers out: a `try_read` just then may fail.
     ///
     /// # Errors
     /// As [`RwLock::write`], and [`LockError::WouldBlock`].
@@ -246,7 +262,8 @@ impl<T: Shareable> RwLock<T> {
         self.write_slow(None, false)
     }
 
-    /// `acquired`: the lock is ours already, and readers are inside or something is wrong with what it guards.
+    /// `acquired`: this thread has the lock already, and readers are inside or the lock's state has
+    /// to be reported.
     #[cold]
     #[inline(never)]
     fn write_slow(
@@ -256,38 +273,43 @@ impl<T: Shareable> RwLock<T> {
     ) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
         match self.watched(me, wait.is_some(), |raw| raw.write_slow(me, &self.spin_wait, wait, acquired)) {
-            // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+            // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
+            // thread holds the lock.
             Ok(got) => unsafe { WriteGuard::settle(got, self.held(me)) },
             Err(refused) => Err(LockError::from_refused(refused, me)),
         }
     }
 
-    /// Makes a lock that was given up ([`LockError::NotRecoverable`]) usable again, with this value. Nobody comes in
-    /// before the value is there.
+    /// Makes a lock that was given up ([`LockError::NotRecoverable`]) usable again, with this
+    /// value. No thread gets the lock before the value is in place.
     ///
     /// # Errors
-    /// [`LockError::TimedOut`] when somebody living holds it until the deadline, [`LockError::Deadlock`],
-    /// [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::TimedOut`] when a living thread holds it until the deadline,
+    /// [`LockError::Deadlock`], [`LockError::Damaged`], [`LockError::System`].
     ///
     /// # If a process dies
-    /// In the middle of this: the lock is as it was, or the next is told that an owner died.
+    /// During this call: the lock is as it was, or the next locker gets
+    /// [`LockError::OwnerDied`].
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
         let taken = self.watched(me, true, |raw| raw.take_to_reset(me, &self.spin_wait, deadline.into()));
         taken.map_err(|refused| LockError::from_refused(refused, me))?;
-        // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+        // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
+        // thread holds the lock.
         let mut guard = unsafe { WriteGuard::new(self.held(me)) };
         *guard = value;
         guard.mark_consistent();
         Ok(())
     }
 
-    /// Who holds it just now: one writer, or any number of readers. A writer beside readers waits for them.
+    /// Returns the threads that hold the lock just now: one writer, or any number of readers. A
+    /// writer beside readers waits for them.
     pub fn holders(&self) -> Vec<Holder> {
         holders(self.home.shared(), self.home.registry())
     }
 
-    /// Takes the lock by `take`, by the slow path.
+    /// Takes the lock by `take` on the slow path, and records the order of locks if the process
+    /// does so.
     fn watched<'a, R, E>(
         &'a self,
         me: Me,

@@ -1,4 +1,4 @@
-//! A named semaphore with undo.
+//! A named semaphore that takes back the permits of dead holders.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,11 +17,13 @@ use crate::shim::{AtomicU32, Ordering};
 use crate::wake::{EventCount, SpinWait};
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
-/// A semaphore, shared by name between processes: so many permits, and whoever dies gives its own back.
+/// Counts permits, shared by name between processes; the permits of a dead holder become free.
 ///
-/// One compare-exchange to acquire, one store to release, no system call unless somebody waits. A permit names its holder,
-/// a thread, so nothing has to be undone by anybody: a permit of the dead is free, and who sleeps for one is woken by the
-/// death itself. Not fair. Holds 1 to 65,536 permits; up to 64 have a cache line each (4 KiB), more lie 16 to a line.
+/// Acquiring costs one compare-exchange, releasing one store, with no system call unless a thread
+/// waits. A permit names the thread that holds it, so no process has to undo anything after a
+/// death: a permit of a dead thread is free, and the death itself wakes a thread that sleeps for
+/// one. It is not fair. It holds 1 to 65,536 permits; up to 64 have a cache line each (4 KiB), more
+/// lie 16 to a line.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-semaphore-{}", std::process::id()));
@@ -40,18 +42,19 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// The permits of its threads are free from then on; whoever sleeps for one is woken at once. (The kernel watches 30
-/// holders for a sleeper at once; where more permits are held, the others are looked at every 10 ms.) A thread that ends
-/// gives back what it holds just so. A process that dies inside [`Semaphore::add_permit`] has added it or not.
+/// The permits of its threads are free from then on, and its death wakes the threads that sleep for
+/// one. (The kernel watches 30 holders for a sleeper; where threads hold more permits, each sleeper
+/// looks at all holders once a second.) A thread that ends gives back what it holds in the same
+/// way. A process that dies inside [`Semaphore::add_permit`] has added the permit or not.
 pub struct Semaphore {
     home: Home<SemaphoreWords>,
     records: NonNull<[AtomicU32]>,
     step: usize,
-    /// Where this handle looks first: where it found its last permit, or behind it when that was used up; behind the last
-    /// when it has found none yet.
+    /// Where this handle looks first: where it found its last permit, or behind that if it used the
+    /// permit up; behind the last record if it has found none yet.
     hint: AtomicUsize,
-    /// Behind the permit that it added last. Who adds and who uses up go the same way round, so the next permit is found
-    /// at the first look.
+    /// The record behind the permit that this handle added last. Adding and using up go the same
+    /// way round, so the next permit is found at the first look.
     added: AtomicUsize,
     spin_wait: SpinWait,
 }
@@ -68,20 +71,21 @@ struct SemaphoreWords {
     reserved: [AtomicU32; 11],
 }
 
-// SAFETY: all its fields are atomics.
+// SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
+// them.
 unsafe impl Shared for SemaphoreWords {}
-// SAFETY: atomics, and memory of its own.
+// SAFETY: the shared words are atomics; the handle's own fields are `Send + Sync`.
 unsafe impl Send for Semaphore {}
-// SAFETY: as above.
+// SAFETY: the shared words are atomics; the handle's own fields are `Send + Sync`.
 unsafe impl Sync for Semaphore {}
 
 /// The most permits there may be.
 const MOST_PERMITS: u32 = 1 << 16;
-/// So many get a cache line each.
+/// Up to so many permits get a cache line each.
 const SPREAD: u32 = 64;
 const LINE: u32 = 16;
 
-/// How a semaphore is to be made.
+/// Says how to make a semaphore.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct SemaphoreOptions {
@@ -89,15 +93,15 @@ pub struct SemaphoreOptions {
     most: u32,
 }
 
-/// Why there was no permit.
+/// Says why the caller got no permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Living holders have all of them (only from `try_` forms).
+    /// Living holders have all permits (only from `try_` forms).
     WouldBlock,
-    /// The deadline passed while living holders had all of them.
+    /// The deadline passed while living holders had all permits.
     TimedOut,
-    /// This thread holds all of them itself.
+    /// This thread holds all permits itself.
     Deadlock,
     /// The calling thread could not get a token, or the system refused to wait.
     System(Error),
@@ -117,23 +121,24 @@ impl fmt::Display for AcquireError {
 impl std::error::Error for AcquireError {}
 
 impl SemaphoreOptions {
-    /// So many permits may come to be there by [`Semaphore::add_permit`]; by default no more than there are at first.
-    /// At most 65,536.
+    /// Sets how many permits [`Semaphore::add_permit`] may bring the semaphore to; by default no
+    /// more than there are at first, and at most 65,536.
     pub fn most(mut self, most: u32) -> SemaphoreOptions {
         self.most = most;
         self
     }
 
-    /// No bound but the room that there is: 65,536 permits.
+    /// Allows as many permits as a semaphore can have: 65,536.
     pub fn unbounded(self) -> SemaphoreOptions {
         self.most(MOST_PERMITS)
     }
 
-    /// Opens the semaphore of that name, or makes it so. One that is there already stays as it is.
+    /// Opens the semaphore of that name, or makes it with these options. One that exists keeps its
+    /// own.
     ///
     /// # Errors
-    /// [`Error::InvalidName`] when there is to be no permit ever, or more than 65,536; [`Error::OtherKind`],
-    /// [`Error::NoSpace`], and what the system says.
+    /// [`Error::InvalidName`] when the options allow no permit at all or more than 65,536;
+    /// [`Error::OtherKind`], [`Error::NoSpace`], and errors of the system.
     pub fn open(self, domain: &Domain, name: &str) -> Result<Semaphore, Error> {
         let most = self.most.max(self.permits);
         if most == 0 || most > MOST_PERMITS {
@@ -159,32 +164,34 @@ impl SemaphoreOptions {
     }
 }
 
-/// How many permits a file has room for, and how far apart they are.
+/// Returns for how many permits a file has room, and how many words apart they are.
 fn shape(words: &SemaphoreWords) -> Option<(usize, usize)> {
     let (most, step) = (words.most.load(Ordering::Relaxed), words.step.load(Ordering::Relaxed));
     ((1..=MOST_PERMITS).contains(&most) && (step == 1 || step == LINE)).then_some((most as usize, step as usize))
 }
 
 impl Semaphore {
-    /// Opens the semaphore of that name, or makes it with so many permits (1 to 65,536). One that is there already keeps
-    /// its own number.
+    /// Opens the semaphore of that name, or makes it with so many permits (1 to 65,536). One that
+    /// exists keeps its own number.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::InvalidName`] (also
-    /// for a number out of bounds), and what the system says.
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
+    /// [`Error::InvalidName`] (also for a number out of bounds), and errors of the system.
     ///
     /// # If a process dies
-    /// While it makes the semaphore: nothing is left of it.
+    /// While it makes the semaphore: no trace of the semaphore remains.
     pub fn open(domain: &Domain, name: &str, permits: u32) -> Result<Semaphore, Error> {
         Semaphore::options(permits).open(domain, name)
     }
 
-    /// How to make a semaphore whose number of permits changes: so many at first, 0 allowed if there may come more.
+    /// Returns the options for a semaphore whose number of permits changes: `permits` at first,
+    /// which may be 0 if more may be added.
     pub fn options(permits: u32) -> SemaphoreOptions {
         SemaphoreOptions { permits, most: permits }
     }
 
-    /// What lies at `offset` of a file, of any size: in a record `room` says how many permits, else it does itself.
+    /// Returns the semaphore at `offset` of a file, of any size: in a record, `room` says how many
+    /// permits it has room for; elsewhere its own words do.
     pub(super) fn inside(
         segment: &Arc<Segment>,
         registry: &'static Registry,
@@ -208,14 +215,14 @@ impl Semaphore {
         Semaphore { home, records, step, hint, added: AtomicUsize::new(0), spin_wait: SpinWait::new() }
     }
 
-    /// How waiting is done through this handle.
+    /// Sets how this handle waits.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
     #[inline]
     fn raw(&self) -> RawSemaphore<'_> {
-        // SAFETY: checked when opened; mapped as long as `home` is.
+        // SAFETY: `open` or `inside` has checked the place, and `home` keeps it mapped.
         let words = unsafe { self.records.as_ref() };
         let SemaphoreWords { free, takers, .. } = self.home.shared();
         RawSemaphore { free, takers, records: Records { words, step: self.step } }
@@ -224,10 +231,11 @@ impl Semaphore {
     /// Acquires a permit, waiting as long as living holders have all of them.
     ///
     /// # Errors
-    /// [`AcquireError::Deadlock`] when this very thread has all of them, [`AcquireError::System`].
+    /// [`AcquireError::Deadlock`] when this thread has all of them, [`AcquireError::System`].
     ///
     /// # If a process dies
-    /// Each of its permits goes to one who waits, at once; within a second, if the two who were woken when that process got it are dead, too.
+    /// Each of its permits goes to a waiter at once, or within a second if the two waiters that
+    /// were woken when that process got the permit are dead, too.
     #[inline]
     pub fn acquire(&self) -> Result<Permit<'_>, AcquireError> {
         self.acquire_until(Deadline::NEVER)
@@ -255,7 +263,7 @@ impl Semaphore {
         self.got(me, got)
     }
 
-    /// Acquires a permit that is free, or a dead holder's.
+    /// Acquires a permit that is free, or one of a dead holder.
     ///
     /// # Errors
     /// [`AcquireError::WouldBlock`], [`AcquireError::System`].
@@ -265,57 +273,59 @@ impl Semaphore {
         self.got(me, got)
     }
 
-    /// Adds a permit: one that nobody held before.
+    /// Adds a permit that no thread held before.
     ///
     /// # Errors
-    /// [`Full`] when as many are there as there may be.
+    /// [`Full`] when the semaphore has as many permits as it may have.
     ///
     /// # If a process dies
-    /// In here: the permit is there, or it is not. Who sleeps may be told of it only by the next who adds or releases, or looks by itself
-    /// within a second.
+    /// During this call: the permit was added or not. If it was added, a sleeper may notice it only
+    /// at the next release or addition, or at its own recheck, within a second.
     pub fn add_permit(&self) -> Result<(), Full> {
         let added = self.raw().add(self.added.load(StdOrdering::Relaxed)).ok_or(Full)?;
         self.added.store(self.behind(added), StdOrdering::Relaxed);
         Ok(())
     }
 
-    /// The record behind that one, in their circle.
+    /// Returns the index of the next record, the first one behind the last.
     fn behind(&self, index: usize) -> usize {
         if index + 1 < self.room() { index + 1 } else { 0 }
     }
 
-    /// Takes up a permit that somebody handed to this thread or its process ([`Permit::hand_to`]).
+    /// Takes up a permit that another thread handed to this thread or its process
+    /// ([`Permit::hand_to`]); returns `None` if there is none.
     pub fn try_take_up(&self) -> Option<Permit<'_>> {
         let me = self.me().ok()?;
         let index = self.raw().take_up(me, &self.names(me))?;
         Some(self.permit(me.id, index))
     }
 
-    /// Waits until somebody hands a permit to this thread or its process.
+    /// Waits until another thread hands a permit to this thread or its process.
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`], [`AcquireError::System`].
     ///
     /// # If a process dies
-    /// Nobody in particular ought to hand over, so nobody's death ends this wait: give it a deadline, or learn from
-    /// [`Domain::wait_any_dead`] of whom you expect it from.
+    /// No particular process has to hand a permit over, so no death ends this wait: give it a
+    /// deadline, or wait for the death of the expected giver by [`Domain::wait_any_dead`].
     pub fn take_up_until(&self, deadline: impl Into<Deadline>) -> Result<Permit<'_>, AcquireError> {
         let me = self.me()?;
         let got = self.raw().take_up_until(me, &self.names(me), deadline.into());
         self.got(me, got)
     }
 
-    /// Who has a permit just now, dead or alive; one entry a permit.
+    /// Returns the threads that hold permits just now, dead or alive; one entry for each permit.
     pub fn holders(&self) -> Vec<Holder> {
         self.raw().holders().0.into_iter().map(|token| Holder::of(self.home.registry(), token)).collect()
     }
 
-    /// How many permits are free just now.
+    /// Returns how many permits are free just now.
     pub fn free(&self) -> usize {
         self.raw().holders().1
     }
 
-    /// How many permits there may be at most: as many as there were at first, unless it was made otherwise.
+    /// Returns how many permits the semaphore may have at most: as many as it had at first, unless
+    /// its maker chose more.
     pub fn room(&self) -> usize {
         self.raw().records.len()
     }
@@ -328,7 +338,7 @@ impl Semaphore {
         self.home.me().map_err(AcquireError::System)
     }
 
-    /// Where this handle begins to look: threads begin apart, so that they meet as little as may be.
+    /// Returns where this handle begins to look. Threads begin apart, so that they seldom meet.
     fn start(&self, me: Me) -> usize {
         let (hint, len) = (self.hint.load(StdOrdering::Relaxed), self.raw().records.len());
         if hint < len { hint } else { me.id.slot() as usize % len }
@@ -355,7 +365,7 @@ impl Semaphore {
     }
 }
 
-/// There are as many permits as there may be.
+/// Says that the semaphore has as many permits as it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -367,12 +377,13 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// A permit; given back when dropped.
+/// Holds a permit, and gives it back when dropped.
 ///
-/// Stays with its thread, which it names. In a forked child a permit of the parent's does nothing.
+/// A permit stays with the thread that it names. In a forked child, a permit of the parent's has no
+/// effect.
 ///
 /// # If a process dies
-/// Its permits are free at once.
+/// The permits of a dead process are free at once.
 #[must_use = "a permit that is dropped is given back"]
 pub struct Permit<'a> {
     semaphore: &'a Semaphore,
@@ -383,18 +394,20 @@ pub struct Permit<'a> {
 }
 
 impl Permit<'_> {
-    /// Which of the permits it is, from 0 on. No two holders have the same one at a time: it may number the things that
-    /// the permits stand for.
+    /// Returns which of the permits this is, from 0 on. No two holders have the same one at a time,
+    /// so it may number the things that the permits stand for.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Hands it to another thread or process, which takes it up by [`Semaphore::try_take_up`] or
-    /// [`Semaphore::take_up_until`]. In one atomic store: at no moment is it nobody's.
+    /// Hands the permit to another thread or process, which takes it up by
+    /// [`Semaphore::try_take_up`] or [`Semaphore::take_up_until`]. One atomic store does it, so the
+    /// permit always has an owner.
     ///
     /// # If a process dies
-    /// The receiver, before or after taking it up: the permit is free, as if the receiver had held it.
+    /// The thread or process that gets it, before or after it takes the permit up: the permit is
+    /// free, as if that one had held it.
     pub fn hand_to(self, to: TokenId) {
         if self.is_ours() {
             self.semaphore.raw().hand(self.index, to);
@@ -402,8 +415,9 @@ impl Permit<'_> {
         std::mem::forget(self);
     }
 
-    /// Uses the permit up: there is one less, until somebody adds one ([`Semaphore::add_permit`]). So a semaphore counts
-    /// things that are made in one place and used up in another.
+    /// Uses the permit up: the semaphore has one less, until a thread adds one
+    /// ([`Semaphore::add_permit`]). So a semaphore can count things that one process makes and
+    /// another uses up.
     pub fn consume(self) {
         if self.is_ours() {
             self.semaphore.raw().consume(self.index);
@@ -412,7 +426,8 @@ impl Permit<'_> {
         std::mem::forget(self);
     }
 
-    /// A forked child has no token, or another one: the permit is its parent's.
+    /// Returns whether this process took the permit. A forked child has another token or none: the
+    /// permit is its parent's.
     #[inline]
     fn is_ours(&self) -> bool {
         self.semaphore.home.registry().current_bits() == self.id.as_u32()
@@ -434,18 +449,20 @@ impl fmt::Debug for Permit<'_> {
     }
 }
 
-/// A semaphore of `N` permits, for use as a field of a [`record!`](crate::record): 64 bytes and 4 a permit.
+/// Embeds a semaphore of `N` permits as a field of a [`record!`](crate::record). It takes 64 bytes
+/// and 4 for each permit.
 ///
-/// All zeroes have all permits free.
+/// All zeroes are a semaphore with all permits free.
 #[repr(C)]
 pub struct EmbeddedSemaphore<const N: usize> {
     words: SemaphoreWords,
     records: [AtomicU32; N],
 }
 
-// SAFETY: all its fields are atomics.
+// SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
+// them.
 unsafe impl<const N: usize> Shared for EmbeddedSemaphore<N> {}
-// SAFETY: atomics.
+// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl<const N: usize> SharedField for EmbeddedSemaphore<N> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
@@ -455,7 +472,8 @@ unsafe impl<const N: usize> SharedField for EmbeddedSemaphore<N> {
 }
 
 impl<const N: usize> EmbeddedSemaphore<N> {
-    /// So many permits at first, in [`Record::open`](super::Record::open)'s initialiser; without it there are `N`.
+    /// Sets how many permits are free at first, in [`Record::open`](super::Record::open)'s
+    /// initialiser; without this, all `N` are.
     pub fn set_permits(&mut self, permits: usize) {
         Records { words: &self.records, step: 1 }.prepare(permits);
     }
@@ -464,7 +482,7 @@ impl<const N: usize> EmbeddedSemaphore<N> {
 impl<const N: usize> Embed for EmbeddedSemaphore<N> {
     type Handle = Semaphore;
     fn handle(home: Home<EmbeddedSemaphore<N>>) -> Semaphore {
-        // As in a record that was made today; the same value whoever writes it.
+        // A record that an older build made has no number here; every process writes the same.
         home.shared().words.note(N as u32);
         let records = NonNull::from(home.shared().records.as_slice());
         Semaphore::at(home.part(|embedded| &embedded.words), records, 1)
@@ -472,25 +490,26 @@ impl<const N: usize> Embed for EmbeddedSemaphore<N> {
 }
 
 impl SemaphoreWords {
-    /// How many permits there is room for in a record.
+    /// Notes for how many permits a record has room.
     fn note(&self, room: u32) {
         self.most.store(room, Ordering::Relaxed);
         self.step.store(1, Ordering::Relaxed);
     }
 }
 
-/// In a record.
+/// Notes the room of a semaphore in a record.
 pub(super) fn note_room(segment: &Segment, offset: u64, room: u32) -> Result<(), Error> {
     segment.at::<SemaphoreWords>(offset)?.note(room);
     Ok(())
 }
 
-/// The same, as it has been noted; 0: not yet.
+/// Returns the room that [`note_room`] noted; 0: none yet.
 pub(super) fn noted_room(segment: &Segment, offset: u64) -> Result<u32, Error> {
     Ok(segment.at::<SemaphoreWords>(offset)?.most.load(Ordering::Relaxed))
 }
 
-/// Bytes and alignment of one in a record; `None` for a room that none has.
+/// Returns the bytes and alignment of a semaphore in a record; `None` for a room that no semaphore
+/// has.
 pub(super) const fn shape_in_record(room: u32) -> Option<(usize, usize)> {
     if room >= 1 && room <= MOST_PERMITS {
         Some((size_of::<SemaphoreWords>() + room as usize * 4, align_of::<SemaphoreWords>()))
@@ -499,23 +518,24 @@ pub(super) const fn shape_in_record(room: u32) -> Option<(usize, usize)> {
     }
 }
 
-/// In a record's initialiser: so many of a semaphore's permits are free at first.
+/// Sets, in a record's initialiser, how many of a semaphore's permits are free at first.
 ///
 /// # Safety
-/// At `at` begin the words of a semaphore with that much room, which nobody else sees yet.
+/// At `at` begin the words of a semaphore with that much room, and no other process sees them yet.
 pub(super) unsafe fn prepare_at(at: *mut u8, room: u32, permits: u32) {
-    // SAFETY: the caller's promise; behind the words are the records.
+    // SAFETY: the caller promises words with that room at `at`, unseen by others; the records lie
+    // behind the words (`shape_in_record`).
     let words =
         unsafe { std::slice::from_raw_parts(at.add(size_of::<SemaphoreWords>()).cast::<AtomicU32>(), room as usize) };
     Records { words, step: 1 }.prepare(permits as usize);
 }
 
-/// A semaphore of any size, for those who look at a domain from outside.
+/// A semaphore of any size, for processes that inspect a domain from outside.
 pub(super) struct Seen<'a>(RawSemaphore<'a>);
 
 impl<'a> Seen<'a> {
-    /// What lies at `offset`. An embedded one of an older build's that nobody has used yet does not say how large it is: then
-    /// it has no claims.
+    /// Returns the semaphore at `offset`. An embedded one that an older build made and no process
+    /// has used yet does not say how large it is: then it has no claims.
     pub(super) fn at(segment: &'a Segment, offset: u64) -> Result<Option<Seen<'a>>, Error> {
         let words = segment.at::<SemaphoreWords>(offset)?;
         let Some((most, step)) = shape(words) else {

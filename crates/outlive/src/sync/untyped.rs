@@ -1,8 +1,9 @@
-//! Primitives as other languages have them: at a place in a file, without a Rust type around them.
+//! Primitives for other languages: at a place in a file, without a Rust type around them.
 //!
-//! A C program overlays its own struct on a record's bytes, and says where in it the primitives lie. What Rust's type
-//! system promises of a [`Record`](super::Record) is compared here with what the file says: a place has to be one of the
-//! table in the file's header, of that kind, aligned, and inside.
+//! A C program overlays its own struct on a record's bytes, and says where in it the primitives
+//! lie. What Rust's type system promises of a [`Record`](super::Record), this module checks against
+//! the file: each place must be in the table in the file's header, of the same kind, aligned, and
+//! inside the file.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -22,19 +23,21 @@ use crate::liveness::Registry;
 use crate::segment::{BODY, Segment, Spec};
 use crate::{Domain, Error, Kind};
 
-/// What a value is, in words that every language has.
+/// Describes a value's type in words that every language has.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueType<'a> {
-    /// Its name, as the file's header has it; `None`: that of as many bytes in Rust, `[u8; N]`, which under a lock is every
-    /// type of that size. Not compared with the name in a file that is there: languages name their types differently.
+    /// Its name, as the file's header holds it; `None` stands for so many bytes in Rust, `[u8; N]`,
+    /// which under a lock matches every type of that size. An existing file's name is not compared,
+    /// because languages name their types differently.
     pub name: Option<&'a str>,
     /// Bytes.
     pub size: usize,
-    /// Its alignment, a power of two up to 4,096; of a value under a lock, up to 64.
+    /// Its alignment, a power of two up to 4,096; for a value under a lock, up to 64.
     pub align: usize,
 }
 
-/// A file with primitives, for bindings to other languages: a record, a named primitive, or one with a value behind it.
+/// Opens a file with primitives for bindings to other languages: a record, a named primitive, or a
+/// lock with its value.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-untyped-{}", std::process::id()));
@@ -47,7 +50,7 @@ pub struct ValueType<'a> {
 /// let counter = Untyped::record(&domain, "counter", layout, &places, |_| ())?;
 /// let lock = counter.handle::<EmbeddedMutex<()>>(0).unwrap();
 /// let guard = lock.lock().unwrap();
-/// // SAFETY: inside, and under the lock.
+/// // SAFETY: `count` lies at byte 8 of the record's 16, and this thread holds the lock that guards it.
 /// unsafe { *counter.as_ptr().add(8).cast::<u64>() += 1 };
 /// # drop(guard);
 /// # std::fs::remove_dir_all(&folder).ok();
@@ -55,7 +58,7 @@ pub struct ValueType<'a> {
 /// ```
 ///
 /// # If a process dies
-/// As with what is inside.
+/// As for the primitives inside.
 pub struct Untyped {
     segment: Arc<Segment>,
     registry: &'static Registry,
@@ -64,17 +67,19 @@ pub struct Untyped {
     places: Vec<Place>,
 }
 
-/// Where the value of a named lock begins: what [`Mutex`](super::Mutex) and [`RwLock`](super::RwLock) agree on for all values
-/// that are aligned to 64 bytes or less.
+/// Returns where the value of a named lock begins: the same place for all values aligned to
+/// 64 bytes or less, as in [`Mutex`](super::Mutex) and [`RwLock`](super::RwLock).
 const fn value_at(kind: Kind) -> usize {
     match kind {
         Kind::RwLock => size_of::<RawRwLock>(),
-        // A mutex's is kept away from its lock, one with a ceiling as well; one with priority inheritance is as long.
+        // A mutex, with a ceiling or without, keeps its value in the next cache line; one with
+        // priority inheritance fills its line.
         _ => 64,
     }
 }
 
-/// Bytes and alignment of a primitive's words, as they stand in a record; `None` for what cannot lie there.
+/// Returns the bytes and alignment of a primitive's words in a record; `None` for a kind that
+/// cannot lie there.
 fn shape(kind: Kind, number: u32) -> Option<(usize, usize)> {
     fn of<T>() -> Option<(usize, usize)> {
         Some((size_of::<T>(), align_of::<T>()))
@@ -94,15 +99,17 @@ fn shape(kind: Kind, number: u32) -> Option<(usize, usize)> {
 }
 
 impl Untyped {
-    /// Opens the record of that name, or makes it: zeroed, then filled in by `init`, before anybody else can see it.
+    /// Opens the record of that name, or makes it: zeroed, then filled in by `init`, before any
+    /// other process can see it.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else, also for a record of another
-    /// size or with primitives at other places; [`Error::InvalidName`], also for places that cannot be; [`Error::NoSpace`],
-    /// and what the system says.
+    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else,
+    /// also for a record of another size or with primitives at other places;
+    /// [`Error::InvalidName`], also for impossible places; [`Error::NoSpace`], and errors of the
+    /// system.
     ///
     /// # If a process dies
-    /// While it makes the record: nothing is left of it.
+    /// While it makes the record: no trace of the record remains.
     pub fn record(
         domain: &Domain,
         name: &str,
@@ -140,14 +147,15 @@ impl Untyped {
         Ok(Untyped { places: wanted.to_vec(), ..made })
     }
 
-    /// Opens the [`Mutex`](super::Mutex), [`RwLock`](super::RwLock) or [`PiMutex`](super::PiMutex) of that name, or makes it, with a
-    /// value of that size behind it. `init` fills the value in before anybody else can see it.
+    /// Opens the [`Mutex`](super::Mutex), [`RwLock`](super::RwLock) or [`PiMutex`](super::PiMutex)
+    /// of that name, or makes it, with a value of that size behind it. `init` fills the value in
+    /// before any other process can see it.
     ///
     /// # Errors
     /// As [`Untyped::record`].
     ///
     /// # If a process dies
-    /// While it makes the lock: nothing is left of it.
+    /// While it makes the lock: no trace of the lock remains.
     pub fn lock(
         domain: &Domain,
         name: &str,
@@ -180,13 +188,14 @@ impl Untyped {
         Ok(Untyped { places: vec![Place { offset: 0, kind, number: 0 }], ..made })
     }
 
-    /// As [`Untyped::lock`], the [`CeilingMutex`] of that name and ceiling.
+    /// Opens the [`CeilingMutex`] of that name and ceiling, or makes it, as [`Untyped::lock`] does
+    /// for other locks.
     ///
     /// # Errors
-    /// As [`Untyped::record`], and [`Error::OtherCeiling`] as of [`CeilingMutex::open`].
+    /// As [`Untyped::record`], and [`Error::OtherCeiling`] as [`CeilingMutex::open`] returns it.
     ///
     /// # If a process dies
-    /// While it makes the lock: nothing is left of it.
+    /// While it makes the lock: no trace of the lock remains.
     pub fn ceiling_lock(
         domain: &Domain,
         name: &str,
@@ -206,14 +215,14 @@ impl Untyped {
         if found == ceiling { Ok(made) } else { Err(other(found)) }
     }
 
-    /// Opens the primitive of that kind and name, which must be there: made by its own `open`.
+    /// Opens the primitive of that kind and name, which must exist: its own `open` makes it.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::OtherKind`], and what the system says.
+    /// [`Error::NotFound`], [`Error::OtherKind`], and errors of the system.
     pub fn named(domain: &Domain, name: &str, kind: Kind) -> Result<Untyped, Error> {
         let segment = domain.open_segment(name)?;
         segment.expect(kind)?;
-        // Of those with a size of their own it is looked at when a handle is made.
+        // A primitive that holds its own size is checked when a handle is made.
         let (size, _) = shape(kind, 1).ok_or_else(|| segment.damaged("a kind that is no primitive"))?;
         segment.exists(BODY + size as u64)?;
         Ok(Untyped {
@@ -225,7 +234,7 @@ impl Untyped {
         })
     }
 
-    /// `before`: bytes before the value.
+    /// Opens the file. `before`: bytes before the value.
     fn open(
         domain: &Domain,
         name: &str,
@@ -255,11 +264,13 @@ impl Untyped {
                 Err(other) => return Err(other),
             }
             let made = domain.create_or_open(name, &spec, |segment| {
-                // SAFETY: the file was made with so many bytes and has no name yet, so nobody else can reach it.
+                // SAFETY: the file has so many bytes and no name yet, so no other process reaches
+                // it.
                 init(segment, unsafe { segment.address(BODY + before as u64) })
             });
             match made {
-                // Somebody was quicker, and names the type differently: looked at above.
+                // Another process was quicker, and names the type differently: `checked` above has
+                // compared the rest.
                 Err(Error::OtherType { .. }) => {}
                 made => break made?,
             }
@@ -288,85 +299,91 @@ impl Untyped {
         }
     }
 
-    /// What the file is: a record, or a primitive.
+    /// Returns what the file is: a record, or a primitive.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Where the words begin, mapped as long as this or a handle is there: page-aligned.
+    /// Returns where the words begin, page-aligned; they stay mapped as long as this or a handle
+    /// exists.
     pub fn as_ptr(&self) -> *mut u8 {
-        // SAFETY: `open` and `named` have seen that it exists.
+        // SAFETY: `open` and `named` have checked that the file reaches beyond `BODY`.
         unsafe { self.segment.address(BODY) }
     }
 
-    /// Bytes from there on: primitive and value.
+    /// Returns how many bytes lie there: primitive and value.
     #[expect(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Where a named lock's value begins, from the words on; of a record, that is where it begins itself.
+    /// Returns where a named lock's value begins, counted from the words; for a record, 0.
     pub fn value_offset(&self) -> usize {
         if self.kind == Kind::Record { 0 } else { value_at(self.kind) }
     }
 
-    /// The primitive that begins there: which kind it is.
+    /// Returns the kind of the primitive that begins there.
     pub fn kind_at(&self, offset: usize) -> Option<Kind> {
         self.places.iter().find(|place| place.offset == offset).map(|place| place.kind)
     }
 
-    /// A handle for the primitive that begins there; `None` if there is none of that kind. It keeps the file mapped.
+    /// Returns a handle for the primitive that begins there; `None` if none of that kind does. The
+    /// handle keeps the file mapped.
     pub fn handle<F: Embed>(&self, offset: usize) -> Option<F::Handle> {
         let kind = (F::PRIMITIVES == 1).then(|| F::primitive(0)).filter(|place| place.offset == 0)?.kind;
         let end = offset.checked_add(size_of::<F>()).filter(|&end| end <= self.len);
         if self.kind_at(offset) != Some(kind) || end.is_none() || !offset.is_multiple_of(align_of::<F>()) {
             return None;
         }
-        // SAFETY: inside the file, as seen when it was opened, and aligned, as the body is page-aligned; every bit pattern is a
-        // value of a SharedField, which is atomics and what lies under locks.
+        // SAFETY: `places` holds only places inside the file (`open` and `named` checked them), the
+        // body is page-aligned, and a SharedField has no invalid bytes and changes only by atomics
+        // or under its locks.
         let shared = unsafe { NonNull::new_unchecked(self.as_ptr().add(offset)).cast::<F>().as_ref() };
         Some(F::handle(Home::inside(shared, self.registry, &self.segment)))
     }
 
-    /// The same for a semaphore, of whatever size it is: the file's own, or what the record's places said.
+    /// Returns a handle for a semaphore of any size, as the file's own words or the record's places
+    /// say.
     pub fn semaphore(&self, offset: usize) -> Option<Semaphore> {
         let number = self.number_at(offset, Kind::Semaphore)?;
         Semaphore::inside(&self.segment, self.registry, BODY + offset as u64, number).ok()
     }
 
-    /// The same for a barrier.
+    /// Returns a handle for a barrier of any size.
     pub fn barrier(&self, offset: usize) -> Option<Barrier> {
         let number = self.number_at(offset, Kind::Barrier)?;
         Barrier::inside(&self.segment, self.registry, BODY + offset as u64, number).ok()
     }
 
-    /// The same for a mutex with a ceiling; what it guards is the caller's business.
+    /// Returns a handle for a mutex with a ceiling; the caller knows what it guards.
     pub fn ceiling_mutex(&self, offset: usize) -> Option<CeilingMutex<()>> {
         let number = self.number_at(offset, Kind::CeilingMutex)?;
         CeilingMutex::inside(&self.segment, self.registry, BODY + offset as u64, number).ok()
     }
 
-    /// Whether one of that kind begins there; a record's number.
+    /// Returns a record's number if a primitive of that kind begins there.
     fn number_at(&self, offset: usize, kind: Kind) -> Option<Option<u32>> {
         let place = self.places.iter().find(|place| (place.offset, place.kind) == (offset, kind))?;
         Some((self.kind == Kind::Record).then_some(place.number))
     }
 
-    /// In a record's initialiser: so many of the semaphore's permits are free at first; without this all are.
+    /// Sets, in a record's initialiser, how many of the semaphore's permits are free at first;
+    /// without this all are.
     ///
     /// # Safety
-    /// At `at` lies the place of a semaphore with that much room, and nobody else sees it yet.
+    /// At `at` lies the place of a semaphore with that much room, and no other process sees it yet.
     pub unsafe fn set_permits(at: *mut u8, room: u32, permits: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises a semaphore's words with that room at `at`, unseen by others.
         unsafe { semaphore::prepare_at(at, room, permits) }
     }
 
-    /// In a record's initialiser: what a participant's death does to the barrier; without this it breaks.
+    /// Sets, in a record's initialiser, what a participant's death does to the barrier; without
+    /// this it breaks the barrier.
     ///
     /// # Safety
-    /// At `at` lies the place of a barrier, and nobody else sees it yet.
+    /// At `at` lies the place of a barrier, and no other process sees it yet.
     pub unsafe fn set_policy(at: *mut u8, when_one_dies: WhenOneDies) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises a barrier's words at `at`, unseen by others.
         unsafe { barrier::prepare_at(at, when_one_dies) }
     }
 }
@@ -390,11 +407,12 @@ mod tests {
             let eight = ValueType { name: None, size: 8, align: 8 };
             for kind in [Kind::Mutex, Kind::RwLock, Kind::PiMutex] {
                 let name = kind.to_string();
-                // SAFETY: nobody else has it yet; eight bytes, aligned.
+                // SAFETY: the file has no name yet, so no other thread reaches it; eight aligned
+                // bytes.
                 let init = |at: *mut u8| unsafe { *at.cast::<u64>() = 77 };
                 let there = Untyped::lock(domain, &name, kind, ValueType { name: Some("u64"), ..eight }, init);
                 let there = there.expect("made");
-                // SAFETY: inside; nobody writes.
+                // SAFETY: the value lies inside the file; no thread writes it.
                 assert_eq!(unsafe { *there.as_ptr().add(there.value_offset()).cast::<u64>() }, 77);
                 let seen = match kind {
                     Kind::Mutex => *Mutex::<u64>::open(domain, &name, 0).expect("open").lock().expect("free"),
@@ -404,7 +422,7 @@ mod tests {
                 assert_eq!(seen, 77);
                 let other = Untyped::lock(domain, &name, kind, ValueType { size: 9, ..eight }, |_| ());
                 assert!(matches!(other, Err(Error::OtherType { .. })));
-                // Made without a name for its type, it is open to each of that size.
+                // Made without a name for its type, it opens for every type of that size.
                 let nameless = format!("{kind} nameless");
                 drop(Untyped::lock(domain, &nameless, kind, ValueType { align: 1, ..eight }, init).expect("made"));
                 let opened = |name: &str| match kind {
@@ -458,7 +476,7 @@ mod tests {
             slots: EmbeddedSemaphore<PERMITS>,
             step: EmbeddedBarrier<2>,
         }
-        // SAFETY: repr(C); both are shared fields, and those are their places.
+        // SAFETY: repr(C); both fields are SharedFields, and `primitives` returns their places.
         unsafe impl<const PERMITS: usize> RecordType for Both<PERMITS> {
             fn primitives() -> Vec<Place> {
                 let step = <EmbeddedBarrier<2>>::primitive(0).after(core::mem::offset_of!(Both<PERMITS>, step));
@@ -477,13 +495,14 @@ mod tests {
                 let made = Untyped::record(domain, "wrong", layout, &[wrong], |_| ());
                 assert!(matches!(made, Err(Error::InvalidName { .. })), "{wrong:?}");
             }
-            // SAFETY: a new record's semaphore, zeroed, with room for three.
+            // SAFETY: a new record's semaphore, zeroed, with room for three; the file has no name
+            // yet.
             let init = |at: *mut u8| unsafe { Untyped::set_permits(at, 3, 1) };
             let made = Untyped::record(domain, "line", layout, &right, init).expect("made");
             let semaphore = made.semaphore(0).expect("there");
             assert_eq!((semaphore.free(), semaphore.room()), (1, 3));
             assert!(made.semaphore(128).is_none() && made.barrier(0).is_none() && made.barrier(64).is_none());
-            // Rust has the same one by its own type, though that has another name.
+            // Rust opens the same record by its own type, though that type has another name.
             let line = Record::<Line>::open(domain, "line", |_| ()).expect("the same");
             let permit = semaphore.acquire().expect("free");
             assert_eq!(line.handle(|line| &line.slots).free(), 0);
@@ -522,17 +541,17 @@ mod tests {
     fn a_ceiling_mutex_is_the_same_from_both_sides() {
         in_a_domain("ceiling", |domain| {
             let eight = ValueType { name: None, size: 8, align: 1 };
-            // SAFETY: nobody else has it yet; eight bytes, aligned.
+            // SAFETY: the file has no name yet, so no other thread reaches it; eight aligned bytes.
             let init = |at: *mut u8| unsafe { *at.cast::<u64>() = 77 };
             let there = Untyped::ceiling_lock(domain, "ours", 40, eight, init).expect("made");
             assert_eq!(there.ceiling_mutex(0).expect("one").ceiling(), 40);
             let theirs = CeilingMutex::<u64>::open(domain, "ours", 40, 0).expect("the same");
-            // Without the right to run at 40 there is nothing to lock; the value lies where Rust's is.
+            // Without the right to run at 40 this locks nothing; the value lies where Rust's does.
             if let Ok(value) = theirs.lock() {
                 assert_eq!(*value, 77);
                 assert!(there.ceiling_mutex(0).expect("one").holder().is_some());
             }
-            // SAFETY: inside; nobody writes.
+            // SAFETY: the value lies inside the file; no thread writes it.
             assert_eq!(unsafe { *there.as_ptr().add(there.value_offset()).cast::<u64>() }, 77);
             for wrong in [41, 0, 100] {
                 let other = Untyped::ceiling_lock(domain, "ours", wrong, eight, init);
@@ -574,14 +593,15 @@ mod tests {
             let mutex = Mutex::<u64>::open(domain, "mutex", 0).expect("open");
             let raw = mutex.lock().expect("free").into_raw();
             std::thread::scope(|scope| {
-                // SAFETY: of this mutex.
+                // SAFETY: the number came from a guard of this mutex.
                 scope.spawn(|| assert!(unsafe { mutex.guard_from_raw(raw) }.is_none()));
-                // SAFETY: none of any. By a thread that has no token yet, whose number is 0 as well.
+                // SAFETY: 0 is no guard's number. The thread has no token yet, and its number is 0
+                // as well.
                 scope.spawn(|| assert!(unsafe { mutex.guard_from_raw(0) }.is_none()));
             });
             assert!(mutex.holder().is_some());
             assert!(matches!(mutex.try_lock(), Err(LockError::Deadlock)), "it is held still");
-            // SAFETY: of this mutex, used once.
+            // SAFETY: the number came from a guard of this mutex, and is used once.
             *unsafe { mutex.guard_from_raw(raw) }.expect("ours") += 1;
             assert_eq!((mutex.holder(), *mutex.lock().expect("free")), (None, 1));
         });

@@ -1,4 +1,4 @@
-//! Deadlines: moments on `CLOCK_MONOTONIC`, or on `CLOCK_REALTIME` where the user means the time of day.
+//! Deadlines: moments on `CLOCK_MONOTONIC`, or on `CLOCK_REALTIME` for a time of day.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -6,10 +6,11 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// The moment at which a waiting call gives up.
+/// Holds the moment at which a waiting call gives up.
 ///
-/// Absolute: waiting again after a spurious wake-up does not lengthen it. A span or an [`Instant`] counts on the
-/// monotonic clock, which no one sets; a [`SystemTime`] is a time of day, and a clock that is set moves it.
+/// It is absolute, so waiting again after a spurious wake-up does not lengthen it. A span or an
+/// [`Instant`] counts on the monotonic clock, which cannot be set; a [`SystemTime`] is a time of
+/// day, and setting the clock moves it.
 ///
 /// ```
 /// use outlive::Deadline;
@@ -23,44 +24,47 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// Nanoseconds of the clock; `u64::MAX` is never.
+    /// Nanoseconds of the clock; `u64::MAX` means never.
     at: u64,
     clock: ClockId,
 }
 
 impl Deadline {
-    /// Wait as long as it takes. A call still ends when what it waits for can never come because its peer died.
+    /// Never passes. A call still ends when what it waits for can never come because its peer died.
     pub const NEVER: Deadline = Deadline { at: u64::MAX, clock: ClockId::Monotonic };
 
-    /// That long from now. A span too long for the clock is [`Deadline::NEVER`].
+    /// Returns the moment that long from now. A span too long for the clock gives
+    /// [`Deadline::NEVER`].
     pub fn after(span: Duration) -> Deadline {
         let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         Deadline { at: monotonic_nanos().saturating_add(span), clock: ClockId::Monotonic }
     }
 
-    /// At that moment.
+    /// Returns the deadline at that moment.
     pub fn at(moment: Instant) -> Deadline {
         Deadline::after(moment.saturating_duration_since(Instant::now()))
     }
 
-    /// At that time of day. When the clock is set, the deadline comes sooner or later accordingly.
+    /// Returns the deadline at that time of day. When the clock is set, the deadline comes sooner
+    /// or later accordingly.
     pub fn at_time_of_day(time: SystemTime) -> Deadline {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let at = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         if at == u64::MAX { Deadline::NEVER } else { Deadline { at, clock: ClockId::Realtime } }
     }
 
-    /// At so many nanoseconds of `CLOCK_MONOTONIC`, as `clock_gettime` gives them; `u64::MAX` is [`Deadline::NEVER`].
+    /// Returns the deadline at so many nanoseconds of `CLOCK_MONOTONIC`, as `clock_gettime` gives
+    /// them; `u64::MAX` is [`Deadline::NEVER`].
     pub const fn at_nanos(at: u64) -> Deadline {
         Deadline { at, clock: ClockId::Monotonic }
     }
 
-    /// Whether the moment is over.
+    /// Returns whether the moment has passed.
     pub fn has_passed(self) -> bool {
         self != Deadline::NEVER && nanos(self.clock) >= self.at
     }
 
-    /// The earlier of the two.
+    /// Returns the earlier of the two.
     pub(crate) fn earlier(self, other: Deadline) -> Deadline {
         let is_earlier = match (self.remaining(), other.remaining()) {
             _ if self.clock == other.clock => self.at <= other.at,
@@ -70,7 +74,7 @@ impl Deadline {
         if is_earlier { self } else { other }
     }
 
-    /// As the kernel wants it; `None` is for ever.
+    /// Returns it as the kernel takes it; `None` means for ever.
     pub(crate) fn timespec(self) -> Option<Timespec> {
         (self != Deadline::NEVER).then_some(Timespec {
             tv_sec: (self.at / NANOS_PER_SECOND) as _,
@@ -78,12 +82,12 @@ impl Deadline {
         })
     }
 
-    /// The clock that it is a moment of.
+    /// Returns the clock to which the moment belongs.
     pub(crate) fn clock(self) -> ClockId {
         self.clock
     }
 
-    /// What is left of it, for calls that take a span; `None` is for ever.
+    /// Returns the time that is left, for calls that take a span; `None` means for ever.
     pub(crate) fn remaining(self) -> Option<Duration> {
         (self != Deadline::NEVER).then(|| Duration::from_nanos(self.at.saturating_sub(nanos(self.clock))))
     }
@@ -107,17 +111,19 @@ impl From<SystemTime> for Deadline {
     }
 }
 
-/// Nanoseconds of `CLOCK_MONOTONIC`.
+/// Returns nanoseconds of `CLOCK_MONOTONIC`.
 pub(crate) fn monotonic_nanos() -> u64 {
     nanos(ClockId::Monotonic)
 }
 
-/// Milliseconds of the monotonic clock as of its last tick, which costs a few loads; they go round.
+/// Returns milliseconds of the monotonic clock at its last tick, which costs a few loads; they
+/// wrap.
 pub(crate) fn coarse_millis() -> u32 {
     (nanos(ClockId::MonotonicCoarse) / 1_000_000) as u32
 }
 
-/// A time of day that lies so far ahead, as the clock stands now: for calls that know no other clock.
+/// Returns the time of day so far ahead, as the clock stands now: for calls that know no other
+/// clock.
 pub(crate) fn realtime_after(span: Duration) -> Deadline {
     let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     Deadline { at: nanos(ClockId::Realtime).saturating_add(span), clock: ClockId::Realtime }

@@ -1,4 +1,4 @@
-//! Files of a domain: made whole or not at all, and never used before their pages exist.
+//! Files of a domain: created whole or not at all, and never used before their pages exist.
 
 use std::ffi::OsStr;
 use std::mem::ManuallyDrop;
@@ -11,7 +11,7 @@ use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags, StatxFlags};
 
 use super::Errno;
 
-/// What `fstat` tells of a file or folder, as far as anybody here asks.
+/// What `fstat` says of a file or folder, as far as this library asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     pub(crate) owner: u32,
@@ -20,23 +20,24 @@ pub(crate) struct Facts {
     pub(crate) mode: u32,
     pub(crate) regular: bool,
     pub(crate) len: u64,
-    /// Bytes that take up room.
+    /// Bytes of memory that it uses.
     pub(crate) allocated: u64,
     pub(crate) device: u64,
     pub(crate) inode: u64,
 }
 
 impl Facts {
-    /// What tells the file from all others: device and inode.
+    /// Returns what tells the file from all others: device and inode.
     pub(crate) fn identity(&self) -> (u64, u64) {
         (self.device, self.inode)
     }
 }
 
-/// A file or folder that stays open for long. A process that becomes a daemon closes all of its descriptors, and the next file
-/// that it opens gets such a number: this one is asked before each use, and when it is dropped closes nothing else.
+/// A file or folder that stays open for long. A process that becomes a daemon closes all of its
+/// descriptors, and the next file that it opens gets the same number. So each use first checks the
+/// descriptor, and dropping this closes no other file.
 ///
-/// The same file, which the program has opened itself under that number, is not told from it.
+/// If the program itself has opened the same file under that number, this does not notice.
 #[derive(Debug)]
 pub(crate) struct KeptFile {
     fd: ManuallyDrop<OwnedFd>,
@@ -45,18 +46,18 @@ pub(crate) struct KeptFile {
 }
 
 impl KeptFile {
-    /// The descriptor is that of the file of these facts.
+    /// Keeps a descriptor, which belongs to the file of these facts.
     pub(crate) fn new(fd: OwnedFd, facts: &Facts) -> KeptFile {
         KeptFile { fd: ManuallyDrop::new(fd), identity: facts.identity() }
     }
 
-    /// Facts about the file, if the descriptor still is this one's; `EBADF` if not.
+    /// Returns facts about the file, if the descriptor is still this file's; `EBADF` if not.
     pub(crate) fn facts(&self) -> Result<Facts, Errno> {
         let facts = facts(self.fd.as_fd())?;
         if facts.identity() == self.identity { Ok(facts) } else { Err(Errno::BADF) }
     }
 
-    /// The descriptor, if it still is this file's; `EBADF` if not.
+    /// Returns the descriptor, if it is still this file's; `EBADF` if not.
     pub(crate) fn fd(&self) -> Result<BorrowedFd<'_>, Errno> {
         self.facts().map(|_| self.fd.as_fd())
     }
@@ -67,12 +68,13 @@ impl Drop for KeptFile {
         let is_ours = match self.facts() {
             Ok(_) => true,
             Err(Errno::BADF) => false,
-            // No memory, or a filter: another call may tell. Constructors that fail come here, and are called again.
+            // No memory, or a filter: another call may tell. A failing constructor comes here, too,
+            // and its caller will try again.
             Err(_) => identity_by_statx(self.fd.as_fd()) == Ok(self.identity),
         };
-        // Nothing learned: it stays open, which is the lesser evil.
+        // Unknown: leave it open, which is the lesser evil.
         if is_ours {
-            // SAFETY: not used after this.
+            // SAFETY: `self` is being dropped, so `fd` is not used after this.
             unsafe { ManuallyDrop::drop(&mut self.fd) };
         }
     }
@@ -98,16 +100,17 @@ pub(crate) fn facts(file: BorrowedFd<'_>) -> Result<Facts, Errno> {
     })
 }
 
-/// Opens a folder; a symbolic link in its place is refused (`ELOOP` or `ENOTDIR`).
+/// Opens a folder; refuses a symbolic link in its place (`ELOOP` or `ENOTDIR`).
 pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
     fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Makes a folder with exactly this mode, whatever the umask. Having been made by somebody else is no error: its owner
-/// and mode are checked by the caller.
+/// Makes a folder with exactly this mode, whatever the umask. If another process has made it, that
+/// is no error: the caller checks its owner and mode.
 ///
-/// It gets its name when it has its group and mode, in one step: so no process finds it half made. A maker that dies before
-/// leaves an empty folder of another name, which the next maker of this name removes.
+/// The folder gets its name once it has its group and mode, in one step, so no process finds it
+/// half made. A maker that dies before that leaves an empty folder with another name, which the
+/// next maker of this name removes.
 pub(crate) fn make_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<(), Errno> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().ok_or(Errno::EXIST)?;
@@ -118,7 +121,7 @@ pub(crate) fn make_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<
         let unfinished = path.with_file_name(OsStr::from_bytes(&[&begins[..], rest.as_bytes()].concat()));
         match fs::mkdir(&unfinished, Mode::from_raw_mode(0o700)) {
             Ok(()) => {}
-            // Left by a process of the same number.
+            // A dead process with the same number left it.
             Err(Errno::EXIST) => continue,
             Err(error) => break Err(error),
         }
@@ -128,10 +131,10 @@ pub(crate) fn make_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<
             let _ = fs::rmdir(&unfinished);
         }
         break match named {
-            // Another maker took it for one that the dead had left: again.
+            // Another maker removed it as a dead maker's: again.
             Err(Errno::NOENT) => continue,
             Err(Errno::EXIST) => Ok(()),
-            // A file system that cannot rename like that.
+            // This file system cannot rename like that.
             Err(Errno::INVAL | Errno::NOSYS) => match fs::mkdir(path, Mode::from_raw_mode(0o700)) {
                 Ok(()) => finish_folder(path, mode, group),
                 Err(Errno::EXIST) => Ok(()),
@@ -149,7 +152,7 @@ pub(crate) fn make_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<
 /// Gives a folder that the caller has made its group and mode.
 pub(crate) fn finish_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<(), Errno> {
     let folder = match open_folder(path) {
-        // The umask left the caller no right to it.
+        // The umask left the caller no right to open it.
         Err(Errno::ACCESS) => {
             fs::chmodat(fs::CWD, path, Mode::from_raw_mode(0o700), AtFlags::empty())?;
             open_folder(path)
@@ -162,7 +165,8 @@ pub(crate) fn finish_folder(path: &Path, mode: u32, group: Option<u32>) -> Resul
     fs::fchmod(&folder, Mode::from_raw_mode(mode))
 }
 
-/// Removes folders that died before they had a name. One that is just being made goes with them; its maker begins again.
+/// Removes folders whose makers died before they had a name. It also removes one that is just being
+/// made; its maker begins again.
 fn remove_unfinished(path: &Path, begins: &[u8]) {
     let Some(Ok(parent)) = path.parent().map(open_folder) else { return };
     for entry in fs::Dir::read_from(&parent).into_iter().flatten().flatten() {
@@ -178,20 +182,21 @@ pub(crate) fn open(folder: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno>
     fs::openat(folder, name, OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
 }
 
-/// A file without a name. If we die before it gets one, the kernel drops it.
+/// Makes a file without a name. If this process dies before the file gets one, the kernel drops it.
 pub(crate) fn create_unnamed(folder: BorrowedFd<'_>, mode: u32, group: Option<u32>) -> Result<OwnedFd, Errno> {
     let file = fs::openat(folder, ".", OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC, Mode::from_raw_mode(0o600))?;
     if let Some(group) = group {
         fs::fchown(&file, None, Some(fs::Gid::from_raw(group)))?;
     }
-    // The umask has no say in who may share memory.
+    // The umask must not decide who shares the memory.
     fs::fchmod(&file, Mode::from_raw_mode(mode))?;
     Ok(file)
 }
 
-/// Gives an unnamed file its name in one step. `EXIST` when another has it.
+/// Gives an unnamed file its name in one step; `EXIST` when another file has it.
 pub(crate) fn link(file: BorrowedFd<'_>, folder: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    // Without CAP_DAC_READ_SEARCH older kernels answer ENOENT: then the way by /proc, which needs /proc.
+    // Without CAP_DAC_READ_SEARCH, older kernels answer ENOENT: then link by way of /proc, if there
+    // is one.
     match fs::linkat(file, "", folder, name, AtFlags::EMPTY_PATH) {
         Err(Errno::NOENT | Errno::PERM | Errno::INVAL) => {
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -205,7 +210,7 @@ pub(crate) fn unlink(folder: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     fs::unlinkat(folder, name, AtFlags::empty())
 }
 
-/// The names in a folder, without `.` and `..`.
+/// Returns the names in a folder, without `.` and `..`.
 pub(crate) fn names(folder: BorrowedFd<'_>) -> Result<Vec<String>, Errno> {
     let mut names = Vec::new();
     for entry in fs::Dir::read_from(folder)? {
@@ -221,8 +226,9 @@ pub(crate) fn names(folder: BorrowedFd<'_>) -> Result<Vec<String>, Errno> {
     Ok(names)
 }
 
-/// Makes sure that the pages of `from .. from + len` exist, extending the file as needed. Idempotent: several processes
-/// may do it at once. After `Ok`, touching them cannot raise `SIGBUS`.
+/// Makes sure that the pages of `from .. from + len` exist, extending the file as needed.
+/// Idempotent: several processes may do it at once. After `Ok`, touching them cannot raise
+/// `SIGBUS`.
 pub(crate) fn allocate(file: BorrowedFd<'_>, from: u64, len: u64) -> Result<(), Errno> {
     // Beyond RLIMIT_FSIZE the kernel would not only refuse but send SIGXFSZ, which kills.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
@@ -247,18 +253,18 @@ pub(crate) fn punch(file: BorrowedFd<'_>, from: u64, len: u64) -> Result<(), Err
     }
 }
 
-/// How large the file system is, in bytes.
+/// Returns the size of the file system, in bytes.
 pub(crate) fn file_system_bytes(folder: BorrowedFd<'_>) -> Result<u64, Errno> {
     let stat = fs::fstatvfs(folder)?;
     Ok(stat.f_blocks.saturating_mul(stat.f_frsize))
 }
 
-/// Whether an errno of [`allocate`] says that there is no room.
+/// Returns whether an errno of [`allocate`] says that there is no room.
 pub(crate) fn is_no_space(error: Errno) -> bool {
     matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::NOMEM)
 }
 
-/// Reads exactly so many bytes; behind the file's end there are none.
+/// Reads exactly so many bytes; fails behind the file's end.
 pub(crate) fn read(file: BorrowedFd<'_>, mut from: u64, mut bytes: &mut [u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         match rustix::io::pread(file, &mut *bytes, from) {

@@ -1,8 +1,8 @@
 //! `futex(2)` and `futex_waitv(2)`: sleep until one of several words changes or is woken.
 //!
-//! Always shared (never `FUTEX_PRIVATE_FLAG`): the words lie in memory that several processes map. `EAGAIN` and `EINTR`
-//! are ordinary answers. The index that `futex_waitv` returns is only a hint, so it is not even handed on: callers read
-//! all their words again.
+//! Always shared (never `FUTEX_PRIVATE_FLAG`): the words lie in memory that several processes map.
+//! `EAGAIN` and `EINTR` are ordinary answers. The index that `futex_waitv` returns is only a hint,
+//! so it is not passed on: callers read all their words again.
 
 use std::sync::atomic::{AtomicU8, Ordering as StdOrdering};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) use super::futex_call::Watch;
 use super::futex_call::{self, Change, Comparison, FutexError, WakeOp};
 use crate::shim::{AtomicU32, Ordering};
 
-/// Why a sleep ended. None of them says that what was waited for has come: look again.
+/// Says why a sleep ended. Neither says that what the caller waits for has come: look again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wakeup {
     /// Woken, or a word had changed before the sleep began, or a signal came.
@@ -27,19 +27,21 @@ pub(crate) enum Wakeup {
 
 /// The largest wait set that the kernel takes.
 pub(crate) const MOST_WATCHES: usize = 128;
-/// As large as most wait sets are.
+/// Large enough for most wait sets.
 const FEW_WATCHES: usize = 8;
 
-/// How long one sleep may last where the kernel has no `futex_waitv`: the other words are looked at in between.
+/// How long one sleep lasts at most where the kernel has no `futex_waitv`: the caller looks at the
+/// other words in between.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// 0 not asked yet, 1 there, 2 absent.
+/// 0 not asked yet, 1 available, 2 absent.
 static WAITV: AtomicU8 = AtomicU8::new(0);
 
-/// Whether the kernel lets this process call `futex_waitv`, as far as this process knows.
+/// Returns whether the kernel lets this process call `futex_waitv`, as far as this process knows.
 ///
-/// The call is absent before Linux 5.16, and a seccomp filter may deny it, with any errno, from the start or from any
-/// later moment: the first sleep that is refused finds that out (`wait_any`), and from then on this says no.
+/// The call is absent before Linux 5.16, and a seccomp filter may deny it, with any errno, from the
+/// start or from any later moment. The first refused sleep finds that out (`wait_any`), and from
+/// then on this returns false.
 pub(crate) fn has_waitv() -> bool {
     match WAITV.load(StdOrdering::Relaxed) {
         1 => true,
@@ -58,10 +60,12 @@ pub(crate) fn pretend_no_waitv() {
     WAITV.store(2, StdOrdering::Relaxed);
 }
 
-/// Sleeps until one of the words is woken or the deadline passes; returns at once when a word is not as expected.
+/// Sleeps until one of the words is woken or the deadline passes; returns at once when a word does
+/// not have the expected value.
 ///
-/// The words are queued in the order given: a word that may be woken only once, by somebody who may be gone then, goes
-/// first. `principal` is the index of the word to sleep on, in slices, where `futex_waitv` is absent.
+/// The words are queued in the order given: a word that may be woken only once, by a process that
+/// may be gone then, goes first. Where `futex_waitv` is absent, the caller sleeps in slices on the
+/// word with index `principal`.
 pub(crate) fn wait_any(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Result<Wakeup, Errno> {
     debug_assert!(set.len() <= MOST_WATCHES && principal < set.len());
     if !has_waitv() {
@@ -75,12 +79,13 @@ pub(crate) fn wait_any(set: &[Watch<'_>], principal: usize, deadline: Deadline) 
     match ended {
         Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(Wakeup::LookAgain),
         Err(Errno::TIMEDOUT) => Ok(Wakeup::TimedOut),
-        // The memory is gone: a slice would find the same.
+        // The memory is gone: a slice would fail in the same way.
         Err(Errno::FAULT) => Err(Errno::FAULT),
-        // The kernel has no memory for it just now: this sleep is a slice, the next one may be whole.
+        // The kernel has no memory for it just now: this sleep is a slice, the next one may be
+        // whole.
         Err(Errno::NOMEM) => wait_in_slices(set, principal, deadline),
-        // The set is well-formed, so nothing else comes from the kernel: a filter that was installed after the first
-        // question denies the call. Relaxed: a hint of this process's own.
+        // The set is well-formed, so the kernel returns nothing else: a filter that was installed
+        // after the first question denies the call. Relaxed: a hint of this process's own.
         Err(_) => {
             WAITV.store(2, StdOrdering::Relaxed);
             wait_in_slices(set, principal, deadline)
@@ -88,8 +93,8 @@ pub(crate) fn wait_any(set: &[Watch<'_>], principal: usize, deadline: Deadline) 
     }
 }
 
-/// Sleeps on words by their addresses, which may be unmapped meanwhile, in that order, and on one of ours behind them: for as
-/// long as it takes. The kernel alone reads them.
+/// Sleeps on words by their addresses, which may be unmapped meanwhile, in that order, and on one
+/// of ours behind them, without a deadline. Only the kernel reads them.
 pub(crate) fn wait_any_at(words: &[(usize, u32)], own: Watch<'_>) -> Result<(), Errno> {
     let mut waits = [Wait::new(); MOST_WATCHES];
     let own = (own.word.as_ptr().expose_provenance(), own.expected);
@@ -97,14 +102,14 @@ pub(crate) fn wait_any_at(words: &[(usize, u32)], own: Watch<'_>) -> Result<(), 
     for (wait, &(address, expected)) in waits.iter_mut().zip(words.iter().chain([&own])) {
         wait.val = u64::from(expected);
         wait.uaddr = WaitPtr::new(core::ptr::with_exposed_provenance_mut(address));
-        // Shared always: no PRIVATE among the flags.
+        // Always shared: no PRIVATE among the flags.
         wait.flags = WaitFlags::SIZE_U32;
         len += 1;
     }
     rx::waitv(&waits[..len], WaitvFlags::empty(), None, ClockId::Monotonic).map(drop)
 }
 
-/// Sleeps on the `principal` alone, for one slice: the caller looks at the others in between.
+/// Sleeps on the `principal` alone, for one slice; the caller looks at the others in between.
 #[cold]
 pub(crate) fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Result<Wakeup, Errno> {
     if set.iter().any(|w| w.word.load(Ordering::Acquire) != w.expected) {
@@ -116,64 +121,73 @@ pub(crate) fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Dead
     let span = deadline.remaining().unwrap_or(SLICE).min(SLICE);
     let watch = set[principal];
     match futex_call::wait_for(watch.word, watch.expected, span) {
-        // The end of a slice is a reason to look again, not yet the deadline.
+        // The end of a slice is a reason to look again, and not yet the deadline.
         Ok(()) | Err(FutexError::Again | FutexError::Interrupted | FutexError::TimedOut) => Ok(Wakeup::LookAgain),
         Err(other) => Err(Errno::from_raw_os_error(other.errno())),
     }
 }
 
-/// Gives back a word that is `held`: stores `free` there and wakes everybody who sleeps on it, in one step of the kernel's.
+/// Gives back a word that is `held`: stores `free` there and wakes all its sleepers, in one step of
+/// the kernel's.
 ///
-/// Stopped or killed before that step, this thread holds the word still; after it, everybody knows. So there is no moment in
-/// which the word is free beside sleepers that nobody has woken. `held` is not 0, `free` is less than 2048. The store has
-/// release order: the kernel's atomic operations on futex words are full barriers on all machines that we run on.
+/// Stopped or killed before that step, this thread still holds the word; after it, all sleepers are
+/// woken. So the word is never free beside sleepers that no thread has woken. `held` is not 0,
+/// `free` is less than 2048. The store has release order: the kernel's atomic operations on futex
+/// words are full barriers on all supported machines.
 #[cold]
 pub(crate) fn set_and_wake_all(word: &AtomicU32, held: u32, free: u16) {
-    // A held word is never 0, so the comparison never holds: it would wake one more, and nobody is left there.
+    // A held word is never 0, so the comparison fails: if it held, the kernel would wake one more,
+    // but no sleeper is left there.
     let step = WakeOp { change: Change::Set(free), when: Comparison::Eq, than: 0 };
     if futex_call::wake_op(word, ALL, word, 0, step).is_err() {
-        // A filter denies the operation (or a PI call sleeps on the word, which is somebody's error): two steps must do.
-        // By compare-exchange, for in the second case the kernel has stored already, and the word may be another's by now.
+        // A filter denies the operation (or, by mistake, a PI call sleeps on the word): two steps
+        // must do. By compare-exchange, because in the second case the kernel has stored already,
+        // and the word may be another thread's by now.
         let _ = word.compare_exchange(held, u32::from(free), Ordering::Release, Ordering::Relaxed);
         wake_all(word);
     }
 }
 
-/// Wakes everybody who sleeps on the word.
+/// Wakes all sleepers on the word.
 ///
-/// A word that is not mapped any more or is read-only here cannot have sleepers that rely on us: that is no error.
+/// A word that is no longer mapped, or is read-only here, cannot have sleepers that rely on this
+/// process: that is no error.
 #[cold]
 pub(crate) fn wake_all(word: &AtomicU32) {
     let _ = futex_call::wake(word, ALL);
 }
 
-/// Wakes one of those who sleep on the word. How many that were: 0 or 1.
+/// Wakes one sleeper on the word, and returns how many it woke: 0 or 1.
 #[cold]
 pub(crate) fn wake_one(word: &AtomicU32) -> usize {
     futex_call::wake(word, 1).unwrap_or(0) as usize
 }
 
-/// Whether there is memory behind that mapped address. The kernel answers, where a load of a page behind a file's end would be
-/// a SIGBUS. `false` also where it says nothing.
+/// Returns whether there is memory behind that mapped address. The kernel answers, where a load of
+/// a page behind a file's end would raise SIGBUS. Returns false also where the kernel's answer says
+/// nothing.
 #[cold]
 pub(crate) fn is_backed(word: *const u32) -> bool {
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: FUTEX_WAIT reads the word in the kernel, which checks the address, and the time, which lives here.
+    // SAFETY: the kernel reads the word and checks its address; the time lives on this stack.
     let slept = unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 1u32, &raw const at_once) };
     slept == 0 || matches!(super::robust::last_errno(), Errno::AGAIN | Errno::TIMEDOUT | Errno::INTR)
 }
 
-/// Raises `sequence` by one and wakes at most so many who sleep on `through`, in one step (`FUTEX_WAKE_OP`): a thread that is killed or
-/// stopped has done both or neither, and whoever sleeps has the former number and is woken, or finds the new one and does not
-/// sleep. How many were woken.
+/// Raises `sequence` by one and wakes at most so many sleepers on `through`, in one step
+/// (`FUTEX_WAKE_OP`): a thread that is killed or stopped has done both or neither. A sleeper has
+/// the former number and is woken, or finds the new one and does not sleep. Returns how many were
+/// woken.
 #[cold]
 pub(crate) fn raise_and_wake(sequence: &AtomicU32, through: &AtomicU32, most: u32) -> u32 {
-    // The comparison holds for one number of 2^32 (-2048): then one who sleeps on `sequence` alone is woken as well, for nothing.
+    // The comparison holds for one number of 2^32 (-2048): then a sleeper on `sequence` alone is
+    // woken as well, in vain.
     let op = WakeOp { change: Change::Add(1), when: Comparison::Eq, than: 0x800 };
     match futex_call::wake_op(through, most, sequence, 1, op) {
         Ok(woken) => woken,
-        // Denied by a filter that knows the two older calls, or a page that the kernel could not get: two steps. Or somebody sleeps there as
-        // if it were a lock: one more. A wake that failed has perhaps woken nobody: the caller must not think that all are awake.
+        // A filter that knows only the two older calls denies it, or the kernel could not get a
+        // page: two steps must do. Or a PI call sleeps there: the change is then made once more. A
+        // failed wake may have woken no sleeper: the caller must not believe that all are awake.
         Err(_) => {
             sequence.fetch_add(1, Ordering::AcqRel);
             futex_call::wake(through, most).unwrap_or(most)
@@ -181,7 +195,7 @@ pub(crate) fn raise_and_wake(sequence: &AtomicU32, through: &AtomicU32, most: u3
     }
 }
 
-/// A change that the kernel can make in the step in which it wakes.
+/// A change that the kernel can make in the same step as a wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InOneStep {
     Set(u16),
@@ -191,7 +205,8 @@ pub(crate) enum InOneStep {
 }
 
 impl InOneStep {
-    /// These bits set; `None`: more than its argument can say, which is one bit, or any of the lower eleven (the twelfth is a sign).
+    /// Returns the step that sets these bits; `None` if its argument cannot express them: it takes
+    /// one bit, or any of the lower eleven (the twelfth is a sign).
     pub(crate) fn or(bits: u32) -> Option<InOneStep> {
         match bits {
             0..=0x7ff => Some(InOneStep::Or(bits as u16)),
@@ -200,7 +215,8 @@ impl InOneStep {
         }
     }
 
-    /// Changes the word and wakes at most so many who sleep on it, in one step: see [`raise_and_wake`].
+    /// Changes the word and wakes at most so many of its sleepers, in one step: see
+    /// [`raise_and_wake`].
     #[cold]
     pub(crate) fn and_wake(self, word: &AtomicU32, most: u32) -> u32 {
         let change = match self {
@@ -209,7 +225,8 @@ impl InOneStep {
             InOneStep::SetBit(bit) => Change::SetBit(bit),
             InOneStep::ClearBit(bit) => Change::ClearBit(bit),
         };
-        // Woken through the same word twice over, where the comparison should hold: nobody is left for the second time.
+        // Both wakes go through the same word: if the comparison holds, no sleeper is left for the
+        // second.
         let op = WakeOp { change, when: Comparison::Eq, than: 0x800 };
         match futex_call::wake_op(word, most, word, 1, op) {
             Ok(woken) => woken,
@@ -220,7 +237,7 @@ impl InOneStep {
         }
     }
 
-    /// By itself.
+    /// Makes the change without a wake.
     fn apply(self, word: &AtomicU32) {
         use Ordering::AcqRel;
         match self {

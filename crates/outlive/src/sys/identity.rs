@@ -1,7 +1,8 @@
-//! Which process is this? A number that a forked child does not share with its parent, at the price of a load.
+//! A number for this process that a forked child does not share with its parent, for the price of a
+//! load.
 //!
-//! Pids do not tell: parent and child may both be process 1, each of its own pid namespace. One page that is wiped on
-//! fork does.
+//! Pids do not suffice: parent and child may both be process 1, each of its own pid namespace. A
+//! page that is wiped on fork does.
 
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -12,12 +13,14 @@ struct Identity {
     number: AtomicU64,
     /// The pid namespace; 0 if not asked yet.
     namespace: AtomicU32,
-    /// The process's start time as its time namespace shows it, plus 1, and that namespace's offset; 0 if not asked yet.
+    /// The process's start time as its time namespace shows it, plus 1, and that namespace's
+    /// offset; 0 if not asked yet.
     started: AtomicU64,
     time_offset: AtomicI64,
 }
 
-/// Without `/proc` nothing tells pid namespaces apart: they all share this number, which no real one has.
+/// Without `/proc` this process cannot tell pid namespaces apart: they all share this number, which
+/// no real one has.
 pub(crate) const NAMELESS: u32 = u32::MAX;
 
 static PAGE: AtomicPtr<Identity> = AtomicPtr::new(core::ptr::null_mut());
@@ -28,7 +31,7 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 fn identity() -> Result<&'static Identity, Errno> {
     let page = PAGE.load(Ordering::Acquire);
     if !page.is_null() {
-        // SAFETY: a page of our own, never unmapped; Identity is atomics.
+        // SAFETY: `PAGE` points to a page of our own, which is never unmapped; Identity is atomics.
         let identity = unsafe { &*page };
         if identity.number.load(Ordering::Relaxed) != 0 {
             return Ok(identity);
@@ -44,11 +47,11 @@ fn identity_slow() -> Result<&'static Identity, Errno> {
         let fresh: *mut Identity = map::page_wiped_on_fork()?.as_ptr().cast();
         page = match PAGE.compare_exchange(page, fresh, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => fresh,
-            // Another thread was quicker; a page lost, once.
+            // Another thread was quicker; one page is lost, once.
             Err(theirs) => theirs,
         };
     }
-    // SAFETY: a page of our own, zeroed, never unmapped; Identity is atomics.
+    // SAFETY: a page of our own, zeroed and never unmapped; Identity is atomics.
     let identity = unsafe { &*page };
     if identity.number.load(Ordering::Relaxed) == 0 {
         let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
@@ -57,13 +60,13 @@ fn identity_slow() -> Result<&'static Identity, Errno> {
     Ok(identity)
 }
 
-/// The number of this process.
+/// Returns the number of this process.
 #[inline]
 pub(crate) fn this_process() -> Result<u64, Errno> {
     Ok(identity()?.number.load(Ordering::Relaxed))
 }
 
-/// Which pid namespace this process lives in: equal numbers name the same thread only within one.
+/// Returns this process's pid namespace: equal numbers name the same thread only within one.
 pub(crate) fn pid_namespace() -> Result<u32, Errno> {
     let identity = identity()?;
     let known = identity.namespace.load(Ordering::Relaxed);
@@ -75,24 +78,27 @@ pub(crate) fn pid_namespace() -> Result<u32, Errno> {
     Ok(namespace)
 }
 
-/// The same if it has been asked for in this process, else 0: what a fast path compares.
+/// Returns the same if this process has asked for it before, else 0; fast paths compare it.
 #[inline]
 pub(crate) fn known_pid_namespace() -> u32 {
     let page = PAGE.load(Ordering::Acquire);
     if page.is_null() {
         return 0;
     }
-    // SAFETY: as in `identity`. A forked child finds zeroes there.
+    // SAFETY: a page of our own, never unmapped, as in `identity`. A forked child finds zeroes
+    // there.
     unsafe { (*page).namespace.load(Ordering::Relaxed) }
 }
 
-/// By how much the caller's time namespace is ahead of the machine's boot, in clock ticks, found out by `find`.
+/// Returns by how much the caller's time namespace is ahead of the machine's boot, in clock ticks,
+/// as `find` finds out.
 ///
-/// Remembered beside the process's own start time as it reads there: a process that enters another namespace reads another one
-/// (or it differs by less than a tick, which is no matter).
+/// Remembered beside the process's own start time as it reads there: a process that enters another
+/// namespace reads another start time (or one that differs by less than a tick, which does not
+/// matter).
 pub(crate) fn time_offset(started: u64, find: impl FnOnce() -> Option<i64>) -> Option<i64> {
     let identity = identity().ok()?;
-    // Acquire pairs with the Release below: the offset is that one's.
+    // Acquire pairs with the Release below: the offset belongs to that start time.
     if identity.started.load(Ordering::Acquire) == started + 1 {
         return Some(identity.time_offset.load(Ordering::Relaxed));
     }

@@ -1,10 +1,12 @@
-//! libc's robust, process-shared mutex, the one thing the kernel marks when a thread ends: inside a registry slot, where
-//! one is held for a thread's whole life, and, with priority inheritance, inside a `sync::PiMutex`.
+//! libc's robust, process-shared mutex, the only thing that the kernel marks when a thread ends.
+//! One lies in each registry slot, where a thread holds it all its life; one with priority
+//! inheritance lies in each `sync::PiMutex`.
 //!
-//! We never look into its layout. Two facts are found out by asking: which 32-bit words an initialised, unlocked mutex
-//! sets (its kind; the rest is zero, so that a zeroed slot is prepared by storing these, any number of times, by
-//! anybody), and where the lock word lies (lock one, walk the robust list to the node inside it, add the list's
-//! `futex_offset`). Offsets differ: glibc 0, musl 4.
+//! No code here knows its layout. Two facts are found out by asking. First, which 32-bit words an
+//! initialised, unlocked mutex sets (its kind; the rest is zero, so any thread can prepare a zeroed
+//! slot by storing these words, any number of times). Second, where the lock word lies (lock one,
+//! walk the robust list to the node inside it, add the list's `futex_offset`). Offsets differ:
+//! glibc 0, musl 4.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
@@ -16,11 +18,11 @@ use super::clock::{Deadline, realtime_after};
 use super::{Errno, check_pthread, robust};
 use crate::shim::{AtomicU32, Ordering};
 
-/// Bytes kept for the mutex in a slot: x86-64 has 40, aarch64 with glibc 48.
+/// Bytes kept for the mutex in a slot: it has 40 on x86-64, 48 on aarch64 with glibc.
 pub(crate) const ROOM: usize = 48;
 const WORDS: usize = ROOM / 4;
 
-/// What the two questions above were answered with.
+/// The answers to these two questions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// Byte offset of the lock word in the mutex.
@@ -30,24 +32,24 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// A number that differs where two libcs would not understand each other's mutexes: the lock word's offset in the
-    /// low 8 bits, and a checksum of what an initialised mutex looks like.
+    /// Returns a number that differs where two libcs would not understand each other's mutexes: the
+    /// lock word's offset in the low 8 bits, and a checksum of an initialised mutex.
     pub(crate) fn mark(&self) -> u32 {
         let sum = self.template.iter().fold(0u32, |sum, word| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b1));
         self.word_offset | 1 << 8 | (sum & 0xffff_0000)
     }
 }
 
-/// What libc says to somebody who wants the mutex.
+/// libc's answer to a thread that wants the mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Got {
-    /// It is the caller's.
+    /// The caller has it.
     Clean,
-    /// It is the caller's, from a dead owner: libc wants [`mark_consistent`].
+    /// The caller has it, from a dead owner: libc requires [`mark_consistent`].
     OwnerDied,
-    /// Somebody has it.
+    /// Another thread has it.
     Busy,
-    /// Somebody still had it at the deadline.
+    /// Another thread still had it at the deadline.
     TimedOut,
 }
 
@@ -60,13 +62,14 @@ pub(crate) enum Taken {
     Busy,
 }
 
-/// This process's libc, asked once.
+/// Returns the layout in this process's libc, asked once.
 pub(crate) fn layout() -> Result<Layout, Errno> {
     static LAYOUT: OnceLock<Result<Layout, Errno>> = OnceLock::new();
     *LAYOUT.get_or_init(|| ask(libc::PTHREAD_PRIO_NONE))
 }
 
-/// The same for mutexes that lend their holder the priority of who waits. `ENOTSUP` where kernel or libc lack them.
+/// Returns the same for mutexes that lend their holder the priority of its waiters; `ENOTSUP` where
+/// kernel or libc lack them.
 pub(crate) fn inheriting_layout() -> Result<Layout, Errno> {
     static LAYOUT: OnceLock<Result<Layout, Errno>> = OnceLock::new();
     *LAYOUT.get_or_init(|| ask(libc::PTHREAD_PRIO_INHERIT))
@@ -85,10 +88,10 @@ fn ask(protocol: libc::c_int) -> Result<Layout, Errno> {
         *word = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     }
     let mutex: *mut libc::pthread_mutex_t = scratch.0.as_mut_ptr().cast();
-    // SAFETY: mutex is initialised, and this is the only thread that knows it.
+    // SAFETY: the mutex is initialised, and only this thread knows it.
     check_pthread(unsafe { libc::pthread_mutex_lock(mutex) })?;
     let offset = find_word(mutex.cast());
-    // SAFETY: locked two lines above by this thread.
+    // SAFETY: this thread locked it above.
     check_pthread(unsafe { libc::pthread_mutex_unlock(mutex) })?;
     let word_offset = offset?;
     // A word that the template sets would be overwritten when a slot is prepared.
@@ -100,7 +103,8 @@ fn ask(protocol: libc::c_int) -> Result<Layout, Errno> {
 
 fn init(mutex: *mut libc::pthread_mutex_t, protocol: libc::c_int) -> Result<(), Errno> {
     let mut attr = core::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
-    // SAFETY: attr is initialised by its first call and used by this thread alone; mutex points to ROOM bytes.
+    // SAFETY: the first call initialises `attr`, which only this thread uses; `mutex` points to
+    // ROOM bytes.
     unsafe {
         check_pthread(libc::pthread_mutexattr_init(attr.as_mut_ptr()))?;
         check_pthread(libc::pthread_mutexattr_setpshared(attr.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED))?;
@@ -113,14 +117,15 @@ fn init(mutex: *mut libc::pthread_mutex_t, protocol: libc::c_int) -> Result<(), 
     }
 }
 
-/// The lock word of a mutex that this thread holds, as an offset into it.
+/// Returns where the lock word of a mutex lies that this thread holds, as an offset into it.
 fn find_word(mutex: *const u8) -> Result<u32, Errno> {
     let head = robust::list_head()?;
     if head.is_null() {
         return Err(Errno::NOTSUP);
     }
-    // SAFETY: the head and its entries are this thread's own, kept by libc; an entry's first word is the next one (the
-    // lowest bit marks a PI mutex). The walk is bounded as the kernel's own is.
+    // SAFETY: the head and its entries are this thread's own, kept by libc; an entry's first word
+    // leads to the next one (its lowest bit marks a PI mutex). The walk is bounded as the kernel's
+    // own is.
     unsafe {
         let offset = (*head).futex_offset;
         let mut entry = (*head).next;
@@ -140,8 +145,9 @@ fn find_word(mutex: *const u8) -> Result<u32, Errno> {
     Err(Errno::NOTSUP)
 }
 
-/// Whether the kernel will mark that mutex when the calling thread ends: it is in the list that the kernel has of this very
-/// thread. One that libc did not start (a raw `clone`) has none, or borrows another's.
+/// Returns whether the kernel will mark that mutex when the calling thread ends: whether it is in
+/// the list that the kernel has of this very thread. A thread that libc did not start (a raw
+/// `clone`) has no list, or borrows another's.
 ///
 /// # Safety
 /// The calling thread holds the mutex, as far as libc is concerned.
@@ -149,17 +155,19 @@ pub(crate) unsafe fn is_listed(layout: &Layout, mutex: *const u8) -> Result<bool
     match find_word(mutex) {
         Ok(word) => Ok(word == layout.word_offset),
         Err(Errno::NOTSUP) => Ok(false),
-        // The kernel did not say which list it has.
+        // The kernel did not say which list the thread has.
         Err(errno) => Err(errno),
     }
 }
 
-/// Makes zeroed memory an unlocked mutex. Only words that are 0 and should not be are stored, always with the same
-/// value: so any number of threads may do it at once, and a death in between leaves nothing to repair.
+/// Makes zeroed memory an unlocked mutex. It stores only words that are 0 and should not be, always
+/// with the same values: so any number of threads may do it at once, and a death in between leaves
+/// nothing to repair.
 pub(crate) fn prepare(layout: &Layout, words: &[AtomicU32; WORDS]) {
     for (word, &wanted) in words.iter().zip(&layout.template) {
         if wanted != 0 && word.load(Ordering::Relaxed) != wanted {
-            // Relaxed: trylock in this thread comes after in program order; others store the same value.
+            // Relaxed: trylock comes after it in this thread's program order; other threads store
+            // the same values.
             word.store(wanted, Ordering::Relaxed);
         }
     }
@@ -168,13 +176,15 @@ pub(crate) fn prepare(layout: &Layout, words: &[AtomicU32; WORDS]) {
 /// Takes the mutex if it is free or its owner is dead.
 ///
 /// # Safety
-/// `mutex` points to a prepared mutex of this libc in memory that stays mapped until this thread ends.
+/// `mutex` points to a prepared mutex of this libc in memory that stays mapped until this thread
+/// ends.
 pub(crate) unsafe fn try_take(mutex: *mut u8) -> Result<Taken, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises a prepared mutex of this libc that stays mapped until this thread
+    // ends.
     match unsafe { try_lock(mutex) }? {
         Got::Clean => Ok(Taken::Mine),
         Got::OwnerDied => {
-            // SAFETY: the mutex is this thread's now.
+            // SAFETY: this thread has just got it as [`Got::OwnerDied`].
             unsafe { mark_consistent(mutex) }?;
             Ok(Taken::Mine)
         }
@@ -182,7 +192,7 @@ pub(crate) unsafe fn try_take(mutex: *mut u8) -> Result<Taken, Errno> {
     }
 }
 
-/// What a locking call of libc's returned.
+/// Translates the result of a locking call of libc's.
 fn understand(result: libc::c_int) -> Result<Got, Errno> {
     match result {
         0 => Ok(Got::Clean),
@@ -193,19 +203,22 @@ fn understand(result: libc::c_int) -> Result<Got, Errno> {
     }
 }
 
-/// Takes the mutex if it is free or its owner is dead, and leaves it to the caller to say that all is well.
+/// Takes the mutex if it is free or its owner is dead, and leaves it to the caller to mark it
+/// consistent.
 ///
 /// # Safety
 /// As [`try_take`].
 pub(crate) unsafe fn try_lock(mutex: *mut u8) -> Result<Got, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises a prepared mutex of this libc that stays mapped until this thread
+    // ends.
     understand(unsafe { libc::pthread_mutex_trylock(mutex.cast()) })
 }
 
-/// Takes the mutex, sleeping until the deadline while somebody has it.
+/// Takes the mutex, and sleeps until the deadline while another thread has it.
 ///
-/// On a libc that cannot wait for a mutex by the monotonic clock (before glibc 2.35, and musl) such a deadline is
-/// translated to the time of day once, here: if the clock is set back meanwhile, this call lasts so much longer.
+/// On a libc that cannot wait for a mutex by the monotonic clock (before glibc 2.35, and musl) such
+/// a deadline is translated to the time of day once, here: if the clock is set back meanwhile, this
+/// call lasts so much longer.
 ///
 /// # Safety
 /// As [`try_take`].
@@ -221,7 +234,8 @@ pub(crate) unsafe fn lock_until(mutex: *mut u8, deadline: Deadline) -> Result<Go
         if !CANNOT.load(StdOrdering::Relaxed)
             && let Some(clocklock) = clocklock()
         {
-            // SAFETY: the caller's promise; the function is libc's own, of that type.
+            // SAFETY: the caller promises a prepared mutex of this libc that stays mapped; the
+            // function is libc's own, of that type (`clocklock`).
             match unsafe { clocklock(mutex, libc::CLOCK_MONOTONIC, &timespec(deadline)) } {
                 // Not with priority inheritance, or not with this kernel.
                 libc::EINVAL | libc::ENOSYS | libc::ENOTSUP => CANNOT.store(true, StdOrdering::Relaxed),
@@ -230,18 +244,20 @@ pub(crate) unsafe fn lock_until(mutex: *mut u8, deadline: Deadline) -> Result<Go
         }
         deadline = realtime_after(deadline.remaining().unwrap_or(Duration::MAX));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises a prepared mutex of this libc that stays mapped until this thread
+    // ends.
     understand(unsafe { libc::pthread_mutex_timedlock(mutex, &timespec(deadline)) })
 }
 
 type ClockLock =
     unsafe extern "C" fn(*mut libc::pthread_mutex_t, libc::clockid_t, *const libc::timespec) -> libc::c_int;
 
-/// `pthread_mutex_clocklock`, where libc has it (glibc from 2.30).
+/// Returns `pthread_mutex_clocklock`, if libc has it (glibc from 2.30).
 fn clocklock() -> Option<ClockLock> {
     static FOUND: OnceLock<Option<ClockLock>> = OnceLock::new();
     *FOUND.get_or_init(|| {
-        // SAFETY: the name is a string; a function of that name in libc has that type, or there is none.
+        // SAFETY: the name is a C string; a function of that name in libc has that type, or there
+        // is none.
         unsafe {
             let found = libc::dlsym(libc::RTLD_DEFAULT, c"pthread_mutex_clocklock".as_ptr());
             (!found.is_null()).then(|| core::mem::transmute::<*mut libc::c_void, ClockLock>(found))
@@ -249,21 +265,21 @@ fn clocklock() -> Option<ClockLock> {
     })
 }
 
-/// Tells libc that a dead owner's mutex is to be used on.
+/// Tells libc to go on using a dead owner's mutex.
 ///
 /// # Safety
-/// This thread got it as [`Got::OwnerDied`] and holds it.
+/// This thread got the mutex as [`Got::OwnerDied`] and holds it.
 pub(crate) unsafe fn mark_consistent(mutex: *mut u8) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that this thread got the mutex as `OwnerDied` and holds it.
     check_pthread(unsafe { libc::pthread_mutex_consistent(mutex.cast()) })
 }
 
-/// Gives the mutex back.
+/// Unlocks the mutex.
 ///
 /// # Safety
-/// This thread took it by one of the functions above.
+/// This thread took the mutex by one of the functions above.
 pub(crate) unsafe fn give_back(mutex: *mut u8) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that this thread holds the mutex.
     check_pthread(unsafe { libc::pthread_mutex_unlock(mutex.cast()) })
 }
 
@@ -277,7 +293,8 @@ mod tests {
         let words: [AtomicU32; WORDS] = core::array::from_fn(|_| AtomicU32::new(0));
         prepare(&layout, &words);
         let mutex = words.as_ptr().cast_mut().cast::<u8>();
-        // SAFETY: prepared above, alive until the end of this function, given back before.
+        // SAFETY: prepared above; it lives until the end of this function, and is unlocked before
+        // that.
         unsafe {
             assert_eq!(try_take(mutex), Ok(Taken::Mine));
             let word = words[layout.word_offset as usize / 4].load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Mappings: address space taken once, never moved.
+//! Mappings: address space reserved once, never moved.
 
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -7,30 +7,31 @@ use rustix::mm::{self, Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use super::Errno;
 
-/// Bytes in a page, as far as layouts are concerned; larger hardware pages are multiples of it.
+/// Bytes in a page as layouts count them; larger hardware pages are multiples of it.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Bytes in a huge page, where the processor has them of this size; elsewhere nothing comes of asking for them.
+/// Bytes in a huge page, where the processor has this size; elsewhere asking for one has no effect.
 pub(crate) const HUGE: usize = 2 << 20;
 
 /// A shared mapping of a file from its beginning, usually much longer than the file is yet.
 ///
-/// Pages beyond the file's end become usable as the file grows: nobody remaps. Touching them before is `SIGBUS`, so
-/// nobody reads beyond what the file's header says has been allocated.
+/// Pages beyond the file's end become usable as the file grows, without remapping. Touching them
+/// before that raises `SIGBUS`, so no code reads beyond what the file's header says has been
+/// allocated.
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: a mapping is an address range that stays mapped for the life of the value; what lies in it is reached through
-// atomics or under the rules of the protocol that owns it.
+// SAFETY: a mapping is an address range that stays mapped for the life of the value; threads reach
+// its contents through atomics or under the rules of the protocol that owns them.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: as for `Send` above: the range stays mapped, and protocols guard its contents.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of the file; where the address space has no room for them (`RLIMIT_AS`), an eighth of what it has
-    /// room for, so that others find some too, but not less than `least`.
+    /// Maps `len` bytes of the file. Where the address space has no room for them (`RLIMIT_AS`),
+    /// maps an eighth of the room, so that other mappings find some too, but not less than `least`.
     pub(crate) fn reserve(file: BorrowedFd<'_>, len: u64, least: u64) -> Result<Mapping, Errno> {
         let least = usize::try_from(least).map_err(|_| Errno::OVERFLOW)?;
         let mut len = usize::try_from(len).map_err(|_| Errno::OVERFLOW)?.max(least);
@@ -53,23 +54,25 @@ impl Mapping {
         }
     }
 
-    /// A long one begins at a multiple of a huge page if it can, or no part of it could ever be one.
+    /// Makes a mapping; a long one begins at a multiple of a huge page if it can, because otherwise
+    /// no part of it could be one.
     fn new(file: BorrowedFd<'_>, len: usize) -> Result<Mapping, Errno> {
         let mapping = Mapping::near(core::ptr::null_mut(), file, len)?;
         let beyond = mapping.base.addr().get() % HUGE;
         if len < 4 * HUGE || beyond == 0 {
             return Ok(mapping);
         }
-        // Below it is as a rule nothing. If somebody else is there, or comes there now, it lies elsewhere, and that is all.
+        // The addresses below are usually free. If another mapping is there, or comes there now,
+        // this one gets another place.
         let wish = mapping.base.as_ptr().wrapping_sub(beyond);
         drop(mapping);
         Mapping::near(wish, file, len)
     }
 
-    /// At that address, unless something else is there.
+    /// Maps at that address, unless another mapping is there.
     fn near(wish: *mut u8, file: BorrowedFd<'_>, len: usize) -> Result<Mapping, Errno> {
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // SAFETY: a fresh mapping, not a fixed one, touches no memory of ours.
+        // SAFETY: a new mapping, not a fixed one, touches no existing memory.
         let base = unsafe { mm::mmap(wish.cast(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)? };
         Ok(Mapping { base: NonNull::new(base.cast()).ok_or(Errno::NOMEM)?, len })
     }
@@ -78,51 +81,54 @@ impl Mapping {
         self.base
     }
 
-    /// Whether this process may touch that piece of it, by instructions: mprotect(2). System calls get `EFAULT` instead of a
-    /// signal.
+    /// Sets whether instructions of this process may touch that piece: mprotect(2). System calls
+    /// get `EFAULT` instead of a signal.
     pub(crate) fn set_reach(&self, offset: u64, len: u64, is_reachable: bool) -> Result<(), Errno> {
         let end = offset.checked_add(len).filter(|&end| end <= self.len()).ok_or(Errno::INVAL)?;
         let flags = if is_reachable { MprotectFlags::READ | MprotectFlags::WRITE } else { MprotectFlags::empty() };
-        // SAFETY: inside the mapping. Whoever takes it out of reach has given up what lies there.
+        // SAFETY: the piece is inside the mapping; a caller that takes it out of reach no longer
+        // uses what lies there.
         unsafe { mm::mprotect(self.base.as_ptr().add(offset as usize).cast(), (end - offset) as usize, flags) }
     }
 
-    /// From now on this process may only read there, by instructions.
+    /// Lets instructions of this process only read there, from now on.
     pub(crate) fn set_read_only(&self, from: u64, to: u64) -> Result<(), Errno> {
         if to > self.len() || from > to {
             return Err(Errno::INVAL);
         }
-        // SAFETY: inside the mapping. Whoever makes it read-only writes nothing there.
+        // SAFETY: the piece is inside the mapping; a caller that makes it read-only no longer
+        // writes there.
         unsafe { mm::mprotect(self.base.as_ptr().add(from as usize).cast(), (to - from) as usize, MprotectFlags::READ) }
     }
 
-    /// Bytes of address space, not of memory.
+    /// Returns the length in bytes of address space, not of memory.
     pub(crate) fn len(&self) -> u64 {
         self.len as u64
     }
 }
 
-/// `madvise(MADV_HUGEPAGE)`: what is mapped there from now on may be huge pages, where the file system and the kernel think
-/// so. False when the kernel has none.
+/// Calls `madvise(MADV_HUGEPAGE)`: what is mapped there from now on may be huge pages, if the file
+/// system and the kernel so decide. Returns false when the kernel has none.
 ///
 /// # Safety
 /// The range is part of a living mapping.
 pub(crate) unsafe fn prefer_huge(at: *mut u8, len: usize) -> bool {
-    // SAFETY: the caller's promise; the advice changes no bytes.
+    // SAFETY: the caller promises a living mapping; the advice changes no bytes.
     unsafe { mm::madvise(at.cast(), len, Advice::LinuxHugepage).is_ok() }
 }
 
-/// `madvise(MADV_COLLAPSE)` (Linux 6.1): makes what is there huge pages now, also where the file system would not by itself.
-/// False when it did not: no such call, no huge page free, forbidden.
+/// Calls `madvise(MADV_COLLAPSE)` (Linux 6.1): makes the range huge pages now, even where the file
+/// system would not by itself. Returns false if it did not: no such call, no huge page free,
+/// forbidden.
 ///
 /// # Safety
-/// The range is part of a living mapping; empty, it only asks whether there is such a call.
+/// The range is part of a living mapping. An empty range only asks whether the call exists.
 pub(crate) unsafe fn make_huge(at: *mut u8, len: usize) -> bool {
-    // SAFETY: the caller's promise; the advice changes no bytes.
+    // SAFETY: the caller promises a living mapping; the advice changes no bytes.
     unsafe { libc::madvise(at.cast(), len, libc::MADV_COLLAPSE) == 0 }
 }
 
-/// Bytes of a mapping that this process has as huge pages, as `/proc/self/smaps` says.
+/// Returns how many bytes of a mapping this process has as huge pages, as `/proc/self/smaps` says.
 pub(crate) fn huge_bytes(base: *const u8, len: u64) -> std::io::Result<u64> {
     let range = base.addr() as u64..base.addr() as u64 + len;
     let (mut inside, mut kib) = (false, 0);
@@ -144,79 +150,81 @@ pub(crate) fn huge_bytes(base: *const u8, len: u64) -> std::io::Result<u64> {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `reserve` with this length, and the borrow checker has ended every reference into it.
+        // SAFETY: `reserve` mapped it with this length, and the borrow checker has ended every
+        // reference into it.
         let _ = unsafe { mm::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
 
-/// One page of private memory that reads as zeroes in a forked child (`MADV_WIPEONFORK`): so that the child cannot pass
-/// for its parent, at the price of a load.
+/// Maps one page of private memory that reads as zeroes in a forked child (`MADV_WIPEONFORK`), so
+/// that the child cannot pass for its parent, for the price of a load.
 pub(crate) fn page_wiped_on_fork() -> Result<NonNull<u8>, Errno> {
     let page = anonymous(PAGE as usize)?;
-    // SAFETY: the page was mapped above and is known to nobody else.
+    // SAFETY: the page was mapped above, and no other code knows it yet.
     let advised = unsafe { mm::madvise(page.as_ptr().cast(), PAGE as usize, Advice::LinuxWipeOnFork) };
     if advised.is_err() {
-        // SAFETY: as above.
+        // SAFETY: the page was mapped above, and no other code knows it yet.
         unsafe { unmap_page(page) };
     }
     advised.map(|()| page)
 }
 
-/// Gives such a page back.
+/// Unmaps such a page.
 ///
 /// # Safety
-/// From [`page_wiped_on_fork`], and nobody uses it any more.
+/// The page came from [`page_wiped_on_fork`], and no code uses it any more.
 pub(crate) unsafe fn unmap_page(page: NonNull<u8>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the page came from `page_wiped_on_fork` and is no longer
+    // used.
     unsafe { unmap(page, PAGE as usize) };
 }
 
-/// The same of so many bytes, from [`anonymous`].
+/// Unmaps so many bytes of [`anonymous`] memory.
 ///
 /// # Safety
-/// As [`unmap_page`].
+/// The memory came from [`anonymous`] with that length, and no code uses it any more.
 pub(crate) unsafe fn unmap(memory: NonNull<u8>, len: usize) {
-    // SAFETY: the caller's promise. That it was mapped is the only thing that could go wrong.
+    // SAFETY: the caller promises that it mapped the memory and no longer uses it.
     let _ = unsafe { mm::munmap(memory.as_ptr().cast(), len) };
 }
 
-/// What lies there will be read soon. Any address will do.
+/// Says that a read of that address follows soon. Any address will do.
 #[inline]
 pub(crate) fn prefetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which never faults.
+    // SAFETY: a hint, which never faults at any address.
     unsafe {
         core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: the same.
+    // SAFETY: a hint, which never faults at any address.
     unsafe {
         core::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at, options(readonly, nostack, preserves_flags));
     }
 }
 
-/// Fetches the cache line at `at` for writing, so that a read followed by a change asks the other processor for it once. Any
-/// address is allowed.
+/// Fetches the cache line at `at` for writing, so that a read followed by a change asks the other
+/// processor for it once. Any address will do.
 #[inline]
 pub(crate) fn prefetch_for_write(at: *const u8) {
-    // Assembly: the intrinsic gives this instruction only where the target promises it. Processors of 64 bits that have
-    // no use for it pass over it.
+    // Assembly: the intrinsic emits this instruction only where the target promises it. 64-bit
+    // processors that have no use for it skip it.
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which never faults.
+    // SAFETY: a hint, which never faults at any address.
     unsafe {
         core::arch::asm!("prefetchw [{at}]", at = in(reg) at, options(readonly, nostack, preserves_flags));
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: the same.
+    // SAFETY: a hint, which never faults at any address.
     unsafe {
         core::arch::asm!("prfm pstl1keep, [{at}]", at = in(reg) at, options(readonly, nostack, preserves_flags));
     }
 }
 
-/// Private zeroed memory that the caller may keep for ever.
+/// Maps private zeroed memory, which the caller may keep for ever.
 pub(crate) fn anonymous(len: usize) -> Result<NonNull<u8>, Errno> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
+    // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
     let base = unsafe { mm::mmap_anonymous(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)? };
     NonNull::new(base.cast()).ok_or(Errno::NOMEM)
 }

@@ -1,6 +1,7 @@
-//! The system calls, and nothing else.
+//! The system calls.
 //!
-//! Every unexpected errno is an error, in release builds too. Nothing above this layer calls `libc` or `rustix`.
+//! Every unexpected errno is an error, in release builds too. No layer above calls `libc` or
+//! `rustix`.
 
 pub(crate) mod barrier;
 pub(crate) mod clock;
@@ -24,7 +25,7 @@ pub(crate) mod thread_word;
 
 pub(crate) use rustix::io::Errno;
 
-/// What a pthread call returns, which does not set errno.
+/// Checks the result of a pthread call, which does not set errno.
 fn check_pthread(result: libc::c_int) -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(result)) }
 }

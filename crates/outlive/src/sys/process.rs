@@ -7,22 +7,22 @@ pub(crate) use super::procfs::mapped_file;
 use super::procfs::{self, Proc, Stat};
 use super::{Errno, identity};
 
-/// The calling thread's id in its own pid namespace.
+/// Returns the calling thread's id in its own pid namespace.
 pub(crate) fn thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
-/// The calling process's id in its own pid namespace.
+/// Returns the calling process's id in its own pid namespace.
 pub(crate) fn process_id() -> u32 {
     rustix::process::getpid().as_raw_nonzero().get() as u32
 }
 
-/// Whether the caller is its process's first thread.
+/// Returns whether the caller is its process's first thread.
 pub(crate) fn is_main_thread() -> bool {
     thread_id() == process_id()
 }
 
-/// Which pid namespace this process lives in: equal numbers name the same thread only within one.
+/// Returns this process's pid namespace: equal numbers name the same thread only within one.
 pub(crate) fn pid_namespace() -> Result<u32, Errno> {
     // Inode numbers of namespaces are 32 bits wide in the kernel.
     match fs::metadata("/proc/self/ns/pid") {
@@ -32,29 +32,31 @@ pub(crate) fn pid_namespace() -> Result<u32, Errno> {
     }
 }
 
-/// Whether a process or thread is still there. Only [`Answer::Gone`] may have consequences for it.
+/// Says whether a process or thread still exists. Only [`Answer::Gone`] may have consequences for
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It is there, and it is the same one.
+    /// It exists, and is the same one.
     Alive,
-    /// It is not there, or only its corpse: it executes no more instructions of its own.
+    /// It does not exist, or only as a zombie: it executes no more instructions of its own.
     Gone,
-    /// Nothing tells. It may be alive.
+    /// Unknown: it may be alive.
     Unknown,
 }
 
-/// What a token says of its owner; 0 where it cannot be told (no `/proc`, no descriptor left).
+/// What a token says of its owner; 0 where the process cannot find out (no `/proc`, no descriptor
+/// left).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Own {
     /// When the process was started: see [`procfs::start_time`].
     pub(crate) started: u64,
-    /// When the thread was: see [`procfs::start_mark`].
+    /// When the thread was started: see [`procfs::start_mark`].
     pub(crate) mark: u32,
     /// The program's short name, as `ps` shows it.
     pub(crate) program: [u8; 16],
 }
 
-/// About the calling process and thread.
+/// Returns this for the calling process and thread.
 pub(crate) fn own() -> Own {
     let Some(proc) = Proc::any() else { return Own::default() };
     let Some(stat) = proc.own_stat() else { return Own::default() };
@@ -65,11 +67,12 @@ pub(crate) fn own() -> Own {
     Own { started: of_process, mark: procfs::start_mark(of_thread), program: stat.name }
 }
 
-/// Whether the process of that pid and start time (0: not known) is there. The number is of the caller's own pid namespace.
+/// Asks whether the process of that pid and start time (0: not known) exists. The number is of the
+/// caller's own pid namespace.
 ///
 /// | evidence | answer |
 /// | --- | --- |
-/// | `kill(pid, 0)` says `ESRCH` | gone: `hidepid`, a lack of descriptors and time namespaces have no part in it |
+/// | `kill(pid, 0)` says `ESRCH` | gone, whatever `hidepid`, the lack of descriptors and time namespaces do |
 /// | `/proc/PID/stat`: a zombie, and no other thread that is not released | gone |
 /// | the same: another start time, and both are known | gone: another process has the number |
 /// | the same start time | alive |
@@ -78,15 +81,17 @@ pub(crate) fn ask_process(pid: u32, started: u64) -> Answer {
     if !is_number(pid) {
         return Answer::Unknown;
     }
-    // SAFETY: no pointers are passed. The number is positive, so this asks after one process and signals nobody.
+    // SAFETY: no pointers are passed. The number is positive, so this asks after one process and
+    // sends no signal.
     let there = unsafe { libc::kill(pid as libc::pid_t, 0) };
     if there == -1 && super::robust::last_errno() == Errno::SRCH {
         return Answer::Gone;
     }
     let Some(proc) = Proc::own() else { return Answer::Unknown };
     let Some(stat) = proc.stat(pid, None) else { return Answer::Unknown };
-    // A zombie whose siblings live is a living process. The count is taken after the state: a leader that another thread's
-    // `execve` has just put aside counts that thread, or nobody.
+    // A zombie leader with living threads is a living process. The kernel reads the count after the
+    // state: a leader that another thread's `execve` has just put aside counts that thread, or
+    // none.
     if stat.state == b'Z' && stat.threads == 1 {
         return Answer::Gone;
     }
@@ -97,23 +102,25 @@ pub(crate) fn ask_process(pid: u32, started: u64) -> Answer {
     }
 }
 
-/// Whether the thread of that number and start mark (0: not known) of that process is there.
+/// Asks whether the thread of that number and start mark (0: not known) of that process exists.
 ///
-/// A process may be there without it. Of a thread that calls `execve` and is not the first one, its process takes the first
-/// one's number instead, before the kernel looks for its robust locks: those bear a number that no thread has any more.
+/// The process may exist without it. If a thread other than the first one calls `execve`, it takes
+/// the first one's number, before the kernel looks for its robust locks: those then hold a number
+/// that no thread has any more.
 pub(crate) fn ask_thread(pid: u32, started: u64, thread: u32, mark: u32) -> Answer {
     let process = ask_process(pid, started);
     if process == Answer::Gone || !is_number(thread) || !is_number(pid) {
         return process;
     }
-    // SAFETY: no pointers are passed. Both numbers are positive, so this asks after one thread and signals nobody.
+    // SAFETY: no pointers are passed. Both numbers are positive, so this asks after one thread and
+    // sends no signal.
     let there = unsafe { libc::syscall(libc::SYS_tgkill, pid as libc::pid_t, thread as libc::pid_t, 0) };
     if there == -1 && super::robust::last_errno() == Errno::SRCH {
         return Answer::Gone;
     }
     let Some(proc) = Proc::own() else { return Answer::Unknown };
     let Some(stat) = proc.stat(pid, Some(thread)) else { return Answer::Unknown };
-    // A thread is one from the moment when its robust list has been walked.
+    // A thread is a zombie only after the kernel has walked its robust list.
     if matches!(stat.state, b'Z' | b'X') {
         return Answer::Gone;
     }
@@ -124,22 +131,23 @@ pub(crate) fn ask_thread(pid: u32, started: u64, thread: u32, mark: u32) -> Answ
     }
 }
 
-/// Whether a thread of that process has the file of that device and inode mapped, so that it can write there; `None` where that
-/// cannot be told. The caller has it mapped.
+/// Returns whether a thread of that process has the file of that device and inode mapped, so that
+/// it can write there; `None` if unknown. The caller has the file mapped.
 ///
-/// A pid that has been given out anew says of the former process that it writes no more: this one's mappings may be asked.
+/// If the pid was given out again, the former process writes no more, and it does no harm to look
+/// at the new one's mappings.
 pub(crate) fn has_mapped(pid: u32, file: (u64, u64)) -> Option<bool> {
     Proc::own()?.has_mapped(pid, file)
 }
 
-/// Whether that can be a process or thread: what a shared word says may be anything, and `kill` takes 0 and negative numbers
-/// for groups.
+/// Returns whether that can be a process or thread: a shared word may hold anything, and `kill`
+/// takes 0 and negative numbers for groups.
 fn is_number(id: u32) -> bool {
     // The kernel's PID_MAX_LIMIT.
     (1..=1 << 22).contains(&id)
 }
 
-/// Whether `/proc` is there and shows the caller's own pid namespace.
+/// Returns whether `/proc` exists and shows the caller's own pid namespace.
 pub(crate) fn has_own_proc() -> bool {
     Proc::own().is_some()
 }
@@ -147,23 +155,24 @@ pub(crate) fn has_own_proc() -> bool {
 /// What is known of a thread by its number, in the caller's pid namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbered {
-    /// It is there, as far as can be seen.
+    /// It exists, as far as can be seen.
     Lives,
-    /// It is not there, or waits to be buried.
+    /// It does not exist, or is a zombie.
     Ended,
-    /// It is the kernel's own.
+    /// It is a kernel thread.
     Kernel,
 }
 
-/// Does not allocate: real-time threads ask.
+/// Looks at a thread by its number. Does not allocate, because real-time threads call it.
 pub(crate) fn look_at_thread(thread: u32) -> Numbered {
     const PF_KTHREAD: u32 = 0x0020_0000;
-    // SAFETY: no pointers are passed.
+    // SAFETY: no pointers are passed; the call only reads the policy.
     let policy = unsafe { libc::sched_getscheduler(thread as libc::pid_t) };
     if policy == -1 && super::robust::last_errno() == Errno::SRCH {
         return Numbered::Ended;
     }
-    // It has a number still; only /proc tells the dead and the kernel's. Where that is missing or another's: neither.
+    // The number still exists; only /proc tells zombies and kernel threads. Without /proc, or with
+    // another namespace's: neither.
     match Proc::own().and_then(|proc| proc.stat_of_any(thread)) {
         None => Numbered::Lives,
         Some(stat) if matches!(stat.state, b'Z' | b'X') => Numbered::Ended,
@@ -172,28 +181,28 @@ pub(crate) fn look_at_thread(thread: u32) -> Numbered {
     }
 }
 
-/// Whether this thread runs under a real-time policy, where spinning can keep the very thread that is waited for from
-/// running.
+/// Returns whether this thread runs under a real-time policy, where spinning can keep the thread
+/// that it waits for from running.
 pub(crate) fn is_real_time() -> bool {
-    // SAFETY: no pointers are passed.
+    // SAFETY: no pointers are passed; the call only reads the policy.
     let policy = unsafe { libc::sched_getscheduler(0) };
     policy == libc::SCHED_FIFO || policy == libc::SCHED_RR
 }
 
-/// How many processors the machine has running. Not how many this thread may use: pinned to one of two, it does well to
-/// spin for somebody on the other.
+/// Returns how many processors the machine has online. Not how many this thread may use: a thread
+/// pinned to one of two processors does well to spin for a thread on the other.
 pub(crate) fn processors() -> u32 {
-    // SAFETY: no pointers are passed.
+    // SAFETY: no pointers are passed; the call only reads a number.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     u32::try_from(online).unwrap_or(1)
 }
 
-/// The effective user.
+/// Returns the effective user's id.
 pub(crate) fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The program's short name, at most 15 bytes, as `ps` shows it.
+/// Returns the program's short name, at most 15 bytes, as `ps` shows it.
 pub(crate) fn program_name() -> [u8; 16] {
     let mut name = [0; 16];
     if let Ok(comm) = fs::read("/proc/self/comm") {

@@ -1,9 +1,9 @@
 //! Reads `/proc`: bytes, never text, and only from a `/proc` that shows the caller's own pid
 //! namespace.
 //!
-//! Every function here returns `None` when it cannot tell: no `/proc`, a `/proc` of another pid
-//! namespace, no descriptor or memory left, a process that `hidepid` hides, bytes that make no
-//! sense. `None` never means "there is no such process".
+//! Every function here returns `None` when it cannot find out: no `/proc`, a `/proc` of another pid
+//! namespace, no descriptor or memory left, a process that `hidepid` hides, bytes in an unknown
+//! format. `None` never means "there is no such process".
 //!
 //! No function here allocates, except the one that reads mappings, because real-time threads call
 //! them.
@@ -18,16 +18,17 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use super::Errno;
 use super::process::process_id;
 
-/// Clock ticks by which two readings of one start time may differ: each is rounded down once as the kernel prints it and once
-/// more as a time namespace's offset is taken off.
+/// Clock ticks by which two readings of one start time may differ: the kernel rounds each down when
+/// it prints it, and taking off a time namespace's offset rounds once more.
 const ROUNDING: u64 = 2;
 
-/// An open `/proc` that shows the caller's own pid namespace: what it says of a number is about that very process.
+/// An open `/proc` that shows the caller's own pid namespace, so a number in it means the same
+/// process as here.
 pub(crate) struct Proc {
     folder: OwnedFd,
 }
 
-/// What `/proc/PID/stat` says, as far as it is used (proc_pid_stat(5)).
+/// What `/proc/PID/stat` says, as far as this library uses it (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     /// The program's short name, at most 15 bytes.
@@ -35,18 +36,18 @@ pub(crate) struct Stat {
     /// `R`, `S`, `Z` and so on.
     pub(crate) state: u8,
     pub(crate) flags: u32,
-    /// Threads that have not been released: living ones, ending ones, and corpses.
+    /// Threads that have not been released: living ones, ending ones, and zombies.
     pub(crate) threads: u64,
     /// In clock ticks since boot, by the clock of the caller's time namespace.
     pub(crate) started: u64,
 }
 
 impl Proc {
-    /// Opens it, and makes sure that it is the caller's own.
+    /// Opens it, and checks that it is the caller's own.
     ///
-    /// `/proc/self` alone would not do: the caller may bear the same number in the outer namespace that `/proc` shows as in
-    /// its own. `NSpid` lists the caller's numbers from the namespace of that `/proc` inwards: one number alone means that
-    /// both are the same.
+    /// `/proc/self` alone would not do: the caller may have the same number in the outer namespace
+    /// that `/proc` shows as in its own. `NSpid` lists the caller's numbers from the namespace of
+    /// that `/proc` inwards: a single number means that both are the same.
     pub(crate) fn own() -> Option<Proc> {
         let proc = Proc::any()?;
         let mut numbers = NumbersOf::new(b"NSpid:");
@@ -54,7 +55,7 @@ impl Proc {
         (numbers.only()? == u64::from(process_id())).then_some(proc)
     }
 
-    /// Opens it, of whatever pid namespace: what it says under `self` and `thread-self` is about the caller all the same.
+    /// Opens it, of whatever pid namespace: `self` and `thread-self` mean the caller all the same.
     pub(crate) fn any() -> Option<Proc> {
         const PROC_SUPER_MAGIC: i64 = 0x9fa0;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -62,17 +63,17 @@ impl Proc {
         (rustix::fs::fstatfs(&folder).ok()?.f_type as i64 == PROC_SUPER_MAGIC).then_some(Proc { folder })
     }
 
-    /// What is known of the calling process.
+    /// Returns what it says of the calling process.
     pub(crate) fn own_stat(&self) -> Option<Stat> {
         self.stat_in(format_args!("self/stat\0"))
     }
 
-    /// What is known of the calling thread.
+    /// Returns what it says of the calling thread.
     pub(crate) fn own_thread_stat(&self) -> Option<Stat> {
         self.stat_in(format_args!("thread-self/stat\0"))
     }
 
-    /// What is known of a process; of a thread, if one is named.
+    /// Returns what it says of a process, or of a thread if one is named.
     pub(crate) fn stat(&self, pid: u32, thread: Option<u32>) -> Option<Stat> {
         match thread {
             Some(thread) => self.stat_in(format_args!("{pid}/task/{thread}/stat\0")),
@@ -80,7 +81,7 @@ impl Proc {
         }
     }
 
-    /// What is known of whatever bears that number: a process, or a thread of any process.
+    /// Returns what it says of the process or thread, of any process, that has that number.
     pub(crate) fn stat_of_any(&self, thread: u32) -> Option<Stat> {
         // The kernel finds threads here too, although it does not list them.
         self.stat_in(format_args!("{thread}/stat\0"))
@@ -90,18 +91,20 @@ impl Proc {
         let mut name = [0u8; 64];
         (&mut name[..]).write_fmt(path).ok()?;
         let file = self.open(CStr::from_bytes_until_nul(&name).ok()?).ok()?;
-        // Twenty-two fields take some 300 bytes at most; the kernel gives as much at once as there is room for.
+        // Twenty-two fields take some 300 bytes at most; the kernel gives as much at once as the
+        // buffer holds.
         let mut stat = [0u8; 1024];
         let read = rustix::io::read(file, &mut stat).ok()?;
         Stat::parse(&stat[..read])
     }
 
-    /// By how many clock ticks the caller's time namespace is ahead of the machine's boot; `None` when that cannot be told.
+    /// Returns by how many clock ticks the caller's time namespace is ahead of the machine's boot;
+    /// `None` if unknown.
     pub(crate) fn time_offset(&self) -> Option<i64> {
         let time = rustix::fs::statat(&self.folder, c"self/ns/time", AtFlags::empty());
         let of_children = rustix::fs::statat(&self.folder, c"self/ns/time_for_children", AtFlags::empty());
         match (time, of_children) {
-            // The file below is about the namespace of children, which may be another one.
+            // The file below describes the namespace of children, which may be another one.
             (Ok(own), Ok(of_children)) if (own.st_dev, own.st_ino) == (of_children.st_dev, of_children.st_ino) => {}
             // A kernel without time namespaces.
             (Err(Errno::NOENT), Err(Errno::NOENT)) => return Some(0),
@@ -113,12 +116,15 @@ impl Proc {
         parse_time_offset(&text[..read])
     }
 
-    /// Whether a thread of that process has the file of that device and inode mapped; `None` when that cannot be told.
+    /// Returns whether a thread of that process has the file of that device and inode mapped;
+    /// `None` if unknown.
     ///
-    /// The threads share one address space, so one that still has it answers for all. A process that ends is taken apart
-    /// thread by thread, and its first thread may be the first to go: that one shows no mappings at all.
+    /// The threads share one address space, so one that still has it answers for all. A process
+    /// that exits is taken apart thread by thread, and its first thread may be the first to go:
+    /// that one shows no mappings at all.
     pub(crate) fn has_mapped(&self, pid: u32, file: (u64, u64)) -> Option<bool> {
-        // On some file systems the numbers in `maps` are not those of `fstat`: the caller has the file mapped, so it shows.
+        // On some file systems the numbers in `maps` are not those of `fstat`. The caller has the
+        // file mapped, so its own `maps` shows it.
         if !mentions(&self.maps(c"self/maps")?, file) {
             return None;
         }
@@ -140,16 +146,17 @@ impl Proc {
                 None => return None,
             }
         }
-        // All that were listed have given their memory up. Those that were not are as many as the count says.
+        // All listed threads have given their memory up, and the count says that there are no
+        // others.
         (listed == before && self.stat(pid, None)?.threads == before).then_some(false)
     }
 
-    /// The mappings of a process or thread; empty when it has none any more.
+    /// Returns the mappings of a process or thread; empty when it has none any more.
     fn maps(&self, path: &CStr) -> Option<Vec<u8>> {
         let mut maps = Vec::new();
         let file = match self.open(path) {
             Ok(file) => file,
-            // It is there, and its memory is not.
+            // The process exists, and its memory does not.
             Err(Errno::SRCH) => return Some(maps),
             Err(_) => return None,
         };
@@ -185,7 +192,8 @@ impl Proc {
 
 impl Stat {
     fn parse(stat: &[u8]) -> Option<Stat> {
-        // The program's name stands in brackets and may hold any bytes: count from the last bracket, behind which is field 3.
+        // The program's name is in brackets and may hold any bytes: count from the last bracket,
+        // behind which is field 3.
         let bracket = stat.iter().rposition(|byte| *byte == b')')?;
         let fields = stat.get(bracket + 2..)?;
         let begin = stat.iter().position(|byte| *byte == b'(')? + 1;
@@ -203,30 +211,33 @@ impl Stat {
     }
 }
 
-/// A start time as it is recorded: by the clock of the machine, whatever time namespace the caller lives in; 0 is unknown.
+/// Returns a start time as a token records it: by the machine's clock, whatever time namespace the
+/// caller lives in; 0 is unknown.
 pub(crate) fn start_time(started: u64, offset: Option<i64>) -> u64 {
     offset.and_then(|offset| started.checked_add_signed(offset.checked_neg()?)).unwrap_or(0)
 }
 
-/// Whether two start times can be of the same process. Neither is unknown.
+/// Returns whether two start times can be of the same process. Neither is unknown.
 pub(crate) fn is_same_start(one: u64, other: u64) -> bool {
     one.abs_diff(other) <= ROUNDING
 }
 
-/// A thread's start time as it is recorded beside its process's: 24 bits of it, which come round after 46 hours.
+/// Returns a thread's start time as a token records it beside its process's: 24 bits, which wrap
+/// after 46 hours.
 pub(crate) fn start_mark(started: u64) -> u32 {
     if started == 0 { 0 } else { (started as u32 & MARK).max(1) }
 }
 
 const MARK: u32 = 0x00ff_ffff;
 
-/// Whether two such marks can be of the same thread. Neither is 0.
+/// Returns whether two such marks can be of the same thread. Neither is 0.
 pub(crate) fn is_same_mark(one: u32, other: u32) -> bool {
     let apart = one.wrapping_sub(other) & MARK;
     u64::from(apart.min(MARK + 1 - apart)) <= ROUNDING
 }
 
-/// From `/proc/self/timens_offsets`: lines of a clock (its name; before Linux 5.7 its number), seconds and nanoseconds.
+/// Parses `/proc/self/timens_offsets`: lines of a clock (its name; before Linux 5.7 its number),
+/// seconds and nanoseconds.
 fn parse_time_offset(text: &[u8]) -> Option<i64> {
     let line = text.split(|byte| *byte == b'\n').find(|line| {
         let mut fields = line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
@@ -239,12 +250,13 @@ fn parse_time_offset(text: &[u8]) -> Option<i64> {
 }
 
 fn ticks_per_second() -> Option<i64> {
-    // SAFETY: no pointers are passed.
+    // SAFETY: no pointers are passed; the call only reads a number.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     Some(ticks).filter(|&ticks| ticks > 0)
 }
 
-/// Device and inode of a line of `/proc/PID/maps`: `address perms offset major:minor inode path`. The path may be any bytes.
+/// Returns device and inode of a line of `/proc/PID/maps`:
+/// `address perms offset major:minor inode path`. The path may be any bytes.
 pub(crate) fn mapped_file(line: &[u8]) -> Option<(u64, u64)> {
     let mut fields = line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty()).skip(3);
     let device = fields.next()?;
@@ -262,7 +274,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The numbers of one line of a text that comes in pieces.
+/// The numbers of one line of a text that is read in pieces.
 struct NumbersOf {
     name: &'static [u8],
     /// How many bytes of the name this line has matched so far; `None`: it is another line.
@@ -299,7 +311,7 @@ impl NumbersOf {
         }
     }
 
-    /// The number, if there was one alone.
+    /// Returns the number, if there was exactly one.
     fn only(&self) -> Option<u64> {
         (self.count == 1).then_some(self.last)
     }

@@ -22,41 +22,41 @@ const _: () = assert!(SIZE == 48);
 
 /// `SCHED_DEADLINE`: before every real-time priority.
 const DEADLINE: u32 = 6;
-/// What such a thread counts as among priorities of 1 to 99.
+/// The rank of such a thread beside priorities of 1 to 99.
 const BEFORE_ALL: u32 = 100;
 
 impl Schedule {
-    /// Of no thread: for before one was asked for.
+    /// No thread's schedule: before a thread has asked for its own.
     pub(crate) const NONE: Schedule =
         Schedule { size: SIZE, policy: 0, flags: 0, nice: 0, priority: 0, runtime: 0, deadline: 0, period: 0 };
 
-    /// The calling thread's.
+    /// Returns the calling thread's schedule.
     pub(crate) fn own() -> Result<Schedule, Errno> {
         let mut schedule = Schedule::NONE;
-        // SAFETY: the kernel writes at most SIZE bytes to a place of so many.
+        // SAFETY: the kernel writes at most SIZE bytes, and the place has so many.
         let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut schedule, SIZE, 0) };
         if result == 0 { Ok(schedule) } else { Err(last_errno()) }
     }
 
-    /// The same thread under `SCHED_FIFO`.
+    /// Returns the same schedule, but with `SCHED_FIFO` and that priority.
     pub(crate) fn raised_to(self, priority: u32) -> Schedule {
-        // Niceness is kept by the kernel meanwhile; what a child of a fork gets stays as it was.
+        // The kernel keeps the niceness meanwhile; a forked child gets the same as before.
         Schedule { policy: libc::SCHED_FIFO as u32, priority, flags: self.flags & RESET_ON_FORK, ..Schedule::NONE }
     }
 
-    /// An ordinary one, with that niceness.
+    /// Returns an ordinary schedule with this one's niceness.
     pub(crate) fn ordinary(self) -> Schedule {
         Schedule { nice: self.nice, flags: self.flags & RESET_ON_FORK, ..Schedule::NONE }
     }
 
-    /// Makes it the calling thread's.
+    /// Makes it the calling thread's schedule.
     pub(crate) fn apply(&self) -> Result<(), Errno> {
-        // SAFETY: the kernel reads `size` bytes.
+        // SAFETY: the kernel reads `size` bytes, which is this struct's size.
         let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, core::ptr::from_ref(self), 0) };
         if result == 0 { Ok(()) } else { Err(last_errno()) }
     }
 
-    /// Its place among real-time priorities, 1 to 99; 0 below them, 100 above.
+    /// Returns its rank among real-time priorities, 1 to 99; 0 below them, 100 above.
     pub(crate) fn rank(&self) -> u32 {
         match self.policy {
             DEADLINE => BEFORE_ALL,

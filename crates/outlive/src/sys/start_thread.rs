@@ -1,13 +1,14 @@
-//! Threads of the library's own.
+//! Starts threads of the library's own.
 
 use super::{Errno, check_pthread};
 
-/// What the threads are called.
+/// The name of these threads.
 pub(crate) const NAME: &str = "outlive-wait";
 
-/// Starts a thread that is ours, in which the user's signal handlers do not run.
+/// Starts a thread of the library's, on which no signal handler of the user's runs.
 pub(crate) fn start_thread(body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
-    // SAFETY: both sets are written before they are read; a mask of the calling thread's own.
+    // SAFETY: `sigfillset` and `pthread_sigmask` fill both sets before they are read; only this
+    // thread's mask changes.
     let before = unsafe {
         let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
         libc::sigfillset(&raw mut all);
@@ -15,7 +16,7 @@ pub(crate) fn start_thread(body: impl FnOnce() + Send + 'static) -> Result<(), E
         before
     };
     let started = std::thread::Builder::new().name(NAME.to_owned()).stack_size(256 * 1024).spawn(body);
-    // SAFETY: as above.
+    // SAFETY: `before` holds this thread's own mask, from above.
     check_pthread(unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut()) })?;
     started.map(drop).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
 }

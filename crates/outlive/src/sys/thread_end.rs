@@ -1,16 +1,17 @@
-//! Something to do when a thread ends in an orderly way.
+//! Code that runs when a thread ends in an orderly way.
 //!
-//! A pthread key, not a `thread_local!` destructor: when main leaves by `pthread_exit`, glibc runs the former and not the
-//! latter; and at `exit` it runs neither for main's key, where there is nothing left to hand over.
+//! A pthread key, not a `thread_local!` destructor: when main leaves by `pthread_exit`, glibc runs
+//! the key's function and not the destructor; at `exit` it runs neither for main, where there is
+//! nothing left to hand over.
 
 use std::sync::OnceLock;
 
 use super::{Errno, check_pthread};
 
-/// What to do, in the thread that ends.
+/// The function that runs in the ending thread.
 type AtEnd = extern "C" fn(*mut libc::c_void);
 
-/// What is to be done at the ends of threads that ask for it.
+/// A function that runs at the end of each thread that asks for it.
 pub(crate) struct ThreadEnd {
     at_end: AtEnd,
     key: OnceLock<Result<libc::pthread_key_t, Errno>>,
@@ -21,17 +22,19 @@ impl ThreadEnd {
         ThreadEnd { at_end, key: OnceLock::new() }
     }
 
-    /// From now on it is done when the calling thread ends.
+    /// Makes it run when the calling thread ends.
     pub(crate) fn arm(&self) -> Result<(), Errno> {
         let key = (*self.key.get_or_init(|| {
             let mut key: libc::pthread_key_t = 0;
             let at_end: unsafe extern "C" fn(*mut libc::c_void) = self.at_end;
-            // SAFETY: key is written by the call; the function lives as long as the program.
+            // SAFETY: the call writes `key`, which lives here; the function lives as long as the
+            // program.
             check_pthread(unsafe { libc::pthread_key_create(&raw mut key, Some(at_end)) })?;
             Ok(key)
         }))?;
-        // Any value but null: with null the function would not be called.
-        // SAFETY: the key was created above and is never deleted; the value is not used as a pointer.
+        // Any value but null: with null, libc would not call the function.
+        // SAFETY: the key was created above and is never deleted; nothing uses the value as a
+        // pointer.
         check_pthread(unsafe { libc::pthread_setspecific(key, core::ptr::without_provenance(1)) })
     }
 }

@@ -1,15 +1,17 @@
-//! A thread-local word as a shared library has it cheaply.
+//! A thread-local word that a shared library reaches cheaply.
 //!
-//! In a shared library a `thread_local!` is found by a call of `__tls_get_addr`, which some 15 instructions and the saving
-//! of all registers around it make a good part of a lock. Here it is found by its descriptor (TLSDESC): a call that changes one
-//! register and, where the library was there when the program started, is two instructions long. The linker makes a constant of
-//! it in a program that the code is linked into. Not the initial-exec model: libraries that have it cannot always be loaded by
-//! `dlopen`.
+//! A shared library finds a `thread_local!` by a call of `__tls_get_addr`: some 15 instructions,
+//! which with the saving of all registers around them are a good part of a lock's cost. This file
+//! finds its word by a descriptor (TLSDESC): a call that changes one register and, if the library
+//! was loaded when the program started, is two instructions long. In a program that links this
+//! code, the linker turns it into a constant. Not the initial-exec model: `dlopen` cannot always
+//! load libraries that use it.
 //!
-//! For x86-64, with the feature `shared-library`; elsewhere, in code for AVX-512 (whose registers the call below does not give up), and in
-//! tests under loom, `thread_local!` does.
+//! For x86-64, with the feature `shared-library`. Elsewhere, in code for AVX-512 (whose registers
+//! the call below does not save), and in tests under loom, a `thread_local!` does.
 
-// Hidden, so each library and program has its own; a second one of this version in one of them is refused by the linker.
+// Hidden, so each library and program has its own; the linker refuses a second one of this version
+// in one of them.
 core::arch::global_asm!(
     ".pushsection .tbss.outlive_thread_word,\"awT\",@nobits",
     ".balign 8",
@@ -21,12 +23,13 @@ core::arch::global_asm!(
     ".popsection",
 );
 
-/// Where the word lies, counted from the thread pointer.
+/// Returns the word's distance from the thread pointer.
 #[inline]
 fn place() -> usize {
     let place;
-    // SAFETY: the sequence that the ABI prescribes; it changes rax and the flags. The vector registers are given up as well:
-    // some versions of glibc lose them (its bug 31372) when the library was loaded later.
+    // SAFETY: the sequence that the ABI prescribes; it changes rax and the flags. The vector
+    // registers are marked as changed as well, because some versions of glibc lose them (its bug
+    // 31372) when the library was loaded later.
     unsafe {
         core::arch::asm!(
             "lea rax, [rip + outlive_thread_word_0_1@tlsdesc]",
@@ -41,17 +44,19 @@ fn place() -> usize {
     place
 }
 
-/// The calling thread's word; 0 at first.
+/// Returns the calling thread's word; 0 at first.
 #[inline]
 pub(crate) fn get() -> usize {
     let word;
-    // SAFETY: eight bytes of the thread's own.
+    // SAFETY: `place` is the offset of this thread's own eight bytes, which the linker reserved
+    // above.
     unsafe { core::arch::asm!("mov {0}, fs:[{1}]", out(reg) word, in(reg) place(), options(pure, readonly, nostack)) };
     word
 }
 
-/// Changes it.
+/// Changes the calling thread's word.
 pub(crate) fn set(word: usize) {
-    // SAFETY: as above.
+    // SAFETY: `place` is the offset of this thread's own eight bytes, which the linker reserved
+    // above.
     unsafe { core::arch::asm!("mov fs:[{0}], {1}", in(reg) place(), in(reg) word, options(nostack)) };
 }

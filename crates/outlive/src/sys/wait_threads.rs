@@ -1,19 +1,21 @@
-//! Threads as a way to sleep on more words than one `futex_waitv` takes: one for each group after the first. Started when they are needed, named `outlive-wait`, and asleep in between.
+//! Threads that sleep on more words than one `futex_waitv` takes: one for each group after the
+//! first. They are started when needed, named `outlive-wait`, and otherwise asleep.
 //!
 //! | words of this process | |
 //! | --- | --- |
-//! | `control`, one for each helper | raised when its order changes; it sleeps on that beside its group |
-//! | `bell`, one for all | raised by a helper that has been woken; the caller sleeps on that beside the first group |
-//! | `inside`, one for each helper | not 0 from when it takes an order until it has left its group |
+//! | `control`, one for each helper | raised when its order changes; the helper sleeps on it beside its group |
+//! | `bell`, one for all | raised by a helper that was woken; the caller sleeps on it beside the first group |
+//! | `inside`, one for each helper | not 0 from when the helper takes an order until it has left its group |
 //!
-//! The caller looks for the last time when all helpers are outside: one that were queued still could take the kernel's one
-//! wake-up for an end at which this process does not look any more. A helper whose order is withdrawn is woken on `control`,
-//! but stays queued on all its other words until it has a processor. No process test can keep it from one there without
-//! privileges (what stops a thread takes it out of the queue), so that window is loom's: see the test below.
+//! The caller looks for the last time when all helpers are outside: a helper that were still queued
+//! could take the kernel's one wake-up for an end at which this process does not look any more. A
+//! helper whose order is withdrawn is woken on `control`, but stays queued on all its other words
+//! until it gets a processor. No process test can keep it from one there without privileges
+//! (stopping a thread takes it out of the queue), so loom covers that window: see the test below.
 //!
-//! A helper never reads a word of its group: the kernel does, and answers `EFAULT` for one that has been unmapped since. Its
-//! own `list_op_pending` points where the caller's does, as long as it has an order: the caller's end may wake a helper of the
-//! same process, which is about to end, too.
+//! A helper never reads a word of its group: the kernel does, and answers `EFAULT` for one that has
+//! been unmapped since. While it has an order, its own `list_op_pending` points where the caller's
+//! does: the caller's end may wake a helper of the same process, which is about to end, too.
 
 use std::sync::atomic::{AtomicI32, Ordering as StdOrdering};
 use std::sync::{Arc, PoisonError};
@@ -26,15 +28,16 @@ use super::start_thread::start_thread;
 use super::{Errno, identity};
 use crate::shim::{AtomicU32, Mutex, MutexGuard};
 
-/// How long the caller waits for its helpers to leave, which takes them a processor and nothing else. A helper that gets none
-/// for so long may take a wake-up; another waiter then learns of the end by its recheck, which is no later.
+/// How long the caller waits for its helpers to leave, for which they need only a processor. A
+/// helper that gets none for so long may take a wake-up; another waiter then learns of the end by
+/// its recheck, which comes no later.
 const MOST_PATIENT: Duration = Duration::from_secs(1);
 
 /// See the file's head.
 pub(crate) struct WaitThreads {
     bell: Arc<AtomicU32>,
     helpers: Vec<Arc<Helper>>,
-    /// The process that they are threads of.
+    /// The process whose threads they are.
     of: u64,
 }
 
@@ -42,7 +45,7 @@ struct Helper {
     control: AtomicU32,
     order: Mutex<Order>,
     inside: AtomicU32,
-    /// How its sleep failed, while the order stood; 0: it did not.
+    /// How its sleep failed while the order stood; 0: it did not fail.
     failed: AtomicI32,
     bell: Arc<AtomicU32>,
 }
@@ -55,20 +58,20 @@ enum Order {
 }
 
 impl WaitThreads {
-    /// None yet.
+    /// Makes it without helpers.
     pub(crate) fn new() -> Result<WaitThreads, Errno> {
         Ok(WaitThreads { bell: Arc::new(AtomicU32::new(0)), helpers: Vec::new(), of: identity::this_process()? })
     }
 
-    /// Whether they are this process's: a forked child has none.
+    /// Returns whether the helpers are this process's: a forked child has none.
     pub(crate) fn serve(&self) -> bool {
         identity::this_process() == Ok(self.of)
     }
 
-    /// Sees to it that there are so many.
+    /// Makes sure that there are so many helpers.
     ///
     /// # Errors
-    /// Why one cannot be started; those that there are stay.
+    /// The error of starting one; existing helpers stay.
     pub(crate) fn have(&mut self, many: usize) -> Result<(), Errno> {
         while self.helpers.len() < many {
             self.helpers.push(Helper::start(&self.bell)?);
@@ -76,9 +79,10 @@ impl WaitThreads {
         Ok(())
     }
 
-    /// Sleeps until a word of one of the groups is woken or the deadline passes; returns at once when a word is not as
-    /// expected. There is a helper for each group but the first. In each group the words are queued in the order given.
-    /// Each group must leave room for one word more. `passes_to` is where the caller's `list_op_pending` points.
+    /// Sleeps until a word of one of the groups is woken or the deadline passes; returns at once
+    /// when a word does not have the expected value. There is a helper for each group but the
+    /// first. The words of each group are queued in the order given. Each group must leave room for
+    /// one more word. `passes_to` is where the caller's `list_op_pending` points.
     pub(crate) fn wait(
         &self,
         groups: &[Vec<Watch<'_>>],
@@ -87,7 +91,7 @@ impl WaitThreads {
     ) -> Result<Wakeup, Errno> {
         let Some((first, others)) = groups.split_first() else { return Err(Errno::INVAL) };
         debug_assert!(groups.iter().all(|group| group.len() < MOST_WATCHES) && others.len() <= self.helpers.len());
-        // Acquire pairs with the helpers' bump.
+        // Acquire pairs with the helpers' change of the word.
         let heard = self.bell.load(StdOrdering::Acquire);
         for (helper, group) in self.helpers.iter().zip(others) {
             let address = |word: &AtomicU32| core::ptr::from_ref(word).expose_provenance();
@@ -111,7 +115,7 @@ impl WaitThreads {
         }
     }
 
-    /// Waits until these helpers are outside, but no longer than that.
+    /// Waits until these helpers are outside, or until `MOST_PATIENT` has passed.
     fn wait_left(&self, helpers: &[Arc<Helper>]) {
         // Under loom nothing takes time, and each helper gets a processor.
         let deadline = if cfg!(loom) { Deadline::NEVER } else { Deadline::after(MOST_PATIENT) };
@@ -119,7 +123,7 @@ impl WaitThreads {
             loop {
                 // Before the look: a helper that leaves meanwhile ends the sleep at once.
                 let heard = self.bell.load(StdOrdering::Acquire);
-                // Acquire pairs with the helper's Release: what its sleep came to.
+                // Acquire pairs with the helper's Release: how its sleep ended.
                 if helper.inside.load(StdOrdering::Acquire) == 0 || deadline.has_passed() {
                     break;
                 }
@@ -173,7 +177,7 @@ impl Helper {
         }
     }
 
-    /// The order. It is inside of it from here on: what has been withdrawn is not begun.
+    /// Takes the order. The helper is inside from here on: it does not begin a withdrawn order.
     fn take_order(&self) -> Order {
         let order = self.order();
         if matches!(*order, Order::Sleep { .. }) {
@@ -182,13 +186,13 @@ impl Helper {
         order.clone()
     }
 
-    /// The group is left.
+    /// Notes that the helper has left its group.
     fn leave(&self, control: u32, slept: Result<(), Errno>) {
         if let Err(errno) = slept
             && !matches!(errno, Errno::AGAIN | Errno::INTR)
         {
             let _order = self.order();
-            // Of an order that is withdrawn the words may be unmapped by now, which is no error.
+            // The words of a withdrawn order may be unmapped by now, which is no error.
             if self.control.load(StdOrdering::Relaxed) == control {
                 self.failed.store(errno.raw_os_error(), StdOrdering::Relaxed);
             }
@@ -199,29 +203,32 @@ impl Helper {
     }
 
     fn run(&self) {
-        // Where libc has registered no list (musl, before the thread's first robust lock) there is nothing to borrow.
+        // Where libc has registered no list (musl, before the thread's first robust lock) there is
+        // nothing to borrow.
         let list = robust::list_head().unwrap_or(core::ptr::null_mut());
         loop {
-            // Acquire pairs with `give`. Before the order: given another meanwhile, the sleep ends at once.
+            // Acquire pairs with `give`. Before the order: if it changes meanwhile, the sleep ends
+            // at once.
             let control = self.control.load(StdOrdering::Acquire);
             let own = Watch { word: &self.control, expected: control };
             let (words, passes_to) = match self.take_order() {
                 Order::End => return,
                 Order::Sleep { words, passes_to } => (words, passes_to),
                 Order::Rest => {
-                    // An error here would be one of the word's, which is ours.
+                    // An error here could only concern this process's own word.
                     let _ = futex::wait_any(&[own], 0, Deadline::NEVER);
                     continue;
                 }
             };
             let pass = WakeRelay::begin(list);
             if passes_to != 0 {
-                // SAFETY: a registry's X, which is never unmapped.
+                // SAFETY: the address is of a registry's relay word, which is never unmapped
+                // (registry.rs).
                 pass.to(unsafe { &*core::ptr::with_exposed_provenance::<AtomicU32>(passes_to) });
             }
-            // Whatever came of it: the caller looks at everything.
+            // However the sleep ended: the caller looks at everything.
             self.leave(control, futex::wait_any_at(&words, own));
-            // Until it has looked, or has died: `list_op_pending` stays as it is.
+            // Until the caller has looked, or has died: `list_op_pending` stays as it is.
             while self.control.load(StdOrdering::Acquire) == control {
                 let _ = futex::wait_any(&[own], 0, Deadline::NEVER);
             }
@@ -243,7 +250,8 @@ mod loom_tests {
     struct World {
         /// In the caller's own group.
         event: AtomicU32,
-        /// In the helper's: an owner's word, on which the kernel wakes one sleeper when the owner ends.
+        /// In the helper's group: an owner's word, on which the kernel wakes one sleeper when the
+        /// owner ends.
         owner: AtomicU32,
     }
 
@@ -254,8 +262,9 @@ mod loom_tests {
         model.check(move || test(Arc::new(World { event: AtomicU32::new(0), owner: AtomicU32::new(HELD) })));
     }
 
-    /// The caller's sleep ends by something else, and then the owner ends, for which others may wait behind the caller's
-    /// helper: if the helper takes the kernel's one wake-up, the caller must find the end, and wake them.
+    /// The caller's sleep ends for another reason, and then the owner ends, for which others may
+    /// wait behind the caller's helper. If the helper takes the kernel's one wake-up, the caller
+    /// must find the end, and wake them.
     #[test]
     fn loom_wait_threads_no_helper_takes_a_wake_up_after_the_last_look() {
         explore(|world| {
@@ -272,7 +281,7 @@ mod loom_tests {
             let owner = Watch { word: &world.owner, expected: HELD };
             let slept = helpers.wait(&[vec![event], vec![owner]], None, Deadline::NEVER);
             assert_eq!(slept, Ok(Wakeup::LookAgain));
-            // As `WaitList` looks, which wakes the others if it finds an owner dead.
+            // Looks as `WaitList` does, which wakes the others if it finds an owner dead.
             let is_found = world.owner.load(StdOrdering::Acquire) == DEAD;
             let taken = ends.join().unwrap();
             assert!(is_found || taken == 0, "a wake-up that others need is lost");

@@ -4,11 +4,11 @@
 //! | --- | --- | --- |
 //! | empty | taken | nothing was ready when the reactor looked last |
 //! | readable | left | a source was ready: look |
-//! | readable | taken | a call that came late: a look finds nothing, and empties it |
+//! | readable | taken | a late write: a look finds nothing, and empties it |
 //!
-//! A look that finds nothing empties the eventfd **and then** registers if it is not on the list: a
-//! source that becomes ready in between is found by the reactor, which looks after the entry came
-//! onto the list. In the other order its call would be wiped away.
+//! A look that finds nothing empties the eventfd **and then** registers if it is not on the list.
+//! If a source becomes ready in between, the reactor finds it, because it looks after the entry
+//! came onto the list. In the other order the write would be lost.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -24,16 +24,18 @@ use crate::sys::identity;
 pub(super) struct Descriptor {
     fd: Arc<OwnedFd>,
     registration: Option<Registration>,
-    /// The process that it is of: a forked child's copy is its parent's.
+    /// The process to which it belongs: a forked child's copy is its parent's.
     of: u64,
 }
 
 impl WaitSet {
-    /// A descriptor that is readable when something is ready, for `epoll`, `poll` and what is built on them: until a
-    /// [`WaitSet::try_wait`] has found nothing. So call that in a loop until it tells of nothing, or come back when the
-    /// descriptor is still readable. It is the set's, do not read from it.
+    /// Returns a descriptor for `epoll`, `poll` and the like that is readable when a source is
+    /// ready, until a [`WaitSet::try_wait`] finds nothing. So call `try_wait` in a loop until it
+    /// returns nothing, or come back when the descriptor is still readable. The descriptor belongs
+    /// to the set: do not read from it.
     ///
-    /// A thread of this process waits for it, one for all sets of a domain, started here and named `outlive-wait`.
+    /// A thread of this process waits for it: one for all sets of a domain, started here and named
+    /// `outlive-wait`.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-fd-{}", std::process::id()));
@@ -54,7 +56,8 @@ impl WaitSet {
     /// ```
     ///
     /// # Errors
-    /// [`Error::System`] when there are no descriptors or threads to be had, [`Error::NoToken`].
+    /// [`Error::System`] when there are no free descriptors or no thread can be started,
+    /// [`Error::NoToken`].
     ///
     /// # If a process dies
     /// As with [`WaitSet::wait`]. A forked child asks for a descriptor of its own.
@@ -72,23 +75,23 @@ impl WaitSet {
         }
     }
 
-    /// A look has found nothing.
+    /// Empties the descriptor and registers again, after a look has found nothing.
     pub(super) fn watch_again(&mut self) -> Result<(), Error> {
         let Some(descriptor) = &self.descriptor else { return Ok(()) };
         if identity::this_process() != Ok(descriptor.of) {
             return Ok(());
         }
         let mut count = [0; 8];
-        // Empty already, as a rule.
+        // Mostly empty already.
         let _ = rustix::io::read(&*descriptor.fd, &mut count);
         self.register()
     }
 
-    /// The sources have changed.
+    /// Registers the new sources, after a change.
     pub(super) fn watch_others(&mut self) {
         let Some(descriptor) = &mut self.descriptor else { return };
         if descriptor.registration.take().is_some() {
-            // There is a reactor already. Should it not do, the next `try_wait` says so.
+            // There is a reactor already. If this fails, the next `try_wait` says so.
             let _ = self.register();
         }
     }

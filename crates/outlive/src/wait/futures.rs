@@ -1,8 +1,9 @@
-//! Futures, for any executor: what can be waited for in a set can be awaited. The one file of this layer that knows each
-//! kind by name.
+//! Futures, for any executor: each thing that a set can wait for can be awaited. Only this file of
+//! the layer knows each kind by name.
 //!
-//! Each looks; finds nothing; registers with the reactor, which looks again by itself and wakes the
-//! task once. Dropped before that, it leaves the list and has taken nothing.
+//! Each future looks; if it finds nothing, it registers with the reactor, which looks again by
+//! itself and wakes the task once. A future that is dropped before that leaves the list and has
+//! taken nothing.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -49,7 +50,7 @@ impl Future for UntilReady {
         }
         if !self.registration.as_ref().is_some_and(|registration| registration.tell_instead(context.waker())) {
             let whom = Whom::Task(context.waker().clone());
-            // The former one first: it is not on the list any more.
+            // The former registration first: it is no longer on the list.
             self.registration = None;
             match Registration::take(self.registry, self.sources.clone(), whom) {
                 Ok(registration) => self.registration = Some(registration),
@@ -61,8 +62,9 @@ impl Future for UntilReady {
 }
 
 impl Receiver {
-    /// [`Receiver::recv`] for `async`, under any executor: a thread of this process waits in its place, one for all of a domain,
-    /// started here and named `outlive-wait`. Dropped before it is ready, it has taken nothing.
+    /// Receives like [`Receiver::recv`], for `async` under any executor. A thread of this process
+    /// waits in its place: one for each domain, started here and named `outlive-wait`. A future
+    /// that is dropped before it is ready has taken nothing.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-recv-async-{}", std::process::id()));
@@ -80,10 +82,11 @@ impl Receiver {
     /// ```
     ///
     /// # Errors
-    /// As [`Receiver::recv`]; [`RecvError::System`] also when there is no thread to be had.
+    /// As [`Receiver::recv`]; [`RecvError::System`] also when no thread can be started.
     ///
     /// # If a process dies
-    /// As with [`Receiver::recv`]. A forked child's future registers with a thread of the child's own when it is polled.
+    /// As with [`Receiver::recv`]. A forked child's future registers with a thread of the child's
+    /// own when it is polled.
     pub async fn recv_async(&mut self) -> Result<Vec<u8>, RecvError> {
         loop {
             match self.try_recv() {
@@ -96,7 +99,7 @@ impl Receiver {
 }
 
 impl<T: Plain> TypedReceiver<T> {
-    /// [`TypedReceiver::recv`] for `async`: see [`Receiver::recv_async`].
+    /// Receives like [`TypedReceiver::recv`], for `async`: see [`Receiver::recv_async`].
     ///
     /// # Errors
     /// As [`Receiver::recv_async`].
@@ -112,7 +115,8 @@ impl<T: Plain> TypedReceiver<T> {
 }
 
 impl Peer {
-    /// [`Peer::wait_dead`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    /// Waits like [`Peer::wait_dead`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
     /// [`WaitError::System`].
@@ -129,8 +133,9 @@ impl Peer {
 }
 
 impl Event {
-    /// [`Event::wait_any`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async). With automatic reset, the
-    /// bits are taken in the step that makes it ready.
+    /// Waits like [`Event::wait_any`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). With automatic reset, the step
+    /// that makes it ready clears the bits.
     ///
     /// # Errors
     /// [`AwaitError::System`].
@@ -143,7 +148,7 @@ impl Event {
         }
     }
 
-    /// [`Event::wait_all`] for `async`: as [`Event::wait_any_async`].
+    /// Waits like [`Event::wait_all`], for `async`: see [`Event::wait_any_async`].
     ///
     /// # Errors
     /// [`AwaitError::System`].
@@ -158,7 +163,8 @@ impl Event {
 }
 
 impl Latch {
-    /// [`Latch::wait`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    /// Waits like [`Latch::wait`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
     /// [`AwaitError::System`].
@@ -170,7 +176,7 @@ impl Latch {
     }
 }
 
-/// Until an event or a latch is worth another try.
+/// Waits until an event or a latch is worth another try.
 async fn opened(source: &impl Source) -> Result<(), AwaitError> {
     let watched = source.watched().map_err(AwaitError::System)?;
     match watched.registry {
@@ -180,10 +186,11 @@ async fn opened(source: &impl Source) -> Result<(), AwaitError> {
 }
 
 impl Server {
-    /// [`Server::next`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    /// Receives a request like [`Server::next`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
-    /// As [`Server::next`]; [`ServeError::System`] also when there is no thread to be had.
+    /// As [`Server::next`]; [`ServeError::System`] also when no thread can be started.
     ///
     /// # If a process dies
     /// As with [`Server::next`].
@@ -202,8 +209,9 @@ impl Server {
 }
 
 impl Pending<'_> {
-    /// [`Pending::next`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async). Dropped before it is
-    /// ready, it has taken nothing, and the call goes on.
+    /// Receives a reply like [`Pending::next`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). A future that is dropped
+    /// before it is ready has taken nothing, and the call goes on.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-async-{}", std::process::id()));
@@ -223,7 +231,7 @@ impl Pending<'_> {
     /// ```
     ///
     /// # Errors
-    /// As [`Pending::next`]; [`CallError::System`] also when there is no thread to be had.
+    /// As [`Pending::next`]; [`CallError::System`] also when no thread can be started.
     ///
     /// # If a process dies
     /// As with [`Pending::next`].
@@ -238,7 +246,8 @@ impl Pending<'_> {
 }
 
 impl BytesWatch {
-    /// [`BytesWatch::changed`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    /// Waits like [`BytesWatch::changed`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
     /// [`AwaitError::System`].
@@ -257,7 +266,8 @@ impl BytesWatch {
 }
 
 impl StateWatch {
-    /// [`StateWatch::changed`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    /// Waits like [`StateWatch::changed`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state-async-{}", std::process::id()));
@@ -287,7 +297,8 @@ impl StateWatch {
 }
 
 impl Presence {
-    /// [`Presence::changed`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    /// Waits like [`Presence::changed`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
     /// [`SubscribeError::System`].
@@ -305,11 +316,11 @@ impl Presence {
 }
 
 impl<M: Message + ?Sized> Publisher<M> {
-    /// [`Publisher::publish_copy`] for `async`: waits for reliable subscribers as
-    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async) does for messages.
+    /// Publishes like [`Publisher::publish_copy`], for `async`: waits for reliable subscribers as
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async) waits for messages.
     ///
     /// # Errors
-    /// As [`Publisher::publish_copy`]; [`PublishError::System`] also when there is no thread to be had.
+    /// As [`Publisher::publish_copy`]; [`PublishError::System`] also when no thread can be started.
     ///
     /// # If a process dies
     /// As with [`Publisher::publish`].
@@ -328,8 +339,9 @@ impl<M: Message + ?Sized> Publisher<M> {
 }
 
 impl<M: Message + ?Sized> Subscriber<M> {
-    /// [`Subscriber::recv`] for `async`, under any executor: see
-    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). Of [`period`](crate::topic::SubscriberOptions::period) it knows nothing.
+    /// Receives like [`Subscriber::recv`], for `async` under any executor: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). It ignores the
+    /// [`period`](crate::topic::SubscriberOptions::period).
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-async-{}", std::process::id()));
@@ -347,7 +359,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
     /// ```
     ///
     /// # Errors
-    /// As [`Subscriber::try_recv`]; [`SubscribeError::System`] also when there is no thread to be had.
+    /// As [`Subscriber::try_recv`]; [`SubscribeError::System`] also when no thread can be started.
     ///
     /// # If a process dies
     /// As with [`Subscriber::recv`].
@@ -362,8 +374,9 @@ impl<M: Message + ?Sized> Subscriber<M> {
 }
 
 impl WaitSet {
-    /// [`WaitSet::wait`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async). Of any number of sources; a
-    /// deadline is a [`Timer`](super::Timer) among them.
+    /// Waits like [`WaitSet::wait`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). The set may hold any number of
+    /// sources; for a deadline, add a [`Timer`](super::Timer).
     ///
     /// # Errors
     /// [`AwaitError::System`].

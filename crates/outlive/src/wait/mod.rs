@@ -1,12 +1,12 @@
-//! Waiting for many things at once, by a call, by a descriptor, or by `async`.
+//! Waiting for many sources at once, by a call, by a descriptor, or by `async`.
 //!
 //! | | |
 //! | --- | --- |
 //! | [`WaitSet`] | any mix of queues, topics, services, states, events, latches, peers' ends and timers; says which are ready |
 //! | [`WaitSet::as_fd`] | a descriptor for `epoll` and `poll` |
-//! | `recv_async`, `dead_async` and the like | futures, for any executor |
+//! | `recv_async`, `wait_dead_async` and the like | futures, for any executor |
 //!
-//! doc/protocols/wait_set.md tells how it sleeps.
+//! doc/protocols/wait_set.md explains how a set sleeps.
 
 mod descriptor;
 mod futures;

@@ -1,16 +1,16 @@
-//! The one who waits while none of the user's threads does: a thread for descriptors and futures.
+//! A thread that waits for descriptors and futures, while none of the user's threads does.
 //!
-//! One for each domain so used, started at the first such use, named `outlive-wait`; it sleeps in the way of a set, on everything
-//! that is registered and on a *doorbell* word of this process:
+//! One for each domain so used, started at the first such use, named `outlive-wait`. It sleeps like
+//! a set, on everything that is registered and on a *doorbell* word of this process:
 //!
-//! | step of who registers | step of the reactor |
+//! | step of a registering thread | step of the reactor |
 //! | --- | --- |
-//! | into the list | d = doorbell |
-//! | doorbell + 1, wake | take in what is new in the list, let go of what has left it |
-//! | | look at all: ready → out of the list, told once; from the beginning |
-//! | | sleep on {doorbell == d, all words, all owners} |
+//! | adds itself to the list | d = doorbell |
+//! | doorbell + 1, wake | takes in what is new in the list, drops what has left it |
+//! | | looks at all; ready → out of the list, told once; starts again |
+//! | | sleeps on {doorbell == d, all words, all owners} |
 //!
-//! So whatever is registered is looked at before the reactor sleeps on. A forked child has none of
+//! So the reactor looks at whatever is registered before it sleeps on. A forked child has none of
 //! its parent's threads: its first use starts another.
 
 use std::os::fd::OwnedFd;
@@ -32,40 +32,40 @@ use crate::{Deadline, Error};
 /// See the file's head. Never freed.
 pub(super) struct Reactor {
     registry: &'static Registry,
-    /// The process that its thread is of.
+    /// The process whose thread it is.
     of: u64,
     doorbell: AtomicU32,
     registered: Mutex<Vec<Entry>>,
     next: StdAtomicU64,
 }
 
-/// Something that is waited for.
+/// Sources that a future or a descriptor waits for.
 struct Entry {
     id: u64,
     sources: Vec<Arc<dyn Waited>>,
     whom: Whom,
 }
 
-/// Who is to be told.
+/// What the reactor tells when a source is ready.
 pub(super) enum Whom {
     /// A future's task.
     Task(Waker),
-    /// Whoever polls this eventfd.
+    /// Any thread that polls this eventfd.
     Descriptor(Arc<OwnedFd>),
 }
 
 impl Whom {
     fn tell(self) {
         match self {
-            // The executor's code. What it does wrong must not take the others' thread away.
+            // The executor's code: its panic must not end the thread that serves the others, too.
             Whom::Task(waker) => drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))),
-            // Full only after 2^64 - 2 times: it is readable then.
+            // Full only after 2^64 - 2 writes: it is readable then.
             Whom::Descriptor(fd) => drop(rustix::io::write(&*fd, &1u64.to_ne_bytes())),
         }
     }
 }
 
-/// An entry on a reactor's list, which leaves it when this is dropped.
+/// An entry on a reactor's list; when dropped, it leaves the list.
 pub(super) struct Registration {
     reactor: &'static Reactor,
     id: u64,
@@ -74,15 +74,16 @@ pub(super) struct Registration {
 /// All reactors that this process and its ancestors had.
 static REACTORS: Mutex<Vec<&'static Reactor>> = Mutex::new(Vec::new());
 
-/// After an error that nobody can be told of, the reactor looks again so much later.
+/// After an error that it can report to no thread, the reactor looks again so much later.
 const AFTER_ERROR: Duration = Duration::from_millis(10);
 
 impl Reactor {
-    /// This process's for that domain, started now if there is none.
+    /// Returns this process's reactor for that domain, and starts it if there is none.
     fn of(registry: &'static Registry) -> Result<&'static Reactor, Error> {
         let refused = |errno| Error::from_errno("start a thread that waits in", registry.path(), errno);
         let of = identity::this_process().map_err(refused)?;
-        // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
+        // As with malloc: a child forked from several threads, one of them in here, must not come
+        // here before exec.
         let mut reactors = REACTORS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reactor) = reactors.iter().find(|b| b.of == of && core::ptr::eq(b.registry, registry)) {
             return Ok(reactor);
@@ -96,7 +97,7 @@ impl Reactor {
         }));
         let (tell, hear) = mpsc::channel();
         start_thread::start_thread(move || reactor.run(&tell)).map_err(refused)?;
-        // It claims a token, as all who sleep on owners do.
+        // The thread claims a token, as every sleeper on owners does.
         hear.recv().map_err(|_| refused(Errno::AGAIN))??;
         reactors.push(reactor);
         Ok(reactor)
@@ -133,7 +134,7 @@ impl Reactor {
                 }
                 taken_in = list.last().map_or(taken_in, |last| taken_in.max(last.id + 1));
             }
-            // Not under the lock: the last one of a mapping unmaps it.
+            // Not under the lock: dropping the last source of a mapping unmaps it.
             drop(let_go);
             if self.tell_the_ready(&mut source_list) {
                 continue;
@@ -155,14 +156,14 @@ impl Reactor {
         ready.sort_unstable();
         let told: Vec<Entry> = self.list().extract_if(.., |one| ready.binary_search(&one.id).is_ok()).collect();
         told.into_iter().for_each(|one| one.whom.tell());
-        // Out of the source list with the next round, as they are out of the list.
+        // The next round takes them out of the source list, as they are out of the list.
         true
     }
 }
 
 impl Registration {
-    /// From now on these are waited for, until one is ready; then `whom` is told, once, and they
-    /// leave the list.
+    /// Registers these sources: the reactor waits until one is ready, then tells `whom` once, and
+    /// they leave the list.
     pub(super) fn take(
         registry: &'static Registry,
         sources: Vec<Arc<dyn Waited>>,
@@ -180,12 +181,12 @@ impl Registration {
         Ok(Registration { reactor, id })
     }
 
-    /// Whether it is still on the list, and the reactor is this process's.
+    /// Returns whether it is still on the list, and the reactor is this process's.
     pub(super) fn is_there(&self) -> bool {
         self.is_of_this_process() && self.reactor.list().binary_search_by_key(&self.id, |one| one.id).is_ok()
     }
 
-    /// Another is to be told. False: it is not on the list any more.
+    /// Makes the reactor tell another task. Returns false if it is no longer on the list.
     pub(super) fn tell_instead(&self, waker: &Waker) -> bool {
         if !self.is_of_this_process() {
             return false;
@@ -213,7 +214,7 @@ impl Drop for Registration {
             list.binary_search_by_key(&self.id, |one| one.id).ok().map(|at| list.remove(at))
         };
         if left.is_some() {
-            // It lets go of the sources.
+            // So that the reactor drops the sources.
             self.reactor.ring();
         }
     }

@@ -1,4 +1,4 @@
-//! A set of things to wait for.
+//! A set of sources to wait for.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,19 +12,22 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::{Readiness, Source, SpinWait, Waited};
 use crate::{Deadline, Domain, Error, WaitStrategy};
 
-/// Which source of a set. Never given twice by one set.
+/// Identifies a source in a set. One set never gives out a key twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(pub(super) u64);
 
-/// So many sources are looked at while spinning; a set of more sleeps at once.
+/// A set spins over so many sources; a larger one sleeps at once.
 const FEW: usize = 8;
 
-/// Waits for any of many things at once: messages in queues and topics, requests and answers, values of states, who comes and goes on a topic, room for a
-/// publisher, bits of events, latches, the ends of peers, moments.
+/// Waits for any of many sources at once: messages in queues and topics, requests and replies,
+/// values of states, publishers and subscribers that come and go, room for a publisher, bits of
+/// events, latches, the ends of peers, moments.
 ///
-/// Nothing is taken by waiting: what is ready is told, and told again as long as it is ready. Any number of sources; more than
-/// the kernel watches at once (128 words: some 40 peers, or 120 queues) are watched by threads of this process as well,
-/// one for each 127 words after the first. They are started then, are named `outlive-wait`, and sleep in between. A set is of one domain, and may move between threads.
+/// Waiting takes nothing: the set reports what is ready, and reports it again as long as it is
+/// ready. It may hold any number of sources. If they have more words than the kernel watches at
+/// once (128: some 40 peers, or 120 queues), threads of this process watch the rest, one for each
+/// 127 words after the first. They are started then, are named `outlive-wait`, and otherwise sleep.
+/// A set belongs to one domain, and may move between threads.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-{}", std::process::id()));
@@ -53,13 +56,16 @@ const FEW: usize = 8;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Use the `try_` forms on what is ready: that something is ready says that it is worth a try. What a sender that died had begun
-/// makes its queue ready once, to be skipped; another thread may be quicker.
+/// Use the `try_` forms on a ready source: ready means that a try is worth it. A message that a
+/// dead sender had begun makes its queue ready once, to be skipped; and another thread may be
+/// quicker.
 ///
 /// # If a process dies
-/// Whose end is waited for: its source is ready, for all sets. A sender: what it had sent is told. One who waits in a set: nobody
-/// notices. A topic's publisher killed between publishing and waking, *and* the set that the kernel woke for that, killed before it could wake
-/// the others: they are woken by the next who publishes, or look by themselves within a second.
+/// A process whose end is waited for: its source becomes ready, in all sets. A sender: what it had
+/// sent is reported. A process that waits in a set: others are not affected. A topic's publisher
+/// that is killed between publishing and waking, *and* the waiter that the kernel woke for that,
+/// killed before it could wake the others: the next publisher wakes them, or they look again by
+/// themselves within a second.
 pub struct WaitSet {
     pub(super) registry: &'static Registry,
     source_list: SourceList,
@@ -69,7 +75,7 @@ pub struct WaitSet {
     pub(super) descriptor: Option<Descriptor>,
 }
 
-/// What is ready: see [`WaitSet::wait`].
+/// Iterates over what is ready: see [`WaitSet::wait`].
 pub struct Ready<'a> {
     found: &'a mut VecDeque<(Key, Readiness)>,
 }
@@ -101,7 +107,7 @@ impl fmt::Debug for WaitSet {
 }
 
 impl WaitSet {
-    /// An empty set, for sources of that domain.
+    /// Makes an empty set, for sources of that domain.
     pub fn new(domain: &Domain) -> WaitSet {
         WaitSet {
             registry: domain.registry(),
@@ -113,10 +119,10 @@ impl WaitSet {
         }
     }
 
-    /// Adds a source. The same may be added twice, and is told twice.
+    /// Adds a source, and returns its key. A source that is added twice is reported twice.
     ///
     /// # Errors
-    /// [`Error::OtherDomain`].
+    /// [`Error::OtherDomain`], and any error that keeps the source from being waited for.
     pub fn add(&mut self, source: &impl Source) -> Result<Key, Error> {
         let watched = source.watched()?;
         if let Some(other) = watched.registry.filter(|other| !core::ptr::eq(*other, self.registry)) {
@@ -130,7 +136,7 @@ impl WaitSet {
         Ok(key)
     }
 
-    /// Takes a source out. False: it was not in.
+    /// Removes a source. Returns false if it was not in the set.
     pub fn remove(&mut self, key: Key) -> bool {
         self.found.retain(|(found, _)| *found != key);
         let was_in = self.source_list.remove(key.0);
@@ -138,22 +144,22 @@ impl WaitSet {
         was_in
     }
 
-    /// How many sources there are.
+    /// Returns the number of sources.
     pub fn len(&self) -> usize {
         self.source_list.members().len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the set has no source.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How waiting is done. A set of more than eight sources does not spin.
+    /// Sets how this set waits. A set of more than eight sources does not spin.
     pub fn set_wait(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
-    /// What is ready now. Never waits.
+    /// Returns what is ready now; never waits.
     ///
     /// # Errors
     /// [`AwaitError::System`].
@@ -164,11 +170,11 @@ impl WaitSet {
         Ok(self.ready())
     }
 
-    /// Waits until something is ready or the deadline passes: all that is ready then, each source once. Which of them comes
-    /// first changes from call to call.
+    /// Waits until something is ready or the deadline passes, and returns all that is ready then,
+    /// each source once. Their order changes from call to call.
     ///
     /// # Errors
-    /// [`AwaitError::TimedOut`] (an empty set has nothing else to come), [`AwaitError::System`].
+    /// [`AwaitError::TimedOut`] (an empty set can only time out), [`AwaitError::System`].
     ///
     /// # If a process dies
     /// See [`WaitSet`].
@@ -180,12 +186,12 @@ impl WaitSet {
         Ok(self.ready())
     }
 
-    /// All that is waited for, for a reactor.
+    /// Returns all sources, for a reactor.
     pub(super) fn sources(&self) -> Vec<Arc<dyn Waited>> {
         self.source_list.members().iter().map(|member| Arc::clone(&member.waited)).collect()
     }
 
-    /// What is ready now, kept for [`WaitSet::ready`].
+    /// Looks at all sources, and keeps what is ready for [`WaitSet::ready`].
     pub(super) fn look(&mut self) -> bool {
         let found = &mut self.found;
         found.clear();
@@ -212,7 +218,7 @@ impl WaitSet {
                 return Ok(());
             }
         }
-        // What came at the last moment.
+        // For what came at the last moment.
         if self.look() { Ok(()) } else { Err(AwaitError::TimedOut) }
     }
 }

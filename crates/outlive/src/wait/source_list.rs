@@ -1,14 +1,15 @@
-//! Sources, looked at and slept on together: what a set and a reactor have in common.
+//! Sources that a set or a reactor looks at and sleeps on together.
 //!
 //! 1. Look at all.
 //! 2. Prepare a wait on the eventcount of each that has one, unless the last one still stands.
-//! 3. One fence, unless another's covers all of them.
+//! 3. One fence, unless an earlier one covers all of them.
 //! 4. Look at all again.
-//! 5. Sleep on all their words, and all owners whose end matters, until the earliest moment.
-//! 6. What each source's protocol asks of who woke. From 1.
+//! 5. Sleep on all their words, and on all owners whose end matters, until the earliest moment.
+//! 6. Do what each source's protocol asks of a woken sleeper. Go on at 1.
 //!
-//! The index that the kernel returns is not asked for. It keeps nothing in shared memory: a death here leaves nothing but a
-//! wake-up for an owner's end, which `wake/wait_list.rs` relays. doc/protocols/wait_set.md.
+//! The index that the kernel returns is ignored. Nothing here is kept in shared memory: a death
+//! here leaves at most a wake-up for an owner's end, which `wake/wait_list.rs` relays. See
+//! doc/protocols/wait_set.md.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +22,11 @@ use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, PreparedWait, Readiness, SourceState, WaitList, WaitWords, Waited};
 
-/// How long one sleep lasts at most where the kernel denies the fence: a sender may overlook us.
+/// How long one sleep lasts at most where the kernel denies the fence, because a sender may then
+/// overlook us.
 const SHORT: Duration = Duration::from_millis(10);
 
-/// A source among others.
+/// A source in the list.
 pub(super) struct Member {
     pub(super) key: u64,
     pub(super) waited: Arc<dyn Waited>,
@@ -36,7 +38,8 @@ pub(super) struct Member {
 pub(super) struct SourceList {
     members: Vec<Member>,
     many: WaitList,
-    /// Where the next look begins: who is told first changes from one to the next.
+    /// Where the next look begins: the source that is reported first changes from one look to the
+    /// next.
     turn: usize,
 }
 
@@ -51,7 +54,7 @@ impl SourceList {
         self.members.len() < before
     }
 
-    /// Lets go of those whose key is not wanted any more, into `gone`.
+    /// Moves those whose key is no longer wanted into `gone`.
     pub(super) fn retain(&mut self, wanted: impl Fn(u64) -> bool, gone: &mut Vec<Member>) {
         gone.extend(self.members.extract_if(.., |member| !wanted(member.key)));
     }
@@ -60,7 +63,7 @@ impl SourceList {
         &self.members
     }
 
-    /// Step 1: all that are ready.
+    /// Does step 1: reports all that are ready.
     pub(super) fn look(&mut self, mut found: impl FnMut(u64, Readiness)) {
         let len = self.members.len();
         if len == 0 {
@@ -74,19 +77,19 @@ impl SourceList {
         }
     }
 
-    /// Whether one is ready, for who spins.
+    /// Returns whether one is ready, for a spin.
     pub(super) fn is_any_ready(&self) -> bool {
         self.members.iter().any(|member| matches!(member.waited.look(), SourceState::Ready(_)))
     }
 
-    /// Step 2: whether a fence must follow.
+    /// Does step 2, and returns whether a fence must follow.
     fn prepare(&mut self) -> bool {
         self.members.iter_mut().fold(false, |needed, Member { waited, prepared, .. }| {
             waited.event_count().is_some_and(|count| prepared.prepare(count)) | needed
         })
     }
 
-    /// Step 3. False: the kernel denies it, and a notifier may overlook us.
+    /// Does step 3. Returns false if the kernel denies the fence: then a notifier may overlook us.
     fn fence(&mut self) -> bool {
         let made = barrier::heavy();
         for Member { waited, prepared, .. } in self.members.iter_mut().filter(|_| made) {
@@ -97,7 +100,8 @@ impl SourceList {
         made
     }
 
-    /// Steps 2 to 6. The caller looks again after any return but an error; `extra` is a word of its own.
+    /// Does steps 2 to 6. The caller looks again after any return but an error; `extra` is a word
+    /// of the caller's own.
     pub(super) fn sleep(
         &mut self,
         registry: &'static Registry,
@@ -114,7 +118,7 @@ impl SourceList {
         extra.into_iter().for_each(|watch| words.add(&[watch]));
         for Member { waited, prepared, .. } in &mut self.members {
             let waited: &Arc<dyn Waited> = waited;
-            // The words first: what they are is what the look behind them has not found enough.
+            // The words first: the look behind them decides whether to sleep on them.
             waited.add_words(prepared, &mut words);
             let prepared: &PreparedWait = prepared;
             asleep.push((waited, prepared));

@@ -8,9 +8,10 @@ use crate::sys::clock;
 use crate::wake::{Readiness, Source, SourceState, Waited, Watched};
 use crate::{Deadline, Error};
 
-/// A moment, or one again and again, to wait for in a [`WaitSet`](super::WaitSet).
+/// Becomes ready at a moment, or at a series of moments, in a [`WaitSet`](super::WaitSet).
 ///
-/// Ready from its moment until somebody has [taken](Timer::take) it. It lives in this process alone; clones are the same timer.
+/// A timer is ready from its moment until the program has [taken](Timer::take) it. It belongs to
+/// this process alone; clones are the same timer.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-timer-{}", std::process::id()));
@@ -33,33 +34,36 @@ pub struct Timer(Arc<Moments>);
 
 #[derive(Debug)]
 enum Moments {
-    /// One; and whether it has been taken.
+    /// One moment, and whether it has been taken.
     Once { moment: Deadline, taken: AtomicU64 },
-    /// Nanoseconds of the monotonic clock: from when on, how far apart; and how many have been taken.
+    /// Nanoseconds of the monotonic clock: the start, the distance between moments, and how many
+    /// have been taken.
     Every { begin: u64, span: u64, taken: AtomicU64 },
 }
 
 impl Timer {
-    /// Ready once, at that moment or after that span.
+    /// Makes a timer that is ready once, at that moment or after that span.
     pub fn at(moment: impl Into<Deadline>) -> Timer {
         Timer(Arc::new(Moments::Once { moment: moment.into(), taken: AtomicU64::new(0) }))
     }
 
-    /// Ready again and again, so far apart, from one span from now on. A span of nothing is a nanosecond.
+    /// Makes a timer that is ready again and again, at that distance, first one span from now. A
+    /// span of zero counts as a nanosecond.
     pub fn every(span: Duration) -> Timer {
         let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1);
         let begin = clock::monotonic_nanos();
         Timer(Arc::new(Moments::Every { begin, span, taken: AtomicU64::new(0) }))
     }
 
-    /// How many of its moments have passed since this was called last. From then on it is not ready before the next.
+    /// Returns how many of its moments have passed since the last call. After that it is not ready
+    /// before its next moment.
     pub fn take(&self) -> u64 {
         let (passed, taken) = self.passed();
         // Relaxed: a count, nothing comes with it.
         passed.saturating_sub(taken.fetch_max(passed, Ordering::Relaxed))
     }
 
-    /// How many moments have passed altogether, and how many are taken.
+    /// Returns how many moments have passed altogether, and how many are taken.
     fn passed(&self) -> (u64, &AtomicU64) {
         match &*self.0 {
             Moments::Once { moment, taken } => (u64::from(moment.has_passed()), taken),

@@ -13,7 +13,7 @@
 //!
 //! | a death or a stop of | consequence |
 //! | --- | --- |
-//! | a notifier, between its change and the step | the waiters sleep on. The next notifier wakes them; a waiter that watches the notifier's end learns of the death; every other waiter looks by itself (recheck.rs); with a relay ([`RelayedEventCount`]) the kernel wakes one waiter, which notifies all |
+//! | a notifier, between its change and the step | the waiters sleep on. The next notifier wakes them; a waiter that watches the notifier's end learns of the death; every other waiter finds the change at its recheck (recheck.rs); with a relay ([`RelayedEventCount`]) the kernel wakes one waiter, which notifies all |
 //! | a notifier, after the step | `epoch` still has `SOMEBODY`: the next notifier wakes in vain |
 //! | a waiter, anywhere | the same: the next notifier wakes in vain |
 //!
@@ -34,17 +34,17 @@ use crate::shim::{AtomicU32, Ordering};
 use crate::sys::barrier;
 use crate::sys::futex::{self, ALL, Watch};
 
-/// In `epoch`: somebody may sleep.
+/// In `epoch`: a waiter may sleep.
 const SOMEBODY: u32 = 1;
 /// In `epoch`, with `SOMEBODY`: every notifier's look from now on sees `SOMEBODY`.
 const FENCED: u32 = 2;
 /// Numbers count above both.
 const ONE: u32 = 4;
 
-/// How long to sleep where a notifier may overlook us, as the kernel denies the fence.
+/// How long to sleep where a notifier may overlook us because the kernel denies the fence.
 const SHORT: Duration = Duration::from_millis(10);
 
-/// See the file's head. All zeroes: nobody sleeps.
+/// See the file's head. All zeroes: no waiter.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct EventCount {
@@ -54,11 +54,11 @@ pub(crate) struct EventCount {
     epoch: AtomicU32,
 }
 
-/// What a waiter has found and left when it prepared its wait.
+/// What a waiter has read and written when it prepared its wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ticket {
     sequence: u32,
-    /// What it made of `epoch`.
+    /// The value that it wrote to `epoch`.
     epoch: u32,
     /// No waiter was there before this one.
     is_first: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Until when to sleep at most before looking again.
+    /// Returns until when the waiter sleeps at most before it looks again.
     pub(crate) fn until(self, deadline: Deadline) -> Deadline {
         if self.is_fenced { deadline } else { deadline.earlier(Deadline::after(SHORT)) }
     }
@@ -77,20 +77,21 @@ impl Ticket {
     }
 }
 
-/// The next number, without `SOMEBODY`.
+/// Returns the next number, without `SOMEBODY`.
 fn next(epoch: u32) -> u32 {
     (epoch & !(SOMEBODY | FENCED)).wrapping_add(ONE)
 }
 
 impl EventCount {
-    /// Wakes all who wait, after something has changed.
+    /// Wakes all waiters, after a change.
     #[inline]
     pub(crate) fn notify_all(&self) {
         self.notify_all_if(|| true);
     }
 
-    /// As [`EventCount::notify_all`], if the change concerns the waiter. The waiter has written
-    /// what concerns it before it called [`EventCount::prepare_wait_with_fence`].
+    /// Wakes all waiters as [`EventCount::notify_all`] does, if the change concerns the waiter. The
+    /// waiter has written what concerns it before it called
+    /// [`EventCount::prepare_wait_with_fence`].
     #[inline]
     pub(crate) fn notify_all_if(&self, concerns: impl FnOnce() -> bool) {
         // The change before the look: pairs with `heavy` in `fence_slow`.
@@ -101,11 +102,11 @@ impl EventCount {
         }
     }
 
-    /// As [`EventCount::notify_all`], but wakes at most `most` waiters. A woken waiter that has no
-    /// use for the change is not replaced.
+    /// Wakes as [`EventCount::notify_all`] does, but at most `most` waiters. If a woken waiter
+    /// cannot use the change, none is woken in its place.
     #[inline]
     pub(crate) fn notify_some(&self, most: u32) {
-        // As above.
+        // The change before the look: pairs with `heavy` in `fence_slow`.
         barrier::light();
         let epoch = self.epoch();
         if epoch & SOMEBODY != 0 {
@@ -145,8 +146,8 @@ impl EventCount {
         ticket
     }
 
-    /// As [`EventCount::prepare_wait`], for a waiter that has just written something else that
-    /// notifiers look at.
+    /// Prepares a wait as [`EventCount::prepare_wait`] does, for a waiter that has just written
+    /// something else that notifiers read.
     #[cold]
     pub(crate) fn prepare_wait_with_fence(&self) -> Ticket {
         let mut ticket = self.announce();
@@ -155,18 +156,19 @@ impl EventCount {
         ticket
     }
 
-    /// As [`EventCount::prepare_wait`], without its fence. The caller itself makes sure that either
-    /// a notifier sees the number or the caller's next look sees the change: by a lock, or by one
-    /// fence for several eventcounts ([`EventCount::note_fence`]).
+    /// Prepares a wait as [`EventCount::prepare_wait`] does, but without the fence. The caller
+    /// itself makes sure that either a notifier sees the number or the caller's next look sees the
+    /// change: by a lock, or by one fence for several eventcounts ([`EventCount::note_fence`]).
     pub(crate) fn announce(&self) -> Ticket {
-        // Acquire: what was done before a notification that we have missed is seen by the look that follows.
+        // Acquire: if we missed a notification, the look that follows sees what was done before it.
         let sequence = self.sequence.load(Ordering::Acquire);
         let mut seen = self.epoch.load(Ordering::Relaxed);
         loop {
             let is_first = seen & SOMEBODY == 0;
             let kept = if is_first { 0 } else { seen & FENCED };
             let epoch = next(seen) | kept | SOMEBODY;
-            // Release pairs with `epoch()`. Acquire pairs with `note_fence`. Died just after: one empty wake.
+            // Release pairs with `epoch()`. Acquire pairs with `note_fence`. Died just after: one
+            // empty wake.
             match self.epoch.compare_exchange_weak(seen, epoch, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Ticket { sequence, epoch, is_first, is_fenced: kept != 0 },
                 Err(now) => seen = now,
@@ -190,7 +192,8 @@ impl EventCount {
         // No notification since: `SOMEBODY` has been set all the while. A notifier that clears it
         // raises `sequence` first.
         if seen & SOMEBODY != 0 && seen & FENCED == 0 && !self.is_notified(*ticket) {
-            // Release pairs with `announce`: the fence. Died just before: the next one makes another.
+            // Release pairs with `announce`: the fence. Died just before: the next one makes
+            // another.
             let noted = self.epoch.compare_exchange(seen, seen | FENCED, Ordering::Release, Ordering::Relaxed);
             if noted.is_ok() && seen == ticket.epoch {
                 ticket.epoch |= FENCED;
@@ -207,12 +210,12 @@ impl EventCount {
         }
     }
 
-    /// Whether a notifier has notified since the waiter got the ticket.
+    /// Returns whether a notifier has notified since the waiter got the ticket.
     pub(crate) fn is_notified(&self, ticket: Ticket) -> bool {
         self.sequence.load(Ordering::Acquire) != ticket.sequence
     }
 
-    /// The word to sleep on, which commits the wait.
+    /// Returns the word to sleep on, which commits the wait.
     pub(crate) fn watch(&self, ticket: Ticket) -> Watch<'_> {
         Watch { word: &self.sequence, expected: ticket.sequence }
     }
@@ -224,18 +227,19 @@ impl EventCount {
     }
 }
 
-// SAFETY: atomics.
+// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl crate::segment::Shared for EventCount {}
 
-/// An eventcount whose wake-up goes to the next waiter when the waiter that got it dies, or when a
-/// notifier dies before it could wake.
+/// An eventcount that gives a wake-up to the next waiter when the waiter that got it dies, or when
+/// a notifier dies before its wake.
 ///
 /// The waiters' `list_op_pending` points to `relay`. So does the notifier's, from before its
 /// change, where no waiter watches its end. All wakes go through `relay`, and waiters are queued
-/// there first: a waiter stands in two queues, and a wake through `sequence` would leave it in the
-/// other one, where it swallows the wake-up of a dying thread.
+/// there first: each waiter is in two queues, and a wake through `sequence` would leave it in the
+/// other one, where it would swallow the wake-up of a dying thread.
 ///
-/// Where the waiters' `list_op_pending` is needed for the owners that they watch, a plain [`EventCount`] does.
+/// Where the waiters need `list_op_pending` for the owners that they watch, a plain [`EventCount`]
+/// must do.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct RelayedEventCount {
@@ -246,17 +250,17 @@ pub(crate) struct RelayedEventCount {
 }
 
 impl RelayedEventCount {
-    /// For all but notifying and sleeping.
+    /// Returns the plain eventcount, for everything but notifying and sleeping.
     pub(crate) fn count(&self) -> &EventCount {
         &self.count
     }
 
-    /// The word that passes a wake on: for `list_op_pending`.
+    /// Returns the relay word, for `list_op_pending`.
     pub(crate) fn relay(&self) -> &AtomicU32 {
         &self.relay
     }
 
-    /// As [`EventCount::notify_all`].
+    /// Wakes all waiters: see [`EventCount::notify_all`].
     #[inline]
     pub(crate) fn notify_all(&self) {
         self.notify_some(ALL);
@@ -270,7 +274,7 @@ impl RelayedEventCount {
 
     #[inline]
     fn notify_some(&self, most: u32) {
-        // As in `EventCount`.
+        // See `EventCount::notify_some`.
         barrier::light();
         let epoch = self.count.epoch();
         if epoch & SOMEBODY != 0 {
@@ -278,32 +282,32 @@ impl RelayedEventCount {
         }
     }
 
-    /// The words to sleep on, in that order.
+    /// Returns the words to sleep on, in that order.
     pub(crate) fn watches(&self, ticket: Ticket) -> [Watch<'_>; 2] {
         if self.relay.load(Ordering::Relaxed) != 0 {
-            // A stray write. It means nothing but 0.
+            // A stray write: the word never means anything but 0.
             self.relay.store(0, Ordering::Relaxed);
         }
         [Watch { word: &self.relay, expected: 0 }, self.count.watch(ticket)]
     }
 
-    /// What a waiter that has slept owes the others. If what it waits for `has_come`, and no
-    /// process has notified, then the process that made the change is about to notify, or is
-    /// stopped, or is dead: the waiter wakes all in its place.
+    /// Wakes all waiters in a notifier's place, where a waiter that slept must: if what it waits
+    /// for `has_come`, and no process has notified, the process that made the change is about to
+    /// notify, or is stopped, or is dead.
     pub(crate) fn woken(&self, ticket: Ticket, has_come: impl FnOnce() -> bool) {
         if !self.count.is_notified(ticket) && has_come() {
             self.notify_all();
         }
     }
 
-    /// Wakes the next waiter, if any: the caller was woken and has no use for that, or not soon.
+    /// Wakes the next waiter, if any: the caller was woken, but cannot use that, or not soon.
     #[cold]
     pub(crate) fn pass_on(&self) {
         futex::wake_one(&self.relay);
     }
 }
 
-// SAFETY: atomics.
+// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl crate::segment::Shared for RelayedEventCount {}
 
 crate::shim::assert_layout!(size_of::<EventCount>() == 8 && size_of::<RelayedEventCount>() == 16);

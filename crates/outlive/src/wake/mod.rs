@@ -1,11 +1,11 @@
-//! Going to sleep until a word changes or an owner ends, and being woken, whichever process is killed or stopped
-//! beside it.
+//! Sleeping until a word changes or an owner ends, and being woken, whichever other process is
+//! killed or stopped.
 //!
-//! | a process is killed or stopped | who wakes the sleepers |
+//! | a process is killed or stopped | what wakes the sleepers |
 //! | --- | --- |
 //! | that holds what they wait for (killed) | the kernel marks its token and wakes one sleeper, which wakes the others (sleep.rs) |
 //! | with a wake-up in hand (killed) | the kernel wakes the next sleeper, on the relay word (`WakeRelay`) |
-//! | with a wake-up in hand (stopped) | each sleeper looks by itself after a recheck, a second (recheck.rs) |
+//! | with a wake-up in hand (stopped) | nothing: each sleeper finds the change at its recheck, a second later (recheck.rs) |
 //! | between its change and the wake | the change and the wake are one step in the kernel, or the notifier's next notification, or the recheck (event_count.rs) |
 //!
 //! doc/protocols/token.md and doc/protocols/event_count.md have the arguments.

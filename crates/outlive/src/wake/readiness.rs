@@ -1,7 +1,7 @@
-//! What a wait set asks of each thing that it waits for.
+//! What a wait set asks of each source that it waits for.
 //!
-//! Each kind has a file `readiness.rs`: a type that implements [`Waited`] by shared words alone, and [`Source`] for what the
-//! user has in hand. doc/protocols/wait_set.md says what its words must do.
+//! Each kind has a file `readiness.rs`: a type that implements [`Waited`] by shared words alone,
+//! and [`Source`] for the user's handle. doc/protocols/wait_set.md says what the words must do.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use super::wait_list::WaitWords;
 use crate::liveness::{Registry, TokenId};
 use crate::{Deadline, Error};
 
-/// Something that a [`WaitSet`](crate::wait::WaitSet) can wait for.
+/// Lets a [`WaitSet`](crate::wait::WaitSet) wait for this type.
 ///
-/// A source outlives what it was made from: a set goes on telling of a queue whose receiver has been dropped, until it is
-/// removed.
+/// A source outlives the handle that it was made from: a set goes on reporting a queue whose
+/// receiver has been dropped, until the queue is removed.
 pub trait Source {
-    /// What the set keeps of it.
+    /// Returns what the set keeps of the source.
     ///
     /// # Errors
-    /// What keeps it from being waited for.
+    /// The error that keeps it from being waited for.
     #[doc(hidden)]
     fn watched(&self) -> Result<Watched, Error>;
 }
 
-/// What a set keeps of a source.
+/// Holds what a set keeps of a source.
 #[derive(Clone)]
 pub struct Watched {
     pub(crate) waited: Arc<dyn Waited>,
-    /// Whose tokens it names; none of a timer.
+    /// The registry of the tokens that it names; `None` for a timer.
     pub(crate) registry: Option<&'static Registry>,
 }
 
@@ -37,15 +37,15 @@ impl Watched {
     }
 }
 
-/// What is ready about a source.
+/// Says what is ready about a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Readiness {
     /// A receive is worth a try.
     Readable,
-    /// The peer, all senders of a queue, or the writer of a state, have ended.
+    /// The peer, all senders of a queue, or the writer of a state have ended.
     Ended,
-    /// There is another value; others publish or subscribe.
+    /// The state has another value; the topic has other publishers or subscribers.
     Changed,
     /// A publish is worth a try.
     Writable,
@@ -61,11 +61,12 @@ pub(crate) enum SourceState {
     Ready(Readiness),
     /// Not ready. The process that makes it ready wakes one of its words.
     Waiting,
-    /// The same; that owner's end would make it worth another look as well.
+    /// Not ready; the end of that owner would also call for another look.
     BehindOwner(TokenId),
-    /// The same; the end of any of those that [`Waited::owners`] names would.
+    /// Not ready; the end of any owner that [`Waited::owners`] names would also call for another
+    /// look.
     BehindOwners,
-    /// Not before that moment.
+    /// Not ready before that moment.
     NotBefore(Deadline),
 }
 
@@ -78,17 +79,17 @@ impl SourceState {
 /// How a set has prepared its wait for a source.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PreparedWait {
-    /// Whether it has on the source's eventcount.
+    /// Whether it has prepared a wait on the source's eventcount.
     made: bool,
-    /// Of that.
+    /// The ticket of that wait.
     pub(crate) ticket: Ticket,
-    /// What was asked of the process that takes a role.
+    /// What it asked of the next process to take a role.
     pub(crate) asked: Option<u32>,
 }
 
 impl PreparedWait {
-    /// Prepares a wait, unless the one before still stands. Whether a fence must follow: the first time at any rate, for a source that
-    /// has told notifiers something besides.
+    /// Prepares a wait, unless the one before still stands. Returns whether a fence must follow: at
+    /// least the first time, for a source that has also told notifiers something else.
     pub(crate) fn prepare(&mut self, count: &EventCount) -> bool {
         if self.made && !count.is_notified(self.ticket) {
             return !self.ticket.is_fenced();
@@ -98,15 +99,17 @@ impl PreparedWait {
     }
 }
 
-/// A source, to its set. Looked at from any thread, and by shared words alone.
+/// A source, as its set sees it. Any thread may look at it, by shared words alone.
 pub(crate) trait Waited: Send + Sync {
-    /// Is it ready? Without a system call, as a rule, and without a fence.
+    /// Looks whether it is ready: without a fence, and as a rule without a system call.
     fn look(&self) -> SourceState;
 
-    /// Whose ends would make it worth another look, after a look that says so.
+    /// Adds the owners whose end would call for another look, after a look that returned
+    /// `BehindOwners`.
     fn owners(&self, _into: &mut Vec<TokenId>) {}
 
-    /// What the process that makes it ready notifies: the set prepares a wait there, and looks again behind a fence.
+    /// Returns the eventcount that the process that makes it ready notifies: the set prepares a
+    /// wait there, and looks again behind a fence.
     fn event_count(&self) -> Option<&EventCount> {
         None
     }
@@ -114,12 +117,12 @@ pub(crate) trait Waited: Send + Sync {
     /// Adds the words to sleep on.
     fn add_words<'a>(&'a self, _prepared: &mut PreparedWait, _words: &mut WaitWords<'a>) {}
 
-    /// Whether the set looks by itself now and then (recheck.rs), asked after the words: the process that makes it ready may
-    /// be stopped before it notifies, and nobody watches its end.
+    /// Returns whether the set needs a recheck (recheck.rs), asked after the words: the process
+    /// that makes it ready may be stopped before it notifies, and the set does not watch its end.
     fn needs_recheck(&self, _prepared: &PreparedWait) -> bool {
         false
     }
 
-    /// After a sleep on them: what a woken sleeper owes the others.
+    /// Wakes other sleepers where a woken sleeper must, after a sleep on the words.
     fn woken(&self, _prepared: &PreparedWait) {}
 }

@@ -1,6 +1,6 @@
-//! The recheck: when a sleeper looks by itself, and when it asks `/proc`.
+//! The recheck: when a sleeper looks again without having been woken, and when it asks `/proc`.
 //!
-//! | the sleeper waits | what may be lost | it looks by itself |
+//! | the sleeper waits | what may be lost | it looks again |
 //! | --- | --- | --- |
 //! | for the end of another thread or process | the kernel tells one sleeper; that one may be stopped before it tells the others | after `recheck` (a second), each time |
 //! | for a message, for a permit to be added, for another process to come | the process that brings it may be stopped before it notifies (event_count.md) | the same |
@@ -9,7 +9,7 @@
 //!
 //! A look loads the words and the tokens, makes no system call of its own, and costs one sleep
 //! more. So a process that waits for an owner wakes once a second, and a stopped process that holds
-//! a death notice delays no sleeper for longer.
+//! a death notice delays no sleeper longer than that.
 //!
 //! *Asking* is more: the kernel loses the mark itself when it reaps memory before it walks the
 //! robust list (token.md), and only `/proc` shows that. A waiter asks after the owners that it
@@ -24,7 +24,8 @@ use crate::liveness::{Registry, TokenId};
 use crate::shim::AtomicU32;
 use crate::sys::clock::{self, Deadline};
 
-/// Until when to sleep at most: until the deadline, or for a recheck if the sleeper `looks` by itself.
+/// Returns until when to sleep at most: the deadline, or one recheck from now if the sleeper
+/// `looks` by itself.
 pub(super) fn until(registry: &Registry, looks: bool, deadline: Deadline) -> Deadline {
     match registry.recheck() {
         Some(span) if looks => deadline.earlier(Deadline::after(span)),
@@ -32,9 +33,9 @@ pub(super) fn until(registry: &Registry, looks: bool, deadline: Deadline) -> Dea
     }
 }
 
-/// By how many doublings the distance between two questions grows.
+/// How many times the distance between two questions doubles.
 const MOST_DOUBLINGS: u32 = 6;
-/// How many words each thread remembers: a thread that waits for more words by turns asks later.
+/// How many words each thread remembers: a thread that waits for more words in turn asks later.
 const MOST_WORDS: usize = 8;
 
 /// What a thread remembers of its fruitless sleeps on one word.
@@ -42,10 +43,11 @@ const MOST_WORDS: usize = 8;
 struct Asked {
     /// The word's address; 0: none.
     word: usize,
-    /// A number for the owners that were watched.
+    /// A hash of the owners that were watched.
     owners: u32,
     doublings: u32,
-    /// When it asked last; before the first question, when its first fruitless sleep began or ended. Nanoseconds.
+    /// When it asked last; before the first question, when its first fruitless sleep began or
+    /// ended. Nanoseconds.
     at: u64,
 }
 
@@ -55,8 +57,8 @@ thread_local! {
     static ASKED: Cell<[Asked; MOST_WORDS]> = const { Cell::new([NONE; MOST_WORDS]) };
 }
 
-/// Whether to ask `/proc` now: a sleep on `word` behind those owners has ended, and nothing has
-/// come. `whole`: the sleep lasted for a whole recheck.
+/// Returns whether to ask `/proc` now, after a sleep on `word` behind those owners ended without
+/// what it waits for. `whole`: the sleep lasted for a whole recheck.
 #[cold]
 pub(super) fn is_time_to_ask(registry: &Registry, word: &AtomicU32, owners: &[TokenId], whole: bool) -> bool {
     let Some(span) = registry.recheck() else { return false };
@@ -72,7 +74,7 @@ fn is_due(all: &mut [Asked; MOST_WORDS], word: usize, owners: u32, now: u64, spa
     let at = match all.iter().position(|asked| asked.word == word && asked.owners == owners) {
         Some(at) => at,
         None => {
-            // In place of the same word behind other owners, else of the oldest.
+            // In place of the same word behind other owners, or else of the oldest entry.
             let same = all.iter().position(|asked| asked.word == word);
             let at = same.or_else(|| (0..MOST_WORDS).min_by_key(|&at| all[at].at)).unwrap_or(0);
             let begun = if whole { now.saturating_sub(span) } else { now };
@@ -96,7 +98,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const SPAN: Duration = Duration::from_secs(1);
 
-    /// In which of the sleeps, each that many nanoseconds long, it asks.
+    /// Returns in which of the sleeps, each that many nanoseconds long, it asks.
     fn asks(length: u64, sleeps: u64, whole: bool) -> Vec<u64> {
         let mut all = [NONE; MOST_WORDS];
         let start = 1000 * SECOND;

@@ -1,18 +1,24 @@
 //! Sleeping until a word changes or an owner ends, whichever comes first: [`Sleep`].
 //!
-//! A sleeper behind an owner sleeps on {the owner's relay word, its own words, the owner's robust word, its generation}:
+//! A sleeper behind an owner sleeps on {the owner's relay word, its own words, the owner's robust
+//! word, its generation}:
 //!
-//! 1. `list_op_pending` points to the relay word before the first sleep and until the caller has what it wants. If the
-//!    sleeper dies with a wake-up in hand, the kernel wakes the next sleeper on that word.
+//! 1. `list_op_pending` points to the relay word before the first sleep and until the caller has
+//!    what it wants. If the sleeper dies with a wake-up in hand, the kernel wakes the next sleeper
+//!    on that word.
 //! 2. The owner's robust word gets its WAITERS bit, by compare-exchange.
-//! 3. The relay word is queued **first**: queued later, a wake-up that is relayed in between is missed.
-//! 4. The generation is in the set: a sleeper that comes late would otherwise sleep on a successor in the same slot.
-//! 5. On any return, a sleeper that finds the owner dead wakes all others: the kernel wakes only one.
+//! 3. The relay word is queued **first**: a sleeper that queues it later misses a wake-up that is
+//!    relayed in between.
+//! 4. The generation is in the set: a late sleeper would otherwise sleep on a successor in the same
+//!    slot.
+//! 5. On any return, a sleeper that finds the owner dead wakes all others: the kernel wakes only
+//!    one.
 //!
-//! A thread's `list_op_pending` points to one relay word only, but a sleeper on several owners may have in hand the
-//! wake-up of any of them. So slots that are ever watched together use the *shared relay* from then on: their sleepers
-//! point to the registry's relay word, stand in its queue as well, and on any return look after all slots that use it.
-//! `slot.relay` says so, in bits that the kernel's look does not mind:
+//! A thread's `list_op_pending` points to one relay word only, but a sleeper on several owners may
+//! have in hand the wake-up of any of them. So slots that are ever watched together use the *shared
+//! relay* from then on: their sleepers point to the registry's relay word, are in its queue as
+//! well, and on any return look after all slots that use it. `slot.relay` says so, in bits that the
+//! kernel ignores:
 //!
 //! | slot.relay | meaning | a death here |
 //! | --- | --- | --- |
@@ -20,12 +26,13 @@
 //! | MOVING | a sleeper is waking those that still point to this word | the next to sleep on the slot does that again |
 //! | SHARED | sleepers point to the registry's relay word | |
 //!
-//! Why not all slots from birth: then each sleep behind a single owner, a contended lock's say, would end with a walk over
-//! all slots of the domain.
+//! Not all slots use the shared relay from the start, because each sleep behind a single owner,
+//! such as a contended lock's, would then end with a walk over all slots of the domain.
 //!
-//! Each of these has a counterexample in proof/models (mutex.pml, token.pml, several.pml) when left out. The recheck
-//! (recheck.rs) is for sleepers that were stopped with somebody's death notice in hand, and for marks that the kernel
-//! lost; what it rescues is counted, and that count must stay 0 in every test without either.
+//! proof/models has a counterexample for leaving out any of these (mutex.pml, token.pml,
+//! several.pml). The recheck (recheck.rs) helps when a sleeper was stopped with a death notice in
+//! hand, and when the kernel lost a mark. Each rescue by it is counted, and the count must stay 0
+//! in every test without either.
 
 use std::time::Duration;
 
@@ -38,28 +45,30 @@ use crate::sys::clock::Deadline;
 use crate::sys::futex::{self, Wakeup, Watch};
 use crate::sys::robust::WakeRelay;
 
-/// How a sleep ended.
+/// Says how a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asleep {
     /// Look again: something may have changed.
     LookAgain,
-    /// The caller's deadline is over.
+    /// The caller's deadline has passed.
     TimedOut,
 }
 
-/// The most owners whose ends one sleep watches with all that belongs to it: relay word, robust word, generation.
+/// The most owners of which one sleep watches all words: relay word, robust word, generation.
 pub(crate) const MOST_OWNERS: usize = 30;
-/// The most owners whose ends one sleep watches at all: by one word each, beside the shared relay and three words.
+/// The most owners that one sleep watches at all: by one word each, beside the shared relay and
+/// three words.
 const MOST_WATCHED: usize = futex::MOST_WATCHES - 4;
-/// A sleep that does not watch all that belongs to its owners looks by itself after so long, also with the recheck off.
+/// A sleep that does not watch all words of its owners ends after so long, even with the recheck
+/// off.
 const BRIEF_LOOK: Duration = Duration::from_secs(1);
 
-/// One sleep on a few words, and behind any number of owners. The caller looks at everything again after any return but an
-/// error.
+/// One sleep on a few words, and behind any number of owners. After any return but an error the
+/// caller looks at everything again.
 #[derive(Clone, Copy)]
 pub(crate) struct Sleep<'a> {
     registry: &'a Registry,
-    /// At most three. The third is for the kernel's eyes alone: it may be half of a larger word.
+    /// At most three. Only the kernel reads the third: it may be half of a larger word.
     words: &'a [Watch<'a>],
     principal: usize,
     owners: &'a [TokenId],
@@ -69,37 +78,37 @@ pub(crate) struct Sleep<'a> {
 }
 
 impl<'a> Sleep<'a> {
-    /// While all of `words` have the values expected.
+    /// Begins the description of a sleep that lasts while all of `words` have the expected values.
     pub(crate) fn on(registry: &'a Registry, words: &'a [Watch<'a>]) -> Sleep<'a> {
         Sleep { registry, words, principal: 0, owners: &[], start: 0, relay: None, recheck: true }
     }
 
-    /// The word that the sleep is about, which is not the first one: others are told of it (record.rs), and a kernel without
-    /// `futex_waitv` sleeps on it.
+    /// Names the word that the sleep is about, if it is not the first: the record (record.rs) names
+    /// it, and a kernel without `futex_waitv` sleeps on it.
     pub(crate) fn about(self, principal: usize) -> Sleep<'a> {
         Sleep { principal, ..self }
     }
 
-    /// And while all of `owners` live.
+    /// Makes the sleep last only while all of `owners` live.
     ///
-    /// More than [`MOST_OWNERS`] are watched by one word each, of more than [`MOST_WATCHED`] that many from the `start`th
-    /// on. What is left out then (doc/protocols/token.md, "More than 30 owners") is found by a look at all of them once a
-    /// second.
+    /// More than [`MOST_OWNERS`] are watched by one word each; of more than [`MOST_WATCHED`], that
+    /// many from the `start`th on. The sleeper finds what this leaves out (doc/protocols/token.md,
+    /// "More than 30 owners") by a look at all owners once a second.
     pub(crate) fn behind(self, relay: &'a WakeRelay, owners: &'a [TokenId]) -> Sleep<'a> {
         Sleep { relay: Some(relay), owners, ..self }
     }
 
-    /// See [`Sleep::behind`].
+    /// Sets `start`: see [`Sleep::behind`].
     pub(crate) fn beginning_at(self, start: usize) -> Sleep<'a> {
         Sleep { start, ..self }
     }
 
-    /// Without a look in between: nothing can be lost, because the change and the wake are one step.
+    /// Turns the recheck off: nothing can be lost, because the change and the wake are one step.
     pub(crate) fn without_recheck(self) -> Sleep<'a> {
         Sleep { recheck: false, ..self }
     }
 
-    /// Sleeps, at the longest until the deadline.
+    /// Sleeps until the deadline at most.
     #[cold]
     pub(crate) fn until(self, deadline: Deadline) -> Result<Asleep, Errno> {
         // Not the third: see `words`.
@@ -107,9 +116,9 @@ impl<'a> Sleep<'a> {
         self.until_it_comes(deadline, || has_changed(seen))
     }
 
-    /// The same, for words of which one wake wakes only some sleepers. A sleeper that a wake passes over finds a changed
-    /// word at its next recheck: that is no rescue. It is one if `has_come` says that what the sleeper waits for is
-    /// there.
+    /// Sleeps likewise, on words of which one wake wakes only some sleepers. A sleeper that a wake
+    /// passes over finds a changed word at its next recheck, which is no rescue. It is a rescue if
+    /// `has_come` says that what the sleeper waits for is there.
     #[cold]
     pub(crate) fn until_it_comes(self, deadline: Deadline, has_come: impl Fn() -> bool) -> Result<Asleep, Errno> {
         match (self.owners, self.relay) {
@@ -123,8 +132,8 @@ impl<'a> Sleep<'a> {
         }
     }
 
-    /// The same, for words whose every wake may be meant for another sleeper: no recheck is a rescue, and a sleep that was
-    /// woken goes on in the same record. Behind nobody.
+    /// Sleeps likewise, on words whose every wake may be meant for another sleeper: no recheck is a
+    /// rescue, and a sleep that was woken continues its record. Without owners.
     #[cold]
     pub(crate) fn among_others_until(self, deadline: Deadline) -> Result<Asleep, Errno> {
         debug_assert!(self.owners.is_empty());
@@ -139,7 +148,7 @@ impl<'a> Sleep<'a> {
         has_come: impl Fn() -> bool,
     ) -> Result<Asleep, Errno> {
         let registry = self.registry;
-        // An id whose slot does not exist is a dead owner's.
+        // An id whose slot does not exist names a dead owner.
         let Some(slot) = registry.slot(owner) else {
             return look_again(deadline);
         };
@@ -189,7 +198,7 @@ impl<'a> Sleep<'a> {
         let principal = set.add_words(self.words);
         let until = if brief { deadline.earlier(Deadline::after(BRIEF_LOOK)) } else { deadline };
         let any_dead = || owners.iter().any(|owner| !registry.is_alive(*owner));
-        // The end of a brief look is no rescue.
+        // The end of a short sleep is no rescue.
         let is_rescue = || !brief && (any_dead() || has_come());
         let (end, by_recheck) = self.in_kernel(set.watches(), principal, until, is_rescue);
         if !any_dead() && !has_come() {
@@ -207,8 +216,8 @@ impl<'a> Sleep<'a> {
         }
     }
 
-    /// One sleep in the kernel, cut short by the recheck where that is on and of use. Says also whether it lasted for a whole
-    /// recheck.
+    /// Sleeps once in the kernel, until the recheck at most, where that is on and useful. Returns
+    /// also whether the sleep lasted for a whole recheck.
     fn in_kernel(
         self,
         set: &[Watch<'_>],
@@ -222,21 +231,21 @@ impl<'a> Sleep<'a> {
         WaitRecord::end(record, woken == Ok(Wakeup::TimedOut));
         let end = match woken {
             Err(errno) => return (Err(errno), false),
-            // Also when woken: words that are damaged may wake us for ever.
+            // Also when woken: damaged words may wake us for ever.
             Ok(_) if deadline.has_passed() => return (Ok(Asleep::TimedOut), false),
             Ok(end) => end,
         };
         let by_recheck = end == Wakeup::TimedOut;
         if by_recheck && has_come() {
-            // It has come, and nobody woke us before we looked by ourselves.
+            // It has come, and no process woke us before our own recheck.
             self.registry.count_rescue();
         }
         (Ok(Asleep::LookAgain), by_recheck)
     }
 }
 
-/// A sleep behind owners has ended without a reason: by the recheck, by the caller's deadline, by a signal. Now and then
-/// that is the moment to ask `/proc` whether the kernel has lost a mark (recheck.rs).
+/// Asks `/proc` now and then whether the kernel has lost a mark (recheck.rs), after a sleep behind
+/// owners that ended without a reason: by the recheck, by the caller's deadline, by a signal.
 #[cold]
 pub(super) fn ask_when_due(registry: &Registry, principal: Watch<'_>, owners: &[TokenId], by_recheck: bool) {
     if !recheck::is_time_to_ask(registry, principal.word, owners, by_recheck) {
@@ -251,7 +260,7 @@ pub(super) fn ask_when_due(registry: &Registry, principal: Watch<'_>, owners: &[
     }
 }
 
-/// Damaged words may say for ever that there is something to look at.
+/// Returns at once, as damaged words may demand for ever.
 pub(crate) fn look_again(deadline: Deadline) -> Result<Asleep, Errno> {
     Ok(if deadline.has_passed() { Asleep::TimedOut } else { Asleep::LookAgain })
 }
@@ -264,13 +273,13 @@ pub(crate) fn has_changed(words: &[Watch<'_>]) -> bool {
 struct WaitSet<'a, const N: usize> {
     set: [Watch<'a>; N],
     len: usize,
-    /// Where the first owner's word stands, behind the relay words.
+    /// The place of the first owner's word, behind the relay words.
     first_owner: usize,
 }
 
 impl<'a, const N: usize> WaitSet<'a, N> {
     fn new(registry: &'a Registry, shared: bool) -> WaitSet<'a, N> {
-        // The shared relay before all else.
+        // The shared relay comes before all else.
         let len = usize::from(shared);
         WaitSet { set: [Watch { word: registry.relay(), expected: 0 }; N], len, first_owner: len + 1 }
     }
@@ -280,7 +289,7 @@ impl<'a, const N: usize> WaitSet<'a, N> {
         self.len += 1;
     }
 
-    /// Adds an owner's words, its relay word first; false when it is dead.
+    /// Adds an owner's words, its relay word first; returns false when the owner is dead.
     fn watch(&mut self, slot: &'a Slot, owner: TokenId, shared: bool) -> bool {
         self.add(Watch { word: &slot.relay, expected: if shared { SHARED_RELAY } else { OWN_RELAY } });
         let Some(watched) = slot.watch(owner) else {
@@ -291,7 +300,8 @@ impl<'a, const N: usize> WaitSet<'a, N> {
         true
     }
 
-    /// Adds of an owner's words the one by which the kernel tells its end; false when it is dead.
+    /// Adds only the word on which the kernel tells the owner's end; returns false when the owner
+    /// is dead.
     fn watch_briefly(&mut self, slot: &'a Slot, owner: TokenId) -> bool {
         let Some(watched) = slot.watch(owner) else {
             slot.wake_watchers();
@@ -301,7 +311,7 @@ impl<'a, const N: usize> WaitSet<'a, N> {
         true
     }
 
-    /// Adds what is waited for, and says where the first of it stands.
+    /// Adds the caller's words, and returns the place of the first.
     fn add_words(&mut self, words: &[Watch<'a>]) -> usize {
         // Without words, the first owner's.
         let principal = if words.is_empty() { self.first_owner } else { self.len };

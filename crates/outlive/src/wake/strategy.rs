@@ -1,31 +1,32 @@
 //! How a waiting call spends its time: spinning first, or asleep at once.
 //!
-//! A wake-up through the kernel costs some 20 µs whoever does it; what the other side is about to do often takes less
-//! than one. So by default a waiter spins a moment, as long as that has lately been paying, and then sleeps. It does not
-//! spin under a real-time policy (the very thread it waits for may need this processor) nor on a single processor.
+//! A wake-up through the kernel takes some 20 µs; what the other side is about to do often takes
+//! less than one. So by default a waiter spins a moment, as long as that has lately paid, and then
+//! sleeps. It does not spin under a real-time policy (the very thread that it waits for may need
+//! this processor), nor with a single processor.
 
 use std::sync::atomic::{AtomicU32 as StdAtomicU32, Ordering as StdOrdering};
 
 use crate::sys::process;
 
-/// How to wait.
+/// Says how a call waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitStrategy {
-    /// Spin as long as that has lately been paying, then sleep. Never spins under `SCHED_FIFO` or `SCHED_RR`, or with
-    /// one processor.
+    /// Spins as long as that has lately paid, then sleeps. Never spins under `SCHED_FIFO` or
+    /// `SCHED_RR`, or with one processor.
     #[default]
     Adaptive,
-    /// Sleep at once: no processor time is spent on waiting.
+    /// Sleeps at once, and spends no processor time on waiting.
     Block,
-    /// Spin long before sleeping: lowest latency, at the price of a busy processor.
+    /// Spins long before sleeping: the lowest latency, for the price of a busy processor.
     Spin,
 }
 
 /// The longest spin of `Adaptive`, in rounds of a processor's pause (about 10 to 40 ns each).
 const MOST_ROUNDS: u32 = 1000;
-/// The shortest, so that a change of weather is noticed.
+/// The shortest spin of `Adaptive`; some spinning remains, to notice when it pays again.
 const LEAST_ROUNDS: u32 = 64;
-/// How often the longest is tried all the same.
+/// Every so many spins, a spin tries the longest time all the same.
 const PROBE_EVERY: u32 = 16;
 /// The spin of `WaitStrategy::Spin`.
 const LONG_ROUNDS: u32 = 200_000;
@@ -46,7 +47,7 @@ impl SpinWait {
         self.wait.store(wait as u32, StdOrdering::Relaxed);
     }
 
-    /// Spins until `done` says so. False: it did not come, sleep now.
+    /// Spins until `done` returns true. Returns false if it did not: then sleep.
     #[cold]
     pub(crate) fn spin(&self, mut done: impl FnMut() -> bool) -> bool {
         let wait = self.wait.load(StdOrdering::Relaxed);
@@ -54,7 +55,8 @@ impl SpinWait {
             return false;
         }
         let rounds = self.rounds.load(StdOrdering::Relaxed);
-        // Now and then the longest spin, to see whether it would pay again: a short one alone never finds out.
+        // Now and then the longest spin, to see whether it would pay again: short spins never find
+        // out.
         let probe = self.spins.fetch_add(1, StdOrdering::Relaxed).is_multiple_of(PROBE_EVERY);
         let limit = match wait {
             wait if wait == WaitStrategy::Spin as u32 => LONG_ROUNDS,
@@ -63,7 +65,7 @@ impl SpinWait {
         };
         for round in 0..limit {
             if done() {
-                // Room for twice what it took this time; less only bit by bit.
+                // Twice the rounds that it took this time; less only step by step.
                 let wanted = (round * 2).clamp(LEAST_ROUNDS, MOST_ROUNDS);
                 self.rounds.store(wanted.max(rounds - rounds / 32), StdOrdering::Relaxed);
                 return true;
@@ -75,11 +77,12 @@ impl SpinWait {
     }
 }
 
-/// How many spins of a thread go by before its policy is asked for again: asking is a system call, which takes longer
-/// than what most spins wait for. A thread that becomes a real-time one spins so often at most, 20 µs each.
+/// A thread asks for its policy after so many spins: asking is a system call, which takes longer
+/// than what most spins wait for. A thread that turns real-time spins at most so often more, 20 µs
+/// each.
 const ASK_EVERY: u32 = 64;
 
-/// Whether the thread runs under a real-time policy, or did a few spins ago.
+/// Returns whether the thread runs under a real-time policy, or did a few spins ago.
 fn is_real_time() -> bool {
     use std::cell::Cell;
     thread_local! {
@@ -94,7 +97,8 @@ fn is_real_time() -> bool {
     real_time
 }
 
-/// Whether only one processor is ours. Asked once: a later change of affinity costs a little time, no correctness.
+/// Returns whether this process may use one processor only. Asked once: a later change of affinity
+/// costs a little time, but stays correct.
 fn single_processor() -> bool {
     static COUNT: StdAtomicU32 = StdAtomicU32::new(0);
     let mut count = COUNT.load(StdOrdering::Relaxed);

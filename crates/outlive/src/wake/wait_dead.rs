@@ -1,4 +1,4 @@
-//! Waiting for the end of other threads and processes.
+//! Waiting for the end of threads and processes.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
-/// Why waiting for an end came to none.
+/// Says why a wait for an owner's end returned without it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitError {
@@ -31,13 +31,14 @@ impl fmt::Display for WaitError {
 impl std::error::Error for WaitError {}
 
 impl Peer {
-    /// Sleeps until the owner has ended, or the deadline passes. Returns at once if it is dead.
+    /// Sleeps until the owner has ended or the deadline passes; returns at once if the owner is
+    /// dead.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`], or what kept the caller from waiting.
+    /// [`WaitError::TimedOut`], or the error that kept the caller from waiting.
     ///
     /// # If a process dies
-    /// All who wait for it are woken. Another waiter's death delays nobody.
+    /// Its death wakes every thread that waits for it. The death of another waiter delays none.
     pub fn wait_dead(&self, deadline: impl Into<Deadline>) -> Result<(), WaitError> {
         let deadline = deadline.into();
         if !self.is_alive() {
@@ -45,7 +46,8 @@ impl Peer {
         }
         let me = self.registry().me().map_err(WaitError::System)?;
         let relay = WakeRelay::begin(me.list());
-        // By the slot, as the sleep does: were the two to differ, which takes a stray write, this would never end.
+        // Asks the slot, as the sleep does: if the two differed, which takes a stray write, this
+        // loop would never end.
         while self.is_alive_slow() {
             match Sleep::on(self.registry(), &[]).behind(&relay, &[self.id()]).until(deadline) {
                 Ok(Asleep::LookAgain) => {}
@@ -69,7 +71,7 @@ impl Registry {
         }
         let me = self.me().map_err(WaitError::System)?;
         let relay = WakeRelay::begin(me.list());
-        // Without tokens there is nothing to come but the deadline.
+        // Without tokens, only the deadline can end the wait.
         let nothing = [Watch { word: self.relay(), expected: 0 }];
         let words: &[Watch<'_>] = if ids.is_empty() { &nothing } else { &[] };
         let mut turn = 0;
@@ -87,7 +89,7 @@ impl Registry {
     }
 }
 
-/// Ready when its owner has ended.
+/// Ready when the owner has ended.
 impl Source for Peer {
     fn watched(&self) -> Result<Watched, Error> {
         Ok(Watched::of(*self, self.registry()))
@@ -96,7 +98,8 @@ impl Source for Peer {
 
 impl Waited for Peer {
     fn look(&self) -> SourceState {
-        // By the slot, as the sleep does: were the two to differ, which takes a stray write, this would never end.
+        // Asks the slot, as the sleep does: if the two differed, which takes a stray write, this
+        // loop would never end.
         match self.registry().is_alive(self.id()) {
             true => SourceState::BehindOwner(self.id()),
             false => SourceState::Ready(Readiness::Ended),

@@ -1,14 +1,16 @@
-//! Sleeping on any number of words and owners: what a wait set does.
+//! Sleeping on any number of words and owners, as a wait set does.
 //!
-//! As [`Sleep::behind`](super::Sleep::behind) several owners, and as long as all words fit into one `futex_waitv`, by the same
-//! call. More are cut into groups, each with the registry's relay word at its head where there are owners:
+//! If all words fit into one `futex_waitv`, this is the call that
+//! [`Sleep::behind`](super::Sleep::behind) makes for several owners. More words are cut into
+//! groups; where there are owners, each group begins with the registry's relay word:
 //!
 //! | | which threads sleep on the groups |
 //! | --- | --- |
-//! | `futex_waitv` works | the caller on the first group, a helper thread on each other one |
+//! | `futex_waitv` works | the caller on the first group, a helper thread on each other group |
 //! | it does not, or no thread can be started | the caller, in slices, as everywhere |
 //!
-//! A *bundle* is a source's words, whose order matters (its relay word first): they are never parted. doc/protocols/wait_set.md.
+//! A *bundle* is a source's words, whose order matters (its relay word first): a bundle is never
+//! split. See doc/protocols/wait_set.md.
 
 use super::recheck;
 use super::record::WaitRecord;
@@ -21,7 +23,7 @@ use crate::sys::futex::{self, MOST_WATCHES, Wakeup, Watch};
 use crate::sys::robust::WakeRelay;
 use crate::sys::wait_threads::WaitThreads;
 
-/// The most words of a group: a helper has one of its own beside them.
+/// The most words of a group: beside them a helper has one word of its own.
 const MOST_IN_GROUP: usize = MOST_WATCHES - 1;
 
 /// Words to sleep on, in bundles.
@@ -37,15 +39,15 @@ impl<'a> WaitWords<'a> {
         WaitWords { words: Vec::new(), ends: Vec::new(), relay: None }
     }
 
-    /// Adds words that stay together, in that order.
+    /// Adds words that stay together, in this order.
     pub(crate) fn add(&mut self, bundle: &[Watch<'a>]) {
         debug_assert!(bundle.len() < MOST_IN_GROUP);
         self.words.extend_from_slice(bundle);
         self.ends.push(self.words.len());
     }
 
-    /// The word by which a wake-up that dies with this thread is relayed, if there are no owners. False: another word was
-    /// first.
+    /// Sets the word by which a wake-up that dies with this thread is relayed, if there are no
+    /// owners. Returns false if another word was set first.
     pub(crate) fn relay_by(&mut self, word: &'a AtomicU32) -> bool {
         core::ptr::eq(*self.relay.get_or_insert(word), word)
     }
@@ -68,17 +70,17 @@ impl<'a> WaitWords<'a> {
     }
 }
 
-/// What one who sleeps on many words keeps from one sleep to the next.
+/// What a thread that sleeps on many words keeps from one sleep to the next.
 #[derive(Default)]
 pub(crate) struct WaitList {
     helpers: Option<WaitThreads>,
 }
 
 impl WaitList {
-    /// Sleeps while all words have the values expected and all owners live.
+    /// Sleeps while all words have the expected values and all owners live.
     ///
-    /// The caller looks at everything again after any return but an error. Behind owners it `looks` by itself in any case
-    /// (recheck.rs).
+    /// After any return but an error the caller looks at everything again. Behind owners it
+    /// rechecks by itself in any case (recheck.rs).
     #[cold]
     pub(crate) fn sleep<'a>(
         &mut self,
@@ -108,7 +110,7 @@ impl WaitList {
                 }
             }
         }
-        // Nothing at all to wait for: only the deadline comes.
+        // Nothing to wait for but the deadline.
         if words.words.is_empty() {
             words.add(&[Watch { word: registry.relay(), expected: 0 }]);
         }
@@ -121,7 +123,7 @@ impl WaitList {
         let by_recheck = woken == Ok(Wakeup::TimedOut) && !deadline.has_passed();
         if owners.iter().any(|owner| dead(&owner)) {
             if by_recheck {
-                // It has come, and nobody woke us before we looked by ourselves.
+                // It has come, and no process woke us before our own recheck.
                 registry.count_rescue();
             }
         } else if !owners.is_empty() && !has_changed(&words.words) {
@@ -139,8 +141,8 @@ impl WaitList {
         look_again(deadline)
     }
 
-    /// `until` is asked when the helper threads are there: starting them takes time, which must not
-    /// count as part of the recheck's second.
+    /// Sleeps on several groups. `until` is asked once the helper threads are there: starting them
+    /// takes time, which must not count as part of the recheck's second.
     fn sleep_in_groups(
         &mut self,
         words: &WaitWords<'_>,
@@ -185,7 +187,7 @@ impl WaitList {
     }
 }
 
-/// Adds an owner's words, its relay word first; false when it is dead.
+/// Adds an owner's words, its relay word first; returns false when the owner is dead.
 fn add_owner(registry: &'static Registry, owner: TokenId, words: &mut WaitWords<'_>) -> bool {
     let Some(slot) = registry.slot(owner) else { return false };
     let Some(watched) = slot.watch(owner) else {

@@ -1,4 +1,4 @@
-//! Cycles in the recorded orders, and how they are told.
+//! Cycles in the recorded orders, and how they are reported.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -8,12 +8,14 @@ use super::table::{LockKey, Pair, Recorded};
 use crate::segment::BODY;
 use crate::sys::clock;
 
-/// So many cycles are told at most.
+/// A report has so many cycles at most.
 const MOST_CYCLES: usize = 64;
 
-/// Locks that are taken in orders that contradict each other: whoever does so at one time can deadlock.
+/// Describes locks that were taken in contradicting orders: threads that take them so at one time
+/// can deadlock.
 ///
-/// Not if another lock, always taken first, keeps them apart: that cannot be told from here.
+/// They cannot if another lock, always taken first, keeps them apart; the record does not show
+/// that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockOrder {
@@ -21,23 +23,24 @@ pub struct LockOrder {
     pub pairs: Vec<LockPair>,
 }
 
-/// A lock that was wanted while another one was held, and by whom first.
+/// Describes a lock that a thread wanted while it held another one, and the thread that did so
+/// first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockPair {
-    /// What was held: its name, and of a lock in a record its place.
+    /// The lock that was held: its name, and its place if it lies in a record.
     pub held: String,
-    /// The name alone.
+    /// Its name alone.
     pub held_name: String,
-    /// What was wanted.
+    /// The lock that was wanted.
     pub wanted: String,
-    /// The process that did so first, in its own pid namespace.
+    /// The process that did so first, as a pid of its own pid namespace.
     pub pid: u32,
-    /// The thread.
+    /// Its thread.
     pub tid: u32,
-    /// The program.
+    /// Its program.
     pub program: String,
-    /// How long ago.
+    /// How long ago it did so.
     pub age: Duration,
 }
 
@@ -54,7 +57,7 @@ impl fmt::Display for LockOrder {
     }
 }
 
-/// By lock, the pairs in which it is held.
+/// For each lock, the pairs in which it is held.
 struct Graph<'a>(HashMap<LockKey, Vec<&'a Pair>>);
 
 impl<'a> Graph<'a> {
@@ -66,7 +69,8 @@ impl<'a> Graph<'a> {
         Graph(graph)
     }
 
-    /// The shortest way from one lock to another. Each lock is come to once, so it ends whatever the table says.
+    /// Returns the shortest way from one lock to another. It visits each lock once, so it ends
+    /// whatever the table says.
     fn way(&self, from: LockKey, to: LockKey) -> Option<Vec<&'a Pair>> {
         let mut came_by: HashMap<LockKey, &Pair> = HashMap::new();
         let mut next = VecDeque::from([from]);
@@ -97,7 +101,8 @@ fn told(cycle: &[&Pair]) -> LockOrder {
         0 if !is_record => lock.name.clone(),
         offset => format!("{} at byte {offset}", lock.name),
     };
-    // Two locks of one file: it is a record, whose first lock has a place as well.
+    // Two locks of one file: the file is a record, so its first lock needs its place in the name,
+    // too.
     let files: Vec<u64> = cycle.iter().map(|pair| pair.held.key.inode).collect();
     let is_record = |lock: &Recorded| files.iter().filter(|&&inode| inode == lock.key.inode).count() > 1;
     let now = clock::monotonic_nanos();
@@ -113,7 +118,7 @@ fn told(cycle: &[&Pair]) -> LockOrder {
     LockOrder { pairs: pairs.collect() }
 }
 
-/// The shortest cycle that this pair closes.
+/// Returns the shortest cycle that this pair closes.
 pub(super) fn through(pairs: &[Pair], held: LockKey, wanted: LockKey) -> Option<LockOrder> {
     let own = pairs.iter().find(|pair| (pair.held.key, pair.wanted.key) == (held, wanted))?;
     let mut cycle = Graph::of(pairs).way(wanted, held)?;
@@ -121,7 +126,7 @@ pub(super) fn through(pairs: &[Pair], held: LockKey, wanted: LockKey) -> Option<
     Some(told(&cycle))
 }
 
-/// All cycles, the shortest through each pair.
+/// Returns all cycles, the shortest through each pair.
 pub(super) fn all(pairs: &[Pair]) -> Vec<LockOrder> {
     let graph = Graph::of(pairs);
     let mut seen: HashSet<Vec<LockKey>> = HashSet::new();
@@ -129,7 +134,7 @@ pub(super) fn all(pairs: &[Pair]) -> Vec<LockOrder> {
     for pair in pairs {
         let Some(mut cycle) = graph.way(pair.wanted.key, pair.held.key) else { continue };
         cycle.insert(0, pair);
-        // The same cycle begins with the same lock.
+        // The same cycle always begins with the same lock.
         let first = (0..cycle.len()).min_by_key(|&at| cycle[at].held.key).unwrap_or(0);
         cycle.rotate_left(first);
         if seen.insert(cycle.iter().map(|pair| pair.held.key).collect()) {

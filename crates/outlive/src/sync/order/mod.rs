@@ -1,12 +1,14 @@
-//! The order in which locks are taken: a debugging aid that finds a deadlock before it strikes.
+//! The order in which locks are taken: a debugging aid that finds a possible deadlock before it
+//! strikes.
 //!
-//! Who takes lock B while holding lock A says "A before B". Said both ways round, by whatever processes at whatever
-//! times, two of them can come to wait for each other. A process that watches (`OUTLIVE_LOCK_ORDER=1`,
-//! `DomainOptions::lock_order`) writes each pair down in the domain's file `.lock-order` (see `table`) *before* it waits,
-//! and looks whether the pairs written so far lead back from B to A.
+//! A thread that takes lock B while holding lock A says "A before B". If any processes, at any
+//! times, say both "A before B" and "B before A", two of them can come to wait for each other. A
+//! process that records (`OUTLIVE_LOCK_ORDER=1`, `DomainOptions::lock_order`) writes each pair into
+//! the domain's file `.lock-order` (see `table`) *before* it waits, and checks whether the pairs
+//! written so far lead back from B to A.
 //!
-//! Off, it costs nothing: a watching process's fast paths find no token (`Registry::fast_bits`), so they all take their
-//! slow path, and only there is the question asked.
+//! Off, it costs nothing: a recording process's fast paths find no token (`Registry::fast_bits`),
+//! so they all take their slow path, and only the slow path asks whether the process records.
 
 mod cycles;
 mod table;
@@ -26,7 +28,7 @@ use crate::{Domain, Error};
 /// A lock that the calling thread holds.
 struct Held {
     registry: usize,
-    /// A forked child has the list, and none of the locks.
+    /// A forked child has a copy of the list, and none of the locks.
     token: TokenId,
     address: usize,
     key: LockKey,
@@ -35,7 +37,7 @@ struct Held {
 
 thread_local! {
     static HELD: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
-    /// A report is being made: locks that the hook takes are not looked at.
+    /// A report is being made: the locks that the hook takes are not recorded.
     static REPORTING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -47,7 +49,7 @@ struct Watch {
     registry: usize,
     domain: Option<Domain>,
     table: Option<Arc<Table>>,
-    /// Pairs that this process has looked at.
+    /// Pairs that this process has checked.
     known: HashSet<(LockKey, LockKey)>,
     hook: Option<Hook>,
 }
@@ -66,7 +68,7 @@ fn watch_of(all: &mut Vec<Watch>, registry: usize) -> &mut Watch {
     &mut all[at]
 }
 
-/// A lock of that domain has been opened.
+/// Notes that a lock of that domain was opened.
 pub(super) fn opened(domain: &Domain) {
     if domain.registry().watches_order() {
         watch_of(&mut watches(), domain.registry().index).domain.get_or_insert_with(|| domain.clone());
@@ -79,8 +81,9 @@ fn key_of(segment: &Segment, address: usize) -> Option<(LockKey, Arc<str>)> {
     Some((LockKey { inode: facts.inode, offset: segment.offset_of(address)? }, name.into()))
 }
 
-/// Takes a lock by `take`, and looks at the order if the process watches. `waits`: it is waited for, if need be; what is
-/// only tried cannot deadlock, but what comes inside it can.
+/// Takes a lock by `take`, and checks the order if the process records. `waits`: the caller waits
+/// for the lock if it must. A lock that is only tried cannot deadlock, but locks taken inside it
+/// can.
 pub(super) fn watched<L, T, E>(
     me: Me,
     segment: &Segment,
@@ -90,7 +93,7 @@ pub(super) fn watched<L, T, E>(
 ) -> Result<T, E> {
     let watches = me.registry.watches_order();
     if watches && waits {
-        // Before the wait, which may be for ever.
+        // Before the wait, which may last for ever.
         wants(me, segment, lock);
     }
     let result = take();
@@ -100,14 +103,16 @@ pub(super) fn watched<L, T, E>(
     result
 }
 
-/// The thread has that lock in one way and waits to have it in another, others holding it as well.
+/// Checks the order for a thread that has a lock in one mode and waits to have it in another, while
+/// other threads hold it as well.
 pub(super) fn wants_more<L>(me: Me, segment: &Segment, lock: &L) {
     if me.registry.watches_order() {
         wants(me, segment, lock);
     }
 }
 
-/// The thread is about to wait for that lock, if need be. Called when the process watches.
+/// Checks the order for a thread that is about to wait for that lock. Called when the process
+/// records.
 #[cold]
 fn wants<L>(me: Me, segment: &Segment, lock: &L) {
     if REPORTING.get() {
@@ -131,7 +136,8 @@ fn wants<L>(me: Me, segment: &Segment, lock: &L) {
     }
 }
 
-/// Writes the pair down if nobody has, and says what cycle it closes; once for each pair in a process.
+/// Writes the pair down if no process has, and reports the cycle that it closes; once for each pair
+/// in a process.
 fn note_pair(
     registry: &'static Registry,
     held: (LockKey, &str),
@@ -149,7 +155,8 @@ fn note_pair(
     let table = match &watch.table {
         Some(table) => Arc::clone(table),
         None => {
-            // Failed: this pair is not looked at. A debugging aid must not keep anybody from locking.
+            // Failed: this pair is not checked. A debugging aid must not keep a thread from
+            // locking.
             let domain = match &watch.domain {
                 Some(domain) => domain.clone(),
                 None => Domain::options().create(false).open_at(registry.path()).ok()?,
@@ -162,15 +169,15 @@ fn note_pair(
     let mut pairs = table.pairs();
     if !pairs.iter().any(|pair| (pair.held.key, pair.wanted.key) == (held.0, wanted.0)) {
         table.append(held, wanted);
-        // Two who close a cycle at one moment: each writes, then reads, so one of them at least sees both (litmus: store
-        // buffering).
+        // Two threads close a cycle at one moment: each writes, then reads, so at least one of them
+        // sees both pairs (litmus: store buffering).
         fence(StdOrdering::SeqCst);
         pairs = table.pairs();
     }
     cycles::through(&pairs, held.0, wanted.0).map(|order| (order, hook))
 }
 
-/// The thread has taken that lock. Called when the process watches.
+/// Notes that the thread has taken that lock. Called when the process records.
 #[cold]
 fn took<L>(me: Me, segment: &Segment, lock: &L) {
     let address = core::ptr::from_ref(lock) as usize;
@@ -180,11 +187,11 @@ fn took<L>(me: Me, segment: &Segment, lock: &L) {
     }
 }
 
-/// The thread is about to give it back.
+/// Notes that the thread is about to unlock it.
 #[cold]
 pub(super) fn gives_back<L>(lock: &L) {
     let address = core::ptr::from_ref(lock) as usize;
-    // In a thread that is past its destructors there is no list any more.
+    // A thread past its destructors has no list any more.
     let _ = HELD.try_with(|all| {
         let mut all = all.borrow_mut();
         if let Some(at) = all.iter().rposition(|one| one.address == address) {
@@ -194,11 +201,11 @@ pub(super) fn gives_back<L>(lock: &L) {
 }
 
 impl Domain {
-    /// What to do in this process when locks of this domain turn out to be taken in orders that can deadlock; without
-    /// it, a line on standard error says so. Only for a process that watches
-    /// ([`DomainOptions::lock_order`](crate::DomainOptions::lock_order)).
+    /// Sets what this process does when the recorded orders of this domain's locks can deadlock;
+    /// without a hook, it prints a line on standard error. It has an effect only in a process that
+    /// records ([`DomainOptions::lock_order`](crate::DomainOptions::lock_order)).
     ///
-    /// Called by the thread that is about to take the lock, once for each pair of locks.
+    /// The thread that is about to take the lock calls the hook, once for each pair of locks.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -225,11 +232,12 @@ impl Domain {
         watch_of(&mut watches(), self.registry().index).hook = Some(Arc::new(hook));
     }
 
-    /// Cycles in the orders in which locks of this domain have been taken by processes that watched, whether those still
-    /// live or not. Each can be a deadlock one day.
+    /// Returns the cycles in the orders in which recording processes, alive or dead, have taken
+    /// this domain's locks. Each can be a deadlock one day.
     ///
     /// # Errors
-    /// What keeps the record from being read. Nobody ever watched: that is an empty list.
+    /// The error that keeps the record from being read. If no process has ever recorded, the list
+    /// is empty.
     pub fn lock_orders(&self) -> Result<Vec<LockOrder>, Error> {
         match Table::look(self) {
             Ok(table) => Ok(cycles::all(&table.pairs())),
@@ -238,10 +246,10 @@ impl Domain {
         }
     }
 
-    /// Forgets all orders that have been recorded: those who watch begin anew.
+    /// Forgets all recorded orders: processes that record begin anew.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn forget_lock_orders(&self) -> Result<(), Error> {
         table::remove(self)
     }

@@ -1,12 +1,13 @@
-//! The file `.lock-order`: pairs of locks, each "the second was wanted while the first was held". Only ever added to.
+//! The file `.lock-order`: pairs of locks, each "a thread wanted the second while it held the
+//! first". Pairs are only added.
 //!
 //! | cell | state | a death here |
 //! | --- | --- | --- |
 //! | at or behind `used` | free | |
-//! | before `used` | 0: being written | it stays so, and is passed over: a cell lost |
+//! | before `used` | 0: being written | it stays so, and readers pass over it: a cell lost |
 //! | before `used` | READY: constant | |
 //!
-//! Two who add the same pair at one moment write it twice, which does no harm.
+//! Two threads that add the same pair at one moment write it twice, which does no harm.
 
 use crate::segment::{BODY, Segment, Shared, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
@@ -14,19 +15,19 @@ use crate::sys::{clock, file, process};
 use crate::{Domain, Error, Kind};
 
 const FILE: &str = ".lock-order";
-/// Room for pairs. A program that nests some hundreds of locks in more ways than this is told nothing of the rest.
+/// Room for so many pairs; a domain whose locks nest in more ways leaves the rest unrecorded.
 const CELLS: usize = 2048;
 const NAME: usize = 80;
 const READY: u32 = 1;
 
-/// Which lock: the file, and where in it.
+/// Which lock: its file, and its place in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct LockKey {
     pub(super) inode: u64,
     pub(super) offset: u64,
 }
 
-/// A lock as it stands in a cell.
+/// A lock as a cell holds it.
 #[repr(C)]
 struct Lock {
     inode: AtomicU64,
@@ -36,7 +37,7 @@ struct Lock {
 
 #[repr(C)]
 struct Cell {
-    // Written by whoever claimed the cell, once.
+    // The thread that claimed the cell writes it, once.
     state: AtomicU32,
     pid: AtomicU32,
     tid: AtomicU32,
@@ -50,7 +51,7 @@ struct Cell {
 
 #[repr(C)]
 struct Body {
-    // Written by whoever adds.
+    // Written by every thread that adds a pair.
     used: AtomicU32,
     reserved: [AtomicU32; 63],
     cells: [Cell; CELLS],
@@ -58,7 +59,8 @@ struct Body {
 
 const _: () = assert!(size_of::<Cell>() == 256);
 
-// SAFETY: all its fields are atomics.
+// SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
+// them.
 unsafe impl Shared for Body {}
 
 /// A lock as it was recorded.
@@ -82,7 +84,7 @@ pub(super) struct Pair {
 pub(super) struct Table(Segment);
 
 impl Table {
-    /// Opens the record, or makes it.
+    /// Opens the record, or makes it if it does not exist.
     pub(super) fn open(domain: &Domain) -> Result<Table, Error> {
         let bytes = BODY + size_of::<Body>() as u64;
         let spec = Spec {
@@ -97,7 +99,7 @@ impl Table {
         Table::checked(Segment::create_or_open(domain.folder(), FILE, &spec, |_| Ok(()))?)
     }
 
-    /// Opens it if it is there.
+    /// Opens the record if it exists.
     pub(super) fn look(domain: &Domain) -> Result<Table, Error> {
         Table::checked(Segment::open(domain.folder(), FILE)?)
     }
@@ -108,7 +110,7 @@ impl Table {
         Ok(Table(segment))
     }
 
-    /// Whether it was forgotten: a new one has its name, or will.
+    /// Returns whether the record was forgotten: a new one has its name, or will have it.
     pub(super) fn is_removed(&self) -> bool {
         self.0.header().is_removed()
     }
@@ -117,13 +119,13 @@ impl Table {
         self.0.at::<Body>(BODY).ok()
     }
 
-    /// Adds a pair; false when there is no room.
+    /// Adds a pair; returns false when there is no room.
     pub(super) fn append(&self, held: (LockKey, &str), wanted: (LockKey, &str)) -> bool {
         let Some(body) = self.body() else { return false };
         let claim = body.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
             ((used as usize) < CELLS).then_some(used.saturating_add(1))
         });
-        // Died just after: a cell that is never ready.
+        // Died just after: a cell that never becomes ready.
         let Some(cell) = claim.ok().and_then(|at| body.cells.get(at as usize)) else { return false };
         cell.pid.store(process::process_id(), Ordering::Relaxed);
         cell.tid.store(process::thread_id(), Ordering::Relaxed);
@@ -134,12 +136,13 @@ impl Table {
             lock.offset.store(key.offset, Ordering::Relaxed);
             store_text(&lock.name, name.as_bytes());
         }
-        // Release pairs with the Acquire in `pairs`: whoever sees READY sees all of it. Died just before: a cell lost.
+        // Release pairs with the Acquire in `pairs`: a reader that sees READY sees the whole cell.
+        // Died just before: a cell lost.
         cell.state.store(READY, Ordering::Release);
         true
     }
 
-    /// All that has been recorded.
+    /// Returns all recorded pairs.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let Some(body) = self.body() else { return Vec::new() };
         let used = (body.used.load(Ordering::Relaxed) as usize).min(CELLS);
@@ -164,25 +167,26 @@ impl Lock {
     }
 }
 
-/// Forgets everything: takes the file's name away.
+/// Forgets everything by removing the file's name.
 pub(super) fn remove(domain: &Domain) -> Result<(), Error> {
     let segment = match Segment::open(domain.folder(), FILE) {
         Ok(segment) => Some(segment),
         Err(Error::NotFound { .. }) => return Ok(()),
-        // Of no use to this version: it may go.
+        // This version cannot use it, so it may go.
         Err(Error::OtherVersion { .. } | Error::Damaged { .. } | Error::NotASegment { .. }) => None,
         Err(other) => return Err(other),
     };
     file::unlink(domain.folder().fd()?, FILE)
         .map_err(|errno| Error::from_errno("remove", &domain.folder().file_path(FILE), errno))?;
-    // After the name: whoever sees the mark makes a new one. Died in between: some go on in the old one, unseen.
+    // After the name: a process that sees the mark makes a new file. Died in between: some
+    // processes go on in the old file, unseen.
     if let Some(segment) = segment {
         segment.header().mark_removed();
     }
     Ok(())
 }
 
-/// What fits, filled up with zeroes.
+/// Stores what fits, filled up with zeroes.
 fn store_text(words: &[AtomicU64], text: &[u8]) {
     let mut bytes = text.iter().copied().take(words.len() * 8 - 1).chain(std::iter::repeat(0));
     for word in words {

@@ -1,24 +1,27 @@
 //! A barrier whose seats name the participants.
 //!
-//! `phase` counts; bit 31 says that it is broken. A seat:
+//! `phase` counts phases; its bit 31 says that the barrier is broken. A seat:
 //!
-//! | seat | state | who leaves it, and how | a death here |
+//! | seat | state | which thread changes it, and how | a death here |
 //! | --- | --- | --- | --- |
-//! | 0 | nobody's yet: the barrier waits for one to come | who joins: compare-exchange → absent | |
-//! | id + AWAY | absent, whatever the phase: it has just joined, or the barrier was repaired | id: compare-exchange → id + AWAY + BACK | whoever waits: breaks the barrier, or → OUT |
+//! | 0 | never taken: the barrier waits for a participant to come | a newcomer: compare-exchange → absent | |
+//! | id + AWAY | absent, whatever the phase: it has just joined, or a repair put it there | id: compare-exchange → id + AWAY + BACK | a waiter breaks the barrier, or → OUT |
 //! | id + AWAY + BACK | the same, and its owner knows | id: compare-exchange → arrived; a repair → id + AWAY | the same |
 //! | id, bit 31 ≠ `mark(phase)` | absent | id: compare-exchange → arrived; a repair → id + AWAY | the same |
-//! | id, bit 31 = `mark(phase)` | arrived; a new phase makes it absent | id, by arriving again; a repair → id + AWAY | it has arrived: of the next phase it is absent and dead |
-//! | OUT | left, or counted out: nobody waits for it | who joins: compare-exchange → absent | |
+//! | id, bit 31 = `mark(phase)` | arrived; a new phase makes it absent | id, by arriving again; a repair → id + AWAY | it has arrived: in the next phase it is absent and dead |
+//! | OUT | left, or counted out: no participant waits for it | a newcomer: compare-exchange → absent | |
 //!
-//! `mark` changes with each phase, so one compare-exchange of `phase` makes all who have arrived absent again. Whoever sees
-//! all seats arrived does that, is the serial participant, and wakes all. It may die before it does, and a sleeper may not watch
-//! it: a look is not taken in one moment, so it has seen *somebody* absent, not the last to come. That somebody passes sooner
-//! or later, or dies; so everybody who passes wakes all, and every sleeper has somebody to learn it from.
+//! `mark` changes with each phase, so one compare-exchange of `phase` makes all arrived
+//! participants absent again. The participant that sees all seats arrived does that, is the serial
+//! one, and wakes all. It may die before the wake, and a sleeper may not watch it: a sleeper looks
+//! at the seats one by one, so it has seen *some* participant absent, not necessarily the last to
+//! come. That participant passes sooner or later, or dies. So every participant that passes wakes
+//! all, and every sleeper watches one from which it learns.
 //!
-//! A participant that is stopped between its look at the phase and its arrival may go on many repairs later, when the mark of its phase
-//! is that of another. So a repair makes each seat AWAY, and only its owner takes it out of that: the late arrival fails.
-//! Checked by proof/models/barrier.pml and barrier_repair.pml; doc/protocols/barrier.md has the argument.
+//! A participant that is stopped between its look at the phase and its arrival may go on many
+//! repairs later, when another phase has the same mark. So a repair makes each seat AWAY, and only
+//! its owner takes it out of that state: the late arrival fails. proof/models/barrier.pml and
+//! barrier_repair.pml check this; doc/protocols/barrier.md has the argument.
 
 use std::time::Duration;
 
@@ -32,7 +35,7 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, MOST_OWNERS, Sleep, SpinWait};
 
 const NOBODY: u32 = 0;
-/// No token's id has this bit. Alone: nobody is waited for.
+/// No token's id has this bit. Alone in a seat: no participant waits for the seat.
 const OUT: u32 = 1 << 30;
 /// Beside an id: absent in every phase.
 const AWAY: u32 = OUT;
@@ -40,28 +43,29 @@ const AWAY: u32 = OUT;
 const MARK: u32 = crate::liveness::WAITERS;
 /// Beside an id and `AWAY`: the participant has seen that.
 const BACK: u32 = MARK;
-/// In `phase`.
+/// A bit of `phase`.
 const BROKEN: u32 = 1 << 31;
-/// In `policy`.
+/// A value of `policy`.
 pub(crate) const COUNT_OUT: u32 = 1;
 
 /// See the file's head.
 #[repr(C, align(64))]
 pub(crate) struct BarrierWords {
     phase: AtomicU32,
-    // A hint: a seat that was absent lately. Looks begin there.
+    // A hint: a seat that was absent lately. A look begins there.
     cursor: AtomicU32,
     // Written once, before the file has a name.
     pub(crate) policy: AtomicU32,
     pub(crate) parties: AtomicU32,
-    // Who makes a broken one whole again.
+    // Held by the participant that makes a broken barrier whole.
     repair: RawMutex,
-    // One more each time a seat was taken: who is about to sleep must not miss a new participant.
+    // Counts the seats taken: a participant that is about to sleep must not miss a newcomer.
     joined: AtomicU32,
     reserved: [AtomicU32; 9],
 }
 
-/// A barrier as a process sees it; how many seats there are is its own knowledge, from when it opened the file.
+/// A barrier as a process sees it; the process knows the number of seats from when it opened the
+/// file.
 #[derive(Clone, Copy)]
 pub(crate) struct RawBarrier<'a> {
     pub(crate) words: &'a BarrierWords,
@@ -71,28 +75,28 @@ pub(crate) struct RawBarrier<'a> {
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// The caller was the one to open the next phase.
+    /// The caller opened the next phase.
     Serial,
     Other,
 }
 
-/// Why it did not.
+/// Why a wait, or a newcomer, did not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stuck {
     Broken,
     TimedOut,
-    /// All seats are somebody's.
+    /// Every seat has an owner.
     Full,
-    /// A seat is somebody else's now: a stray write, or a broken barrier that was made whole without the caller.
+    /// The seat has another owner now: a stray write, or a repair without the caller.
     NotSeated,
     System(Errno),
 }
 
 /// What a look at the seats found.
 enum Look {
-    /// The phase is over, by our doing or another's.
+    /// The phase is over: this participant or another ended it.
     Over(Result<Passed, Stuck>),
-    /// Those are absent and live; in a crowd, some of them.
+    /// These participants are absent and alive; in a crowd, some of them.
     Absent(Vec<TokenId>),
 }
 
@@ -100,7 +104,7 @@ fn mark(phase: u32) -> u32 {
     if phase & 1 == 0 { MARK } else { 0 }
 }
 
-/// Whose seat it is.
+/// Returns the seat's owner.
 fn owner_of(seen: u32) -> Option<TokenId> {
     TokenId::from_word(seen & !AWAY)
 }
@@ -109,9 +113,9 @@ fn has_arrived(seen: u32, phase: u32) -> bool {
     seen & AWAY == 0 && seen & MARK == mark(phase)
 }
 
-/// So many absent participants are watched by each who waits in a crowd: many waiters together watch all.
+/// Each waiter in a crowd watches so many absent participants: many waiters together watch all.
 const FEW: usize = 8;
-/// How often a waiter in a crowd looks at those participants whom it does not watch.
+/// How often a waiter in a crowd looks at the participants that it does not watch.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl RawBarrier<'_> {
@@ -124,7 +128,7 @@ impl RawBarrier<'_> {
         let absent = me.id.as_u32() | AWAY;
         for (index, seat) in self.seats.iter().enumerate() {
             if let Stands::Dead = self.stands(me, phase, index) {
-                // It may have died before it woke those who must watch it.
+                // It may have died before it woke the waiters that must watch it.
                 self.break_it(phase);
                 return Err(Stuck::Broken);
             }
@@ -132,8 +136,9 @@ impl RawBarrier<'_> {
             if (seen == NOBODY || seen == OUT)
                 && seat.compare_exchange(seen, absent, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {
-                // Who waits must watch us as well. Died just before: as if we had never come. Pairs with the load in `wait`:
-                // who reads the old number, and not our seat, does not fall asleep, or is woken.
+                // The waiters must watch us as well. Died just before: as if we had never come.
+                // Pairs with the load in `wait`: a waiter that reads the old number, and not our
+                // seat, does not fall asleep, or is woken.
                 self.words.joined.fetch_add(1, Ordering::Release);
                 if !self.is_crowd() {
                     futex::wake_all(&self.words.phase);
@@ -144,10 +149,10 @@ impl RawBarrier<'_> {
         Err(Stuck::Full)
     }
 
-    /// Gives the seat up: from now on nobody waits for it.
+    /// Gives the seat up: from now on no participant waits for it.
     pub(crate) fn leave(self, me: Me, index: usize) {
         let Some(seat) = self.seat_of(me, index) else { return };
-        // Died just after: who waits watches our end, and looks again.
+        // Died just after: the waiters watch our end, and look again.
         seat.store(OUT, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let phase = self.words.phase.load(Ordering::Acquire);
@@ -158,34 +163,40 @@ impl RawBarrier<'_> {
         }
     }
 
-    /// Somebody who sleeps may watch nobody but us, who were absent when it looked: it learns from us that the phase is
-    /// over, whoever opened the next one and died before the wake-up call.
+    /// Wakes all sleepers. A sleeper may watch this participant only, which was absent when it
+    /// looked: it learns from this wake that the phase is over if the participant that opened the
+    /// next one died before its own.
     fn pass_on(self, end: Result<Passed, Stuck>) {
         if end != Ok(Passed::Serial) {
             futex::wake_all(&self.words.phase);
         }
     }
 
-    /// Arrives in the phase that it is, and says which.
+    /// Arrives in the present phase, and returns it.
     pub(crate) fn arrive(self, me: Me, index: usize) -> Result<u32, Stuck> {
-        // Another round after each repair of the barrier in between; bounded, since what is damaged may change for ever.
+        // Another round after each repair in between; bounded, since damaged words may change for
+        // ever.
         for _ in 0..1000 {
             let seat = self.seat_of(me, index).ok_or(Stuck::NotSeated)?;
             let mut seen = seat.load(Ordering::Acquire);
             if seen == me.id.as_u32() | AWAY {
-                // Died just after: absent as before. Acquire pairs with the Release of a repair: the look at the phase comes after.
+                // Died just after: absent as before. Acquire pairs with the Release of a repair:
+                // the look at the phase comes after.
                 let _ = seat.compare_exchange(seen, seen | BACK, Ordering::AcqRel, Ordering::Relaxed);
                 seen |= BACK;
             }
-            // After the seat's word: a repair that comes later changes it, so that the exchange below fails.
+            // After the seat's word: a later repair changes the seat, so that the exchange below
+            // fails.
             let phase = self.words.phase.load(Ordering::Acquire);
             if phase & BROKEN != 0 {
                 return Err(Stuck::Broken);
             }
             let arrived = me.id.as_u32() | mark(phase);
-            // Release pairs with the Acquire of whoever opens the next phase, so what was done before is seen after.
+            // Release pairs with the Acquire of the participant that opens the next phase, which
+            // then sees what was done before.
             if seat.compare_exchange(seen, arrived, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-                // Arrived before the look at the others: of two who come last one at least sees the other.
+                // Arrived before the look at the others: of two last arrivals, at least one sees
+                // the other.
                 fence(Ordering::SeqCst);
                 return Ok(phase);
             }
@@ -193,7 +204,8 @@ impl RawBarrier<'_> {
         Err(Stuck::NotSeated)
     }
 
-    /// Waits until all have arrived in that phase, in which the caller has. Timed out: the arrival stands.
+    /// Waits until all have arrived in that phase, in which the caller has arrived. After a timeout
+    /// the arrival counts.
     pub(crate) fn wait(
         self,
         me: Me,
@@ -222,13 +234,14 @@ impl RawBarrier<'_> {
             if deadline.has_passed() {
                 return Err(Stuck::TimedOut);
             }
-            // Watching some of a crowd, it looks at all of it now and then.
+            // Each waiter in a crowd watches some participants only, so it looks at all of them now
+            // and then.
             let until = if self.is_crowd() { deadline.earlier(Deadline::after(LOOK)) } else { deadline };
             let watch = [
                 Watch { word: &self.words.phase, expected: phase },
                 Watch { word: &self.words.joined, expected: joined },
             ];
-            // A crowd comes in a rush, and looks again by itself.
+            // A crowd joins in a rush, and each waiter looks again by itself.
             let watched = if self.is_crowd() { &watch[..1] } else { &watch[..] };
             match Sleep::on(me.registry, watched).behind(&relay, &owners).until(until) {
                 Ok(Asleep::LookAgain | Asleep::TimedOut) => {}
@@ -258,9 +271,10 @@ impl RawBarrier<'_> {
         Look::Over(self.open_next(phase))
     }
 
-    /// Who is absent, as far as one waiter can watch them: the one that was found, which may have died since and is
-    /// watched all the same, and others in turn, so that many waiters together watch all. Looks at every seat: a dead
-    /// participant whom this waiter does not watch is found here.
+    /// Returns absent participants, as many as one waiter can watch: the one that was found, which
+    /// may have died since and is watched all the same, and others in turn, so that many waiters
+    /// together watch all. It looks at every seat, and so finds a dead participant that this waiter
+    /// does not watch.
     fn absent(self, me: Me, phase: u32, found: Option<TokenId>, turn: usize) -> Look {
         let seats = self.seats.len();
         let most = if self.is_crowd() { FEW } else { MOST_OWNERS };
@@ -294,7 +308,7 @@ impl RawBarrier<'_> {
         if me.is_alive(owner) {
             return Stands::Absent(Some(owner));
         }
-        // Arrived before its end? And if not: whoever comes second finds the seat out already.
+        // Did it arrive before its end? If not, a second waiter finds the seat out already.
         fence(Ordering::Acquire);
         if seat.load(Ordering::Acquire) != seen {
             return self.stands(me, phase, index);
@@ -306,12 +320,13 @@ impl RawBarrier<'_> {
         self.stands(me, phase, index)
     }
 
-    /// All have arrived.
+    /// Begins the next phase: all have arrived.
     fn open_next(self, phase: u32) -> Result<Passed, Stuck> {
         let next = phase.wrapping_add(1) & !BROKEN;
         match self.words.phase.compare_exchange(phase, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
-                // Died just before: those who watch us wake; the others learn it from whom they watch, see `pass_on`.
+                // Died just before: the sleepers that watch us wake; the others learn it from those
+                // they watch, see `pass_on`.
                 futex::wake_all(&self.words.phase);
                 Ok(Passed::Serial)
             }
@@ -322,19 +337,21 @@ impl RawBarrier<'_> {
     fn break_it(self, phase: u32) {
         let broken = phase | BROKEN;
         if self.words.phase.compare_exchange(phase, broken, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            // Died just before: the others watch the same dead one's end, which wakes all.
+            // Died just before: the others watch the same dead participant, whose end wakes them
+            // all.
             futex::wake_all(&self.words.phase);
         }
     }
 
-    /// What it means to one who arrived in `phase` that it is `now`.
+    /// Returns what the phase `now` means to a participant that arrived in `phase`.
     fn end(phase: u32, now: u32) -> Result<Passed, Stuck> {
-        // The next phase, broken meanwhile or not: this one had ended. A broken one that was made whole goes on three
-        // further: see `repair`.
+        // The next phase, broken meanwhile or not: the old one has ended. The repair of a broken
+        // phase goes three further: see `repair`.
         if now & !BROKEN == phase.wrapping_add(1) & !BROKEN { Ok(Passed::Other) } else { Err(Stuck::Broken) }
     }
 
-    /// Makes a broken one whole: the dead lose their seats, the living keep them and are absent.
+    /// Makes a broken barrier whole: dead participants lose their seats, living ones keep theirs
+    /// and are absent.
     pub(crate) fn repair(self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Stuck> {
         let locked = self.words.repair.lock(me, spin_wait, deadline);
         match locked {
@@ -344,18 +361,20 @@ impl RawBarrier<'_> {
         }
         let phase = self.words.phase.load(Ordering::Acquire);
         if phase & BROKEN != 0 {
-            // Three further, and not one: who slept through all this must not take it for an ordinary end. An odd number,
-            // so that what arrives in the broken phase beside this reads as an absence.
+            // Three further, and not one: a participant that slept through all this must not take
+            // it for an ordinary end. An odd number, so that an arrival in the broken phase reads
+            // as an absence.
             let next = (phase & !BROKEN).wrapping_add(3) & !BROKEN;
             for seat in self.seats {
                 let seen = seat.load(Ordering::Acquire);
                 let Some(owner) = owner_of(seen) else { continue };
                 let word = if me.is_alive(owner) { owner.as_u32() | AWAY } else { NOBODY };
-                // Release pairs with `arrive`: whose owner sees its seat away sees a phase that is broken, or a later one. Failed: its owner
-                // has just arrived in the broken phase, or come back; it does no more in that phase.
+                // Release pairs with `arrive`: an owner that sees its seat AWAY sees a broken
+                // phase, or a later one. Failed: the owner has just arrived in the broken phase, or
+                // come back; it does no more in that phase.
                 let _ = seat.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Relaxed);
             }
-            // Died before: broken still, and the next to repair does all this again.
+            // Died before: still broken, and the next repair does all this again.
             self.words.phase.store(next, Ordering::Release);
             futex::wake_all(&self.words.phase);
         }
@@ -363,7 +382,8 @@ impl RawBarrier<'_> {
         Ok(())
     }
 
-    /// The thread that repairs it, dead or alive: other repairing threads wait for it.
+    /// Returns the thread that repairs the barrier, dead or alive: other repairing threads wait for
+    /// it.
     pub(crate) fn repairer(self) -> Option<TokenId> {
         self.words.repair.owner()
     }
@@ -372,7 +392,7 @@ impl RawBarrier<'_> {
         self.words.phase.load(Ordering::Acquire) & BROKEN != 0
     }
 
-    /// The participants, dead or alive, and whether each has arrived.
+    /// Returns the participants, dead or alive, and whether each has arrived.
     pub(crate) fn participants(self) -> Vec<(TokenId, bool)> {
         let phase = self.words.phase.load(Ordering::Acquire);
         let word = |seat: &AtomicU32| seat.load(Ordering::Acquire);
@@ -380,9 +400,10 @@ impl RawBarrier<'_> {
         seated.map(|(id, seen)| (id, has_arrived(seen, phase))).collect()
     }
 
-    /// A sweep's part: the dead lose their seats; those who wait are told as by any participant.
+    /// Does a sweep's part: dead participants lose their seats, and waiters learn of it as from any
+    /// participant.
     pub(crate) fn sweep(self, me: Me, dry_run: bool) -> u32 {
-        // A process that died in a repair: the next repair does what is left of it.
+        // A process died in a repair: the next repair does the rest of it.
         let mut found = u32::from(self.words.repair.sweep(me, dry_run));
         for seat in self.seats {
             let seen = seat.load(Ordering::Acquire);
@@ -396,13 +417,14 @@ impl RawBarrier<'_> {
             let word = if self.counts_out() {
                 OUT
             } else {
-                // Broken before the name goes: the others are told in any case.
+                // Broken before the name goes: the waiters are told in any case.
                 self.break_it(self.words.phase.load(Ordering::Acquire) & !BROKEN);
                 NOBODY
             };
             let dead = owner_of(seen);
             let mut seen = seen;
-            // Again when a repairer that was slow has changed the seat meanwhile: it leaves the name where it is.
+            // Again when a slow repairer has changed the seat meanwhile: it leaves the name where
+            // it is.
             while owner_of(seen) == dead {
                 match seat.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Relaxed) {
                     Ok(_) => break,
@@ -414,7 +436,8 @@ impl RawBarrier<'_> {
         found
     }
 
-    /// More than each waiter can watch: each watches some of them, in turn, and looks at all of them now and then.
+    /// Returns whether there are more participants than one waiter can watch: then each watches
+    /// some of them in turn, and looks at all of them now and then.
     fn is_crowd(self) -> bool {
         self.seats.len() > MOST_OWNERS
     }
@@ -434,7 +457,7 @@ impl RawBarrier<'_> {
 
 enum Stands {
     Arrived,
-    /// Nobody's yet, or a living one's.
+    /// Never taken, or a living participant's.
     Absent(Option<TokenId>),
     /// Its participant died, and that breaks the barrier.
     Dead,
@@ -500,8 +523,8 @@ mod loom_tests {
         model.check(test);
     }
 
-    /// The repairer has found the participant living, and is slow: the sweep must take the dead participant's name out
-    /// whichever of the two changes the seat first.
+    /// The repairer found the participant alive, and is slow: the sweep must take the dead
+    /// participant's name out whichever of the two changes the seat first.
     #[test]
     fn loom_barrier_a_sweep_leaves_no_dead_name_beside_a_slow_repairer() {
         explore(3, || {

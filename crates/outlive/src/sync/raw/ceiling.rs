@@ -1,14 +1,16 @@
-//! A thread's priority while it holds mutexes with ceilings: the highest of those ceilings, and its own again afterwards.
+//! A thread's priority while it holds mutexes with ceilings: the highest of those ceilings;
+//! afterwards its own again.
 //!
 //! | ceilings held | the thread runs with |
 //! | --- | --- |
 //! | none | its own schedule |
 //! | some | `SCHED_FIFO` at the highest of them, in whatever order they came and go |
 //!
-//! All of it belongs to the thread and ends with it: nothing here is shared, and no death leaves anything.
+//! All of this belongs to the thread and ends with it: it shares nothing, and a death leaves
+//! nothing.
 //!
-//! The thread, or an administrator, may change its priority meanwhile. So before each step the kernel is asked: what is
-//! not as we set it last is somebody's wish, and becomes the thread's own schedule.
+//! The thread, or an administrator, may change its priority meanwhile. So each step asks the kernel
+//! first: a schedule other than the one set last becomes the thread's own schedule.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -16,7 +18,7 @@ use std::marker::PhantomData;
 use crate::sys::Errno;
 use crate::sys::schedule::Schedule;
 
-/// The highest priority that there is.
+/// The highest real-time priority.
 pub(crate) const MOST: u32 = 99;
 
 struct Thread {
@@ -24,12 +26,12 @@ struct Thread {
     own: Cell<Schedule>,
     /// What we set last, while it is raised.
     set: Cell<Schedule>,
-    /// How many mutexes of each ceiling it holds or waits for.
+    /// How many mutexes of each ceiling the thread holds or waits for.
     held: [Cell<u32>; MOST as usize + 1],
 }
 
 thread_local! {
-    // Without a destructor, so that it is there for destructors that lock.
+    // Without a destructor, so that destructors that lock can still use it.
     static THREAD: Thread = const {
         Thread {
             own: Cell::new(Schedule::NONE),
@@ -44,7 +46,8 @@ impl Thread {
         (1..=MOST).rev().find(|ceiling| self.held[*ceiling as usize].get() > 0)
     }
 
-    /// Asks the kernel, and takes what it does not expect for the thread's own schedule. Gives what is set just now.
+    /// Asks the kernel for the present schedule and returns it; an unexpected one becomes the
+    /// thread's own.
     fn look(&self) -> Result<Schedule, Errno> {
         let now = Schedule::own()?;
         if self.highest().is_none() || now != self.set.get() {
@@ -53,7 +56,7 @@ impl Thread {
         Ok(now)
     }
 
-    /// Sets what should be: `ceiling`, unless the thread's own is as high.
+    /// Sets the right schedule: `ceiling`, unless the thread's own priority is as high.
     fn set(&self, ceiling: Option<u32>, now: Schedule) -> Result<(), Errno> {
         let own = self.own.get();
         let wanted = match ceiling {
@@ -76,7 +79,7 @@ pub(crate) enum NotRaised {
     System(Errno),
 }
 
-/// The calling thread is raised to a ceiling, until this is dropped.
+/// Keeps the calling thread raised to a ceiling until dropped.
 pub(crate) struct Raised {
     ceiling: u32,
     /// Stays with its thread.
@@ -108,7 +111,8 @@ impl Drop for Raised {
             held.set(held.get().saturating_sub(1));
             let restored = now.and_then(|now| thread.set(thread.highest(), now));
             if restored.is_err() && thread.highest().is_none() {
-                // Rights were given up in between. Better too low than too high for ever.
+                // The thread gave up its rights in between. Too low a priority is better than too
+                // high a one for ever.
                 let _ = thread.own.get().ordinary().apply();
             }
         });

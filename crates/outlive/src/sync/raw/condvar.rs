@@ -1,22 +1,23 @@
-//! The condition variable itself: two places to sleep at.
+//! The condition variable: two places to sleep.
 //!
-//! | place | who sleeps there | `notify_one` | `notify_all` |
+//! | place | sleepers | `notify_one` | `notify_all` |
 //! | --- | --- | --- | --- |
 //! | `plain` | waiters | wakes one | wakes all |
-//! | `watchful` | waiters that watch somebody's end, too | wakes all | wakes all |
+//! | `watchful` | waiters that also watch the end of a peer | wakes all | wakes all |
 //!
-//! A waiter holds the mutex when it prepares its wait, so whoever changes the condition under the mutex afterwards sees its number:
-//! no fence is needed. Where it dies:
+//! A waiter holds the mutex when it prepares its wait, so a thread that changes the condition under
+//! the mutex afterwards sees the waiter's number: no fence is needed. Where a waiter dies:
 //!
-//! | a waiter dies | what becomes of it |
+//! | a waiter dies | what becomes of its wake-up |
 //! | --- | --- |
-//! | holding the mutex, not asleep yet | the next to lock is told |
-//! | asleep, or woken | see `sync/event_count.rs`: a wake-up that it got goes to the next |
-//! | woken, queued for the mutex | it has woken the next before it queued |
-//! | woken, holding the mutex | the next on `x` is woken by the kernel, locks and is told |
+//! | holding the mutex, not asleep yet | it has none; the next locker is told of the death |
+//! | asleep, or woken | see `wake/event_count.rs`: the wake-up goes to the next waiter |
+//! | woken, queued for the mutex | it has woken the next waiter before it queued |
+//! | woken, holding the mutex | the kernel wakes the next waiter on the relay word, which locks and is told |
 //!
-//! The last is why `list_op_pending` stays at `x` until the mutex is given back. Those who watch an end need that field
-//! for the owner's X, so they cannot pass a wake-up on, and therefore all of them get every one.
+//! Because of the last row, `list_op_pending` points to the relay word until the mutex is unlocked.
+//! A watchful waiter needs that field for the watched owner's relay word, so it cannot relay a
+//! wake-up; therefore every notification wakes all watchful waiters.
 
 use super::mutex::RawMutex;
 use super::{Acquired, Refused};
@@ -41,11 +42,11 @@ pub(crate) struct Waited {
     pub(crate) lock: Result<Acquired, Refused>,
     /// Whether the deadline passed.
     pub(crate) timed_out: bool,
-    /// To be kept for as long as the mutex is: see the file's head.
+    /// The caller keeps it as long as it holds the mutex: see the file's head.
     pub(crate) relay: Option<WakeRelay>,
 }
 
-/// What waiting on it costs: a handle's.
+/// How a handle spins before it sleeps.
 pub(crate) struct SpinWaits {
     /// For a notification.
     pub(crate) notify: SpinWait,
@@ -66,8 +67,8 @@ impl RawCondvar {
         self.plain.notify_all();
     }
 
-    /// Gives `mutex` back, which `me` holds, sleeps until notified, and takes it again, if it is to be had until `relock`. `relay` is
-    /// the thread's, begun just now or kept since an earlier wait.
+    /// Unlocks `mutex`, which `me` holds, sleeps until notified, and locks it again, waiting until
+    /// `relock`. `relay` is the thread's, begun just now or kept since an earlier wait.
     #[expect(clippy::too_many_arguments, reason = "two deadlines")]
     pub(crate) fn wait(
         &self,
@@ -84,7 +85,7 @@ impl RawCondvar {
         self.take_again(mutex, me, spin_waits, relay, slept, relock)
     }
 
-    /// Everything before the mutex is given back is seen by whoever locks it next.
+    /// Prepares the wait and unlocks. The next locker sees everything before the unlock.
     fn let_go(&self, mutex: &RawMutex, me: Me, relay: &WakeRelay) -> Ticket {
         let ticket = self.plain.count().announce();
         relay.to(self.plain.relay());
@@ -103,7 +104,8 @@ impl RawCondvar {
         Sleep::on(registry, &self.plain.watches(ticket)).among_others_until(deadline)
     }
 
-    /// Locks again. A wake-up may be ours alone: it is not to die with us in the queue for the mutex.
+    /// Locks again. A wake-up may be for us alone: it must not die with us in the queue for the
+    /// mutex.
     fn take_again(
         &self,
         mutex: &RawMutex,
@@ -121,12 +123,13 @@ impl RawCondvar {
         if lock == Err(Refused::WouldBlock) && spin_waits.lock.spin(|| mutex.owner().is_none()) {
             lock = mutex.try_lock(me);
         }
-        // Who gives up may have been woken all the same, and who gets no lock has no use for it.
+        // A waiter that gives up may have been woken all the same, and one that gets no lock cannot
+        // use the wake-up.
         if timed_out || lock.is_err() {
             self.plain.pass_on();
         }
         if lock == Err(Refused::WouldBlock) {
-            // Passed on already: so the field is free for the mutex's own protocol.
+            // The wake-up is relayed already, so the field is free for the mutex's own protocol.
             drop(relay);
             lock = mutex.lock(me, &spin_waits.lock, relock);
             relay = WakeRelay::begin(me.list());
@@ -139,7 +142,7 @@ impl RawCondvar {
         Waited { lock, timed_out, relay }
     }
 
-    /// The same, until the owner of `other`, a token of `others`, has ended.
+    /// Waits likewise, until the owner of `other`, a token of `others`, has ended.
     pub(crate) fn wait_or_end(
         &self,
         (others, other): (&Registry, TokenId),
@@ -155,7 +158,8 @@ impl RawCondvar {
         let slept = Sleep::on(others, &[self.watchful.watch(ticket)]).behind(&relay, &[other]).until(deadline);
         drop(relay);
         let timed_out = slept == Ok(Asleep::TimedOut);
-        // Also when the system refused to let us sleep: the caller gets the lock or the reason, never neither.
+        // Also when the system refused the sleep: the caller gets the lock or the reason, never
+        // neither.
         let lock = match slept {
             Ok(_) => mutex.lock(me, &spin_waits.lock, Deadline::NEVER),
             Err(errno) => Err(Refused::System(errno)),
@@ -163,14 +167,15 @@ impl RawCondvar {
         Waited { lock, timed_out, relay: None }
     }
 
-    /// Whether somebody may be waiting, and how many notifications there have been that somebody may have needed.
+    /// Returns whether a thread may be waiting, and how many notifications a waiter may have
+    /// needed.
     pub(crate) fn look(&self) -> (bool, u32) {
         let (plain, watchful) = (self.plain.count().look(), self.watchful.look());
         (plain.0 || watchful.0, plain.1.wrapping_add(watchful.1))
     }
 }
 
-// SAFETY: atomics.
+// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl crate::segment::Shared for RawCondvar {}
 
 crate::shim::assert_layout!(size_of::<RawCondvar>() == 32);
@@ -219,7 +224,7 @@ mod loom_tests {
         world.mutex.lock(me, &SpinWait::new(), Deadline::NEVER).expect("locked")
     }
 
-    /// Waits for an item and takes it. Whoever is told of a death notifies all, as its repair.
+    /// Waits for an item and takes it. If it is told of a death, it notifies all, as its repair.
     fn take(world: &World, thread: u32) {
         let mut list = ListHead::new();
         let me = me(world, thread, &mut list);
@@ -302,7 +307,7 @@ mod loom_tests {
     fn loom_condvar_a_woken_waiter_that_dies_passes_the_wake_on() {
         explore(2, || {
             let world = world(3);
-            // Sleeps, and once it is woken dies before it does anything.
+            // Sleeps, and once it is woken dies before it does anything else.
             let dying = thread::spawn({
                 let world = Arc::clone(&world);
                 move || {
@@ -325,11 +330,11 @@ mod loom_tests {
                 let world = Arc::clone(&world);
                 move || take(&world, 2)
             });
-            // One more than is taken, so that whoever comes late does not begin to sleep.
+            // One more than is taken, so that a late waiter does not begin to sleep.
             bring(&world, 0, 2);
             world.condvar.notify_one();
             taker.join().unwrap();
-            // The notification may have been the taker's.
+            // The notification may have gone to the taker.
             world.condvar.notify_all();
             dying.join().unwrap();
         });
@@ -365,7 +370,7 @@ mod loom_tests {
                 let world = Arc::clone(&world);
                 move || take(&world, 2)
             });
-            // Nobody but these two locks afterwards, and one of them is left asleep unless it is woken.
+            // No other thread locks afterwards, and one of these two sleeps on unless it is woken.
             bring(&world, 0, 2);
             world.condvar.notify_one();
             world.condvar.notify_one();

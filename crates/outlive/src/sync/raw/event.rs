@@ -1,17 +1,17 @@
 //! One word that waiters wait for: the bits of an event, or the count of a latch. One bit of it
-//! says that somebody waits.
+//! says that a thread waits.
 //!
 //! | `word` | which process changes it, and how | a death or a stop here |
 //! | --- | --- | --- |
 //! | value | a setter: compare-exchange. A waiter before it sleeps: compare-exchange → value, WAITERS | |
-//! | value, WAITERS | a setter: ONE `FUTEX_WAKE_OP`: the change, and wake all waiters | somebody may sleep; the next setter wakes |
+//! | value, WAITERS | a setter: ONE `FUTEX_WAKE_OP`: the change, and wake all waiters | threads may sleep; the next setter wakes them |
 //! | new value, WAITERS | the same setter: ONE `FUTEX_WAKE_OP`: clear WAITERS, and wake all waiters | the next setter wakes in vain |
 //!
-//! So no process can see a value of which the sleepers have not been told, wherever the setter dies
-//! or is stopped, and no waiter sleeps beside a word without WAITERS. There is no fence, no
-//! eventcount, no relay and no token in it, and no sleeper ever has to look by itself. The operand
-//! of the kernel's step has twelve bits: see [`RawEvent::set`] for other values.
-//! doc/protocols/event.md, proof/models/event_word.pml.
+//! So no process sees a value of which the sleepers have not been told, wherever the setter dies or
+//! is stopped, and no waiter sleeps beside a word without WAITERS. The protocol has no fence, no
+//! eventcount, no relay and no token, and no sleeper needs a recheck. The operand of the kernel's
+//! step has twelve bits: see [`RawEvent::set`] for other values. See doc/protocols/event.md and
+//! proof/models/event_word.pml.
 
 use crate::Deadline;
 use crate::liveness::Registry;
@@ -20,10 +20,10 @@ use crate::sys::Errno;
 use crate::sys::futex::{ALL, InOneStep, Watch};
 use crate::wake::{Asleep, Sleep, SpinWait};
 
-/// In the word: somebody may sleep.
+/// In the word: a thread may sleep.
 const WAITERS: u32 = 1 << WAITERS_AT;
 const WAITERS_AT: u8 = 31;
-/// The rest of it.
+/// The rest of the word.
 pub(crate) const VALUE: u32 = WAITERS - 1;
 
 /// How often a setter of many bits wakes before it sets them beside sleepers, in two steps.
@@ -41,7 +41,7 @@ pub(crate) enum Opens {
 }
 
 impl Opens {
-    /// With any of the bits, or with all of them.
+    /// Returns the condition for any of the bits, or for all of them.
     pub(crate) fn with(bits: u32, all: bool) -> Opens {
         if all { Opens::WithAll(bits) } else { Opens::WithAny(bits) }
     }
@@ -54,7 +54,8 @@ impl Opens {
         }
     }
 
-    /// A value that is not open: this one, if it is not. For no bits at all, which are always there, there is none.
+    /// Returns a value that is not open: this one, if it is not. For no bits at all, which are
+    /// always set, there is none.
     fn closed(self, value: u32) -> u32 {
         match self {
             _ if !self.at(value) => value,
@@ -68,7 +69,7 @@ impl Opens {
 #[repr(C)]
 pub(crate) struct RawEvent {
     word: AtomicU32,
-    /// Constant: what was asked for when it was made.
+    /// Constant: the option chosen when it was made.
     pub(crate) option: AtomicU32,
     reserved: [AtomicU32; 6],
 }
@@ -86,7 +87,7 @@ impl RawEvent {
         self.word.load(Ordering::Acquire) & VALUE
     }
 
-    /// Sets bits, and wakes all waiters. Returns the bits that were set before; where somebody
+    /// Sets bits, and wakes all waiters. Returns the bits that were set before; where a thread
     /// waits, those that were set just before.
     #[inline]
     pub(crate) fn set(&self, bits: u32) -> u32 {
@@ -104,11 +105,11 @@ impl RawEvent {
         self.set_slow(bits)
     }
 
-    /// Sets bits where somebody waits. Bits that the kernel cannot set in one step (more than one
-    /// bit above the 11th) are set while no waiter sleeps: the setter wakes all, and then changes
-    /// the word before any of them has come back to sleep. Where waiters keep coming back, it sets
-    /// the bits beside them and wakes them in a second step. If it is stopped between these two,
-    /// they sleep until another process sets anything.
+    /// Sets bits where a thread waits. The kernel cannot set some bits in one step (more than one
+    /// bit above the 11th); those are set while no waiter sleeps: the setter wakes all, and then
+    /// changes the word before any waiter has come back to sleep. Where waiters keep coming back,
+    /// it sets the bits beside them and wakes them in a second step. If it is stopped between these
+    /// two, they sleep until another process sets anything.
     #[cold]
     #[inline(never)]
     fn set_slow(&self, bits: u32) -> u32 {
@@ -132,30 +133,31 @@ impl RawEvent {
         seen & VALUE
     }
 
-    /// In one step: clears WAITERS, and wakes all that slept.
+    /// Clears WAITERS and wakes all sleepers, in one step.
     fn wake(&self) {
         InOneStep::ClearBit(WAITERS_AT).and_wake(&self.word, ALL);
     }
 
-    /// Clears bits. No process waits for that. Returns the bits that were set before.
+    /// Clears bits, for which no waiter waits. Returns the bits that were set before.
     #[inline]
     pub(crate) fn clear(&self, bits: u32) -> u32 {
         self.word.fetch_and(!(bits & VALUE), Ordering::AcqRel) & VALUE
     }
 
-    /// Counts down by `by`, to 0 at most; at 0, wakes all waiters. Returns how many are left.
+    /// Counts down by `by`, to 0 at most; at 0, wakes all waiters. Returns how many arrivals are
+    /// missing.
     pub(crate) fn count_down(&self, by: u32) -> u32 {
         let mut seen = self.word.load(Ordering::Relaxed);
         loop {
             let left = (seen & VALUE).saturating_sub(by);
             if left == 0 && seen & WAITERS != 0 {
-                // The count only ever goes down: whatever it has become meanwhile, it is 0 now. A
-                // full fence, as are all steps of the kernel's.
+                // The count only goes down: whatever it has become meanwhile, it is 0 now. The
+                // kernel's step is a full fence.
                 InOneStep::Set(0).and_wake(&self.word, ALL);
                 return 0;
             }
             // Release: the waiters see what was done before the arrival. Acquire: the last arrival
-            // also brings what the others did.
+            // passes on what happened before the others.
             let to = left | seen & WAITERS;
             match self.word.compare_exchange_weak(seen, to, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return left,
@@ -164,7 +166,8 @@ impl RawEvent {
         }
     }
 
-    /// Takes bits that are wanted, if any is set, or `all` of them are; with `automatic` reset they are cleared by that.
+    /// Returns the wanted bits that are set, if any is, or `all` are; with `automatic` reset it
+    /// clears them.
     #[inline]
     pub(crate) fn take(&self, wanted: u32, all: bool, automatic: bool) -> Option<u32> {
         // Acquire pairs with the Release in `set`.
@@ -185,7 +188,8 @@ impl RawEvent {
         }
     }
 
-    /// Waits until `take` takes something, which it can while the word is open. `None`: the deadline passed.
+    /// Waits until `take` returns something, which it can while the word is open. `None`: the
+    /// deadline passed.
     pub(crate) fn wait<R>(
         &self,
         registry: &Registry,
@@ -202,7 +206,7 @@ impl RawEvent {
         if look() || spin_wait.spin(look) {
             return Ok(got);
         }
-        // Sleeps of one wait have one number.
+        // All sleeps of one wait have one number.
         crate::sys::robust::begin_acquisition();
         let mut last_try = false;
         loop {
@@ -220,14 +224,16 @@ impl RawEvent {
         }
     }
 
-    /// Returns the word to sleep on, with WAITERS and a value that is not open: a process that opens it from now on wakes
-    /// the caller. The caller looks at it once more.
+    /// Returns the word to sleep on, with WAITERS and a value that is not open: a process that
+    /// opens it from now on wakes the caller. The caller looks at it once more.
     ///
-    /// The value that was read will not do if it was open. It may close before the caller looks, and be there again when
-    /// the caller falls asleep: then with the bits of a setter whose wake-up has been, or that was killed before its second one.
+    /// An open value that was read will not do: it may close before the caller looks, and be there
+    /// again when the caller falls asleep, then with the bits of a setter whose wake-up has passed,
+    /// or that was killed before its second wake-up.
     pub(crate) fn watch(&self, opens: Opens) -> Watch<'_> {
         let mut seen = self.word.load(Ordering::Relaxed);
-        // By compare-exchange: what is slept on is a word that had this bit. Died just after: one wake in vain.
+        // By compare-exchange: the caller sleeps on a word that had this bit. Died just after: one
+        // wake in vain.
         while seen & WAITERS == 0 && !opens.at(seen) {
             match self.word.compare_exchange_weak(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => seen |= WAITERS,
@@ -237,13 +243,13 @@ impl RawEvent {
         Watch { word: &self.word, expected: opens.closed(seen & VALUE) | WAITERS }
     }
 
-    /// Whether somebody may be asleep.
+    /// Returns whether a thread may be asleep.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.word.load(Ordering::Relaxed) & WAITERS != 0
     }
 }
 
-// SAFETY: atomics.
+// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl crate::segment::Shared for RawEvent {}
 
 crate::shim::assert_layout!(size_of::<RawEvent>() == 32);
@@ -257,11 +263,11 @@ mod tests {
         wait_any(&[watch], 0, Deadline::after(std::time::Duration::from_millis(50))) == Ok(Wakeup::TimedOut)
     }
 
-    /// The bit is there when a waiter reads the word, gone at its look, and there again when it falls asleep: set by a
-    /// process whose wake-ups have been.
+    /// The bit is set when a waiter reads the word, clear at its look, and set again when it falls
+    /// asleep, by a process whose wake-ups have passed.
     #[test]
     fn a_waiter_does_not_sleep_on_a_bit_that_has_come_back() {
-        // SAFETY: atomics, for which zero is a value.
+        // SAFETY: all fields are atomics, for which zero is a value.
         let mut event: RawEvent = unsafe { core::mem::zeroed() };
         event.prepare(0b01, 0);
         for opens in [Opens::WithAny(0b01), Opens::WithAll(0b01)] {

@@ -1,9 +1,9 @@
-//! The state machines of the locks alone: their words in shared memory, who changes each, how, and
-//! what a death leaves.
+//! The state machines of the locks alone: their words in shared memory, which thread changes each
+//! and how, and what a death leaves.
 //!
-//! Here are no handles, no guards and no files: those stand around this folder, in `sync`. Loom
-//! compiles the folder as it is (proof/loom/src/sync.rs), but for what only the kernel or libc can
-//! do: a thread's priority, and libc's mutex.
+//! Handles, guards and files are outside this folder, in `sync`. Loom compiles the folder as it is
+//! (proof/loom/src/sync.rs), except for what only the kernel or libc can do: a thread's priority,
+//! and libc's mutex.
 
 pub(super) mod barrier;
 #[cfg(not(loom))]
@@ -20,15 +20,15 @@ pub(super) mod semaphore;
 
 use crate::sys::Errno;
 
-/// How the lock was got.
+/// How a thread took the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
     Clean,
-    /// From an owner that died or panicked: what it guards may be half-written.
+    /// From an owner that died or panicked: what the lock guards may be half-written.
     OwnerDied,
 }
 
-/// Why it was not.
+/// Why a thread did not take the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     NotRecoverable,

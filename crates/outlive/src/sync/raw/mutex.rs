@@ -1,18 +1,19 @@
-//! The lock itself: two words in shared memory, owned by a token.
+//! The mutex: two words in shared memory; a token owns it.
 //!
 //! | word | state | meaning | a death here |
 //! | --- | --- | --- | --- |
 //! | 0 | consistent | free | |
-//! | id | consistent | held by id | the next to come takes it over by compare-exchange, is told `OwnerDied` |
-//! | id + WAITERS | any | held, somebody may sleep | the same; the kernel's mark wakes one sleeper, who wakes all |
-//! | id | inconsistent | held by one who was told, or who panics | taken over, told again |
+//! | id | consistent | id holds it | the next locker takes it over by compare-exchange, and gets `OwnerDied` |
+//! | id + WAITERS | any | held, and a thread may sleep | the same; the kernel's mark wakes one sleeper, which wakes all |
+//! | id | inconsistent | its holder was told of a death, or panics | taken over, told again |
 //! | `DIED` | any | a dead owner's, whose name a sweep has taken out | as a dead owner's id: taken over, told |
-//! | 0 | inconsistent | a holder that was told, or that panicked, did not mark it consistent | the next is told |
-//! | id | not recoverable | being given up, or refused | taken over, refused |
-//! | 0 | not recoverable | given up | every lock is refused until `reset` |
+//! | 0 | inconsistent | a holder that was told, or that panicked, did not mark it consistent | the next locker is told |
+//! | id | not recoverable | its holder gives it up, or is about to be refused | taken over, refused |
+//! | 0 | not recoverable | given up | every locker is refused until `reset` |
 //!
-//! Only the holder writes `state`, so plain stores do, ordered by the word. Checked by proof/models/mutex.pml with deaths
-//! at any step, by the loom tests below, and by killing at every instruction. doc/protocols/mutex.md has the argument.
+//! Only the holder writes `state`, so plain stores suffice, ordered by the word.
+//! proof/models/mutex.pml checks it with deaths at any step, the loom tests below check it, and
+//! tests kill it at every instruction. doc/protocols/mutex.md has the argument.
 
 use super::{Acquired, Refused};
 use crate::Deadline;
@@ -23,15 +24,15 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep, SpinWait};
 
 const WAITERS: u32 = crate::liveness::WAITERS;
-/// In the place of a dead owner's id, whose token may be given out again. Its four letters; no id, for bit 29 is not
-/// set, and no number that a stray write is likely to leave.
+/// In place of a dead owner's id, because its token may be given out again. The letters "DIED"; no
+/// id, because bit 29 is not set, and a number that a stray write is unlikely to leave.
 pub(crate) const DIED: u32 = 0x4449_4544;
 
-/// Nothing is wrong with what the lock guards.
+/// What the lock guards is whole.
 pub(crate) const CONSISTENT: u32 = 0;
-/// An owner died or panicked inside; the present holder has been told, or the next will be.
+/// An owner died or panicked holding it; the present holder has been told, or the next will be.
 pub(crate) const INCONSISTENT: u32 = 1;
-/// A holder gave it up.
+/// A holder gave the lock up.
 pub(crate) const NOT_RECOVERABLE: u32 = 2;
 
 /// See the file's head.
@@ -48,33 +49,34 @@ impl RawMutex {
     #[inline]
     pub(crate) fn acquire(&self, id: TokenId) -> bool {
         // Acquire pairs with the Release in `release`; on failure too, for what a dead owner left.
-        // Died just after: the word names us, so the next one takes over and is told.
+        // Died just after: the word names us, so the next locker takes over and is told.
         self.word.compare_exchange(0, id.as_u32(), Ordering::Acquire, Ordering::Acquire).is_ok()
     }
 
-    /// The same, for whoever next looks whether readers are inside.
+    /// Takes the lock likewise, for a caller that next looks whether readers are inside.
     #[inline]
     pub(crate) fn acquire_before_looking(&self, id: TokenId) -> bool {
-        // SeqCst, to stand before the look in the order that a reader's claim and look are in: see `RawRwLock`. Otherwise
-        // as in `acquire`.
+        // SeqCst: comes before the look in the order of a reader's claim and look, see `RawRwLock`.
+        // Otherwise as in `acquire`.
         self.word.compare_exchange(0, id.as_u32(), Ordering::SeqCst, Ordering::Acquire).is_ok()
     }
 
-    /// Whether nobody holds it and nothing is wrong with what it guards: what a reader asks.
+    /// Returns whether no thread holds the lock and what it guards is whole: a reader asks this.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
-        // SeqCst: see `RawRwLock`; it also pairs with the Release in `release`, so `state` is the last holder's.
+        // SeqCst: see `RawRwLock`; it also pairs with the Release in `release`, so `state` is the
+        // last holder's.
         self.word.load(Ordering::SeqCst) == 0 && self.is_consistent()
     }
 
-    /// Whether nothing is wrong with what the lock guards. The caller holds it.
+    /// Returns whether what the lock guards is whole. The caller holds the lock.
     #[inline]
     pub(crate) fn is_consistent(&self) -> bool {
-        // Relaxed: written by holders only, the word's Acquire orders it.
+        // Relaxed: only holders write it, and the word's Acquire orders it.
         self.state.load(Ordering::Relaxed) == CONSISTENT
     }
 
-    /// Takes the lock, waiting until the deadline.
+    /// Takes the lock, and waits until the deadline.
     #[inline]
     pub(crate) fn lock(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<Acquired, Refused> {
         if self.acquire(me.id) { self.entered(me) } else { self.lock_slow(me, spin_wait, deadline) }
@@ -89,7 +91,7 @@ impl RawMutex {
         self.try_lock_slow(me, self.word.load(Ordering::Acquire))
     }
 
-    /// The lock is ours: is it of any use?
+    /// Decides what the lock's state means to the caller, which has just taken it.
     #[inline]
     pub(crate) fn entered(&self, me: Me) -> Result<Acquired, Refused> {
         match self.state.load(Ordering::Relaxed) {
@@ -134,13 +136,14 @@ impl RawMutex {
         }
     }
 
-    /// From a dead owner to me; `Err` is the word as somebody else left it.
+    /// Takes the lock over from a dead owner; `Err` is the word as another thread left it.
     fn take_over(&self, me: Me, seen: u32) -> Result<Result<Acquired, Refused>, u32> {
         let mine = me.id.as_u32() | WAITERS;
-        // WAITERS, because others may sleep on the old value. Died just after: we are the dead owner, the next is told.
+        // WAITERS, because others may sleep on the old value. Died just after: we are the dead
+        // owner, the next is told.
         self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Acquire)?;
         if self.state.load(Ordering::Relaxed) == CONSISTENT {
-            // Died just before: taken over from us, told all the same.
+            // Died just before: the next locker takes over from us, and is told all the same.
             self.state.store(INCONSISTENT, Ordering::Relaxed);
         }
         Ok(self.entered(me))
@@ -148,9 +151,9 @@ impl RawMutex {
 
     #[cold]
     fn lock_slow(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<Acquired, Refused> {
-        // Spinning only looks: no store that a death could leave behind.
+        // Spinning only loads: a death leaves nothing.
         spin_wait.spin(|| self.word.load(Ordering::Relaxed) == 0);
-        // Given back when this function returns, by whatever way.
+        // Given back when this function returns, in whatever way.
         let mut relay = None;
         let mut last_try = false;
         loop {
@@ -163,8 +166,8 @@ impl RawMutex {
         }
     }
 
-    /// Sleeps until the word changes or its living owner ends; returns at once when there is no such owner. The caller
-    /// keeps `relay` until it has what it wants.
+    /// Sleeps until the word changes or its living owner ends; returns at once if there is no such
+    /// owner. The caller keeps `relay` until it has what it wants.
     #[cold]
     pub(crate) fn sleep_behind_owner(
         &self,
@@ -188,79 +191,88 @@ impl RawMutex {
         Sleep::on(me.registry, &[watch]).behind(relay, &[owner]).until(deadline).map_err(Refused::System)
     }
 
-    /// Gives the lock back when a panic has cut the holder's work in half: the next one is told, as of a death.
+    /// Unlocks when a panic has interrupted the holder's change: the next locker is told, as of a
+    /// death.
     #[cold]
     pub(crate) fn release_unfinished(&self, id: TokenId) {
         if self.is_held_by(id) && self.is_consistent() {
-            // Relaxed: ordered by the word. Died just after: taken over from us, told all the same.
+            // Relaxed: ordered by the word. Died just after: the next locker takes over from us,
+            // and is told all the same.
             self.state.store(INCONSISTENT, Ordering::Relaxed);
         }
         self.release(id);
     }
 
-    /// Gives the lock back, and up: every locker is refused until somebody resets it. The caller holds it.
+    /// Unlocks, and gives the lock up: every locker is refused until a process resets it. The
+    /// caller holds the lock.
     #[cold]
     pub(crate) fn give_up(&self, id: TokenId) {
         if self.is_held_by(id) {
-            // Relaxed: ordered by the word. Died just after: the next one takes it over and is refused.
+            // Relaxed: ordered by the word. Died just after: the next locker takes over, and is
+            // refused.
             self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);
         }
         self.release(id);
     }
 
-    /// Whether the word says so still: from a holder that somebody has taken for dead, another may have it by now.
+    /// Returns whether the word still names `id`: if a process declared that holder dead, another
+    /// may hold the lock by now.
     pub(crate) fn is_held_by(&self, id: TokenId) -> bool {
         // Relaxed: the holder's own store, or another's, of which nothing else is read.
         self.word.load(Ordering::Relaxed) & !WAITERS == id.as_u32()
     }
 
-    /// Gives the lock back, its state as it is: not marked consistent by a holder that was told, the next one is told
-    /// again. The caller, whose token's id that is, holds it: one locked instruction, no load. What is another's by now
-    /// stays its.
+    /// Unlocks and leaves the state: if a holder that was told did not mark it consistent, the next
+    /// locker is told again. The caller, whose token has that id, holds the lock: one locked
+    /// instruction, no load. If another thread owns the lock by now, nothing changes.
     #[inline]
     pub(crate) fn release(&self, id: TokenId) {
-        // Release pairs with every Acquire above. With WAITERS the word is not freed here: sleepers would not know, were
-        // this thread stopped before it wakes them.
+        // Release pairs with every Acquire above. With WAITERS the word is not freed here: if this
+        // thread were stopped before the wake, the sleepers would not know.
         if self.word.compare_exchange(id.as_u32(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
             self.release_to_sleepers(id);
         }
     }
 
-    /// Frees the word and tells all sleepers, in one step: a holder that is stopped before it has the lock still, one that
-    /// is stopped after it has told everybody. Killed before it: sleepers watch our token, whose mark wakes one of them, who
-    /// wakes the rest.
+    /// Frees the word and wakes all sleepers, in one step: a holder that is stopped before it still
+    /// has the lock, one that is stopped after it has woken every sleeper. If it is killed before
+    /// it, the sleepers watch our token, and the kernel's mark wakes one of them, which wakes the
+    /// rest.
     ///
-    /// All: woken alone, a waiter that is killed or stopped before it runs would leave the others asleep, who watch our
-    /// token and not the next owner's.
+    /// All: if one waiter alone were woken, and killed or stopped before it runs, the others would
+    /// sleep on, because they watch our token and not the next owner's.
     #[cold]
     #[inline(never)]
     fn release_to_sleepers(&self, id: TokenId) {
         let held = id.as_u32() | WAITERS;
-        // Relaxed: only a holder takes WAITERS away. Another value is somebody else's: then there is nothing to give back.
+        // Relaxed: only a holder takes WAITERS away. Another value belongs to another thread: then
+        // there is nothing to unlock.
         if self.word.load(Ordering::Relaxed) == held {
             futex::set_and_wake_all(&self.word, held, 0);
         }
     }
 
-    /// The holder has repaired what the lock guards.
+    /// Notes that the holder has repaired what the lock guards.
     pub(crate) fn mark_consistent(&self) {
         self.state.store(CONSISTENT, Ordering::Relaxed);
     }
 
-    /// A sweep's part: takes a dead owner's name out, so that no claim of the dead remains; the next to lock is told as
-    /// by the name. Says whether there was one.
+    /// Does a sweep's part: takes a dead owner's name out, so that no claim of the dead remains.
+    /// The next locker is told as by the name. Returns whether there was one.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
         take_name_out(&self.word, me, dry_run)
     }
 
-    /// Takes the lock in whatever state it is in; the caller makes whole what it guards, marks it consistent and unlocks.
+    /// Takes the lock in whatever state it is; the caller repairs what it guards, marks it
+    /// consistent and unlocks.
     ///
-    /// Died in between: a lock that was given up stays so; any other's next owner is told.
+    /// Died in between: a lock that was given up stays so; of any other, the next locker is told.
     pub(crate) fn take_to_reset(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Refused> {
         while !self.acquire(me.id) {
             match self.lock(me, spin_wait, deadline) {
                 Ok(_) => break,
-                // Whoever is refused for it lets go at once, so the word is free sooner or later.
+                // A locker that is refused for it unlocks at once, so the word is free sooner or
+                // later.
                 Err(Refused::NotRecoverable) => {}
                 Err(other) => return Err(other),
             }
@@ -268,23 +280,23 @@ impl RawMutex {
         Ok(())
     }
 
-    /// Where the owner's id stands.
+    /// Returns the word that holds the owner's id.
     pub(crate) fn word(&self) -> &AtomicU32 {
         &self.word
     }
 
-    /// Who holds it, dead or alive.
+    /// Returns the thread that holds the lock, dead or alive.
     pub(crate) fn owner(&self) -> Option<TokenId> {
         TokenId::from_word(self.word.load(Ordering::Acquire))
     }
 
-    /// Whether it was given up.
+    /// Returns whether the lock was given up.
     pub(crate) fn is_not_recoverable(&self) -> bool {
         self.state.load(Ordering::Relaxed) == NOT_RECOVERABLE
     }
 }
 
-/// Leaves [`DIED`] in the place of a dead owner's id. Says whether there was one.
+/// Leaves [`DIED`] in place of a dead owner's id. Returns whether there was one.
 pub(crate) fn take_name_out(word: &AtomicU32, me: Me, dry_run: bool) -> bool {
     let mut seen = word.load(Ordering::Acquire);
     let Some(owner) = TokenId::from_word(seen) else {
@@ -295,12 +307,14 @@ pub(crate) fn take_name_out(word: &AtomicU32, me: Me, dry_run: bool) -> bool {
     }
     // Again when a waiter has set its bit meanwhile: it may die before it takes the lock over.
     while !dry_run && TokenId::from_word(seen) == Some(owner) {
-        // In one step: a sweep that became the owner could be stopped as the owner. AcqRel: the next owner, which takes
-        // over by an Acquire, sees what the dead owner wrote. Relaxed: what failed is tried again, or is another's.
+        // In one step: a sweep that became the owner could be stopped as the owner. AcqRel: the
+        // next owner, which takes over by an Acquire, sees what the dead owner wrote. Relaxed:
+        // after a failure it tries again, or the word is another thread's.
         match word.compare_exchange(seen, DIED, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => {
                 if seen & WAITERS != 0 {
-                    // Died or stopped just before: the sleepers watch the dead owner's token, as if there were no sweep.
+                    // Died or stopped just before: the sleepers watch the dead owner's token, as if
+                    // there were no sweep.
                     futex::wake_all(word);
                 }
                 break;
@@ -311,7 +325,7 @@ pub(crate) fn take_name_out(word: &AtomicU32, me: Me, dry_run: bool) -> bool {
     true
 }
 
-// SAFETY: two atomics.
+// SAFETY: two atomics: any bytes are a value, and any process may change them.
 unsafe impl crate::segment::Shared for RawMutex {}
 
 #[cfg(all(test, loom))]
@@ -336,9 +350,9 @@ mod loom_tests {
         value: UnsafeCell<u32>,
     }
 
-    // SAFETY: the value is reached under the lock; that it is so is what loom checks.
+    // SAFETY: threads reach the value under the lock only; loom checks it.
     unsafe impl Sync for World {}
-    // SAFETY: as above.
+    // SAFETY: threads reach the value under the lock only; loom checks it.
     unsafe impl Send for World {}
 
     fn world(threads: u32) -> Arc<World> {
@@ -359,7 +373,7 @@ mod loom_tests {
     }
 
     fn raise(world: &World) {
-        // SAFETY: loom's cell panics if anybody else is inside.
+        // SAFETY: loom's cell panics if another thread is inside.
         world.value.with_mut(|value| unsafe { *value += 1 });
     }
 
@@ -444,8 +458,8 @@ mod loom_tests {
         });
     }
 
-    /// The waiter has found the owner living, and looks again. It may be killed before it takes the lock over, so the
-    /// sweep must take the name out whether the waiter has set its bit or not.
+    /// The waiter has found the owner alive, and looks again. It may be killed before it takes the
+    /// lock over, so the sweep must take the name out whether the waiter has set its bit or not.
     #[test]
     fn loom_a_sweep_leaves_no_dead_owners_name_beside_a_waiter() {
         explore(|| {
@@ -471,7 +485,8 @@ mod loom_tests {
         });
     }
 
-    /// The sweep may come before the locker, which then knows of the death by the sweep's mark alone.
+    /// The sweep may come before the locker, which then knows of the death only by the sweep's
+    /// mark.
     #[test]
     fn loom_what_a_dead_owner_wrote_is_seen_after_a_sweep() {
         explore(|| {
@@ -527,7 +542,7 @@ mod loom_tests {
             let world = world(2);
             let mut list = ListHead::new();
             assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
-            // As if told of a death.
+            // As if it had been told of a death.
             world.lock.state.store(INCONSISTENT, Ordering::Relaxed);
             let sleeper = {
                 let world = Arc::clone(&world);
@@ -560,7 +575,7 @@ mod loom_tests {
             };
             let mut list = ListHead::new();
             let got = lock(&world, 1, &mut list);
-            // SAFETY: loom's cell panics if anybody else is inside.
+            // SAFETY: loom's cell panics if another thread is inside.
             let value = world.value.with(|value| unsafe { *value });
             assert_eq!(got, if value == 0 { Ok(Acquired::Clean) } else { Ok(Acquired::OwnerDied) });
             world.lock.release(id(1));

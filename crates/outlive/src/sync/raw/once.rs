@@ -1,15 +1,16 @@
-//! Something that is done once: two words, and whoever does it is named meanwhile.
+//! Something that is done once: two words; one names its maker while it is being made.
 //!
 //! | word | meaning | a death here |
 //! | --- | --- | --- |
 //! | 0 | not done | |
-//! | id | being done by id | the next to come takes it over by compare-exchange, and is told |
-//! | id + WAITERS | somebody may sleep | the same; the kernel's mark wakes one sleeper, who wakes all |
-//! | `DIED` | was being done by one that died, whose name a sweep has taken out | as a dead one's id |
+//! | id | id does it | the next caller takes it over by compare-exchange, and is told |
+//! | id + WAITERS | a thread may sleep | the same; the kernel's mark wakes one sleeper, which wakes all |
+//! | `DIED` | a maker died, and a sweep has taken its name out | as a dead maker's id |
 //! | `DONE` | done, for good | |
 //!
-//! `failed` says that somebody died or panicked doing it; only who is named in the word writes it. Claims, sleeps and
-//! take-overs are the mutex's (`mutex.rs`), and so is their argument; what is new is that nobody gives it back.
+//! `failed` says that a maker died or panicked; only the thread that the word names writes it.
+//! Claims, sleeps and take-overs work as in the mutex (`mutex.rs`), with the same argument; the
+//! difference is that no thread gives it back.
 
 use super::mutex::{DIED, take_name_out};
 use crate::Deadline;
@@ -27,28 +28,28 @@ const DONE: u16 = 1;
 /// See the file's head.
 #[repr(C)]
 pub(crate) struct RawOnce {
-    // Written by whoever does it, and by sleepers.
+    // Written by the maker, and by sleepers.
     word: AtomicU32,
-    // Written by whoever does it.
+    // Written by the maker.
     failed: AtomicU32,
 }
 
-/// What whoever comes is to do.
+/// What a caller has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Nothing: it is done.
     Done,
-    /// To do it, and then `finish`, or `abandon`.
+    /// Make it, and then `finish` or `abandon`.
     Mine {
-        /// Somebody died or panicked doing it.
+        /// A maker died or panicked.
         failed: bool,
     },
 }
 
-/// Why there is no turn.
+/// Why the caller has no turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoTurn {
-    /// This very thread is doing it.
+    /// This thread is the maker already.
     Deadlock,
     WouldBlock,
     TimedOut,
@@ -57,19 +58,19 @@ pub(crate) enum NoTurn {
 }
 
 impl RawOnce {
-    /// Whether it is done: then all that was done is seen.
+    /// Returns whether it is done; if so, the caller sees all that the maker wrote.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         // Acquire pairs with the Release in `finish`.
         self.word.load(Ordering::Acquire) == u32::from(DONE)
     }
 
-    /// Who is doing it, dead or alive.
+    /// Returns the maker, dead or alive.
     pub(crate) fn owner(&self) -> Option<TokenId> {
         TokenId::from_word(self.word.load(Ordering::Acquire))
     }
 
-    /// Done, or my turn; never waits.
+    /// Returns that it is done, or gives the caller the turn; never waits.
     pub(crate) fn try_turn(&self, me: Me) -> Result<Turn, NoTurn> {
         let mut seen = self.word.load(Ordering::Acquire);
         loop {
@@ -77,7 +78,8 @@ impl RawOnce {
                 return Ok(Turn::Done);
             }
             if seen == 0 {
-                // Acquire pairs with `abandon`. Died just after: the word names us, the next is told.
+                // Acquire pairs with `abandon`. Died just after: the word names us, and the next
+                // caller is told.
                 match self.word.compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
                     Ok(_) => return Ok(self.mine()),
                     Err(now) => seen = now,
@@ -93,7 +95,8 @@ impl RawOnce {
                     return Err(NoTurn::WouldBlock);
                 }
             }
-            // WAITERS, because others may sleep on the old value. Died just after: we are the dead owner.
+            // WAITERS, because others may sleep on the old value. Died just after: we are the dead
+            // owner.
             match self.word.compare_exchange(seen, me.id.as_u32() | WAITERS, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => {
                     self.failed.store(1, Ordering::Relaxed);
@@ -110,7 +113,7 @@ impl RawOnce {
         Turn::Mine { failed: self.failed.load(Ordering::Relaxed) != 0 }
     }
 
-    /// Done, or my turn, as soon as that is known.
+    /// Returns that it is done, or gives the caller the turn, as soon as either is known.
     #[cold]
     pub(crate) fn turn(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<Turn, NoTurn> {
         let mut relay = None;
@@ -136,7 +139,7 @@ impl RawOnce {
                 continue;
             }
             let waited_for = seen | WAITERS;
-            // Relaxed: the bit only asks to be woken.
+            // Relaxed: the bit only asks for a wake-up.
             if seen & WAITERS == 0
                 && self.word.compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed).is_err()
             {
@@ -152,13 +155,13 @@ impl RawOnce {
         }
     }
 
-    /// It is done. The caller, whose token's id that is, had the turn.
+    /// Notes that it is done. The caller, whose token has that id, had the turn.
     pub(crate) fn finish(&self, id: TokenId) {
         self.leave(id, DONE);
     }
 
-    /// Ends the turn without a value, after a panic: the next caller makes the value. Changes nothing if another owner
-    /// has the turn by now.
+    /// Ends the turn without a value, after a panic: the next caller makes the value. Changes
+    /// nothing if another owner has the turn by now.
     pub(crate) fn abandon(&self, id: TokenId) {
         // While another owner has the turn, only that owner may write `failed`.
         if self.owner() == Some(id) {
@@ -168,27 +171,27 @@ impl RawOnce {
         }
     }
 
-    /// From our own turn: had somebody taken this thread for dead, another may have it by now.
+    /// Ends our own turn: if a process declared this thread dead, another may have the turn by now.
     fn leave(&self, id: TokenId, word: u16) {
         let held = id.as_u32();
-        // Release pairs with every Acquire above. Died just before: the next takes over.
+        // Release pairs with every Acquire above. Died just before: the next caller takes over.
         if self.word.compare_exchange(held, u32::from(word), Ordering::Release, Ordering::Relaxed).is_err()
-            // Relaxed: while it is our turn, only the WAITERS bit may come.
+            // Relaxed: during our turn, only the WAITERS bit may change.
             && self.word.load(Ordering::Relaxed) == held | WAITERS
         {
-            // With sleepers, in one step with the wake, as the mutex's release.
+            // With sleepers: in one step with the wake, as in the mutex's release.
             futex::set_and_wake_all(&self.word, held | WAITERS, word);
         }
     }
 
-    /// A sweep's part: takes a dead owner's name out, so that no claim of the dead remains; the next is told as by the
-    /// name. Says whether there was one.
+    /// Does a sweep's part: takes a dead maker's name out, so that no claim of the dead remains.
+    /// The next caller is told as by the name. Returns whether there was one.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
         take_name_out(&self.word, me, dry_run)
     }
 }
 
-// SAFETY: two atomics.
+// SAFETY: two atomics: any bytes are a value, and any process may change them.
 unsafe impl crate::segment::Shared for RawOnce {}
 
 #[cfg(all(test, loom))]
@@ -213,9 +216,9 @@ mod loom_tests {
         value: UnsafeCell<u32>,
     }
 
-    // SAFETY: the value is written by whose turn it is; that it is so is what loom checks.
+    // SAFETY: only the maker writes the value; loom checks it.
     unsafe impl Sync for World {}
-    // SAFETY: as above.
+    // SAFETY: only the maker writes the value; loom checks it.
     unsafe impl Send for World {}
 
     fn world(threads: u32) -> Arc<World> {
@@ -228,19 +231,19 @@ mod loom_tests {
         world.once.turn(me, &SpinWait::new(), Deadline::NEVER).expect("nobody holds it for ever")
     }
 
-    /// Does it if it is its turn; whether it was told of a failure.
+    /// Makes it if it has the turn; returns whether it was told of a failure.
     fn get(world: &World, thread: u32) -> Option<bool> {
         let mut list = ListHead::new();
         let told = match turn(world, thread, &mut list) {
             Turn::Done => None,
             Turn::Mine { failed } => {
-                // SAFETY: loom's cell panics if anybody else is there.
+                // SAFETY: loom's cell panics if another thread is inside.
                 world.value.with_mut(|value| unsafe { *value = 7 });
                 world.once.finish(TokenId::new(thread, 0));
                 Some(failed)
             }
         };
-        // SAFETY: as above; it is done.
+        // SAFETY: it is done, so no thread writes; loom's cell panics if one does.
         assert_eq!(world.value.with(|value| unsafe { *value }), 7);
         told
     }
@@ -275,7 +278,7 @@ mod loom_tests {
                 let world = Arc::clone(&world);
                 thread::spawn(move || get(&world, n))
             });
-            // SAFETY: it is our turn.
+            // SAFETY: this thread has the turn.
             world.value.with_mut(|value| unsafe { *value = 3 });
             end_thread(&world.registry.slots[0], &list);
             let all = threads.map(|thread| thread.join().unwrap());
@@ -304,7 +307,7 @@ mod loom_tests {
 mod tests {
     use super::*;
 
-    /// A once whose turn that id has, and whose makers have not failed.
+    /// A once whose turn `id` has, and whose makers have not failed.
     fn turn_of(id: TokenId) -> RawOnce {
         RawOnce { word: AtomicU32::new(id.as_u32()), failed: AtomicU32::new(0) }
     }

@@ -1,30 +1,33 @@
-//! The reader-writer lock itself: a mutex for writers, and a word of its own for each reader, in shared memory.
+//! The reader-writer lock: a mutex for writers, and a word for each reader, in shared memory.
 //!
 //! `writer` is a [`RawMutex`] with the states of its table. A reader's word:
 //!
 //! | word | meaning | a death here |
 //! | --- | --- | --- |
-//! | 0 | nobody's | |
-//! | id | id reads, or looks whether it may | nobody is told: a reader leaves nothing half-done; a writer clears it, another reader may have it; the kernel's mark wakes a writer that sleeps |
+//! | 0 | free | |
+//! | id | id reads, or looks whether it may | no locker is told: a reader leaves nothing half-done; a writer clears the word, another reader may take it; the kernel's mark wakes a sleeping writer |
 //!
-//! A reader writes its id into a word, **then** looks at `writer`: free and consistent, and it is inside. A writer takes
-//! `writer`, **then** looks at all readers' words and waits until each is 0 or a dead one's. So one of the two sees the
-//! other. Whoever finds `writer` in the hands of a dead one takes it as a writer. `inside` says whether that one had got
-//! in, or only waited for readers. Had it got in, the taker waits for the readers and is told, also if it came to read:
-//! it may have to repair. If not, nothing is half-done, and nobody is told.
+//! A reader writes its id into a word, **then** looks at `writer`: if that is free and consistent,
+//! the reader is inside. A writer takes `writer`, **then** looks at all readers' words and waits
+//! until each is 0 or a dead reader's. So one of the two sees the other. A thread that finds
+//! `writer` held by a dead owner takes it as a writer. `inside` says whether the dead owner had
+//! begun to write, or only waited for readers. If it had begun, the taker waits for the readers and
+//! is told, even if it came to read, because it may have to repair. If not, nothing is half-done,
+//! and no locker is told.
 //!
-//! A reader gives its word back by a plain store, then notifies `leaving` (event_count.rs): a writer that
-//! sleeps has prepared its wait there, had a fence put into every reader, and looked at the words once more. Only the holder of
-//! `writer` ever waits there. Died between the store and the look: the writer sleeps on that reader's end as well.
+//! A reader clears its word by a plain store, then notifies `leaving` (event_count.rs). A writer
+//! that sleeps has prepared its wait there, has had a fence put into every reader, and has looked
+//! at the words once more. Only the holder of `writer` ever waits there. Died between the store and
+//! the notification: the writer sleeps on that reader's end as well.
 //!
 //! | `inside` | meaning | a death here |
 //! | --- | --- | --- |
-//! | 0 | nobody has begun to write, or all is written | nobody is told |
-//! | 1 | the holder of `writer` may be in the middle of it, or one was that died or panicked, and nobody has repaired it | the next is told |
+//! | 0 | no thread has begun to write, or all is written | no locker is told |
+//! | 1 | the holder of `writer` may be in the middle of a change, or an earlier one died or panicked there, and none has repaired it | the next locker is told |
 //!
-//! Each reader's word lies in a cache line that no other reader writes to as long as there are no more than 64: readers
-//! on two processors do not get in each other's way. Checked by proof/models/rw_lock.pml with deaths at any step, by loom,
-//! and by killing at every instruction. doc/protocols/rw_lock.md has the argument.
+//! Up to 64 readers each have a word in a cache line of their own: readers on two processors do not
+//! get in each other's way. proof/models/rw_lock.pml checks it with deaths at any step, so does
+//! loom, and tests kill it at every instruction. doc/protocols/rw_lock.md has the argument.
 
 #[cfg(all(test, loom))]
 #[path = "rw_lock_tests.rs"]
@@ -36,7 +39,7 @@ use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, Pad32, compiler_fence, fewer_under_loom, order_seq_cst_accesses};
 use crate::wake::EventCount;
 
-/// Cache lines with readers' words: so many readers have one to themselves. One bit each in `lines`.
+/// Cache lines with readers' words: so many readers have a line each. `lines` has one bit for each.
 pub(crate) const LINES: usize = fewer_under_loom(64, 2);
 /// Readers' words in a line.
 pub(crate) const WORDS: usize = fewer_under_loom(16, 1);
@@ -50,15 +53,17 @@ struct Line {
 /// See the file's head.
 #[repr(C, align(64))]
 pub(crate) struct RawRwLock {
-    // Written by writers; readers look.
+    // Written by writers, read by readers.
     pub(super) writer: RawMutex,
-    /// A bit for each line that has ever had a reader: the others need not be looked at.
+    /// A bit for each line that has ever had a reader: writers skip the others.
     lines: AtomicU64,
-    /// The deepest word of any line that has ever had a reader; 0 as long as no two readers had to share a line.
+    /// The deepest word of any line that has ever had a reader; 0 as long as no two readers had to
+    /// share a line.
     depth: AtomicU32,
     /// See the file's head. Written by the holder of `writer`.
     inside: AtomicU32,
-    /// Where a writer waits for readers to leave. Written by it and, when it sleeps, by whoever leaves.
+    /// Where a writer waits for readers to leave. Written by the writer and, when it sleeps, by
+    /// leaving readers.
     pub(super) leaving: EventCount,
     reserved: [Pad32; 8],
     // Written by readers, a line each.
@@ -71,11 +76,11 @@ crate::shim::assert_layout!(
     core::mem::offset_of!(RawRwLock, slots) == 64,
 );
 
-/// How somebody who came to read got in.
+/// How a thread that came to read got in.
 pub(crate) enum Entered<'a> {
-    /// Beside other readers. The word that says so; [`RawRwLock::leave`] takes it.
+    /// Beside other readers. The word says so; [`RawRwLock::leave`] takes it.
     Reading(&'a AtomicU32),
-    /// Alone, as a writer: the last one died inside.
+    /// Alone, as a writer: the last writer died inside.
     Repairing,
 }
 
@@ -85,20 +90,21 @@ fn line_of(id: TokenId) -> usize {
 }
 
 impl RawRwLock {
-    /// Enters as a reader if nobody writes and the first word tried is free: the fast path. The word is what
-    /// [`RawRwLock::leave`] takes.
+    /// Enters as a reader if no thread writes and the first word tried is free: the fast path.
+    /// Returns the word, which [`RawRwLock::leave`] takes.
     #[inline]
     pub(crate) fn enter(&self, id: TokenId) -> Option<&AtomicU32> {
         let line = line_of(id);
         let word = &self.slots[line].words[0];
-        // SeqCst, all four: writers load `lines` after they have taken `writer`. As we saw the bit before we look at
-        // `writer`, a writer that we do not see sees the bit; and our word, by the two accesses below.
+        // SeqCst, all four: writers load `lines` after they have taken `writer`. We see the bit
+        // before we look at `writer`, so a writer that we do not see sees the bit; and, by the two
+        // accesses below, our word.
         if self.lines.load(Ordering::SeqCst) >> line & 1 == 0
             || word.compare_exchange(0, id.as_u32(), Ordering::SeqCst, Ordering::Relaxed).is_err()
         {
             return None;
         }
-        // Died just after: a dead id stands there; writers pass over it.
+        // Died just after: the word holds a dead id, and writers pass over it.
         order_seq_cst_accesses();
         if self.writer.is_open() {
             return Some(word);
@@ -107,44 +113,47 @@ impl RawRwLock {
         None
     }
 
-    /// Gives back what `enter`, `read_slow` or `downgrade` gave.
+    /// Gives back what `enter`, `read_slow` or `downgrade` returned.
     #[inline]
     pub(crate) fn leave(&self, word: &AtomicU32, id: TokenId) {
         if self.is_writers(word) {
-            // We read by holding `writer`, for want of a word: those who wait for it sleep on it, as on a mutex.
+            // Without a free word we read by holding `writer`: waiters sleep on it, as on a mutex.
             self.writer.release(id);
         } else {
             self.vacate(word, id);
         }
     }
 
-    /// Gives a reader's word back. The caller's id stands in it, which nobody takes out as long as it lives: a store does.
-    /// A reader that was taken for dead while it lives finds it empty, or another's, and leaves it.
+    /// Clears a reader's word. The word holds the caller's id, and no thread takes that out as long
+    /// as the caller lives, so a store suffices. A reader that was declared dead while it lives
+    /// finds the word empty, or another reader's, and leaves it alone.
     #[inline]
     pub(super) fn vacate(&self, word: &AtomicU32, id: TokenId) {
-        // Relaxed: our own store, or another's, of which nothing else is read.
+        // Relaxed: our own store, or another reader's, behind which we read nothing.
         if word.load(Ordering::Relaxed) != id.as_u32() {
             return;
         }
-        // Release pairs with the Acquire of the writer that finds the word empty: what we read, we read before it writes.
-        // Died just after: a writer that sleeps until we leave sleeps on our end as well.
+        // Release pairs with the Acquire of the writer that finds the word empty: what we read, we
+        // read before it writes. Died just after: a writer that sleeps until we leave sleeps on our
+        // end as well.
         word.store(0, Ordering::Release);
         self.leaving.notify_all();
     }
 
-    /// Whether a reader's guard stands on `writer`.
+    /// Returns whether a reader's guard holds `writer`.
     #[inline]
     pub(super) fn is_writers(&self, word: &AtomicU32) -> bool {
         core::ptr::eq(word, self.writer.word())
     }
 
-    /// Takes the lock from other writers, if it is free; readers may be inside.
+    /// Takes the lock from other writers if it is free; readers may be inside.
     #[inline]
     pub(crate) fn acquire(&self, id: TokenId) -> bool {
         self.writer.acquire_before_looking(id)
     }
 
-    /// Begins to write if no reader is inside and nothing is wrong with what the lock guards. The caller has acquired it.
+    /// Begins to write if no reader is inside and what the lock guards is whole. The caller has
+    /// acquired the lock.
     #[inline]
     pub(crate) fn begin_if_ready(&self) -> bool {
         let ready = self.is_empty() && self.writer.is_consistent();
@@ -173,67 +182,73 @@ impl RawRwLock {
         true
     }
 
-    /// Where more than 64 read, or did.
+    /// Returns whether all words are empty, for a lock that more than 64 read, or did.
     #[cold]
     #[inline(never)]
     fn words_are_empty(&self) -> bool {
-        // SeqCst: see `enter`. Clamped: a damaged depth leads nowhere.
+        // SeqCst: see `enter`. `words` clamps `depth`, so that a damaged one stays inside.
         self.words().all(|word| word.load(Ordering::SeqCst) == 0)
     }
 
-    /// From now on our death is told. No reader is inside.
+    /// From now on our death will be told. No reader is inside.
     #[inline]
     pub(super) fn begin(&self) {
         self.inside.store(1, Ordering::Relaxed);
-        // Whoever finds us dead has seen all our stores (the kernel's mark comes after them); only the compiler must not
-        // write what is guarded before the store above.
+        // A process that finds us dead has seen all our stores (the kernel's mark comes after
+        // them), so only the compiler must not move writes to the guarded value before the store
+        // above.
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// From now on our death is not told: all is written, and whole.
+    /// From now on our death will not be told: all is written, and whole.
     #[inline]
     pub(super) fn end(&self) {
-        // Release keeps what was written before it; whoever takes `writer` from us, dead or alive, reads it after.
+        // Release keeps earlier writes before it; the next thread to take `writer`, from us dead or
+        // alive, reads it after.
         self.inside.store(0, Ordering::Release);
     }
 
-    /// Gives the lock back. The caller holds it alone.
+    /// Unlocks. The caller alone holds the lock.
     #[inline]
     pub(crate) fn unlock(&self, id: TokenId) {
-        // Else `inside` stays: the next one is told. What is another's by now, who may be inside, stays its.
+        // Else `inside` stays, and the next locker is told. If another thread owns the lock by now
+        // and may be inside, nothing changes.
         if self.writer.is_held_by(id) && self.writer.is_consistent() {
             self.end();
         }
         self.writer.release(id);
     }
 
-    /// Gives the lock back when a panic has cut the writer's work in half: the next one is told, as of a death.
+    /// Unlocks when a panic has interrupted the writer's change: the next locker is told, as of a
+    /// death.
     #[cold]
     pub(crate) fn unlock_unfinished(&self, id: TokenId) {
         self.writer.release_unfinished(id);
     }
 
-    /// Gives the lock back, and up: everybody who comes is refused until somebody resets it. The caller holds it alone.
+    /// Unlocks, and gives the lock up: every locker is refused until a process resets it. The
+    /// caller alone holds the lock.
     #[cold]
     pub(crate) fn give_up(&self, id: TokenId) {
         self.writer.give_up(id);
     }
 
-    /// The caller, who holds the lock alone, has repaired what it guards.
+    /// Notes that the caller, which alone holds the lock, has repaired what it guards.
     pub(crate) fn mark_consistent(&self) {
         self.writer.mark_consistent();
     }
 
-    /// Whether nothing is wrong with what the lock guards. The caller holds it.
+    /// Returns whether what the lock guards is whole. The caller holds the lock.
     pub(crate) fn is_consistent(&self) -> bool {
         self.writer.is_consistent()
     }
 
-    /// Whether the death of the last holder of `writer`, which is ours now, is to be told.
+    /// Decides whether the death of the last holder of `writer`, which we now hold, is to be told.
     pub(super) fn judge(&self, got: Acquired) -> Acquired {
-        // Relaxed: written by holders of `writer` only, whose Acquire orders it.
+        // Relaxed: only holders of `writer` write it, and their Acquire orders it.
         if got == Acquired::OwnerDied && self.inside.load(Ordering::Relaxed) == 0 {
-            // It died waiting for readers, or after it had written, or only read. Died just before: the same again.
+            // It died waiting for readers, or after it had written, or it only read. Died just
+            // before: the next does the same.
             self.writer.mark_consistent();
             return Acquired::Clean;
         }
@@ -243,24 +258,26 @@ impl RawRwLock {
 
 /// Readers' words: a reader takes one, and a writer looks at those that were ever taken.
 ///
-/// `lines` and `depth` only ever grow: a bit for each line that has had a reader, and the deepest
-/// word of any. Both are marked before the word is claimed. When the reader dies in between,
-/// writers look at one word more.
+/// `lines` and `depth` only grow: a bit for each line that has had a reader, and the deepest word
+/// of any. A reader marks both before it claims the word. If it dies in between, writers look at
+/// one word more.
 impl RawRwLock {
-    /// Writes our id into a word that is free or a dead reader's: first into lines that nobody uses, from our own on.
+    /// Writes our id into a word that is free or a dead reader's, and tries unused lines first,
+    /// beginning with our own.
     pub(super) fn announce(&self, me: Me) -> Option<&AtomicU32> {
         let first = line_of(me.id);
         for depth in 0..WORDS {
             for line in (first..LINES).chain(0..first) {
                 let word = &self.slots[line].words[depth];
-                // Relaxed: only the exchange below counts.
+                // Relaxed: only the exchange below decides.
                 let seen = word.load(Ordering::Relaxed);
                 let free = seen == 0 || TokenId::from_word(seen).is_some_and(|reader| !me.is_alive(reader));
                 if !free {
                     continue;
                 }
                 self.mark(line, depth);
-                // A writer that waits for the dead reader sleeps on its end: it looks again, and finds us.
+                // A writer that waits for the dead reader sleeps on its end: it looks again, and
+                // finds us.
                 if word.compare_exchange(seen, me.id.as_u32(), Ordering::SeqCst, Ordering::Relaxed).is_ok() {
                     order_seq_cst_accesses();
                     return Some(word);
@@ -270,7 +287,7 @@ impl RawRwLock {
         None
     }
 
-    /// Makes writers look at that word from now on. Never taken back. SeqCst: see `enter`.
+    /// Makes writers look at that word from now on. Never undone. SeqCst: see `enter`.
     fn mark(&self, line: usize, depth: usize) {
         if self.lines.load(Ordering::SeqCst) >> line & 1 == 0 {
             self.lines.fetch_or(1 << line, Ordering::SeqCst);
@@ -280,7 +297,7 @@ impl RawRwLock {
         }
     }
 
-    /// The words that readers have ever used.
+    /// Returns the words that readers have ever used.
     pub(super) fn words(&self) -> impl Iterator<Item = &AtomicU32> {
         // SeqCst: see `enter`.
         let lines = self.lines.load(Ordering::SeqCst);
@@ -290,34 +307,35 @@ impl RawRwLock {
     }
 
     pub(super) fn has_reader(&self, id: TokenId) -> bool {
-        // Relaxed: our own id is written by us.
+        // Relaxed: only this thread writes its own id.
         self.words().any(|word| TokenId::from_word(word.load(Ordering::Relaxed)) == Some(id))
     }
 }
 
-/// What others ask of the lock from outside: who has it, and to let go of the dead.
+/// What a process asks of the lock from outside: its holders, and to free the claims of the dead.
 impl RawRwLock {
-    /// Who reads, or is about to, dead or alive.
+    /// Returns the threads that read, or are about to, dead or alive.
     pub(crate) fn readers(&self) -> Vec<TokenId> {
         self.words().filter_map(|word| TokenId::from_word(word.load(Ordering::Acquire))).collect()
     }
 
-    /// Who writes, or waits for readers to leave, dead or alive.
+    /// Returns the thread that writes, or waits for readers to leave, dead or alive.
     pub(crate) fn writer(&self) -> Option<TokenId> {
         self.writer.owner()
     }
 
-    /// Whether it was given up.
+    /// Returns whether the lock was given up.
     pub(crate) fn is_not_recoverable(&self) -> bool {
         self.writer.is_not_recoverable()
     }
 
-    /// The deepest word in use, from 1.
+    /// Returns the deepest word in use, from 1.
     pub(crate) fn depth(&self) -> u32 {
         self.depth.load(Ordering::Relaxed).min(WORDS as u32 - 1) + 1
     }
 
-    /// A sweep's part: takes the names of the dead out. After a writer's death the next is told all the same.
+    /// Does a sweep's part: takes the names of the dead out. After a writer's death the next locker
+    /// is told all the same.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> u32 {
         let mut found = u32::from(self.writer.sweep(me, dry_run));
         for word in self.words() {
@@ -325,8 +343,9 @@ impl RawRwLock {
             if TokenId::from_word(seen).is_some_and(|reader| !me.is_alive(reader)) {
                 found += 1;
                 if !dry_run {
-                    // Release pairs with the Acquire of the writer that finds the word empty, as in `vacate`: what the dead
-                    // one read, it read before the writer writes. Failed: another reader has it now.
+                    // Release pairs with the Acquire of the writer that finds the word empty, as in
+                    // `vacate`: what the dead reader read, it read before the writer writes.
+                    // Failed: another reader has the word now.
                     let _ = word.compare_exchange(seen, 0, Ordering::Release, Ordering::Relaxed);
                 }
             }
@@ -335,5 +354,5 @@ impl RawRwLock {
     }
 }
 
-// SAFETY: atomics.
+// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl crate::segment::Shared for RawRwLock {}

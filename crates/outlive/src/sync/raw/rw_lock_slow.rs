@@ -1,5 +1,5 @@
-//! A reader-writer lock where the fast path did not do: it is held, its owner died, all of a
-//! reader's words are taken, or a thread goes from reading to writing.
+//! The slow paths of the reader-writer lock: it is held, its owner died, all readers' words are
+//! taken, or a thread goes from reading to writing.
 
 use super::mutex::DIED;
 use super::rw_lock::{Entered, RawRwLock};
@@ -10,20 +10,20 @@ use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep, SpinWait};
 
-/// So often a reader waits for one writer after another to go; then it queues for `writer` itself, where it is as good
-/// as they are.
+/// After waiting for so many writers in turn, a reader queues for `writer` itself, on equal terms
+/// with them.
 const MOST_ROUNDS: u32 = 8;
 
-/// A writer as a reader finds it.
+/// The state of `writer` as a reader finds it.
 enum InTheWay {
     Nobody,
     Dead,
     Living,
 }
 
-/// Coming to read: behind a writer, after a dead one, without a free word.
+/// Enters to read: behind a writer, after a dead one, or without a free word.
 impl RawRwLock {
-    /// Enters as a reader, waiting until the deadline; `None` never waits.
+    /// Enters as a reader, and waits until the deadline; with `None` it never waits.
     #[cold]
     #[inline(never)]
     pub(crate) fn read_slow(
@@ -32,11 +32,11 @@ impl RawRwLock {
         spin_wait: &SpinWait,
         wait: Option<Deadline>,
     ) -> Result<Entered<'_>, Refused> {
-        // Given back when this function returns, by whatever way.
+        // Given back when this function returns, in whatever way.
         let mut relay = None;
         let mut last_try = false;
         for round in 0..MOST_ROUNDS {
-            // Looked at first: who must wait anyway needs no word.
+            // Looked at first: a reader that must wait anyway needs no word.
             if self.writer.is_open() {
                 let Some(word) = self.announce(me) else {
                     return self.read_as_holder(me, spin_wait, wait);
@@ -44,11 +44,12 @@ impl RawRwLock {
                 if self.writer.is_open() {
                     return Ok(Entered::Reading(word));
                 }
-                // Before we sleep: whoever writes, or wants to, waits for the word. Died just before: it is a dead one's.
+                // Before we sleep: a present or coming writer waits for the word. Died just before:
+                // it is a dead reader's word.
                 self.vacate(word, me.id);
             }
             match self.in_the_way(me)? {
-                // It was there and has gone.
+                // A writer was there and has gone.
                 InTheWay::Nobody if self.writer.is_consistent() => continue,
                 InTheWay::Nobody | InTheWay::Dead => return self.read_as_holder(me, spin_wait, wait),
                 InTheWay::Living => {}
@@ -60,7 +61,7 @@ impl RawRwLock {
                 return Err(Refused::TimedOut);
             }
             if self.has_reader(me.id) {
-                // It waits for us.
+                // The writer waits for us.
                 return Err(Refused::Deadlock);
             }
             if round == 0 && spin_wait.spin(|| self.writer.word().load(Ordering::Relaxed) == 0) {
@@ -71,7 +72,7 @@ impl RawRwLock {
         self.read_as_holder(me, spin_wait, wait)
     }
 
-    /// Whether a writer keeps readers out.
+    /// Returns whether a writer keeps readers out.
     fn in_the_way(&self, me: Me) -> Result<InTheWay, Refused> {
         match self.writer.word().load(Ordering::Acquire) {
             0 => Ok(InTheWay::Nobody),
@@ -84,14 +85,14 @@ impl RawRwLock {
         }
     }
 
-    /// Takes `writer` first and enters as a reader under it: nobody writes as long as we hold it. For a lock that a
-    /// writer died with (we are told, as any writer would be), for a lock without a free word, and for readers who never
-    /// find it open.
+    /// Takes `writer` first and enters as a reader under it: no thread writes as long as we hold
+    /// it. For a lock whose writer died (we are told, as any writer would be), for one without a
+    /// free word, and for a reader that never finds it open.
     fn read_as_holder(&self, me: Me, spin_wait: &SpinWait, wait: Option<Deadline>) -> Result<Entered<'_>, Refused> {
         let got = match wait {
             Some(deadline) if !self.has_reader(me.id) => self.writer.lock(me, spin_wait, deadline)?,
             _ => self.writer.try_lock(me).map_err(|refused| match refused {
-                // We read already: whoever lives and holds it waits for us to leave.
+                // We read already: the living holder waits for us to leave.
                 Refused::WouldBlock if wait.is_some() => Refused::Deadlock,
                 other => other,
             })?,
@@ -104,12 +105,13 @@ impl RawRwLock {
         Ok(Entered::Reading(self.read_under_writer(me)))
     }
 
-    /// From holding `writer` to reading; without a free word we go on holding it, and others wait for us.
+    /// Goes from holding `writer` to reading; without a free word we keep `writer`, and others wait
+    /// for us.
     fn read_under_writer(&self, me: Me) -> &AtomicU32 {
         match self.announce(me) {
             Some(word) => {
-                // Died just before: as a writer that was not inside. Release, after the word was claimed: the next
-                // writer finds it.
+                // Died just before: as a writer that was not inside. Release, after the word was
+                // claimed: the next writer finds it.
                 self.writer.release(me.id);
                 word
             }
@@ -118,10 +120,10 @@ impl RawRwLock {
     }
 }
 
-/// Coming to write: behind other writers, and behind readers, for each of which the writer waits.
+/// Enters to write: behind other writers, and behind readers, each of which the writer waits for.
 impl RawRwLock {
-    /// Takes the lock alone, waiting until the deadline; `None` never waits. `acquired`: it has been taken from other
-    /// writers already.
+    /// Takes the lock alone, and waits until the deadline; with `None` it never waits. `acquired`:
+    /// the caller has taken it from other writers already.
     #[cold]
     #[inline(never)]
     pub(crate) fn write_slow(
@@ -140,11 +142,11 @@ impl RawRwLock {
 
     fn acquire_slow(&self, me: Me, spin_wait: &SpinWait, wait: Option<Deadline>) -> Result<Acquired, Refused> {
         match wait {
-            // Who holds it may wait for us, the reader.
+            // Its holder may wait for us, the reader.
             Some(_) if self.has_reader(me.id) => Err(Refused::Deadlock),
             Some(deadline) => self.writer.lock(me, spin_wait, deadline),
             None => {
-                // Looked at first, so that a try which must fail keeps no reader out meanwhile.
+                // Looked at first, so that a try which must fail keeps no reader out.
                 for word in self.words() {
                     match TokenId::from_word(word.load(Ordering::Relaxed)) {
                         Some(reader) if reader == me.id => return Err(Refused::Deadlock),
@@ -157,7 +159,8 @@ impl RawRwLock {
         }
     }
 
-    /// Waits until no reader but `own` is inside, the caller holding `writer`; gives it back when that cannot be had.
+    /// Waits until no reader but `own` is inside, while the caller holds `writer`; unlocks if that
+    /// fails.
     fn drain(
         &self,
         me: Me,
@@ -168,7 +171,7 @@ impl RawRwLock {
         let drained = self.drain_words(me, spin_wait, wait, own);
         let kept = own.is_some_and(|own| self.is_writers(own));
         if drained.is_err() && !kept {
-            // An owner's death that we were to be told of is left for the next.
+            // An owner's death that we were to be told of is left for the next locker.
             self.writer.release(me.id);
         }
         drained
@@ -182,9 +185,10 @@ impl RawRwLock {
         wait: Option<Deadline>,
         own: Option<&AtomicU32>,
     ) -> Result<(), Refused> {
-        // Between our claim of `writer` and the look at the words: pairs with the order of the two in `enter`.
+        // Between our claim of `writer` and the look at the words: pairs with the order of the two
+        // in `enter`.
         fence(Ordering::SeqCst);
-        // Given back when this function returns, by whatever way.
+        // Given back when this function returns, in whatever way.
         let mut relay = None;
         for word in self.words() {
             if own.is_none_or(|own| !core::ptr::eq(own, word)) {
@@ -217,8 +221,8 @@ impl RawRwLock {
                 return Err(Refused::Deadlock);
             }
             if !me.registry.is_alive(reader) {
-                // Relaxed: what the dead one read, it read before its end, which we have seen. Failed: another reader
-                // has it now. Died just after: one dead name less.
+                // Relaxed: what the dead reader read, it read before its end, which we have seen.
+                // Failed: another reader has the word now. Died just after: one dead name less.
                 let _ = word.compare_exchange(seen, 0, Ordering::Relaxed, Ordering::Relaxed);
                 continue;
             }
@@ -234,8 +238,8 @@ impl RawRwLock {
                     continue;
                 }
             }
-            // Anew for each sleep, and the word looked at between the two: a reader that left before notified
-            // nobody. Died just after: a notification in vain.
+            // Prepared anew for each sleep, with a look at the word in between: a reader that left
+            // earlier notified no writer. Died just after: one notification in vain.
             let Some(ticket) = prepared.take() else {
                 prepared = Some(self.leaving.prepare_wait());
                 continue;
@@ -250,7 +254,8 @@ impl RawRwLock {
         }
     }
 
-    /// Takes the lock alone in whatever state it is; the caller then makes it consistent and unlocks it.
+    /// Takes the lock alone in whatever state it is; the caller then makes it consistent and
+    /// unlocks it.
     pub(crate) fn take_to_reset(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Refused> {
         if self.has_reader(me.id) {
             return Err(Refused::Deadlock);
@@ -262,15 +267,17 @@ impl RawRwLock {
     }
 }
 
-/// From writing to reading and from reading to writing; nobody writes in between.
+/// From writing to reading and from reading to writing; no thread writes in between.
 impl RawRwLock {
-    /// From writing to reading: no writer comes in between. The caller holds the lock alone, and it is consistent.
+    /// Goes from writing to reading; no writer comes in between. The caller alone holds the lock,
+    /// and it is consistent.
     pub(crate) fn downgrade(&self, me: Me) -> &AtomicU32 {
         self.end();
         self.read_under_writer(me)
     }
 
-    /// From reading, which `word` says, to writing, once no other reader is inside. Refused, the caller reads on.
+    /// Goes from reading, as `word` says, to writing, once no other reader is inside. If refused,
+    /// the caller still reads.
     pub(crate) fn upgrade(
         &self,
         word: &AtomicU32,
@@ -280,14 +287,14 @@ impl RawRwLock {
     ) -> Result<(), Refused> {
         let by_word = !self.is_writers(word);
         if by_word && self.judge(self.writer.try_lock(me)?) == Acquired::OwnerDied {
-            // While we read, no writer was inside: somebody wrote over the words.
+            // While we read, no writer was inside: a stray write changed the words.
             self.writer.release(me.id);
             return Err(Refused::Damaged);
         }
         self.drain(me, spin_wait, wait, Some(word))?;
         self.begin();
         if by_word {
-            // Died just before: as a writer, and the next is told; just after: the same.
+            // Died just before: as a writer, and the next locker is told; just after: the same.
             self.vacate(word, me.id);
         }
         Ok(())

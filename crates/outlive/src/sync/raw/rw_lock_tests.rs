@@ -32,9 +32,9 @@ struct World {
     value: UnsafeCell<u32>,
 }
 
-// SAFETY: the value is reached under the lock; that it is so is what loom checks.
+// SAFETY: threads reach the value under the lock only; loom checks it.
 unsafe impl Sync for World {}
-// SAFETY: as above.
+// SAFETY: threads reach the value under the lock only; loom checks it.
 unsafe impl Send for World {}
 
 fn world(threads: u32) -> Arc<World> {
@@ -42,7 +42,7 @@ fn world(threads: u32) -> Arc<World> {
     Arc::new(World { registry: Registry::new(slots), lock: RawRwLock::new(), value: UnsafeCell::new(0) })
 }
 
-/// What a thread of the tests does its calls as.
+/// The thread in whose name a test makes its calls.
 struct Actor {
     world: Arc<World>,
     id: TokenId,
@@ -50,7 +50,7 @@ struct Actor {
     spin_wait: SpinWait,
 }
 
-// SAFETY: it is used by the thread that it was handed to, and by no other.
+// SAFETY: only the thread that gets it uses it.
 unsafe impl Send for Actor {}
 
 impl Actor {
@@ -64,7 +64,7 @@ impl Actor {
         (&self.world.lock, me, &self.spin_wait)
     }
 
-    /// Reads; `None`: was told of a death, repaired, and has given the lock back.
+    /// Reads; `None`: it was told of a death, repaired, and unlocked.
     fn read(&self) -> Option<u32> {
         let id = self.id;
         let (lock, me, spin_wait) = self.lock();
@@ -74,7 +74,7 @@ impl Actor {
         };
         match entered {
             Entered::Reading(word) => {
-                // SAFETY: loom's cell panics if somebody writes.
+                // SAFETY: loom's cell panics if another thread writes.
                 let value = self.world.value.with(|value| unsafe { *value });
                 self.world.lock.leave(word, id);
                 Some(value)
@@ -99,12 +99,12 @@ impl Actor {
     }
 
     fn raise(&self) {
-        // SAFETY: loom's cell panics if anybody else is inside.
+        // SAFETY: loom's cell panics if another thread is inside.
         self.world.value.with_mut(|value| unsafe { *value += 1 });
     }
 
     fn end(&self) {
-        // SAFETY: this thread's, which is between calls.
+        // SAFETY: the list is this thread's, which is between calls.
         end_thread(&self.world.registry.slots[self.id.slot() as usize], unsafe { &*self.list.get() });
     }
 }
@@ -197,7 +197,8 @@ fn loom_rw_a_dead_reader_keeps_no_writer_out() {
     });
 }
 
-/// The sweep may take the dead reader's name out, so that the writer knows nothing of that reader but the empty word.
+/// The sweep may take the dead reader's name out, so that the writer knows of that reader only by
+/// the empty word.
 #[test]
 fn loom_rw_what_a_swept_reader_read_comes_before_what_is_written() {
     let mut model = loom::model::Builder::new();
@@ -208,7 +209,7 @@ fn loom_rw_what_a_swept_reader_read_comes_before_what_is_written() {
         let (lock, me, spin_wait) = reader.lock();
         assert!(matches!(lock.read_slow(me, spin_wait, Some(Deadline::NEVER)), Ok(Entered::Reading(_))));
         let dying = thread::spawn(move || {
-            // SAFETY: loom's cell panics if somebody writes.
+            // SAFETY: loom's cell panics if another thread writes.
             assert_eq!(reader.world.value.with(|value| unsafe { *value }), 0);
             reader.end();
         });
@@ -243,7 +244,7 @@ fn loom_rw_a_writers_death_is_told_to_the_next_who_reads() {
         let reader = Actor::new(&world, 0);
         let first = reader.read();
         dying.join().unwrap();
-        // Either we came first, and are told now; or we were told, and have made it whole.
+        // Either we came first, and are told now; or we were told, and have repaired it.
         match first {
             Some(value) => {
                 assert_eq!(value, 0);
@@ -269,11 +270,11 @@ fn loom_rw_no_writer_comes_between_writing_and_reading_on() {
         let writer = Actor::new(&world, 0);
         writer.write();
         writer.raise();
-        // SAFETY: loom's cell panics if anybody writes.
+        // SAFETY: loom's cell panics if another thread writes.
         let written = world.value.with(|value| unsafe { *value });
         let (lock, me, _) = writer.lock();
         let word = lock.downgrade(me);
-        // SAFETY: as above.
+        // SAFETY: loom's cell panics if another thread writes.
         assert_eq!(world.value.with(|value| unsafe { *value }), written);
         lock.leave(word, writer.id);
         other.join().unwrap();
@@ -291,7 +292,7 @@ fn loom_rw_of_two_who_upgrade_one_does() {
             };
             match lock.upgrade(word, me, spin_wait, Some(Deadline::NEVER)) {
                 Ok(()) => {
-                    // SAFETY: loom's cell panics if anybody else is inside.
+                    // SAFETY: loom's cell panics if another thread is inside.
                     reader.world.value.with_mut(|value| unsafe { *value += 1 });
                     lock.unlock(reader.id);
                     true

@@ -1,14 +1,15 @@
 //! A semaphore whose permits name their holders: one word each.
 //!
-//! | record | state | who leaves it, and how | a death here |
+//! | record | state | which thread changes it, and how | a death here |
 //! | --- | --- | --- | --- |
-//! | 0 | free | who acquires: compare-exchange → id | |
-//! | id | held | its holder: store 0 | who needs a permit takes it by compare-exchange from the dead |
-//! | id + HANDED | given to id, who has not yet taken it up | id: compare-exchange → id | the same, when id dies |
-//! | ABSENT | no permit yet | who adds one: compare-exchange → 0 | |
+//! | 0 | free | an acquirer: compare-exchange → id | |
+//! | id | held | its holder: store 0 | a thread that needs a permit takes it from the dead holder by compare-exchange |
+//! | id + HANDED | given to id, which has not taken it up yet | id: compare-exchange → id | the same, when id dies |
+//! | ABSENT | no permit yet | a thread that adds one: compare-exchange → 0 | |
 //!
-//! There is no count that a death could leave wrong: the permits are the records. Who finds none free or dead sleeps on the
-//! eventcount and on the ends of all holders. Checked by proof/models/semaphore.pml, the loom tests below, and by killing at every
+//! There is no count that a death could leave wrong: the permits are the records. A thread that
+//! finds none free or dead sleeps on the eventcount and on the ends of all holders.
+//! proof/models/semaphore.pml and the loom tests below check it, and tests kill it at every
 //! instruction; doc/protocols/semaphore.md has the argument.
 
 use crate::Deadline;
@@ -19,22 +20,23 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, EventCount, MOST_OWNERS, Sleep, SpinWait};
 
 const FREE: u32 = 0;
-/// In a holder's word the bit that elsewhere asks for a wake-up: waking is the eventcount's business here.
+/// In a holder's word, the bit that elsewhere asks for a wake-up; here the eventcount wakes.
 const HANDED: u32 = crate::liveness::WAITERS;
 /// No token's id has this bit.
 const ABSENT: u32 = 1 << 30;
 
-/// The words of a semaphore as a process sees them. How many records there are is the process's own knowledge, from when
-/// it opened the file.
+/// The words of a semaphore as a process sees them. The process knows the number of records from
+/// when it opened the file.
 #[derive(Clone, Copy)]
 pub(crate) struct RawSemaphore<'a> {
     pub(crate) free: &'a EventCount,
-    /// Not 0, for good: somebody has waited there for a permit to be handed to it, and has no use for one that is free.
+    /// Not 0, for good: a thread has waited here for a permit to be handed to it, and cannot use a
+    /// free one.
     pub(crate) takers: &'a AtomicU32,
     pub(crate) records: Records<'a>,
 }
 
-/// The permits, `step` words apart: few ones have a cache line each.
+/// The permits, `step` words apart: a few have a cache line each.
 #[derive(Clone, Copy)]
 pub(crate) struct Records<'a> {
     pub(crate) words: &'a [AtomicU32],
@@ -52,23 +54,23 @@ impl<'a> Records<'a> {
         self.words.get(index * self.step)
     }
 
-    /// Before anybody else sees them: so many are free.
+    /// Makes so many permits free, before any other process sees them.
     pub(crate) fn prepare(self, permits: usize) {
         for (index, record) in self.from(0) {
             record.store(if index < permits { FREE } else { ABSENT }, Ordering::Relaxed);
         }
     }
 
-    /// All of them, from the `start`th on.
+    /// Returns all records, from the `start`th on.
     fn from(self, start: usize) -> impl Iterator<Item = (usize, &'a AtomicU32)> {
         let len = self.len();
         let start = start.min(len);
-        // Two runs, and no division for each record: spinning goes through here.
+        // Two runs, and no division for each record, because spinning uses this.
         (start..len).chain(0..start).filter_map(move |n| self.get(n).map(|word| (n, word)))
     }
 }
 
-/// Why there was no permit.
+/// Why the caller got no permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPermit {
     WouldBlock,
@@ -82,7 +84,7 @@ pub(crate) enum NoPermit {
 enum Look {
     /// A permit, taken.
     Got(usize),
-    /// All are held: by those, who live, not counting the caller; `own` are the caller's.
+    /// All are held: `owners` live and hold some, not counting the caller; `own` are the caller's.
     Held { owners: Vec<TokenId>, own: usize },
 }
 
@@ -90,7 +92,8 @@ impl RawSemaphore<'_> {
     /// Takes that permit if it is free.
     #[inline]
     pub(crate) fn acquire(self, id: TokenId, index: usize) -> bool {
-        // Acquire pairs with the Release in `release`. Died just after: the record names us, whoever needs it takes it.
+        // Acquire pairs with the Release in `release`. Died just after: the record names us, and a
+        // thread that needs it takes it.
         self.records.get(index).is_some_and(|record| {
             record.compare_exchange(FREE, id.as_u32(), Ordering::Acquire, Ordering::Relaxed).is_ok()
         })
@@ -122,10 +125,10 @@ impl RawSemaphore<'_> {
                         owners.push(owner);
                         break;
                     }
-                    // A dead holder's, or a stray write, which names nobody.
+                    // A dead holder's, or a stray write that names no thread.
                     _ => seen,
                 };
-                // Acquire: what a dead holder did under the permit is seen by the next.
+                // Acquire: the next holder sees what a dead one did under the permit.
                 match record.compare_exchange(from, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
                     Ok(FREE) => return Look::Got(index),
                     Ok(_) => {
@@ -139,7 +142,7 @@ impl RawSemaphore<'_> {
         Look::Held { owners, own }
     }
 
-    /// Takes a permit, waiting until the deadline.
+    /// Takes a permit, and waits until the deadline.
     #[cold]
     pub(crate) fn acquire_slow(
         self,
@@ -151,9 +154,10 @@ impl RawSemaphore<'_> {
         if let Look::Got(index) = self.look(me, start) {
             return Ok(index);
         }
-        // Spinning only looks: no store that a death could leave behind.
+        // Spinning only loads: a death leaves nothing.
         let is_free = || self.records.from(start).any(|(_, record)| record.load(Ordering::Relaxed) == FREE);
-        // What the spin has seen is taken before a wait is prepared: that may interrupt all other processors.
+        // What the spin has seen is taken before a wait is prepared, because preparing may
+        // interrupt all other processors.
         if spin_wait.spin(is_free)
             && let Look::Got(index) = self.look(me, start)
         {
@@ -176,15 +180,15 @@ impl RawSemaphore<'_> {
             }
             let until = ticket.until(deadline);
             let watch = [self.free.watch(ticket)];
-            // A release wakes two sleepers only. The others find the changed sequence at their own look: that
-            // is a rescue only if a permit is free.
+            // A release wakes two sleepers only. The others find the changed sequence at their
+            // recheck, which is a rescue only if a permit is free.
             let sleep = Sleep::on(me.registry, &watch).behind(&relay, &owners).beginning_at(turn);
             match sleep.until_it_comes(until, is_free) {
                 Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
                 Ok(Asleep::LookAgain) => {}
                 Err(errno) => return Err(NoPermit::System(errno)),
             }
-            // Woken: as above, first without preparing another wait.
+            // Woken: look again, first without preparing another wait.
             if let Look::Got(index) = self.look(me, start) {
                 return Ok(index);
             }
@@ -196,33 +200,37 @@ impl RawSemaphore<'_> {
     #[inline]
     pub(crate) fn release(self, index: usize) {
         if let Some(record) = self.records.get(index) {
-            // Release pairs with every Acquire above. Died or stopped just after: who sleeps watches our end, and looks again.
+            // Release pairs with every Acquire above. Died or stopped just after: sleepers watch
+            // our end, and look again.
             record.store(FREE, Ordering::Release);
         }
         self.notify_of_one();
     }
 
-    /// There is one more permit to be had: two are woken, though only one gets in. The other watches the new holder, of whom those who
-    /// sleep on know nothing; and should the first die, it takes its place.
+    /// Wakes two sleepers for one more permit, though only one gets it. The other watches the new
+    /// holder, which those that sleep on do not know; and if the first dies, the other takes its
+    /// place.
     #[inline]
     fn notify_of_one(self) {
         self.free.notify_some(2);
-        // After the wake: who has queued before it has said so before. The two may have been such.
+        // After the wake: a thread that queued before it has said so before. The two that woke may
+        // have been such threads.
         if self.takers.load(Ordering::Relaxed) != 0 {
             self.free.notify_all();
         }
     }
 
-    /// The caller's permit is used up: there is one less.
+    /// Uses the caller's permit up: there is one less.
     pub(crate) fn consume(self, index: usize) {
         if let Some(record) = self.records.get(index) {
             record.store(ABSENT, Ordering::Release);
         }
     }
 
-    /// Adds a permit, and says where; `None` when all there may be are there.
+    /// Adds a permit, and returns where; `None` when there are as many as there may be.
     pub(crate) fn add(self, start: usize) -> Option<usize> {
-        // Died just after: it is there, as if the call had returned; sleepers are woken by whoever rings next.
+        // Died just after: the permit exists, as if the call had returned; the next notification
+        // wakes the sleepers.
         let (added, _) = self.records.from(start).find(|(_, record)| {
             record.load(Ordering::Relaxed) == ABSENT
                 && record.compare_exchange(ABSENT, FREE, Ordering::Release, Ordering::Relaxed).is_ok()
@@ -231,32 +239,33 @@ impl RawSemaphore<'_> {
         Some(added)
     }
 
-    /// Puts another's name on the caller's permit.
+    /// Writes another thread's name on the caller's permit.
     pub(crate) fn hand(self, index: usize, to: TokenId) {
         if let Some(record) = self.records.get(index) {
-            // In one store: at each moment it is one's or the other's.
+            // In one store: at each moment the permit is the giver's or the receiver's.
             record.store(to.as_u32() | HANDED, Ordering::Release);
         }
         self.free.notify_all();
     }
 
-    /// Takes up a permit that was handed to one of those.
+    /// Takes up a permit that was handed to one of `names`.
     pub(crate) fn take_up(self, me: Me, names: &[TokenId]) -> Option<usize> {
         self.records.from(0).find_map(|(index, record)| {
             let seen = record.load(Ordering::Relaxed);
             let to = TokenId::from_word(seen).filter(|id| seen & HANDED != 0 && names.contains(id))?;
             record.compare_exchange(seen, me.id.as_u32(), Ordering::Acquire, Ordering::Relaxed).ok()?;
             if to != me.id {
-                // Sleepers watch the process, and are to watch this thread. Died just before: the process did, too.
+                // Sleepers watch the process, and must watch this thread. Died just before: the
+                // process did, too.
                 self.free.notify_all();
             }
             Some(index)
         })
     }
 
-    /// As [`RawSemaphore::take_up`], waiting until the deadline.
+    /// Takes one up likewise, and waits until the deadline.
     pub(crate) fn take_up_until(self, me: Me, names: &[TokenId], deadline: Deadline) -> Result<usize, NoPermit> {
-        // Before the number: whoever wakes by that sees this.
+        // Before the sequence: a thread that the sequence wakes sees this.
         self.takers.store(1, Ordering::Relaxed);
         loop {
             let ticket = self.free.prepare_wait();
@@ -267,18 +276,18 @@ impl RawSemaphore<'_> {
                 return Err(NoPermit::TimedOut);
             }
             let until = ticket.until(deadline);
-            // Nobody in particular ought to hand us one, so there is nobody's end to watch.
+            // No particular process has to hand us one, so there is no end to watch.
             Sleep::on(me.registry, &[self.free.watch(ticket)]).until(until).map_err(NoPermit::System)?;
         }
     }
 
-    /// The holders, dead or alive, and how many permits are free.
+    /// Returns the holders, dead or alive, and how many permits are free.
     pub(crate) fn holders(self) -> (Vec<TokenId>, usize) {
         let words = || self.records.from(0).map(|(_, record)| record.load(Ordering::Acquire));
         (words().filter_map(TokenId::from_word).collect(), words().filter(|&word| word == FREE).count())
     }
 
-    /// A sweep's part: takes the permits of the dead back.
+    /// Does a sweep's part: takes the permits of the dead back.
     pub(crate) fn sweep(self, me: Me, dry_run: bool) -> u32 {
         let mut found = 0;
         for (_, record) in self.records.from(0) {

@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::sys::Errno;
 
-/// What the kernel answered instead of doing what it was asked for.
+/// Says what the kernel answered instead of doing what was asked.
 ///
 /// Several are ordinary: see [`FutexError::is_look_again`].
 ///
@@ -17,21 +17,23 @@ use crate::sys::Errno;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FutexError {
-    /// `EAGAIN`: the word did not have the expected value, so there was no sleep. From the PI calls: the owner is just
-    /// ending, or ([`trylock_pi`](super::trylock_pi)) lives and has it.
+    /// `EAGAIN`: the word did not have the expected value, so the thread did not sleep. From the PI
+    /// calls: the owner is just ending, or, from [`trylock_pi`](super::trylock_pi), lives and has
+    /// the lock.
     Again,
     /// `EINTR`: a signal handler ran.
     Interrupted,
-    /// `ETIMEDOUT`: the moment passed. Nothing is said about the word: it may have changed without a wake-up.
+    /// `ETIMEDOUT`: the moment passed. The word may have changed without a wake-up.
     TimedOut,
-    /// `EINVAL`: arguments that make no sense, or a word whose sleepers use it in another way (PI and not PI).
+    /// `EINVAL`: impossible arguments, or a word whose sleepers use it in another way (PI and not
+    /// PI).
     Invalid,
     /// `EDEADLK`: this thread has the PI word already, or a chain of owners leads back to it.
     Deadlock,
-    /// `ESRCH`: no thread has the number that stands in the PI word.
+    /// `ESRCH`: no thread has the number that the PI word holds.
     NoSuchThread,
-    /// `EPERM`: this thread does not have the PI word that it wants to give back; or the number in a PI word is a
-    /// kernel thread's. From [`waitv`](super::waitv) also: something between us and the kernel forbids the call.
+    /// `EPERM`: this thread does not own the PI word that it wants to unlock, or the number in a PI
+    /// word is a kernel thread's. From [`waitv`](super::waitv) also: a filter forbids the call.
     NotPermitted,
     /// `EFAULT`: the memory is gone, or may not be written.
     Fault,
@@ -39,12 +41,13 @@ pub enum FutexError {
     NoMemory,
     /// `ENOSYS`: this kernel does not know the operation.
     Absent,
-    /// Something else, by its number.
+    /// Another error, by its number.
     Other(i32),
 }
 
 impl FutexError {
-    /// Whether this is no failure at all: the word has changed or a signal came, so look at the word again.
+    /// Returns whether this is no failure: the word has changed or a signal came, so look at the
+    /// word again.
     ///
     /// ```
     /// use outlive::{Deadline, futex};
@@ -66,7 +69,7 @@ impl FutexError {
         matches!(self, FutexError::Again | FutexError::Interrupted)
     }
 
-    /// The number, as `errno` would have it.
+    /// Returns the error's number, as in `errno`.
     ///
     /// ```
     /// assert_eq!(outlive::futex::FutexError::TimedOut.errno(), 110);

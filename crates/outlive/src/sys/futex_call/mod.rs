@@ -1,7 +1,8 @@
-//! The futex system calls, one function for each operation: what `outlive::futex` shows.
+//! The futex system calls, one function for each operation; `outlive::futex` exports them.
 //!
-//! Words are `&AtomicU32`, and every function is safe: the kernel reads and changes such a word by atomic instructions
-//! only, as any other thread that has the reference might, and when a call has returned it keeps no pointer to it.
+//! Words are `&AtomicU32`, and every function is safe: the kernel reads and changes such a word by
+//! atomic instructions only, as any other thread that has the reference might, and when a call has
+//! returned it keeps no pointer to it.
 
 mod error;
 mod pi;
@@ -24,12 +25,14 @@ use rustix::thread::futex::{ClockId, Flags};
 
 use crate::Deadline;
 
-/// Which clock an absolute timeout counts on. Never `FUTEX_PRIVATE_FLAG`: the words may be any process's.
+/// Returns the flag of the clock on which an absolute timeout counts. Never `FUTEX_PRIVATE_FLAG`:
+/// the words may be shared.
 fn clock_flag(deadline: Deadline) -> Flags {
     if deadline.clock() == ClockId::Realtime { Flags::CLOCK_REALTIME } else { Flags::empty() }
 }
 
-/// A number of threads as the kernel takes it: it refuses what is negative as an `int`.
+/// Returns a number of threads as the kernel takes it: it refuses a number that is negative as an
+/// `int`.
 fn at_most(count: u32) -> u32 {
     count.min(ALL)
 }

@@ -8,22 +8,23 @@ use crate::sys::Errno;
 /// The most words that [`waitv`] takes.
 pub const MOST_WATCHES: usize = 128;
 
-/// A word, and the value it must still have for the sleep to begin.
+/// Names a word, and the value that it must still have for the sleep to begin.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch<'a> {
     /// The word.
     pub word: &'a AtomicU32,
-    /// What it is expected to be.
+    /// The value that it must have.
     pub expected: u32,
 }
 
-/// `futex_waitv` (Linux 5.16): sleeps while all the words are as expected, until one of them is woken. Gives the index
-/// of a word that was woken.
+/// Sleeps while all the words have the expected values, until one of them is woken (`futex_waitv`,
+/// Linux 5.16). Returns the index of a woken word.
 ///
-/// **The index is only a hint.** When several words are woken it is one of them, the last in the list as a rule, and the
-/// others' wake-ups are used up all the same. So look at all words again, and pass on a wake-up that you do not use.
+/// **The index is only a hint.** If several words are woken, it is one of them, usually the last in
+/// the list, and the wake-ups of the others are used up all the same. So look at all words again,
+/// and pass a wake-up on if you do not use it.
 ///
-/// A span becomes a moment on the monotonic clock; the kernel takes absolute ones only.
+/// A span becomes a moment on the monotonic clock, because the kernel takes absolute timeouts only.
 ///
 /// ```
 /// use outlive::futex::{self, FutexError, Watch};
@@ -39,7 +40,7 @@ pub struct Watch<'a> {
 ///         let set = [Watch { word: &a, expected: 0 }, Watch { word: &b, expected: 0 }];
 ///         match futex::waitv(&set, Duration::from_secs(9)) {
 ///             Ok(_) | Err(FutexError::Again) => {}
-///             // Absent, or denied by a container: fall back to looking around.
+///             // Absent, or denied by a container: poll instead.
 ///             Err(_) => std::thread::yield_now(),
 ///         }
 ///     }
@@ -47,17 +48,17 @@ pub struct Watch<'a> {
 /// ```
 ///
 /// # Errors
-/// - [`FutexError::Again`]: a word is not as expected. It is not said which.
+/// - [`FutexError::Again`]: a word does not have the expected value; the kernel does not say which.
 /// - [`FutexError::TimedOut`].
 /// - [`FutexError::Interrupted`]: a signal handler ran that was set without `SA_RESTART`.
 /// - [`FutexError::Invalid`]: no words, or more than [`MOST_WATCHES`].
-/// - [`FutexError::Absent`]: before Linux 5.16. Container runtimes may forbid it: [`FutexError::NotPermitted`], or any
-///   number that they choose.
-/// - [`FutexError::Fault`]: memory is gone.
+/// - [`FutexError::Absent`]: before Linux 5.16. A container runtime may forbid the call: then
+///   [`FutexError::NotPermitted`], or any number that the runtime chooses.
+/// - [`FutexError::Fault`]: the memory is gone.
 ///
 /// # If a process dies
-/// As [`wait`](super::wait). This call is what makes it harmless: let one of the words be one that the kernel marks when
-/// a thread ends (a robust lock's).
+/// As [`wait`](super::wait). This call makes a death harmless: let one of the words be one that the
+/// kernel marks when a thread ends (a robust lock's).
 pub fn waitv(watches: &[Watch<'_>], deadline: impl Into<Deadline>) -> Result<usize, FutexError> {
     if watches.len() > MOST_WATCHES {
         return Err(FutexError::Invalid);
@@ -65,14 +66,14 @@ pub fn waitv(watches: &[Watch<'_>], deadline: impl Into<Deadline>) -> Result<usi
     Ok(wait_for_any::<MOST_WATCHES>(watches, deadline.into())?)
 }
 
-/// The same for at most `N` words, which is how much room it takes on the stack.
+/// Sleeps on at most `N` words; `N` decides how much stack it takes.
 pub(crate) fn wait_for_any<const N: usize>(watches: &[Watch<'_>], deadline: Deadline) -> Result<usize, Errno> {
     let mut waits = [rx::Wait::new(); N];
     let watches = &watches[..watches.len().min(N)];
     for (wait, watch) in waits.iter_mut().zip(watches) {
         wait.val = u64::from(watch.expected);
         wait.uaddr = WaitPtr::new(watch.word.as_ptr().cast());
-        // Shared always: no PRIVATE among the flags.
+        // Always shared: no PRIVATE among the flags.
         wait.flags = WaitFlags::SIZE_U32;
     }
     rx::waitv(&waits[..watches.len()], WaitvFlags::empty(), deadline.timespec().as_ref(), deadline.clock())

@@ -7,17 +7,19 @@ use super::{FutexError, at_most, clock_flag};
 use crate::Deadline;
 use crate::shim::AtomicU32;
 
-/// Everybody who sleeps on the word, as a count.
+/// All sleepers on the word, as a count.
 pub const ALL: u32 = i32::MAX as u32;
 
 /// The bits that [`wait`] and [`wake`] use: all of them.
 const ANY: NonZeroU32 = NonZeroU32::MAX;
 
-/// `FUTEX_WAIT`, with an absolute timeout `FUTEX_WAIT_BITSET`: sleeps while the word is as expected, until woken.
+/// Sleeps while the word has the expected value, until woken (`FUTEX_WAIT`; with an absolute
+/// timeout, `FUTEX_WAIT_BITSET`).
 ///
-/// The kernel compares and falls asleep in one step: a wake-up between the caller's look and its sleep is not lost. A
-/// span counts from this call on the monotonic clock and becomes a moment, so that a wait repeated with the same
-/// [`Deadline`] does not grow longer; see [`wait_for`] for the kernel's own relative form.
+/// The kernel compares and puts the thread to sleep in one step, so a wake-up between the caller's
+/// look and its sleep is not lost. A span counts from this call on the monotonic clock and becomes
+/// a moment, so that a wait repeated with the same [`Deadline`] does not grow longer; see
+/// [`wait_for`] for the kernel's own relative form.
 ///
 /// ```
 /// use outlive::{Deadline, futex};
@@ -28,7 +30,7 @@ const ANY: NonZeroU32 = NonZeroU32::MAX;
 ///         word.store(1, Ordering::Release);
 ///         futex::wake(&word, 1)
 ///     });
-///     // A loop: wake-ups may be meant for others, or come before the sleep.
+///     // A loop: a wake-up may be meant for another waiter, or come before the sleep.
 ///     while word.load(Ordering::Acquire) == 0 {
 ///         let _ = futex::wait(&word, 0, Deadline::NEVER);
 ///     }
@@ -36,17 +38,19 @@ const ANY: NonZeroU32 = NonZeroU32::MAX;
 /// ```
 ///
 /// # Errors
-/// - [`FutexError::Again`]: the word is not as expected. Compared first: so also when the deadline is over already.
+/// - [`FutexError::Again`]: the word does not have the expected value. The kernel compares first,
+///   even if the deadline has passed already.
 /// - [`FutexError::TimedOut`].
-/// - [`FutexError::Interrupted`]: a signal handler ran. Without a deadline, and if the handler was set with
-///   `SA_RESTART`, the kernel goes on sleeping instead; with a deadline it never does.
+/// - [`FutexError::Interrupted`]: a signal handler ran. Without a deadline, and if the handler was
+///   set with `SA_RESTART`, the kernel continues the sleep instead; with a deadline it never does.
 /// - [`FutexError::Fault`]: the memory is gone.
 ///
-/// `Ok` does not say that the word has changed: somebody else's wake-up may do for several reasons.
+/// `Ok` does not mean that the word has changed: the wake-up may have had another reason.
 ///
 /// # If a process dies
-/// A sleeper that is killed takes with it a wake-up that was already its own: those who wake one only should reckon
-/// with that. One that should have woken us and dies first never does: wait for its end as well, or with a deadline.
+/// A sleeper that is killed takes with it a wake-up that it had received already; a thread that
+/// wakes only one sleeper must allow for that. If the thread that should wake this one dies first,
+/// the wake-up never comes: wait for that thread's end as well, or with a deadline.
 pub fn wait(word: &AtomicU32, expected: u32, deadline: impl Into<Deadline>) -> Result<(), FutexError> {
     let deadline = deadline.into();
     match deadline.timespec() {
@@ -55,9 +59,10 @@ pub fn wait(word: &AtomicU32, expected: u32, deadline: impl Into<Deadline>) -> R
     }
 }
 
-/// `FUTEX_WAIT` with a relative timeout: the span counts anew in each call.
+/// Sleeps like [`wait`], with a relative timeout (`FUTEX_WAIT`): the span counts anew in each call.
 ///
-/// It counts on the monotonic clock. After a stop and a `SIGCONT` the kernel goes on with what was left of it.
+/// It counts on the monotonic clock. After a stop and a `SIGCONT` the kernel goes on with what was
+/// left of it.
 ///
 /// ```
 /// use outlive::futex::{self, FutexError};
@@ -73,33 +78,35 @@ pub fn wait(word: &AtomicU32, expected: u32, deadline: impl Into<Deadline>) -> R
 /// # If a process dies
 /// As [`wait`].
 pub fn wait_for(word: &AtomicU32, expected: u32, span: Duration) -> Result<(), FutexError> {
-    // A span too long for the clock is for ever.
+    // A span too long for the clock means for ever.
     let span = i64::try_from(span.as_secs())
         .ok()
         .map(|seconds| Timespec { tv_sec: seconds, tv_nsec: span.subsec_nanos().into() });
     Ok(rx::wait(word, Flags::empty(), expected, span.as_ref())?)
 }
 
-/// `FUTEX_WAKE`: wakes so many of those who sleep on the word, and says how many they were.
+/// Wakes at most so many sleepers on the word, and returns how many it woke (`FUTEX_WAKE`).
 ///
-/// By priority, then in the order in which they came. A `most` of 0 wakes one all the same: the kernel counts after it
-/// has woken.
+/// The kernel wakes by priority, then in the order in which the sleepers came. A `most` of 0 wakes
+/// one all the same, because the kernel counts after it has woken.
 ///
 /// ```
 /// use outlive::futex;
 /// use std::sync::atomic::AtomicU32;
-/// assert_eq!(futex::wake(&AtomicU32::new(0), futex::ALL), Ok(0), "nobody sleeps");
+/// assert_eq!(futex::wake(&AtomicU32::new(0), futex::ALL), Ok(0), "no thread sleeps");
 /// ```
 ///
 /// # Errors
-/// [`FutexError::Invalid`] when somebody sleeps on the word by a PI call; [`FutexError::Fault`] when the memory is gone.
+/// [`FutexError::Invalid`] when a thread sleeps on the word by a PI call; [`FutexError::Fault`]
+/// when the memory is gone.
 pub fn wake(word: &AtomicU32, most: u32) -> Result<u32, FutexError> {
     Ok(rx::wake(word, Flags::empty(), at_most(most))? as u32)
 }
 
-/// `FUTEX_WAIT_BITSET`: as [`wait`], woken only by a [`wake_bitset`] that has one of these bits, or by [`wake`].
+/// Sleeps like [`wait`], and is woken only by a [`wake_bitset`] that shares one of these bits, or
+/// by [`wake`] (`FUTEX_WAIT_BITSET`).
 ///
-/// Up to 32 groups of sleepers on one word, as readers and writers, or the hands of a clock.
+/// The bits allow up to 32 groups of sleepers on one word, such as readers and writers.
 ///
 /// ```
 /// use outlive::futex::{self, FutexError};
@@ -135,7 +142,8 @@ pub fn wait_bitset(
     Ok(rx::wait_bitset(word, clock_flag(deadline), expected, deadline.timespec().as_ref(), bits)?)
 }
 
-/// `FUTEX_WAKE_BITSET`: wakes so many of those whose bits have one in common with these. See [`wait_bitset`].
+/// Wakes at most so many sleepers whose bits share one with these (`FUTEX_WAKE_BITSET`). See
+/// [`wait_bitset`].
 ///
 /// Sleepers of [`wait`] have all bits, and so have those of [`waitv`](super::waitv).
 ///
@@ -143,7 +151,7 @@ pub fn wait_bitset(
 /// use outlive::futex::{self, FutexError};
 /// use std::sync::atomic::AtomicU32;
 /// let word = AtomicU32::new(0);
-/// assert_eq!(futex::wake_bitset(&word, 1, 1 << 31), Ok(0), "nobody sleeps");
+/// assert_eq!(futex::wake_bitset(&word, 1, 1 << 31), Ok(0), "no thread sleeps");
 /// assert_eq!(futex::wake_bitset(&word, 1, 0), Err(FutexError::Invalid));
 /// ```
 ///

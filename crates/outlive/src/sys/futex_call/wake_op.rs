@@ -3,26 +3,27 @@ use rustix::thread::futex::{self as rx, Flags};
 use super::{FutexError, at_most};
 use crate::shim::AtomicU32;
 
-/// What [`wake_op`] does to the second word, atomically. The arguments have 12 bits.
+/// Says what [`wake_op`] does to the second word, atomically. The arguments have 12 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Stores it.
+    /// Stores the value.
     Set(u16),
-    /// Adds it.
+    /// Adds the value.
     Add(u16),
     /// Sets these bits.
     Or(u16),
     /// Clears these bits.
     AndNot(u16),
-    /// Turns these bits over.
+    /// Inverts these bits.
     Xor(u16),
-    /// Sets the bit of this number, 0 to 31: what 12 bits cannot say.
+    /// Sets the bit of this number, 0 to 31, which 12 bits cannot always express.
     SetBit(u8),
     /// Clears the bit of this number, 0 to 31.
     ClearBit(u8),
 }
 
-/// How the second word's old value must compare for its sleepers to be woken; as signed numbers.
+/// Says how the second word's old value must compare for its sleepers to be woken; as signed
+/// numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// Equal.
@@ -39,9 +40,11 @@ pub enum Comparison {
     Ge,
 }
 
-/// What [`wake_op`] does: change the second word, and wake its sleepers if the old value compares so with `than`.
+/// Describes what [`wake_op`] does: it changes the second word, and wakes its sleepers if the old
+/// value compares so with `than`.
 ///
-/// All arguments have 12 bits and are read as signed by the kernel: 0x800 to 0xfff mean -2048 to -1.
+/// All arguments have 12 bits, and the kernel reads them as signed: 0x800 to 0xfff mean -2048 to
+/// -1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeOp {
     /// The change.
@@ -52,25 +55,26 @@ pub struct WakeOp {
     pub than: u16,
 }
 
-/// `FUTEX_WAKE_OP`: changes `other`, wakes some who sleep on `word`, and, if the old value of `other` compares as said,
-/// some who sleep on `other`. One system call instead of two; says how many were woken together.
+/// Changes `other`, wakes some sleepers on `word`, and, if the old value of `other` compares as
+/// `op` says, some sleepers on `other` (`FUTEX_WAKE_OP`). One system call instead of two; returns
+/// how many it woke in all.
 ///
-/// Made for a signal that unlocks as well: wake a waiter, set the lock to 0, and wake one at the lock if it was more
-/// than 1, which is to say contended.
+/// Made for a signal that also unlocks: wake a waiter, set the lock to 0, and wake one waiter of
+/// the lock if it was more than 1, that is, contended.
 ///
 /// ```
 /// use outlive::futex::{self, Change, Comparison, WakeOp};
 /// use std::sync::atomic::{AtomicU32, Ordering};
 /// let (condition, lock) = (AtomicU32::new(0), AtomicU32::new(2));
 /// let unlock = WakeOp { change: Change::Set(0), when: Comparison::Gt, than: 1 };
-/// assert_eq!(futex::wake_op(&condition, 1, &lock, 1, unlock), Ok(0), "nobody sleeps on either");
+/// assert_eq!(futex::wake_op(&condition, 1, &lock, 1, unlock), Ok(0), "no thread sleeps on either");
 /// assert_eq!(lock.load(Ordering::Relaxed), 0);
 /// ```
 ///
 /// # Errors
-/// - [`FutexError::Invalid`]: an argument above 0xfff, a bit above 31, or a sleeper by a PI call; `other` may have been
-///   changed by then in the last case.
-/// - [`FutexError::Fault`]: memory is gone, or `other` may not be written.
+/// - [`FutexError::Invalid`]: an argument above 0xfff, a bit above 31, or a sleeper by a PI call;
+///   in the last case `other` may have been changed already.
+/// - [`FutexError::Fault`]: the memory is gone, or `other` may not be written.
 pub fn wake_op(word: &AtomicU32, wake: u32, other: &AtomicU32, wake_other: u32, op: WakeOp) -> Result<u32, FutexError> {
     let bit = |number: u8| if number < 32 { Ok(u16::from(number)) } else { Err(FutexError::Invalid) };
     let (change, argument) = match op.change {
