@@ -50,7 +50,10 @@ fn found(target: &Path, may_install: bool) -> Option<PathBuf> {
         return None;
     }
     println!("mdBook makes the book of the pages, and is not here: 'cargo install' puts version {VERSION} of it, from");
-    println!("crates.io, into {}. That takes some minutes, once. Nothing else of the system is changed.", home.display());
+    println!(
+        "crates.io, into {}. That takes some minutes, once. Nothing else of the system is changed.",
+        home.display()
+    );
     let version = format!("={VERSION}");
     // Without the server and the watcher: the book is read as files.
     let features = ["--no-default-features", "--features", "search"];

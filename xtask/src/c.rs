@@ -32,7 +32,7 @@ pub(crate) fn header(args: &[String]) -> ExitCode {
     }
 }
 
-/// `cargo xtask c [NAME]`: all, or the tests whose name contains NAME.
+/// `cargo xtask c [NAME]`: all, or the tests whose name contains NAME; `pages`: the programs on the project's pages.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let only = match args {
         [] => None,
@@ -79,6 +79,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     if only.is_none() {
         total.add(by_pkg_config(&here, &installed));
         total.add(headers_compile(&here));
+    }
+    if only.is_none_or(|name| name == "pages") {
         let tools = Tools { installed: Some(installed), python: None };
         let mut languages = vec![Language::C];
         if is_there("c++") {
