@@ -1,5 +1,5 @@
 //! `cargo xtask c`: builds the C library, installs it into the target folder, and builds and runs the C and C++ tests and examples
-//! against what is installed there, as a user would; with and without sanitizers. `cargo xtask header` writes outlive.h.
+//! against what is installed there, as a user would; with and without sanitizers; and the programs in C and C++ of the project's pages. `cargo xtask header` writes outlive.h.
 
 use std::fs;
 use std::io;
@@ -10,6 +10,7 @@ use crate::count::Count;
 use crate::install::{self, CC, CMAKE, is_there};
 use crate::paths;
 use crate::prefix::{self, Profile};
+use crate::programs::{self, Language, Tools};
 use crate::test::cargo;
 
 /// `cargo xtask header [--check]`.
@@ -31,7 +32,7 @@ pub(crate) fn header(args: &[String]) -> ExitCode {
     }
 }
 
-/// `cargo xtask c [NAME]`: all, or the tests whose name contains NAME.
+/// `cargo xtask c [NAME]`: all, or the tests whose name contains NAME; `pages`: the programs on the project's pages.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let only = match args {
         [] => None,
@@ -78,6 +79,14 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     if only.is_none() {
         total.add(by_pkg_config(&here, &installed));
         total.add(headers_compile(&here));
+    }
+    if only.is_none_or(|name| name == "pages") {
+        let tools = Tools { installed: Some(installed), python: None };
+        let mut languages = vec![Language::C];
+        if is_there("c++") {
+            languages.push(Language::Cpp);
+        }
+        total.add(programs::all_in(&languages, &tools));
     }
     finish(total)
 }

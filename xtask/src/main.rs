@@ -2,6 +2,7 @@
 //!
 //! Each verb is a file here. The tools that a verb needs are installed by it from the ordinary registries.
 
+mod book;
 mod c;
 mod conformance;
 mod count;
@@ -16,6 +17,7 @@ mod loaded;
 mod models;
 mod paths;
 mod prefix;
+mod programs;
 #[cfg(test)]
 mod promela;
 mod proof;
@@ -25,6 +27,7 @@ mod soak;
 mod stage;
 mod targets;
 mod test;
+mod tutorial;
 
 use std::process::ExitCode;
 
@@ -44,12 +47,14 @@ usage: cargo xtask VERB [OPTIONS]
                           both: [--recheck on|off] in one mode only; [--part K/N] at each N-th point only, from the K-th on
   faults [--all] [NAME]   each system call of each operation fails, by each errno that it may give, one at a time
   conformance [--one-pair] [NAME]  one set of scenarios through Rust, C, C++ and Python, alone and in all pairs, deaths included
-  c [NAME]                the C library's tests and examples, against a copy installed into the target folder; installs gcc and cmake if missing
+  book [--no-install]     the pages of doc/ as a book in target/book; installs mdBook into target/mdbook if it is missing
+  c [NAME]                the C library's tests and examples, and the pages' programs in C and C++, against a copy installed into the target folder; installs gcc and cmake if missing
   header [--check]        writes crates/outlive-c/include/outlive.h anew
   install --prefix DIR    outlive.h, liboutlive.so and .a, pkg-config and CMake files
   fuzz [--seconds N]      scribbles over a living domain: errors are allowed, crashes and hangs are not
   gpu [--fake] [--out FILE]  all checks and benchmarks that need a GPU, their figures in target/gpu.md; --fake: a driver without one
   python [--maturin] [--no-install]  builds the Python package into target/python and runs its tests
+  pages [--no-install]    runs the programs in Rust and in the shell that the pages show, and plays the tutorial, kills included
   race --minutes N        16 threads take and give back objects of 2 MiB, flush and gc at any time
   soak --minutes N        8 processes, SIGKILL, SIGSTOP and exec at random
   soak --topics --minutes N  30 processes with topics, a state and a service; what memory is in use after each minute
@@ -67,6 +72,7 @@ fn main() -> ExitCode {
         "models" => models::run(rest),
         "crash" => crash::run(rest),
         "faults" => faults::run(rest),
+        "book" => book::run(rest),
         "c" => c::run(rest),
         "conformance" => conformance::run(rest),
         "header" => c::header(rest),
@@ -76,6 +82,7 @@ fn main() -> ExitCode {
         "fuzz" => fuzz::run(rest),
         "gpu" => gpu::run(rest),
         "soak" => soak::run(rest),
+        "pages" => programs::run(rest),
         "proof" => proof::run(rest),
         "python" => python::run(rest),
         "race" => race::run(rest),

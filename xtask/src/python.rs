@@ -1,4 +1,5 @@
-//! `cargo xtask python`: builds the Python package into an environment of its own, target/python, and runs its tests.
+//! `cargo xtask python`: builds the Python package into an environment of its own, target/python, and runs its tests,
+//! and the programs in Python of the project's pages.
 //!
 //! The extension module is the workspace's, put into the package's folder, which the environment names: what `maturin develop` does, but maturin
 //! asks for this one crate, and cargo compiles the library anew with that one's features. `--maturin` takes that way, as users do: part of
@@ -12,6 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 use crate::install::{self, Need};
 use crate::paths::{self, root};
 use crate::prefix::{self, put};
+use crate::programs::{self, Language, Tools};
 
 /// With venv and pip, which Debian has apart.
 pub(crate) const PYTHON: Need = Need { program: "python3", package: "python3-venv" };
@@ -33,8 +35,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             }
         }
     }
-    match built(may_install, by_maturin) {
-        Ok(Ok(_)) => {}
+    let python = match built(may_install, by_maturin) {
+        Ok(Ok(python)) => python,
         Ok(Err(why)) => {
             println!("skipped: {why}");
             println!("0 passed, 0 failed, 1 skipped");
@@ -44,9 +46,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             println!("{error}\n0 passed, 1 failed");
             return ExitCode::FAILURE;
         }
-    }
+    };
     let tests = in_package(&environment(), "python").args(["-m", "pytest"]).status();
-    if tests.is_ok_and(|status| status.success()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let pages = programs::all_in(&[Language::Python], &Tools { installed: None, python: Some(python) });
+    println!("{pages}");
+    if tests.is_ok_and(|status| status.success()) && pages.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// The interpreter that has the package as it is now; or why this machine has none. Beside the environment lies a driver without a

@@ -151,7 +151,7 @@ fn is_skip(line: &str) -> bool {
 
 /// Kills a process that we started and all that descend from it, children last known first: cargo alone would leave
 /// the tests running.
-fn kill_with_descendants(root: u32) {
+pub(crate) fn kill_with_descendants(root: u32) {
     let mut doomed = vec![root];
     let mut next = 0;
     while let Some(&parent) = doomed.get(next) {

@@ -43,8 +43,9 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let mut models = this(&["models", "--brief"]);
     let mut python = this(&["python"]);
     let mut conformance = this(&["conformance", "--one-pair"]);
+    let mut pages = this(&["pages"]);
     if !may_install {
-        for command in [&mut models, &mut python, &mut conformance] {
+        for command in [&mut models, &mut python, &mut conformance, &mut pages] {
             command.arg("--no-install");
         }
     }
@@ -68,6 +69,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let languages = vec![
         Stage::new("Python", python, Counts::ByLines),
         Stage::new("conformance of the languages", conformance, Counts::ByLines),
+        Stage::new("programs on the pages, and the tutorial", pages, Counts::ByLines),
         Stage::new("documentation", documentation(), Counts::ByExit),
     ];
     total.add(stage::run_beside(vec![languages, computing]));

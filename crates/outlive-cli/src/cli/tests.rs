@@ -125,7 +125,7 @@ fn the_pages_show_commands_that_there_are() {
     let mut found = 0;
     for line in page.lines().chain(include_str!("../../../../README.md").lines()) {
         if line.starts_with("```") {
-            in_shell = line == "```sh";
+            in_shell = line.starts_with("```sh");
         } else if in_shell {
             found += parses(line);
         }

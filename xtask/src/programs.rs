@@ -1,0 +1,364 @@
+//! The programs on the project's pages: each is taken from its page, compiled as a user would compile it, and run.
+//!
+//! A block of Rust, C, C++ or Python on a page is a whole program, unless its fence says `fragment` (`` ```cpp fragment ``).
+//! A block of a shell is run if its fence says `run`. A block that begins with a comment of a file's name (`// sensor.rs`)
+//! belongs to several that run together: `tutorial` plays those. `cargo xtask c` runs the programs in C and C++,
+//! `cargo xtask python` those in Python, and `cargo xtask pages` those in Rust and in the shell, and the tutorial.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::count::Count;
+use crate::paths::root;
+use crate::prefix;
+use crate::python;
+use crate::stage::kill_with_descendants;
+use crate::tutorial;
+
+/// A program on a page that has not ended after this hangs.
+const LONGEST: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    Rust,
+    C,
+    Cpp,
+    Python,
+    Shell,
+}
+
+/// A whole program on a page.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) page: String,
+    /// The line of its fence, from 1.
+    pub(crate) line: usize,
+    pub(crate) language: Language,
+    /// The file's name that its first line gives it.
+    pub(crate) file: Option<String>,
+    pub(crate) text: String,
+}
+
+impl Program {
+    fn place(&self) -> String {
+        format!("{}:{}", self.page, self.line)
+    }
+}
+
+/// What compiles and runs programs: where the C library is installed, and the interpreter that has the package.
+#[derive(Default)]
+pub(crate) struct Tools {
+    pub(crate) installed: Option<PathBuf>,
+    pub(crate) python: Option<PathBuf>,
+}
+
+/// `cargo xtask pages [--no-install]`.
+pub(crate) fn run(args: &[String]) -> ExitCode {
+    let may_install = match args {
+        [] => true,
+        [flag] if flag == "--no-install" => false,
+        _ => {
+            eprintln!("usage: cargo xtask pages [--no-install]");
+            return ExitCode::from(2);
+        }
+    };
+    let mut total = Count::default();
+    let python = match python::built(may_install, false) {
+        Ok(Ok(python)) => Some(python),
+        Ok(Err(why)) => {
+            println!("the tutorial in Python: skipped, {why}");
+            total.add(Count::SKIPPED);
+            None
+        }
+        Err(error) => {
+            println!("{error}\n0 passed, 1 failed");
+            return ExitCode::FAILURE;
+        }
+    };
+    // A machine without Python has not built the library yet.
+    if python.is_none()
+        && let Err(error) = prefix::build_all()
+    {
+        println!("{error}\n0 passed, 1 failed");
+        return ExitCode::FAILURE;
+    }
+    total.add(all_in(&[Language::Rust, Language::Shell], &Tools::default()));
+    total.add(tutorial::play(python.as_deref()));
+    println!("{total}");
+    if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs each program of these languages on the project's pages; no program at all is a failure.
+pub(crate) fn all_in(languages: &[Language], tools: &Tools) -> Count {
+    let here = scratch("programs");
+    let mut count = Count::default();
+    for program in on_pages() {
+        if program.file.is_some() || !languages.contains(&program.language) {
+            continue;
+        }
+        match run_one(&program, tools, &here) {
+            Ok(()) => count.add(Count::PASSED),
+            Err(said) => {
+                println!("the program at {}: {said}", program.place());
+                count.add(Count::FAILED);
+            }
+        }
+    }
+    if let Err(error) = fs::remove_dir_all(&here) {
+        println!("{}: {error}", here.display());
+    }
+    if count == Count::default() {
+        println!("no page has a program in {languages:?}");
+        return Count::FAILED;
+    }
+    println!("programs on the pages, in {languages:?}: {count}");
+    count
+}
+
+/// Returns a folder of this run's own, below the target folder.
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    root().join(prefix::target()).join(format!("pages/{name}-{}", std::process::id()))
+}
+
+/// Returns the programs of all pages of the project. The pages of `proof` and of the protocols have none: what stands there
+/// in C is the library's own.
+fn on_pages() -> Vec<Program> {
+    let listed = Command::new("git").args(["ls-files", "--", "*.md"]).current_dir(root()).output();
+    let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let are_users = |page: &&str| !["proof/", "doc/protocols/"].iter().any(|folder| page.starts_with(folder));
+    let mut found = Vec::new();
+    for page in listed.lines().filter(are_users) {
+        if let Ok(text) = fs::read_to_string(root().join(page)) {
+            found.extend(programs(page, &text));
+        }
+    }
+    found
+}
+
+/// Returns the whole programs of a page.
+pub(crate) fn programs(page: &str, text: &str) -> Vec<Program> {
+    let mut found: Vec<Program> = Vec::new();
+    let mut open: Option<Option<Program>> = None;
+    for (at, line) in text.lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(fence)) => open = Some(begun(page, at + 1, fence)),
+            (None, None) => {}
+            (Some(_), Some(_)) => found.extend(open.take().flatten()),
+            (Some(Some(program)), None) => {
+                if program.text.is_empty() {
+                    program.file = file_named_by(line);
+                }
+                program.text.push_str(line);
+                program.text.push('\n');
+            }
+            (Some(None), None) => {}
+        }
+    }
+    found
+}
+
+/// The program that a fence begins, if what follows is one.
+fn begun(page: &str, line: usize, fence: &str) -> Option<Program> {
+    let mut words = fence.split([',', ' ']);
+    let language = match words.next()? {
+        "rust" => Language::Rust,
+        "c" => Language::C,
+        "cpp" => Language::Cpp,
+        "python" => Language::Python,
+        "sh" => Language::Shell,
+        _ => return None,
+    };
+    let marks: Vec<&str> = words.collect();
+    let is_whole = if language == Language::Shell { marks.contains(&"run") } else { !marks.contains(&"fragment") };
+    is_whole.then(|| Program { page: page.to_owned(), line, language, file: None, text: String::new() })
+}
+
+/// `// sensor.rs` and `# sensor.py` name files.
+fn file_named_by(line: &str) -> Option<String> {
+    let name = line.strip_prefix("// ").or_else(|| line.strip_prefix("# "))?;
+    let is_name = [".rs", ".py"].iter().any(|ending| name.ends_with(ending)) && !name.contains(['/', ' ']);
+    is_name.then(|| name.to_owned())
+}
+
+/// Compiles and runs one program in a domain of its own, which is removed afterwards; what was wrong.
+fn run_one(program: &Program, tools: &Tools, here: &Path) -> Result<(), String> {
+    let domain = Domain::new();
+    let mut command = compiled(program, tools, here)?;
+    command.env("OUTLIVE_DOMAIN", &domain.path).current_dir(here);
+    let (ended, said) = limited(&mut command, here, LONGEST).map_err(|error| error.to_string())?;
+    match ended {
+        None => Err(format!("hangs: killed after {} s\n{said}", LONGEST.as_secs())),
+        Some(status) if !status.success() => Err(format!("{status}\n{said}")),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Compiles a program; returns what runs it, or what the compiler said.
+pub(crate) fn compiled(program: &Program, tools: &Tools, here: &Path) -> Result<Command, String> {
+    fs::create_dir_all(here).map_err(|error| format!("{}: {error}", here.display()))?;
+    let ending = match program.language {
+        Language::Rust => "rs",
+        Language::C => "c",
+        Language::Cpp => "cpp",
+        Language::Python => "py",
+        Language::Shell => "sh",
+    };
+    let stem = match &program.file {
+        Some(name) => name.trim_end_matches(&format!(".{ending}")).to_owned(),
+        None => format!("program-{}", program.line),
+    };
+    let source = here.join(format!("{stem}.{ending}"));
+    let built = here.join(&stem);
+    fs::write(&source, &program.text).map_err(|error| format!("{}: {error}", source.display()))?;
+    let debug = root().join(prefix::target()).join("debug");
+    let mut compile = match program.language {
+        Language::Python => {
+            let mut run = Command::new(tools.python.as_deref().ok_or("there is no Python")?);
+            run.arg(source);
+            return Ok(run);
+        }
+        Language::Shell => {
+            let mut run = Command::new("sh");
+            let mut path = vec![debug];
+            path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+            run.args(["-eu"]).arg(source).env("PATH", std::env::join_paths(path).unwrap_or_default());
+            return Ok(run);
+        }
+        Language::Rust => {
+            let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+            rustc.args(["--edition", "2024", "-D", "warnings", "--extern"]);
+            rustc.arg(format!("outlive={}", debug.join("liboutlive.rlib").display()));
+            rustc.arg("-L").arg(format!("dependency={}", debug.join("deps").display()));
+            rustc
+        }
+        Language::C | Language::Cpp => {
+            let installed = tools.installed.as_deref().ok_or("the C library is not installed")?;
+            let (compiler, standard) =
+                if program.language == Language::C { ("cc", "-std=c17") } else { ("c++", "-std=c++20") };
+            let mut compile = Command::new(compiler);
+            compile.args([standard, "-Wall", "-Wextra", "-Werror", "-I"]).arg(installed.join("include"));
+            compile
+        }
+    };
+    compile.arg(&source).arg("-o").arg(&built);
+    if let Some(installed) = tools.installed.as_deref()
+        && program.language != Language::Rust
+    {
+        let lib = installed.join("lib");
+        compile.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display())).arg("-loutlive");
+    }
+    let (ended, said) =
+        limited(&mut compile, here, 5 * LONGEST).map_err(|error| format!("the compiler of {ending}: {error}"))?;
+    if ended.is_some_and(|status| status.success()) {
+        Ok(Command::new(built))
+    } else {
+        Err(format!("does not compile\n{said}"))
+    }
+}
+
+/// Runs a command for so long at most; returns how it ended (`None`: it was killed), and what it printed.
+fn limited(command: &mut Command, here: &Path, limit: Duration) -> io::Result<(Option<ExitStatus>, String)> {
+    let path = here.join("printed");
+    let printed = File::create(&path)?;
+    command.stdin(Stdio::null()).stdout(printed.try_clone()?).stderr(printed);
+    let mut child = command.spawn()?;
+    let ended = ended_within(&mut child, limit)?;
+    if ended.is_none() {
+        kill_with_descendants(child.id());
+        child.wait()?;
+    }
+    Ok((ended, String::from_utf8_lossy(&fs::read(path)?).into_owned()))
+}
+
+/// Waits for a child for so long at most.
+pub(crate) fn ended_within(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if begun.elapsed() > limit {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A domain's folder of one program's own, which is removed at the end.
+pub(crate) struct Domain {
+    pub(crate) path: PathBuf,
+}
+
+impl Domain {
+    pub(crate) fn new() -> Domain {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        // Relaxed: the number alone has to differ from the others.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Domain { path: PathBuf::from(format!("/dev/shm/outlive-page-{}-{number}", std::process::id())) }
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        // A program that opened no domain leaves none.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_programs_are_found_and_fragments_are_not() {
+        let page = "text\n```rust,no_run\nfn main() {}\n```\n```cpp fragment\nlock();\n```\n```sh\nrm -r x\n```\n\
+                    ```sh run\ntrue\n```\n```python\n# sensor.py\nimport outlive\n```\n```text\nno\n```\n";
+        let found = programs("a.md", page);
+        let of = |program: &Program| (program.line, program.language, program.file.clone(), program.text.clone());
+        assert_eq!(
+            found.iter().map(of).collect::<Vec<_>>(),
+            [
+                (2, Language::Rust, None, "fn main() {}\n".to_owned()),
+                (11, Language::Shell, None, "true\n".to_owned()),
+                (14, Language::Python, Some("sensor.py".to_owned()), "# sensor.py\nimport outlive\n".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_program_that_fails_or_hangs_is_told_and_its_domain_removed() {
+        let here = scratch("faulty");
+        let shell = |text: &str| Program {
+            page: "a.md".to_owned(),
+            line: 1,
+            language: Language::Shell,
+            file: None,
+            text: text.to_owned(),
+        };
+        let run = |text| run_one(&shell(text), &Tools::default(), &here);
+        assert_eq!(run("mkdir $OUTLIVE_DOMAIN; echo $OUTLIVE_DOMAIN > ../of-program"), Ok(()));
+        let domain = fs::read_to_string(here.with_file_name("of-program")).expect("written by the program");
+        assert!(domain.starts_with("/dev/shm/outlive-page-") && !Path::new(domain.trim()).exists(), "{domain}");
+        let said = run("echo before; false; echo behind").expect_err("it fails");
+        assert!(said.contains("before") && !said.contains("behind"), "{said}");
+        let mut hanging = Command::new("sh");
+        hanging.args(["-c", "echo begun; sleep 600 & wait"]);
+        let (ended, said) = limited(&mut hanging, &here, Duration::from_millis(200)).expect("sh runs");
+        assert_eq!((ended, said.as_str()), (None, "begun\n"));
+        fs::remove_dir_all(&here).expect("removed");
+        fs::remove_file(here.with_file_name("of-program")).expect("removed");
+    }
+
+    #[test]
+    fn the_first_page_has_programs_in_each_language() {
+        let text = fs::read_to_string(root().join("README.md")).expect("readable");
+        let found = programs("README.md", &text);
+        for language in [Language::Rust, Language::C, Language::Cpp, Language::Python, Language::Shell] {
+            assert!(found.iter().any(|program| program.language == language), "{language:?}");
+        }
+    }
+}
