@@ -1,4 +1,5 @@
-//! The name by which programs ask for the library when they start; it changes when the ABI breaks, which it is not to.
+//! The name by which programs ask for the library when they start; it changes when the ABI breaks,
+//! which it is not to.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,4 +1,5 @@
-//! `cargo xtask book`: makes a book of the pages in doc/, by mdBook, in target/book. Not a part of the test command.
+//! `cargo xtask book`: makes a book of the pages in doc/, by mdBook, in target/book. Not a part of
+//! the test command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Returns an mdBook of that version: the one in the target folder, or the system's, or one that is installed now.
+/// Returns an mdBook of that version: the one in the target folder, or the system's, or one that is
+/// installed now.
 fn found(target: &Path, may_install: bool) -> Option<PathBuf> {
     let home = target.join("mdbook");
     let ours = home.join("bin/mdbook");
@@ -49,7 +51,9 @@ fn found(target: &Path, may_install: bool) -> Option<PathBuf> {
         println!("there is no mdBook {VERSION} here, and none may be installed");
         return None;
     }
-    println!("mdBook makes the book of the pages, and is not here: 'cargo install' puts version {VERSION} of it, from");
+    println!(
+        "mdBook makes the book of the pages, and is not here: 'cargo install' puts version {VERSION} of it, from"
+    );
     println!(
         "crates.io, into {}. That takes some minutes, once. Nothing else of the system is changed.",
         home.display()
@@ -83,11 +87,15 @@ mod tests {
     #[test]
     fn the_book_has_each_page_once_and_no_other() {
         let doc = root().join("doc");
-        let listed = Command::new("git").args(["ls-files", "--", "doc/*.md"]).current_dir(root()).output();
+        let listed =
+            Command::new("git").args(["ls-files", "--", "doc/*.md"]).current_dir(root()).output();
         let listed = String::from_utf8(listed.expect("git").stdout).expect("names");
-        let pages: BTreeSet<&str> = listed.lines().filter_map(|path| path.strip_prefix("doc/")).collect();
         let pages: BTreeSet<&str> =
-            pages.into_iter().filter(|page| *page != "SUMMARY.md" && doc.join(page).exists()).collect();
+            listed.lines().filter_map(|path| path.strip_prefix("doc/")).collect();
+        let pages: BTreeSet<&str> = pages
+            .into_iter()
+            .filter(|page| *page != "SUMMARY.md" && doc.join(page).exists())
+            .collect();
         let summary = fs::read_to_string(doc.join("SUMMARY.md")).expect("readable");
         let entries = entries(&summary);
         let once: BTreeSet<&str> = entries.iter().copied().collect();
@@ -100,6 +108,9 @@ mod tests {
 
     #[test]
     fn entries_are_read() {
-        assert_eq!(entries("# S\n- [A](a.md)\n  - [B](b/c.md#d)\n[x](https://y.org)"), ["a.md", "b/c.md"]);
+        assert_eq!(
+            entries("# S\n- [A](a.md)\n  - [B](b/c.md#d)\n[x](https://y.org)"),
+            ["a.md", "b/c.md"]
+        );
     }
 }

@@ -1,5 +1,7 @@
-//! `cargo xtask c`: builds the C library, installs it into the target folder, and builds and runs the C and C++ tests and examples
-//! against what is installed there, as a user would; with and without sanitizers; and the programs in C and C++ of the project's pages. `cargo xtask header` writes outlive.h.
+//! `cargo xtask c`: builds the C library, installs it into the target folder, and builds and runs
+//! the C and C++ tests and examples against what is installed there, as a user would; with and
+//! without sanitizers; and the programs in C and C++ of the project's pages. `cargo xtask header`
+//! writes outlive.h.
 
 use std::fs;
 use std::io;
@@ -32,7 +34,8 @@ pub(crate) fn header(args: &[String]) -> ExitCode {
     }
 }
 
-/// `cargo xtask c [NAME]`: all, or the tests whose name contains NAME; `pages`: the programs on the project's pages.
+/// `cargo xtask c [NAME]`: all, or the tests whose name contains NAME; `pages`: the programs on the
+/// project's pages.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let only = match args {
         [] => None,
@@ -55,7 +58,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
     let mut total = Count::default();
     // A driver without a GPU, for the tests of outlive_gpu.h.
-    let fake = format!("-DOUTLIVE_GPU_FAKE={}", prefix::target().join("debug/liboutlive_gpu_fake.so").display());
+    let fake = format!(
+        "-DOUTLIVE_GPU_FAKE={}",
+        prefix::target().join("debug/liboutlive_gpu_fake.so").display()
+    );
     let sanitizes = can_sanitize(&here);
     let ours = paths::at(paths::C);
     let mut languages = vec![("tests/c", "tests", "examples", "examples")];
@@ -69,7 +75,13 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         total.add(ctest(&ours.join(tests), &here.join(built_tests), &installed, &[&fake], only));
         if sanitizes {
             let built = here.join(format!("{built_tests}-sanitized"));
-            total.add(ctest(&ours.join(tests), &built, &installed, &["-DOUTLIVE_SANITIZE=ON", &fake], only));
+            total.add(ctest(
+                &ours.join(tests),
+                &built,
+                &installed,
+                &["-DOUTLIVE_SANITIZE=ON", &fake],
+                only,
+            ));
         } else {
             println!("sanitizers: skipped, the compiler does not have them");
             total.add(Count::SKIPPED);
@@ -98,7 +110,13 @@ fn finish(total: Count) -> ExitCode {
 }
 
 /// Configures, builds and runs a CMake project; what ctest counted.
-fn ctest(source: &Path, build: &Path, installed: &Path, options: &[&str], only: Option<&str>) -> Count {
+fn ctest(
+    source: &Path,
+    build: &Path,
+    installed: &Path,
+    options: &[&str],
+    only: Option<&str>,
+) -> Count {
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(source).arg("-B").arg(build).args(options);
     configure.arg(format!("-DCMAKE_PREFIX_PATH={}", installed.display()));
@@ -115,7 +133,12 @@ fn ctest(source: &Path, build: &Path, installed: &Path, options: &[&str], only: 
         }
     }
     let mut test = Command::new("ctest");
-    test.arg("--test-dir").arg(build).args(["--output-on-failure", "--parallel", "2", "--no-tests=error"]);
+    test.arg("--test-dir").arg(build).args([
+        "--output-on-failure",
+        "--parallel",
+        "2",
+        "--no-tests=error",
+    ]);
     if let Some(name) = only {
         test.args(["-R", name]);
     }
@@ -175,7 +198,9 @@ fn by_pkg_config(here: &Path, installed: &Path) -> Count {
     let lib = installed.join("lib");
     let text = "#include <outlive.h>\nint main(void) { return outlive_abi_version() < OUTLIVE_ABI_VERSION; }\n";
     let mut count = Count::default();
-    for (name, flags) in [("shared", &["--cflags", "--libs"][..]), ("static", &["--static", "--cflags", "--libs"])] {
+    for (name, flags) in
+        [("shared", &["--cflags", "--libs"][..]), ("static", &["--static", "--cflags", "--libs"])]
+    {
         let mut ask = Command::new("pkg-config");
         ask.args(flags).arg("outlive").env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
         let (mut is_well, mut said) = run_quietly(&mut ask);
@@ -202,7 +227,8 @@ fn by_pkg_config(here: &Path, installed: &Path) -> Count {
     count
 }
 
-/// The headers by themselves, in old and new C and C++, with everything that a compiler can complain of.
+/// The headers by themselves, in old and new C and C++, with everything that a compiler can
+/// complain of.
 fn headers_compile(here: &Path) -> Count {
     let mut count = Count::default();
     let folder = paths::at(paths::C).join("include");
@@ -223,9 +249,17 @@ fn headers_compile(here: &Path) -> Count {
             continue;
         }
         let mut compile = Command::new(compiler);
-        compile.arg(format!("-std={standard}")).args(["-Wall", "-Wextra", "-Werror", more, "-fsyntax-only"]);
+        compile.arg(format!("-std={standard}")).args([
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            more,
+            "-fsyntax-only",
+        ]);
         compile.arg("-I").arg(&folder).args(["-x", language]);
-        let Ok(source) = write(here, "only.c", &format!("#include <{header}>\n")) else { return Count::FAILED };
+        let Ok(source) = write(here, "only.c", &format!("#include <{header}>\n")) else {
+            return Count::FAILED;
+        };
         let (is_well, said) = run_quietly(compile.arg(source));
         count.add(if is_well { Count::PASSED } else { Count::FAILED });
         if !is_well {

@@ -1,7 +1,9 @@
-//! `cargo xtask conformance`: builds a driver for each language, with what a user of that language would build it with, and plays
-//! the scenarios of proof/conformance with them. A language that is not there is named, and counted as skipped. With
-//! `--sanitize` C's and C++'s are compiled with gcc's address and undefined-behaviour sanitizers, and each plays by itself; C's does
-//! so also whenever all scenarios are played. With `--one-pair` each scenario is played in each language and in one pair only.
+//! `cargo xtask conformance`: builds a driver for each language, with what a user of that language
+//! would build it with, and plays the scenarios of proof/conformance with them. A language that is
+//! not there is named, and counted as skipped. With `--sanitize` C's and C++'s are compiled with
+//! gcc's address and undefined-behaviour sanitizers, and each plays by itself; C's does so also
+//! whenever all scenarios are played. With `--one-pair` each scenario is played in each language
+//! and in one pair only.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +17,8 @@ use crate::prefix::{self, Profile};
 use crate::python;
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let (flags, only): (Vec<String>, Vec<String>) = args.iter().cloned().partition(|arg| arg.starts_with('-'));
+    let (flags, only): (Vec<String>, Vec<String>) =
+        args.iter().cloned().partition(|arg| arg.starts_with('-'));
     let played = match flags.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         _ if only.len() > 1 => None,
         [] => Some(play(true, false, &only)),
@@ -26,7 +29,9 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         _ => None,
     };
     let Some(played) = played else {
-        eprintln!("usage: cargo xtask conformance [[--one-pair] [--no-install] | --sanitize] [NAME]");
+        eprintln!(
+            "usage: cargo xtask conformance [[--one-pair] [--no-install] | --sanitize] [NAME]"
+        );
         return ExitCode::from(2);
     };
     match played {
@@ -59,8 +64,8 @@ fn c_and_cpp(skipped: &mut Count) -> io::Result<Vec<(&'static str, PathBuf)>> {
     Ok(drivers)
 }
 
-/// Whether all is well with what the sanitizers look at, in each of these languages by itself: what the drivers give the
-/// library, and do with what they get.
+/// Whether all is well with what the sanitizers look at, in each of these languages by itself: what
+/// the drivers give the library, and do with what they get.
 fn play_sanitized(languages: &[(&str, &str)], only: &[String]) -> io::Result<bool> {
     let mut is_well = true;
     for (flag, compiler) in languages {
@@ -69,7 +74,10 @@ fn play_sanitized(languages: &[(&str, &str)], only: &[String]) -> io::Result<boo
             let driver = compiled(compiler, &SANITIZED)?;
             is_well &= runner()?.arg(flag).arg(driver).args(only).status()?.success();
         } else {
-            println!("sanitizers: skipped, there is no {compiler} that has them\n{}", Count::SKIPPED);
+            println!(
+                "sanitizers: skipped, there is no {compiler} that has them\n{}",
+                Count::SKIPPED
+            );
         }
     }
     Ok(is_well)
@@ -86,7 +94,11 @@ fn play(may_install: bool, one_pair: bool, only: &[String]) -> io::Result<bool> 
     }
     match python::built(may_install, false)? {
         Ok(python) => {
-            runner.arg("--python").arg(format!("{} {}", python.display(), drivers.join("driver.py").display()));
+            runner.arg("--python").arg(format!(
+                "{} {}",
+                python.display(),
+                drivers.join("driver.py").display()
+            ));
         }
         Err(why) => {
             println!("Python: skipped, {why}");
@@ -105,20 +117,30 @@ fn play(may_install: bool, one_pair: bool, only: &[String]) -> io::Result<bool> 
     Ok(is_well)
 }
 
-const SANITIZED: [&str; 3] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
+const SANITIZED: [&str; 3] =
+    ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
 /// The driver of the compiler's language, compiled against the installed library.
 fn compiled(compiler: &str, options: &[&str]) -> io::Result<PathBuf> {
     let installed = prefix::target().join("c/installed");
     prefix::install(&installed, Profile::Dev)?;
-    let (standard, source) = if compiler == "cc" { ("c17", "driver.c") } else { ("c++20", "driver.cpp") };
+    let (standard, source) =
+        if compiler == "cc" { ("c17", "driver.c") } else { ("c++20", "driver.cpp") };
     let source = paths::at(paths::CONFORMANCE_DRIVERS).join(source);
     let lib = installed.join("lib");
     let how = if options.is_empty() { "" } else { "-sanitized" };
     let to = installed.with_file_name(format!("conformance-driver-{compiler}{how}"));
     let mut compile = Command::new(compiler);
-    compile.arg(format!("-std={standard}")).args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
-    compile.arg(installed.join("include")).args(options).arg(&source).arg("-L").arg(&lib).arg("-loutlive");
+    compile
+        .arg(format!("-std={standard}"))
+        .args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
+    compile
+        .arg(installed.join("include"))
+        .args(options)
+        .arg(&source)
+        .arg("-L")
+        .arg(&lib)
+        .arg("-loutlive");
     compile.arg(format!("-Wl,-rpath,{}", lib.display())).arg("-o").arg(&to);
     if compile.status()?.success() {
         Ok(to)

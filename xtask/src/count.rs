@@ -19,8 +19,8 @@ impl Count {
         self.skipped += other.skipped;
     }
 
-    /// Reads a closing line: libtest's (`test result: ok. 3 passed; 0 failed; 1 ignored; …`) or the plain
-    /// `3 passed, 0 failed[, 1 skipped]`.
+    /// Reads a closing line: libtest's (`test result: ok. 3 passed; 0 failed; 1 ignored; …`) or the
+    /// plain `3 passed, 0 failed[, 1 skipped]`.
     pub(crate) fn of_line(line: &str) -> Option<Count> {
         let line = line.trim();
         if let Some(rest) = line.strip_prefix("test result: ") {
@@ -61,10 +61,21 @@ mod tests {
     fn closing_lines_are_read_and_others_are_not() {
         let libtest = "test result: ok. 10 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
         assert_eq!(Count::of_line(libtest), Some(Count { passed: 10, failed: 2, skipped: 1 }));
-        assert_eq!(Count::of_line("7 passed, 0 failed"), Some(Count { passed: 7, failed: 0, skipped: 0 }));
-        assert_eq!(Count::of_line("7 passed, 1 failed, 3 skipped"), Some(Count { passed: 7, failed: 1, skipped: 3 }));
-        for other in ["", "running 3 tests", "7 passed", "x passed, 0 failed", "1 passed, 0 failed, 2 skipped, 3 more"]
-        {
+        assert_eq!(
+            Count::of_line("7 passed, 0 failed"),
+            Some(Count { passed: 7, failed: 0, skipped: 0 })
+        );
+        assert_eq!(
+            Count::of_line("7 passed, 1 failed, 3 skipped"),
+            Some(Count { passed: 7, failed: 1, skipped: 3 })
+        );
+        for other in [
+            "",
+            "running 3 tests",
+            "7 passed",
+            "x passed, 0 failed",
+            "1 passed, 0 failed, 2 skipped, 3 more",
+        ] {
             assert_eq!(Count::of_line(other), None, "{other}");
         }
     }

@@ -14,7 +14,9 @@ use crate::test::{cargo, testkit};
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let Some(Asked { all, brief, telling, stop, recheck, part }) = Asked::of(args) else {
-        eprintln!("usage: cargo xtask crash [--brief | --all] [--stop [--telling]] [--recheck on|off] [--part K/N]");
+        eprintln!(
+            "usage: cargo xtask crash [--brief | --all] [--stop [--telling]] [--recheck on|off] [--part K/N]"
+        );
         return ExitCode::from(2);
     };
     if !build_testkit() {
@@ -35,7 +37,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         (.., true) => "--telling",
         _ => "--quick",
     };
-    let mut total = stage::run_long(if stop { "stops" } else { "crash" }, crash(points), Counts::ByLines);
+    let mut total =
+        stage::run_long(if stop { "stops" } else { "crash" }, crash(points), Counts::ByLines);
     // The C functions call the state machines of the Rust ones, so fewer stops show what they add.
     let mut of_c = crash(if stop && !all { "--brief" } else { points });
     if !stop && !all && recheck.is_none() {
@@ -45,8 +48,22 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     total.add(victims_in_c(of_c, if stop { "stops, victims in C" } else { "crash, victims in C" }));
     if all && !stop {
         // Their telling points are among the Rust tests.
-        let test = ["test", "--profile", "testkit", "-p", "outlive-gpu", "--test", "instructions", "--", "--all"];
-        total.add(stage::run_long("crash, GPU topics with the fake driver", cargo(&test), Counts::ByLines));
+        let test = [
+            "test",
+            "--profile",
+            "testkit",
+            "-p",
+            "outlive-gpu",
+            "--test",
+            "instructions",
+            "--",
+            "--all",
+        ];
+        total.add(stage::run_long(
+            "crash, GPU topics with the fake driver",
+            cargo(&test),
+            Counts::ByLines,
+        ));
     }
     // No closing line: whoever adds those up has both already.
     println!("in all: {total}");
@@ -65,7 +82,14 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn of(args: &[String]) -> Option<Asked<'_>> {
-        let mut asked = Asked { all: false, brief: false, telling: false, stop: false, recheck: None, part: None };
+        let mut asked = Asked {
+            all: false,
+            brief: false,
+            telling: false,
+            stop: false,
+            recheck: None,
+            part: None,
+        };
         let mut words = args.iter().map(String::as_str);
         while let Some(word) = words.next() {
             match word {
@@ -84,7 +108,8 @@ impl Asked<'_> {
 }
 
 /// The programs of the testkit: `crash` starts `victim`, which lies beside it.
-pub(crate) const BUILD_TESTKIT: [&str; 6] = ["build", "--profile", "testkit", "--quiet", "-p", "outlive-testkit"];
+pub(crate) const BUILD_TESTKIT: [&str; 6] =
+    ["build", "--profile", "testkit", "--quiet", "-p", "outlive-testkit"];
 
 pub(crate) fn build_testkit() -> bool {
     matches!(cargo(&BUILD_TESTKIT).status(), Ok(status) if status.success())
@@ -114,8 +139,15 @@ fn victim_in_c() -> Result<PathBuf, String> {
     let (lib, victim) = (installed.join("lib"), prefix::target().join("c/victim"));
     let mut compile = Command::new("cc");
     // Bound at once: a first call is then as long as the next.
-    compile.args(["-O1", "-Wall", "-Werror", "-Wl,-z,now", "-o"]).arg(&victim).arg("-I").arg(installed.join("include"));
-    compile.arg("-I").arg(paths::at(paths::TESTKIT_C)).arg(paths::at(paths::C).join("tests/c/victim.c"));
+    compile
+        .args(["-O1", "-Wall", "-Werror", "-Wl,-z,now", "-o"])
+        .arg(&victim)
+        .arg("-I")
+        .arg(installed.join("include"));
+    compile
+        .arg("-I")
+        .arg(paths::at(paths::TESTKIT_C))
+        .arg(paths::at(paths::C).join("tests/c/victim.c"));
     compile.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display())).arg("-loutlive");
     match compile.status() {
         Ok(status) if status.success() => Ok(victim),

@@ -28,10 +28,24 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
     let mut total = stage::run_long("faults", faults, Counts::ByLines);
     if args.iter().all(|arg| arg == "--all") {
-        let test = ["test", "--profile", "testkit", "-p", "outlive-gpu", "--test", "instructions", "--", "--fault"];
+        let test = [
+            "test",
+            "--profile",
+            "testkit",
+            "-p",
+            "outlive-gpu",
+            "--test",
+            "instructions",
+            "--",
+            "--fault",
+        ];
         let mut test = cargo(&test);
         test.args(args);
-        total.add(stage::run_long("faults, GPU topics with the fake driver", test, Counts::ByLines));
+        total.add(stage::run_long(
+            "faults, GPU topics with the fake driver",
+            test,
+            Counts::ByLines,
+        ));
     }
     println!("in all: {total}");
     finish(total)

@@ -1,7 +1,8 @@
 //! `cargo xtask gpu`: all checks and benchmarks that need a GPU, and their figures in a file.
 //!
-//! The checks with the fake driver are those of `cargo test -p outlive-gpu`. On a machine with a GPU those that need no fake run on it, too, and then
-//! the benchmark. With `--fake` the fake driver takes the GPU's place throughout: so the command itself is tried on an ordinary machine.
+//! The checks with the fake driver are those of `cargo test -p outlive-gpu`. On a machine with a
+//! GPU those that need no fake run on it, too, and then the benchmark. With `--fake` the fake
+//! driver takes the GPU's place throughout: so the command itself is tried on an ordinary machine.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -30,24 +31,57 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         }
     }
     let mut total = Count::default();
-    total.add(stage::run_long("with the fake driver", cargo(&["test", "-p", "outlive-gpu"]), Counts::ByLines));
+    total.add(stage::run_long(
+        "with the fake driver",
+        cargo(&["test", "-p", "outlive-gpu"]),
+        Counts::ByLines,
+    ));
     let fake = target().join("release/deps/liboutlive_gpu_fake.so");
-    let mut program = cargo(&["run", "--release", "--quiet", "-p", "outlive-gpu", "--example", "gpu_roads", "--"]);
+    let mut program = cargo(&[
+        "run",
+        "--release",
+        "--quiet",
+        "-p",
+        "outlive-gpu",
+        "--example",
+        "gpu_roads",
+        "--",
+    ]);
     if is_fake {
         program.arg("--driver").arg(fake);
     } else {
-        let probe =
-            cargo(&["run", "--release", "--quiet", "-p", "outlive-gpu", "--example", "gpu_roads", "--", "--probe"]);
+        let probe = cargo(&[
+            "run",
+            "--release",
+            "--quiet",
+            "-p",
+            "outlive-gpu",
+            "--example",
+            "gpu_roads",
+            "--",
+            "--probe",
+        ]);
         if !is_there(probe) {
             println!(
                 "\nThere is no GPU that can be used here: the fake driver's checks are all that ran, nothing was measured."
             );
-            println!("On a machine with one: cargo xtask gpu. To try this command without: cargo xtask gpu --fake.");
+            println!(
+                "On a machine with one: cargo xtask gpu. To try this command without: cargo xtask gpu --fake."
+            );
             println!("{total}");
             return ExitCode::FAILURE;
         }
-        let mut on_gpu =
-            cargo(&["test", "-p", "outlive-gpu", "--test", "device", "--test", "deaths", "--test", "block_deaths"]);
+        let mut on_gpu = cargo(&[
+            "test",
+            "-p",
+            "outlive-gpu",
+            "--test",
+            "device",
+            "--test",
+            "deaths",
+            "--test",
+            "block_deaths",
+        ]);
         on_gpu.env("OUTLIVE_GPU_DRIVER", "libcuda.so.1");
         total.add(stage::run_long("on the GPU", on_gpu, Counts::ByLines));
     }
@@ -66,6 +100,7 @@ fn is_there(mut probe: Command) -> bool {
 }
 
 fn target() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     root().join(target)
 }

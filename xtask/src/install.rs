@@ -1,4 +1,5 @@
-//! What the tests need beside the compiler: installed from Debian's packages where that may be done.
+//! What the tests need beside the compiler: installed from Debian's packages where that may be
+//! done.
 
 use std::process::{Command, Stdio};
 
@@ -24,7 +25,11 @@ pub(crate) fn is_there(program: &str) -> bool {
 /// Installs what is missing of `needs`; says what still is.
 pub(crate) fn install(needs: &[&Need], may_install: bool) -> Vec<&'static str> {
     let missing = |needs: &[&Need]| -> Vec<(&'static str, &'static str)> {
-        needs.iter().filter(|need| !is_there(need.program)).map(|need| (need.program, need.package)).collect()
+        needs
+            .iter()
+            .filter(|need| !is_there(need.program))
+            .map(|need| (need.program, need.package))
+            .collect()
     };
     let lacking = missing(needs);
     if lacking.is_empty() || !may_install {
@@ -43,8 +48,10 @@ pub(crate) fn install(needs: &[&Need], may_install: bool) -> Vec<&'static str> {
 
 /// Says in one line why a verb that needs all of these programs cannot begin; `None` if it can.
 pub(crate) fn lacking(needs: &[&Need]) -> Option<String> {
-    let missing: Vec<&str> = needs.iter().map(|need| need.program).filter(|program| !is_there(program)).collect();
-    (!missing.is_empty()).then(|| format!("there is no {} here, and none was installed", missing.join(" and no ")))
+    let missing: Vec<&str> =
+        needs.iter().map(|need| need.program).filter(|program| !is_there(program)).collect();
+    (!missing.is_empty())
+        .then(|| format!("there is no {} here, and none was installed", missing.join(" and no ")))
 }
 
 /// `apt-get`, as root or by a sudo that asks nothing.
@@ -65,7 +72,12 @@ fn run(apt: &[&str], args: &[&str]) {
         return;
     };
     let mut command = Command::new(program);
-    command.args(first).args(args).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null());
+    command
+        .args(first)
+        .args(args)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     // Failed: seen by what is still missing afterwards.
     let _ = command.status();
 }
@@ -81,6 +93,9 @@ mod tests {
         let there = Need { program: "sh", package: "dash" };
         assert_eq!(lacking(&[&there]), None);
         let why = lacking(&[&first, &there, &second]).expect("two are missing");
-        assert_eq!(why, "there is no outlive-no-such-program and no outlive-nor-this-one here, and none was installed");
+        assert_eq!(
+            why,
+            "there is no outlive-no-such-program and no outlive-nor-this-one here, and none was installed"
+        );
     }
 }

@@ -8,7 +8,8 @@ use crate::paths::root;
 
 /// The project's files with that ending, from its root.
 fn files(endings: &[&str]) -> Vec<PathBuf> {
-    let listed = Command::new("git").args(["ls-files", "--"]).args(endings).current_dir(root()).output();
+    let listed =
+        Command::new("git").args(["ls-files", "--"]).args(endings).current_dir(root()).output();
     let text = String::from_utf8(listed.expect("git").stdout).expect("names");
     text.lines().map(PathBuf::from).filter(|path| root().join(path).exists()).collect()
 }
@@ -43,7 +44,11 @@ fn every_link_leads_somewhere() {
     for file in files(&["*.md"]) {
         let page = without_programs(&fs::read_to_string(root().join(&file)).expect("readable"));
         let folder = root().join(file.parent().unwrap_or(Path::new("")));
-        broken.extend(links(&page).filter(|link| !folder.join(link).exists()).map(|link| format!("{file:?}: {link}")));
+        broken.extend(
+            links(&page)
+                .filter(|link| !folder.join(link).exists())
+                .map(|link| format!("{file:?}: {link}")),
+        );
     }
     assert!(broken.is_empty(), "{broken:#?}");
 }
@@ -61,7 +66,8 @@ fn every_document_that_is_named_is_there() {
 
 #[test]
 fn a_broken_link_is_found() {
-    let page = "[a](b.md), [net](https://x.org/y), [within](#here) and ```\n[x](no.md)\n``` [c](d/e.md#f)";
+    let page =
+        "[a](b.md), [net](https://x.org/y), [within](#here) and ```\n[x](no.md)\n``` [c](d/e.md#f)";
     assert_eq!(links(&without_programs(page)).collect::<Vec<_>>(), ["b.md", "d/e.md"]);
     let named = ["doc/README.md", concat!("proof", "/none.pml")];
     let text = format!("see {}. Or `{}`, not src/doc/README.md", named[0], named[1]);

@@ -1,8 +1,10 @@
 //! `cargo xtask loaded`: all Rust tests with processes, twice, on a machine that is far too busy.
 //!
-//! A test that takes a slow answer for a wrong one fails here, and so does code that is right only as long as nobody is kept waiting. It has found more in half an
-//! hour than many quiet runs. Sixty programs that do nothing but compute run beside the tests; each ends with this one, whatever becomes of it. Eight
-//! tests run at a time: beside so many programs no processor is ever idle, and more of what runs is tests.
+//! A test that takes a slow answer for a wrong one fails here, and so does code that is right only
+//! as long as nobody is kept waiting. It has found more in half an hour than many quiet runs. Sixty
+//! programs that do nothing but compute run beside the tests; each ends with this one, whatever
+//! becomes of it. Eight tests run at a time: beside so many programs no processor is ever idle, and
+//! more of what runs is tests.
 
 use std::os::unix::process::parent_id;
 use std::process::{Child, Command, ExitCode};
@@ -19,8 +21,8 @@ const PROGRAMS: usize = 60;
 /// How many tests run at a time.
 const TESTS: &str = "8";
 
-/// The tests of GPU topics. Without `instructions`, which kills at instructions as `cargo xtask crash` does: it counts them
-/// instead of waiting, so a load makes it slow and shows nothing.
+/// The tests of GPU topics. Without `instructions`, which kills at instructions as `cargo xtask
+/// crash` does: it counts them instead of waiting, so a load makes it slow and shows nothing.
 const GPU_TESTS: [&str; 8] =
     ["block_deaths", "block_faults", "blocks", "deaths", "device", "faults", "frames", "pinned"];
 
@@ -48,7 +50,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         (&["--tests", "-p", "outlive-pthread"], &["--skip", BY_STEPS]),
         (&gpu, &[]),
     ];
-    // Compiled without the load: that is not what is tested. Each set by itself: its features are its own.
+    // Compiled without the load: that is not what is tested. Each set by itself: its features are
+    // its own.
     for (tests, _) in &tests {
         let compiled = cargo(&["test", "--no-run"]).args(*tests).status();
         if !compiled.is_ok_and(|status| status.success()) {
@@ -64,7 +67,12 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     for time in 1..=TIMES {
         for (tests, options) in &tests {
             let mut command = cargo(&["test", "--no-fail-fast"]);
-            command.args(*tests).args(only).arg("--").args(*options).env("RUST_TEST_THREADS", TESTS);
+            command
+                .args(*tests)
+                .args(only)
+                .arg("--")
+                .args(*options)
+                .env("RUST_TEST_THREADS", TESTS);
             let name = format!("under a load of {PROGRAMS}, {time} of {TIMES}");
             total.add(stage::run_long(&name, command, Counts::ByLines));
         }
@@ -81,7 +89,9 @@ fn compute(parent: &str) -> ExitCode {
         let begun = Instant::now();
         let mut number = begun.elapsed().as_nanos();
         for _ in 0..1_000_000 {
-            number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+            number = std::hint::black_box(
+                number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1),
+            );
         }
     }
     ExitCode::SUCCESS
@@ -96,7 +106,8 @@ impl Load {
         let mut load = Load(Vec::new());
         for _ in 0..PROGRAMS {
             let parent = std::process::id().to_string();
-            load.0.push(Command::new(&program).args(["loaded", "--compute", &parent]).spawn().ok()?);
+            load.0
+                .push(Command::new(&program).args(["loaded", "--compute", &parent]).spawn().ok()?);
         }
         Some(load)
     }

@@ -1,6 +1,7 @@
 //! The project's own commands, run as `cargo xtask VERB`.
 //!
-//! Each verb is a file here. The tools that a verb needs are installed by it from the ordinary registries.
+//! Each verb is a file here. The tools that a verb needs are installed by it from the ordinary
+//! registries.
 
 mod book;
 mod c;

@@ -1,8 +1,11 @@
-//! `cargo xtask models`: the Promela models of proof/models, and their mutations, each with the error that it must show.
+//! `cargo xtask models`: the Promela models of proof/models, and their mutations, each with the
+//! error that it must show.
 //!
-//! Which runs there are stands in `proof/models/runs.txt`. A run has a folder of its own in `target/models`. `--full` writes into `proof/models/seen.txt` what came
-//! out as it must, and does not repeat it as long as the model, as it stands with the run's switches, and the bounds are the same: a full set takes hours, and
-//! goes on where it was cut short. `--seconds N` leaves the runs that take longer to a later call.
+//! Which runs there are stands in `proof/models/runs.txt`. A run has a folder of its own in
+//! `target/models`. `--full` writes into `proof/models/seen.txt` what came out as it must, and does
+//! not repeat it as long as the model, as it stands with the run's switches, and the bounds are the
+//! same: a full set takes hours, and goes on where it was cut short. `--seconds N` leaves the runs
+//! that take longer to a later call.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,8 +30,8 @@ const USAGE: &str =
   --no-install  installs nothing: fails if spin or gcc is missing
   NAME...   of all runs those whose name contains one of these";
 
-/// Megabytes that one run may take, and seconds of processor time (a busy machine is no fault): quick, full. A run of the
-/// full set may want a machine of its own.
+/// Megabytes that one run may take, and seconds of processor time (a busy machine is no fault):
+/// quick, full. A run of the full set may want a machine of its own.
 const MEMORY: (u32, u32) = (2600, 10_000);
 const SECONDS: (u32, u32) = (600, 3600);
 
@@ -71,8 +74,8 @@ impl Run {
         }
     }
 
-    /// Returns the model with the run's switches carried out and without its comments, or `None` where there is no `cpp`; no
-    /// model can be run there either.
+    /// Returns the model with the run's switches carried out and without its comments, or `None`
+    /// where there is no `cpp`; no model can be run there either.
     pub(crate) fn preprocessed(&self, models: &Path) -> Option<Vec<u8>> {
         let mut cpp = Command::new("cpp");
         cpp.args(["-P", "-w"]).args(&self.switches).arg(&self.model).stdin(Stdio::null());
@@ -80,8 +83,8 @@ impl Run {
         Some(made.stdout)
     }
 
-    /// Differs as soon as anything that the verdict depends on does: the model with the run's switches carried out, and
-    /// without its comments, what it must show, and the bounds.
+    /// Differs as soon as anything that the verdict depends on does: the model with the run's
+    /// switches carried out, and without its comments, what it must show, and the bounds.
     fn fingerprint(&self, models: &Path) -> Option<String> {
         let made = self.preprocessed(models)?;
         let Bounds { megabytes, seconds } = self.bounds();
@@ -92,11 +95,9 @@ impl Run {
 
 /// FNV-1a, the same in every version of the compiler.
 fn fnv_1a(parts: &[&[u8]]) -> u64 {
-    parts
-        .iter()
-        .copied()
-        .flatten()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    parts.iter().copied().flatten().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 /// What came of a run.
@@ -158,12 +159,21 @@ impl Record {
     }
 
     fn recall(&self, run: &Run, fingerprint: &str) -> Option<Seen> {
-        self.seen.lock().ok()?.get(&run.name).filter(|seen| seen.fingerprint == fingerprint).cloned()
+        self.seen
+            .lock()
+            .ok()?
+            .get(&run.name)
+            .filter(|seen| seen.fingerprint == fingerprint)
+            .cloned()
     }
 
     /// How many states a run had when it was last seen, also of a model that has changed since.
     fn states(&self, run: &Run) -> u64 {
-        self.seen.lock().ok().and_then(|all| all.get(&run.name).map(|seen| seen.states)).unwrap_or(0)
+        self.seen
+            .lock()
+            .ok()
+            .and_then(|all| all.get(&run.name).map(|seen| seen.states))
+            .unwrap_or(0)
     }
 
     /// Written at once: a set that is cut short has lost nothing.
@@ -184,7 +194,8 @@ impl Record {
     fn write(&self, all: &BTreeMap<String, Seen>) {
         let mut text = RECORD.to_owned();
         for (name, Seen { fingerprint, states, took, day }) in all.iter() {
-            text += &format!("{name} | {fingerprint} | {states} | {:.1} | {day}\n", took.as_secs_f64());
+            text +=
+                &format!("{name} | {fingerprint} | {states} | {:.1} | {day}\n", took.as_secs_f64());
         }
         // It only spares time: without it the run is repeated.
         let _ = fs::write(&self.path, text);
@@ -232,7 +243,9 @@ fn asked(args: &[String]) -> Option<Asked> {
             "--again" => asked.again = true,
             "--no-install" => asked.no_install = true,
             "--jobs" => asked.jobs = Some(args.next()?.parse().ok().filter(|jobs| *jobs > 0)?),
-            "--seconds" => asked.seconds = Some(args.next()?.parse().ok().filter(|seconds| *seconds > 0)?),
+            "--seconds" => {
+                asked.seconds = Some(args.next()?.parse().ok().filter(|seconds| *seconds > 0)?)
+            }
             part if !part.starts_with('-') => asked.parts.push(part.to_owned()),
             _ => return None,
         }
@@ -252,7 +265,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         return finish(Count::FAILED);
     }
     let folder = paths::at(paths::MODELS);
-    let runs = match fs::read_to_string(folder.join("runs.txt")).map_err(|e| e.to_string()).and_then(|t| parse(&t)) {
+    let runs = match fs::read_to_string(folder.join("runs.txt"))
+        .map_err(|e| e.to_string())
+        .and_then(|t| parse(&t))
+    {
         Ok(runs) => runs,
         Err(error) => {
             println!("proof/models/runs.txt: {error}");
@@ -267,14 +283,16 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     record.keep(&runs);
     let mut waiting: Vec<Run> = runs.into_iter().filter(wanted).collect();
     if asked.set == Set::Full {
-        // A full set is cut short as a rule: first what is soon done, and counts as seen from then on.
+        // A full set is cut short as a rule: first what is soon done, and counts as seen from then
+        // on.
         waiting.sort_by_key(|run| run.passes && run.is_large());
     }
     waiting.reverse();
     let begun = Instant::now();
     let queue = Queue { waiting: Mutex::new((waiting, 0)), memory: memory_at_hand() };
     let total = Mutex::new((Count::default(), Seen::default(), 0));
-    let jobs = asked.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
+    let jobs =
+        asked.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
@@ -310,8 +328,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// Waits until there is memory for one of the waiting runs beside those that are running, and returns
-    /// that run. If none is running, the next one always begins.
+    /// Waits until there is memory for one of the waiting runs beside those that are running, and
+    /// returns that run. If none is running, the next one always begins.
     fn next(&self) -> Option<Run> {
         loop {
             if let Ok(mut state) = self.waiting.lock() {
@@ -354,10 +372,14 @@ fn judge(run: &Run, models: &Path, record: &Record, asked: &Asked) -> (Count, Se
     }
     let begun = Instant::now();
     let Bounds { megabytes, seconds } = run.bounds();
-    let bounds = Bounds { megabytes, seconds: asked.seconds.map_or(seconds, |most| most.min(seconds)) };
+    let bounds =
+        Bounds { megabytes, seconds: asked.seconds.map_or(seconds, |most| most.min(seconds)) };
     let verdict = check(run, models, bounds, record.states(run) > MANY);
     if matches!(verdict, Verdict::OutOfTime) && bounds.seconds < seconds {
-        println!("left {:22} not at its end after {} s of processor time", run.name, bounds.seconds);
+        println!(
+            "left {:22} not at its end after {} s of processor time",
+            run.name, bounds.seconds
+        );
         return (Count::SKIPPED, Seen::default(), true);
     }
     let mut seen = Seen { fingerprint, took: begun.elapsed(), ..Seen::default() };
@@ -406,7 +428,8 @@ fn check(run: &Run, models: &Path, bounds: Bounds, many: bool) -> Verdict {
     if output(spin, &folder).is_none() {
         return unfinished("spin refuses the model");
     }
-    // A mutation's error is found soon, and a quick run is, as a rule: most of their time would be the compiler's.
+    // A mutation's error is found soon, and a quick run is, as a rule: most of their time would be
+    // the compiler's.
     let (compiler, effort) = match (run.passes, run.is_large()) {
         (true, true) => ("gcc", "-O2"),
         (true, false) if many => ("gcc", "-O1"),
@@ -422,7 +445,13 @@ fn check(run: &Run, models: &Path, bounds: Bounds, many: bool) -> Verdict {
     let mut pan = Command::new("sh");
     // A run of 100 million states wants a table that fits them.
     let table = if run.is_large() { "-w27" } else { "-w24" };
-    pan.args(["-c", "ulimit -t \"$1\" && exec ./pan -m200000 \"$2\"", "pan", &seconds.to_string(), table]);
+    pan.args([
+        "-c",
+        "ulimit -t \"$1\" && exec ./pan -m200000 \"$2\"",
+        "pan",
+        &seconds.to_string(),
+        table,
+    ]);
     let text = output(pan, &folder).unwrap_or_default();
     // Kept for a person to read: it lists the steps of the model that were never taken.
     let _ = fs::write(folder.join("pan.txt"), &text);
@@ -444,17 +473,21 @@ fn check(run: &Run, models: &Path, bounds: Bounds, many: bool) -> Verdict {
 
 /// What a program printed, if it could be run in that folder. Only `pan`'s exit code says nothing.
 fn output(mut command: Command, folder: &Path) -> Option<String> {
-    let done = command.current_dir(folder).stdin(Stdio::null()).stderr(Stdio::piped()).output().ok()?;
+    let done =
+        command.current_dir(folder).stdin(Stdio::null()).stderr(Stdio::piped()).output().ok()?;
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     (done.status.success() || text.contains("errors:")).then_some(text)
 }
 
 pub(crate) fn parse(text: &str) -> Result<Vec<Run>, String> {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
             let fields: Vec<&str> = line.split('|').map(str::trim).collect();
-            let [name, model, set, expectation, switches] = fields[..] else { return Err(format!("'{line}'")) };
+            let [name, model, set, expectation, switches] = fields[..] else {
+                return Err(format!("'{line}'"));
+            };
             let set = match set {
                 "brief" => Set::Brief,
                 "quick" => Set::Quick,
@@ -489,7 +522,8 @@ mod tests {
 
     #[test]
     fn a_line_is_a_run_and_a_bad_one_is_named() {
-        let runs = parse("# a comment\n\na | m.pml | quick | fail | -DX -DD=1\n").expect("well-formed");
+        let runs =
+            parse("# a comment\n\na | m.pml | quick | fail | -DX -DD=1\n").expect("well-formed");
         assert_eq!(runs.len(), 1);
         assert_eq!((runs[0].set, runs[0].passes), (Set::Quick, false));
         assert_eq!(runs[0].switches, ["-DX", "-DD=1"]);
@@ -546,7 +580,8 @@ mod tests {
 
     #[test]
     fn a_fingerprint_is_of_the_model_with_its_switches_carried_out() {
-        let folder = std::env::temp_dir().join(format!("outlive-fingerprints-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("outlive-fingerprints-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let of = |model: &str, switches: &str| {
             fs::write(folder.join("m.pml"), model).expect("written");
@@ -567,7 +602,9 @@ mod tests {
 
     #[test]
     fn arguments_are_read_and_nonsense_is_refused() {
-        let of = |line: &str| asked(&line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let of = |line: &str| {
+            asked(&line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        };
         let full = of("--full rpc --jobs 3 span").expect("fits");
         assert_eq!((full.set, full.jobs), (Set::Full, Some(3)));
         assert_eq!(full.parts, ["rpc", "span"]);
@@ -577,7 +614,15 @@ mod tests {
         let brief = of("--brief").expect("fits");
         assert_eq!((brief.notes(), brief.recalls(), brief.no_install), (false, false, false));
         assert_eq!(of("--full --seconds 60").expect("fits").seconds, Some(60));
-        for nonsense in ["--jobs", "--jobs 0", "--seconds", "--seconds 0", "--jobs x", "--brief --full", "--loud"] {
+        for nonsense in [
+            "--jobs",
+            "--jobs 0",
+            "--seconds",
+            "--seconds 0",
+            "--jobs x",
+            "--brief --full",
+            "--loud",
+        ] {
             assert_eq!(of(nonsense), None, "{nonsense}");
         }
     }

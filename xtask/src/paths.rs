@@ -1,4 +1,5 @@
-//! Where things lie: the one table of the project's paths, below its root. doc/README.md says what each folder holds.
+//! Where things lie: the one table of the project's paths, below its root. doc/README.md says what
+//! each folder holds.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! `cargo xtask install --prefix DIR`: headers, libraries, pkg-config and CMake files, where C and C++ programs find them.
+//! `cargo xtask install --prefix DIR`: headers, libraries, pkg-config and CMake files, where C and
+//! C++ programs find them.
 
 use std::fs;
 use std::io;
@@ -44,12 +45,21 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Builds what the tests of all languages use. The whole workspace at once, with the features that `cargo test --workspace` has: what is
-/// left out takes features with it, and cargo would compile anew what the rest shares with it. Only this very program is left out.
+/// Builds what the tests of all languages use. The whole workspace at once, with the features that
+/// `cargo test --workspace` has: what is left out takes features with it, and cargo would compile
+/// anew what the rest shares with it. Only this very program is left out.
 pub(crate) fn build_all() -> io::Result<()> {
-    if cargo(&["build", "--quiet", "--workspace", "--exclude", "xtask", "--exclude", "outlive-loom"])
-        .status()?
-        .success()
+    if cargo(&[
+        "build",
+        "--quiet",
+        "--workspace",
+        "--exclude",
+        "xtask",
+        "--exclude",
+        "outlive-loom",
+    ])
+    .status()?
+    .success()
     {
         Ok(())
     } else {
@@ -57,11 +67,14 @@ pub(crate) fn build_all() -> io::Result<()> {
     }
 }
 
-/// Builds the C library and puts it there, with all that goes with it, and the shim for `LD_PRELOAD`.
+/// Builds the C library and puts it there, with all that goes with it, and the shim for
+/// `LD_PRELOAD`.
 pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
     if profile == Profile::Dev {
         build_all()?;
-    } else if !cargo(&["build", "--quiet", "--release", "-p", "outlive-c", "-p", "outlive-pthread"]).status()?.success()
+    } else if !cargo(&["build", "--quiet", "--release", "-p", "outlive-c", "-p", "outlive-pthread"])
+        .status()?
+        .success()
     {
         return Err(io::Error::other("outlive-c and outlive-pthread could not be built"));
     }
@@ -89,17 +102,26 @@ pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
     link("liboutlive.so.0", &lib.join("liboutlive.so"))?;
     put(&built.join("liboutlive_pthread.so"), &lib.join("liboutlive_pthread.so"))?;
     let filled_in = |from: &str, to: &Path| -> io::Result<()> {
-        replace(to, fs::read_to_string(ours.join("cmake").join(from))?.replace("@VERSION@", version).as_bytes())
+        replace(
+            to,
+            fs::read_to_string(ours.join("cmake").join(from))?
+                .replace("@VERSION@", version)
+                .as_bytes(),
+        )
     };
     filled_in("outlive.pc.in", &lib.join("pkgconfig/outlive.pc"))?;
-    filled_in("outlive-config-version.cmake.in", &lib.join("cmake/outlive/outlive-config-version.cmake"))?;
+    filled_in(
+        "outlive-config-version.cmake.in",
+        &lib.join("cmake/outlive/outlive-config-version.cmake"),
+    )?;
     put(&ours.join("cmake/outlive-config.cmake"), &lib.join("cmake/outlive/outlive-config.cmake"))
 }
 
 /// A copy under a new inode: a program that runs with the old library goes on with it.
 pub(crate) fn put(from: &Path, to: &Path) -> io::Result<()> {
     let new = beside(to);
-    fs::copy(from, &new).map_err(|error| io::Error::other(format!("{}: {error}", from.display())))?;
+    fs::copy(from, &new)
+        .map_err(|error| io::Error::other(format!("{}: {error}", from.display())))?;
     fs::rename(new, to)
 }
 

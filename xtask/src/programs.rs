@@ -1,9 +1,11 @@
-//! The programs on the project's pages: each is taken from its page, compiled as a user would compile it, and run.
+//! The programs on the project's pages: each is taken from its page, compiled as a user would
+//! compile it, and run.
 //!
-//! A block of Rust, C, C++ or Python on a page is a whole program, unless its fence says `fragment` (`` ```cpp fragment ``).
-//! A block of a shell is run if its fence says `run`. A block that begins with a comment of a file's name (`// sensor.rs`)
-//! belongs to several that run together: `tutorial` plays those. `cargo xtask c` runs the programs in C and C++,
-//! `cargo xtask python` those in Python, and `cargo xtask pages` those in Rust and in the shell, and the tutorial.
+//! A block of Rust, C, C++ or Python on a page is a whole program, unless its fence says `fragment`
+//! (`` ```cpp fragment ``). A block of a shell is run if its fence says `run`. A block that begins
+//! with a comment of a file's name (`// sensor.rs`) belongs to several that run together:
+//! `tutorial` plays those. `cargo xtask c` runs the programs in C and C++, `cargo xtask python`
+//! those in Python, and `cargo xtask pages` those in Rust and in the shell, and the tutorial.
 
 use std::fs::{self, File};
 use std::io;
@@ -48,7 +50,8 @@ impl Program {
     }
 }
 
-/// What compiles and runs programs: where the C library is installed, and the interpreter that has the package.
+/// What compiles and runs programs: where the C library is installed, and the interpreter that has
+/// the package.
 #[derive(Default)]
 pub(crate) struct Tools {
     pub(crate) installed: Option<PathBuf>,
@@ -123,12 +126,15 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     root().join(prefix::target()).join(format!("pages/{name}-{}", std::process::id()))
 }
 
-/// Returns the programs of all pages of the project. The pages of `proof` and of the protocols have none: what stands there
-/// in C is the library's own.
+/// Returns the programs of all pages of the project. The pages of `proof` and of the protocols have
+/// none: what stands there in C is the library's own.
 fn on_pages() -> Vec<Program> {
     let listed = Command::new("git").args(["ls-files", "--", "*.md"]).current_dir(root()).output();
-    let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let are_users = |page: &&str| !["proof/", "doc/protocols/"].iter().any(|folder| page.starts_with(folder));
+    let listed = listed
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .unwrap_or_default();
+    let are_users =
+        |page: &&str| !["proof/", "doc/protocols/"].iter().any(|folder| page.starts_with(folder));
     let mut found = Vec::new();
     for page in listed.lines().filter(are_users) {
         if let Ok(text) = fs::read_to_string(root().join(page)) {
@@ -172,18 +178,30 @@ fn begun(page: &str, line: usize, fence: &str) -> Option<Program> {
         _ => return None,
     };
     let marks: Vec<&str> = words.collect();
-    let is_whole = if language == Language::Shell { marks.contains(&"run") } else { !marks.contains(&"fragment") };
-    is_whole.then(|| Program { page: page.to_owned(), line, language, file: None, text: String::new() })
+    let is_whole = if language == Language::Shell {
+        marks.contains(&"run")
+    } else {
+        !marks.contains(&"fragment")
+    };
+    is_whole.then(|| Program {
+        page: page.to_owned(),
+        line,
+        language,
+        file: None,
+        text: String::new(),
+    })
 }
 
 /// `// sensor.rs` and `# sensor.py` name files.
 fn file_named_by(line: &str) -> Option<String> {
     let name = line.strip_prefix("// ").or_else(|| line.strip_prefix("# "))?;
-    let is_name = [".rs", ".py"].iter().any(|ending| name.ends_with(ending)) && !name.contains(['/', ' ']);
+    let is_name =
+        [".rs", ".py"].iter().any(|ending| name.ends_with(ending)) && !name.contains(['/', ' ']);
     is_name.then(|| name.to_owned())
 }
 
-/// Compiles and runs one program in a domain of its own, which is removed afterwards; what was wrong.
+/// Compiles and runs one program in a domain of its own, which is removed afterwards; what was
+/// wrong.
 fn run_one(program: &Program, tools: &Tools, here: &Path) -> Result<(), String> {
     let domain = Domain::new();
     let mut command = compiled(program, tools, here)?;
@@ -224,11 +242,14 @@ pub(crate) fn compiled(program: &Program, tools: &Tools, here: &Path) -> Result<
             let mut run = Command::new("sh");
             let mut path = vec![debug];
             path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-            run.args(["-eu"]).arg(source).env("PATH", std::env::join_paths(path).unwrap_or_default());
+            run.args(["-eu"])
+                .arg(source)
+                .env("PATH", std::env::join_paths(path).unwrap_or_default());
             return Ok(run);
         }
         Language::Rust => {
-            let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+            let mut rustc =
+                Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
             rustc.args(["--edition", "2024", "-D", "warnings", "--extern"]);
             rustc.arg(format!("outlive={}", debug.join("liboutlive.rlib").display()));
             rustc.arg("-L").arg(format!("dependency={}", debug.join("deps").display()));
@@ -236,10 +257,15 @@ pub(crate) fn compiled(program: &Program, tools: &Tools, here: &Path) -> Result<
         }
         Language::C | Language::Cpp => {
             let installed = tools.installed.as_deref().ok_or("the C library is not installed")?;
-            let (compiler, standard) =
-                if program.language == Language::C { ("cc", "-std=c17") } else { ("c++", "-std=c++20") };
+            let (compiler, standard) = if program.language == Language::C {
+                ("cc", "-std=c17")
+            } else {
+                ("c++", "-std=c++20")
+            };
             let mut compile = Command::new(compiler);
-            compile.args([standard, "-Wall", "-Wextra", "-Werror", "-I"]).arg(installed.join("include"));
+            compile
+                .args([standard, "-Wall", "-Wextra", "-Werror", "-I"])
+                .arg(installed.join("include"));
             compile
         }
     };
@@ -250,8 +276,8 @@ pub(crate) fn compiled(program: &Program, tools: &Tools, here: &Path) -> Result<
         let lib = installed.join("lib");
         compile.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display())).arg("-loutlive");
     }
-    let (ended, said) =
-        limited(&mut compile, here, 5 * LONGEST).map_err(|error| format!("the compiler of {ending}: {error}"))?;
+    let (ended, said) = limited(&mut compile, here, 5 * LONGEST)
+        .map_err(|error| format!("the compiler of {ending}: {error}"))?;
     if ended.is_some_and(|status| status.success()) {
         Ok(Command::new(built))
     } else {
@@ -259,8 +285,13 @@ pub(crate) fn compiled(program: &Program, tools: &Tools, here: &Path) -> Result<
     }
 }
 
-/// Runs a command for so long at most; returns how it ended (`None`: it was killed), and what it printed.
-fn limited(command: &mut Command, here: &Path, limit: Duration) -> io::Result<(Option<ExitStatus>, String)> {
+/// Runs a command for so long at most; returns how it ended (`None`: it was killed), and what it
+/// printed.
+fn limited(
+    command: &mut Command,
+    here: &Path,
+    limit: Duration,
+) -> io::Result<(Option<ExitStatus>, String)> {
     let path = here.join("printed");
     let printed = File::create(&path)?;
     command.stdin(Stdio::null()).stdout(printed.try_clone()?).stderr(printed);
@@ -298,7 +329,9 @@ impl Domain {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         // Relaxed: the number alone has to differ from the others.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Domain { path: PathBuf::from(format!("/dev/shm/outlive-page-{}-{number}", std::process::id())) }
+        Domain {
+            path: PathBuf::from(format!("/dev/shm/outlive-page-{}-{number}", std::process::id())),
+        }
     }
 }
 
@@ -318,13 +351,20 @@ mod tests {
         let page = "text\n```rust,no_run\nfn main() {}\n```\n```cpp fragment\nlock();\n```\n```sh\nrm -r x\n```\n\
                     ```sh run\ntrue\n```\n```python\n# sensor.py\nimport outlive\n```\n```text\nno\n```\n";
         let found = programs("a.md", page);
-        let of = |program: &Program| (program.line, program.language, program.file.clone(), program.text.clone());
+        let of = |program: &Program| {
+            (program.line, program.language, program.file.clone(), program.text.clone())
+        };
         assert_eq!(
             found.iter().map(of).collect::<Vec<_>>(),
             [
                 (2, Language::Rust, None, "fn main() {}\n".to_owned()),
                 (11, Language::Shell, None, "true\n".to_owned()),
-                (14, Language::Python, Some("sensor.py".to_owned()), "# sensor.py\nimport outlive\n".to_owned()),
+                (
+                    14,
+                    Language::Python,
+                    Some("sensor.py".to_owned()),
+                    "# sensor.py\nimport outlive\n".to_owned()
+                ),
             ]
         );
     }
@@ -341,13 +381,18 @@ mod tests {
         };
         let run = |text| run_one(&shell(text), &Tools::default(), &here);
         assert_eq!(run("mkdir $OUTLIVE_DOMAIN; echo $OUTLIVE_DOMAIN > ../of-program"), Ok(()));
-        let domain = fs::read_to_string(here.with_file_name("of-program")).expect("written by the program");
-        assert!(domain.starts_with("/dev/shm/outlive-page-") && !Path::new(domain.trim()).exists(), "{domain}");
+        let domain =
+            fs::read_to_string(here.with_file_name("of-program")).expect("written by the program");
+        assert!(
+            domain.starts_with("/dev/shm/outlive-page-") && !Path::new(domain.trim()).exists(),
+            "{domain}"
+        );
         let said = run("echo before; false; echo behind").expect_err("it fails");
         assert!(said.contains("before") && !said.contains("behind"), "{said}");
         let mut hanging = Command::new("sh");
         hanging.args(["-c", "echo begun; sleep 600 & wait"]);
-        let (ended, said) = limited(&mut hanging, &here, Duration::from_millis(200)).expect("sh runs");
+        let (ended, said) =
+            limited(&mut hanging, &here, Duration::from_millis(200)).expect("sh runs");
         assert_eq!((ended, said.as_str()), (None, "begun\n"));
         fs::remove_dir_all(&here).expect("removed");
         fs::remove_file(here.with_file_name("of-program")).expect("removed");
@@ -357,7 +402,9 @@ mod tests {
     fn the_first_page_has_programs_in_each_language() {
         let text = fs::read_to_string(root().join("README.md")).expect("readable");
         let found = programs("README.md", &text);
-        for language in [Language::Rust, Language::C, Language::Cpp, Language::Python, Language::Shell] {
+        for language in
+            [Language::Rust, Language::C, Language::Cpp, Language::Python, Language::Shell]
+        {
             assert!(found.iter().any(|program| program.language == language), "{language:?}");
         }
     }

@@ -1,13 +1,14 @@
 //! A test of the models: it finds options whose `else` spin does not treat as the text suggests.
 //!
-//! If an option of a selection begins with another selection, spin puts the inner options beside the
-//! outer ones. It then takes an inner `else` only when no outer option is executable. If one of them
-//! always is, spin never visits what follows the `else`, and finds no mutation there. An option that is
-//! written as `:: true -> if ...` has the meaning that a reader expects.
+//! If an option of a selection begins with another selection, spin puts the inner options beside
+//! the outer ones. It then takes an inner `else` only when no outer option is executable. If one of
+//! them always is, spin never visits what follows the `else`, and finds no mutation there. An
+//! option that is written as `:: true -> if ...` has the meaning that a reader expects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Splits a model into words and signs. `cpp` has removed the comments; a string would be split as well.
+/// Splits a model into words and signs. `cpp` has removed the comments; a string would be split as
+/// well.
 fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
@@ -35,7 +36,8 @@ struct Model<'a> {
 impl<'a> Model<'a> {
     fn new(text: &'a str) -> Model<'a> {
         let tokens = tokens(text);
-        let begins = |at: usize| Some(at + tokens[at..].iter().position(|token| *token == "{")? + 1);
+        let begins =
+            |at: usize| Some(at + tokens[at..].iter().position(|token| *token == "{")? + 1);
         let inlines = (0..tokens.len()).filter(|at| tokens[*at] == "inline");
         let inlines = inlines.filter_map(|at| Some((*tokens.get(at + 1)?, begins(at)?))).collect();
         Model { tokens, inlines }
@@ -68,7 +70,9 @@ impl<'a> Model<'a> {
             (_, ":") => self.begins_with_else(at + 2, deep),
             ("if" | "do", _) => {
                 let options = self.options(at);
-                options.iter().any(|option| self.at(*option) == "else" || self.begins_with_else(*option, deep))
+                options.iter().any(|option| {
+                    self.at(*option) == "else" || self.begins_with_else(*option, deep)
+                })
             }
             (name, "(") if deep < 20 => {
                 self.inlines.get(name).is_some_and(|body| self.begins_with_else(*body, deep + 1))
@@ -80,16 +84,24 @@ impl<'a> Model<'a> {
     /// Returns the first words of each option that stands beside others and hides an `else`.
     fn hidden(&self) -> Vec<String> {
         let opens = (0..self.tokens.len()).filter(|at| matches!(self.at(*at), "if" | "do"));
-        let beside_others = opens.map(|open| self.options(open)).filter(|options| options.len() > 1).flatten();
+        let beside_others =
+            opens.map(|open| self.options(open)).filter(|options| options.len() > 1).flatten();
         let hidden = beside_others.filter(|option| self.begins_with_else(*option, 0));
-        hidden.map(|option| self.tokens[option..].iter().take(12).copied().collect::<Vec<_>>().join(" ")).collect()
+        hidden
+            .map(|option| {
+                self.tokens[option..].iter().take(12).copied().collect::<Vec<_>>().join(" ")
+            })
+            .collect()
     }
 }
 
 #[test]
 fn an_else_that_is_hidden_is_found() {
     let hidden = |text: &str| Model::new(text).hidden().len();
-    assert_eq!(hidden("inline f() { atomic { if :: x -> y=1 :: else -> z=1 fi } } if :: skip :: f() fi"), 1);
+    assert_eq!(
+        hidden("inline f() { atomic { if :: x -> y=1 :: else -> z=1 fi } } if :: skip :: f() fi"),
+        1
+    );
     assert_eq!(hidden("if :: skip :: true -> if :: x -> y=1 :: else fi fi"), 0);
     assert_eq!(hidden("do :: if :: x -> y=1 :: else fi od"), 0, "the only option");
     assert_eq!(hidden("if :: x -> if :: y :: else fi :: else fi"), 0);

@@ -1,7 +1,10 @@
-//! `cargo xtask proof`: what takes long and seldom finds anything, and what came of it the last time.
+//! `cargo xtask proof`: what takes long and seldom finds anything, and what came of it the last
+//! time.
 //!
-//! The test command has every scenario, every model and every language once. This has the rest: the models' mutations, all pairs of languages, both halves
-//! of the kill scenarios, longer random stages; and, by its name alone, the tests beside a load. Each stage writes its outcome into its row of doc/proof.md, so the page says for each when it was last run.
+//! The test command has every scenario, every model and every language once. This has the rest: the
+//! models' mutations, all pairs of languages, both halves of the kill scenarios, longer random
+//! stages; and, by its name alone, the tests beside a load. Each stage writes its outcome into its
+//! row of doc/proof.md, so the page says for each when it was last run.
 
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -31,9 +34,19 @@ const STAGES: [Stage; 12] = [
     Stage { name: "stops", verb: &["crash", "--stop"], counts: Counts::ByLines, alone: false },
     Stage { name: "faults", verb: &["faults"], counts: Counts::ByLines, alone: false },
     Stage { name: "soak", verb: &["soak", "--minutes", "2"], counts: Counts::ByExit, alone: false },
-    Stage { name: "crowd", verb: &["soak", "--topics", "--minutes", "2"], counts: Counts::ByExit, alone: false },
+    Stage {
+        name: "crowd",
+        verb: &["soak", "--topics", "--minutes", "2"],
+        counts: Counts::ByExit,
+        alone: false,
+    },
     Stage { name: "race", verb: &["race", "--minutes", "1"], counts: Counts::ByExit, alone: false },
-    Stage { name: "fuzz", verb: &["fuzz", "--seconds", "120"], counts: Counts::ByLines, alone: false },
+    Stage {
+        name: "fuzz",
+        verb: &["fuzz", "--seconds", "120"],
+        counts: Counts::ByLines,
+        alone: false,
+    },
     Stage { name: "loaded", verb: &["loaded"], counts: Counts::ByLines, alone: true },
 ];
 
@@ -90,22 +103,33 @@ fn commit() -> String {
         &format!(":!{}", paths::PROOF),
         &format!(":!{}", paths::MODELS_SEEN),
     ]);
-    format!("{}{}", git(&["rev-parse", "--short", "HEAD"]), if changed.is_empty() { "" } else { " with changes" })
+    format!(
+        "{}{}",
+        git(&["rev-parse", "--short", "HEAD"]),
+        if changed.is_empty() { "" } else { " with changes" }
+    )
 }
 
 /// What a program says on its one line, or nothing.
 fn said(command: &mut Command) -> String {
-    command.output().map_or_else(|_| String::new(), |done| String::from_utf8_lossy(&done.stdout).trim().to_owned())
+    command.output().map_or_else(
+        |_| String::new(),
+        |done| String::from_utf8_lossy(&done.stdout).trim().to_owned(),
+    )
 }
 
-/// The page with this row in the place of the stage's last one; a stage that has none gets it behind the table's last row.
+/// The page with this row in the place of the stage's last one; a stage that has none gets it
+/// behind the table's last row.
 fn with_row(page: &str, name: &str, row: &str) -> String {
     let mut lines: Vec<&str> = page.lines().collect();
     let begins = format!("| {name} |");
     if let Some(line) = lines.iter_mut().find(|line| line.starts_with(&begins)) {
         *line = row;
     } else {
-        let behind = lines.iter().rposition(|line| line.starts_with('|')).map_or(lines.len(), |last| last + 1);
+        let behind = lines
+            .iter()
+            .rposition(|line| line.starts_with('|'))
+            .map_or(lines.len(), |last| last + 1);
         lines.insert(behind, row);
     }
     lines.join("\n") + "\n"
@@ -128,7 +152,11 @@ mod tests {
     fn the_page_has_a_row_for_each_stage() {
         let page = fs::read_to_string(paths::at(paths::PROOF)).expect("readable");
         for stage in &STAGES {
-            assert!(page.lines().any(|line| line.starts_with(&format!("| {} |", stage.name))), "{}", stage.name);
+            assert!(
+                page.lines().any(|line| line.starts_with(&format!("| {} |", stage.name))),
+                "{}",
+                stage.name
+            );
         }
     }
 }

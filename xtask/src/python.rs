@@ -1,9 +1,10 @@
-//! `cargo xtask python`: builds the Python package into an environment of its own, target/python, and runs its tests,
-//! and the programs in Python of the project's pages.
+//! `cargo xtask python`: builds the Python package into an environment of its own, target/python,
+//! and runs its tests, and the programs in Python of the project's pages.
 //!
-//! The extension module is the workspace's, put into the package's folder, which the environment names: what `maturin develop` does, but maturin
-//! asks for this one crate, and cargo compiles the library anew with that one's features. `--maturin` takes that way, as users do: part of
-//! `cargo xtask proof`. A machine without Python is told so, and the stage is skipped.
+//! The extension module is the workspace's, put into the package's folder, which the environment
+//! names: what `maturin develop` does, but maturin asks for this one crate, and cargo compiles the
+//! library anew with that one's features. `--maturin` takes that way, as users do: part of `cargo
+//! xtask proof`. A machine without Python is told so, and the stage is skipped.
 
 use std::fs;
 use std::io;
@@ -48,13 +49,18 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         }
     };
     let tests = in_package(&environment(), "python").args(["-m", "pytest"]).status();
-    let pages = programs::all_in(&[Language::Python], &Tools { installed: None, python: Some(python) });
+    let pages =
+        programs::all_in(&[Language::Python], &Tools { installed: None, python: Some(python) });
     println!("{pages}");
-    if tests.is_ok_and(|status| status.success()) && pages.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if tests.is_ok_and(|status| status.success()) && pages.failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
-/// The interpreter that has the package as it is now; or why this machine has none. Beside the environment lies a driver without a
-/// GPU, which the tests load.
+/// The interpreter that has the package as it is now; or why this machine has none. Beside the
+/// environment lies a driver without a GPU, which the tests load.
 pub(crate) fn built(may_install: bool, by_maturin: bool) -> io::Result<Result<PathBuf, String>> {
     if let Err(why) = prepare(may_install, by_maturin) {
         return Ok(Err(why));
@@ -68,11 +74,15 @@ pub(crate) fn built(may_install: bool, by_maturin: bool) -> io::Result<Result<Pa
             return Err(io::Error::other("the Python package could not be built"));
         }
     } else {
-        put(&root().join(prefix::target()).join("debug/lib_outlive.so"), &package.join("outlive/_outlive.abi3.so"))?;
+        put(
+            &root().join(prefix::target()).join("debug/lib_outlive.so"),
+            &package.join("outlive/_outlive.abi3.so"),
+        )?;
         let ask = ["-c", "import sysconfig; print(sysconfig.get_path('purelib'), end='')"];
         let packages = Command::new(&python).args(ask).stdin(Stdio::null()).output()?.stdout;
         // A folder's name in such a file is searched for packages.
-        let names_ours = Path::new(&String::from_utf8_lossy(&packages).into_owned()).join("outlive.pth");
+        let names_ours =
+            Path::new(&String::from_utf8_lossy(&packages).into_owned()).join("outlive.pth");
         fs::write(names_ours, format!("{}\n", package.display()))?;
     }
     Ok(Ok(python))

@@ -1,4 +1,5 @@
-//! `cargo xtask race`: threads that take and give back a pool's objects beside flush and gc, for as long as asked.
+//! `cargo xtask race`: threads that take and give back a pool's objects beside flush and gc, for as
+//! long as asked.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! One stage of the test command: a program whose output goes through to the reader while it is counted.
+//! One stage of the test command: a program whose output goes through to the reader while it is
+//! counted.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -50,8 +51,8 @@ impl Stage {
     }
 }
 
-/// Runs a stage; a program that fails without having counted a failure counts as one. A stage that hangs is killed with
-/// all that it started, and has failed.
+/// Runs a stage; a program that fails without having counted a failure counts as one. A stage that
+/// hangs is killed with all that it started, and has failed.
 pub(crate) fn run(name: &str, command: Command, counts: Counts) -> Count {
     Stage::new(name, command, counts).run(Some(LONGEST), &mut |line| println!("{line}"))
 }
@@ -61,10 +62,13 @@ pub(crate) fn run_long(name: &str, command: Command, counts: Counts) -> Count {
     Stage::new(name, command, counts).run(None, &mut |line| println!("{line}"))
 }
 
-/// The same of several rows of stages: the rows run beside each other, and the stages of a row one after another. So one
-/// that sleeps leaves the processors to one that computes. What a stage prints comes whole, when it has ended.
+/// The same of several rows of stages: the rows run beside each other, and the stages of a row one
+/// after another. So one that sleeps leaves the processors to one that computes. What a stage
+/// prints comes whole, when it has ended.
 pub(crate) fn run_beside(rows: Vec<Vec<Stage>>) -> Count {
-    let names = |row: &Vec<Stage>| row.iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>().join(", then ");
+    let names = |row: &Vec<Stage>| {
+        row.iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>().join(", then ")
+    };
     println!("\n== beside each other: {}", rows.iter().map(names).collect::<Vec<_>>().join("; "));
     let total = Mutex::new(Count::default());
     let run = |row: Vec<Stage>| {
@@ -143,14 +147,14 @@ fn counted(
     })
 }
 
-/// Whether a test says in that line that it is skipped: on a line of its own, or behind its name, as libtest prints it where
-/// tests run one at a time.
+/// Whether a test says in that line that it is skipped: on a line of its own, or behind its name,
+/// as libtest prints it where tests run one at a time.
 fn is_skip(line: &str) -> bool {
     line.starts_with("skipped: ") || line.contains(" ... skipped: ")
 }
 
-/// Kills a process that we started and all that descend from it, children last known first: cargo alone would leave
-/// the tests running.
+/// Kills a process that we started and all that descend from it, children last known first: cargo
+/// alone would leave the tests running.
 pub(crate) fn kill_with_descendants(root: u32) {
     let mut doomed = vec![root];
     let mut next = 0;
@@ -209,10 +213,16 @@ mod tests {
         let two = of("echo 2 passed, 1 failed; echo 3 passed, 0 failed, 1 skipped; exit 1", lines);
         assert_eq!(two, Count { passed: 5, failed: 1, skipped: 1 });
         assert_eq!(of("echo all is well", lines), Count::FAILED);
-        assert_eq!(of("echo 2 passed, 0 failed; kill -9 $$", lines), Count { passed: 2, failed: 1, skipped: 0 });
+        assert_eq!(
+            of("echo 2 passed, 0 failed; kill -9 $$", lines),
+            Count { passed: 2, failed: 1, skipped: 0 }
+        );
         assert_eq!(of("echo 2 passed, 1 failed", Counts::ByExit), Count::PASSED);
         assert_eq!(of("exit 3", Counts::ByExit), Count::FAILED);
-        assert_eq!((of("true", Counts::Not), of("exit 3", Counts::Not)), (Count::default(), Count::FAILED));
+        assert_eq!(
+            (of("true", Counts::Not), of("exit 3", Counts::Not)),
+            (Count::default(), Count::FAILED)
+        );
     }
 
     #[test]
@@ -241,7 +251,8 @@ mod tests {
     fn who_hangs_is_killed_with_its_children() {
         // The sleeper holds the pipe: were it left alone, this would not come back for ten minutes.
         let mut hanging = shell("sleep 600 & wait");
-        let count = counted(&mut hanging, Counts::ByLines, Some(Duration::from_millis(200)), &mut |_| ());
+        let count =
+            counted(&mut hanging, Counts::ByLines, Some(Duration::from_millis(200)), &mut |_| ());
         assert_eq!(count.expect("sh runs"), Count::FAILED);
     }
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask targets`: every benchmark that has a target, and whether it was met.
 //!
-//! The targets stand in `doc/targets.txt`, one a line. Each benchmark named there is run once, by the program that users
-//! run, and its JSON is compared. A miss fails nothing: figures depend on the machine, and their place is
-//! doc/performance.md.
+//! The targets stand in `doc/targets.txt`, one a line. Each benchmark named there is run once, by
+//! the program that users run, and its JSON is compared. A miss fails nothing: figures depend on
+//! the machine, and their place is doc/performance.md.
 
 use std::fs;
 use std::process::ExitCode;
@@ -65,7 +65,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     for bench in benches {
         let report = measure(bench, quick);
         for target in targets.iter().filter(|target| target.bench == bench) {
-            let figure = report.as_ref().map_err(String::clone).and_then(|report| figure(target, report));
+            let figure =
+                report.as_ref().map_err(String::clone).and_then(|report| figure(target, report));
             met += usize::from(figure.as_ref().is_ok_and(|&figure| target.is_met(figure)));
             println!("{}", target.line(figure));
         }
@@ -77,7 +78,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 /// Runs one benchmark.
 fn measure(bench: &str, quick: bool) -> Result<Report, String> {
     eprintln!("outlive bench {bench} …");
-    // Those with other libraries' rows are run by the program of proof/peers, a workspace of its own.
+    // Those with other libraries' rows are run by the program of proof/peers, a workspace of its
+    // own.
     let mut command = match bench.strip_prefix(BESIDE) {
         Some(_) => {
             let mut command = cargo(&["run", "--release", "--quiet", "--manifest-path"]);
@@ -86,11 +88,16 @@ fn measure(bench: &str, quick: bool) -> Result<Report, String> {
         }
         None => cargo(&["run", "--release", "--quiet", "-p", "outlive-cli", "--", "bench"]),
     };
-    command.args(bench.strip_prefix(BESIDE).unwrap_or(bench).split_ascii_whitespace()).arg("--json");
+    command
+        .args(bench.strip_prefix(BESIDE).unwrap_or(bench).split_ascii_whitespace())
+        .arg("--json");
     if quick {
         command.arg("--quick");
     }
-    let done = command.stderr(std::process::Stdio::inherit()).output().map_err(|error| error.to_string())?;
+    let done = command
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .map_err(|error| error.to_string())?;
     if !done.status.success() {
         return Err(format!("the benchmark ended with {}", done.status));
     }
@@ -119,7 +126,13 @@ impl Target {
 
     fn line(&self, figure: Result<f64, String>) -> String {
         let sign = if self.at_most { "<=" } else { ">=" };
-        let target = format!("{}: {} {sign} {} x {}", self.bench, self.row, short(self.number), self.against);
+        let target = format!(
+            "{}: {} {sign} {} x {}",
+            self.bench,
+            self.row,
+            short(self.number),
+            self.against
+        );
         match figure {
             Ok(figure) => {
                 let verdict = if self.is_met(figure) { "met   " } else { "missed" };
@@ -136,11 +149,14 @@ fn short(number: f64) -> String {
 }
 
 fn parse(text: &str) -> Result<Vec<Target>, String> {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
             let fields: Vec<&str> = line.splitn(6, '|').map(str::trim).collect();
-            let [bench, row, against, operator, value, meaning] = fields[..] else { return Err(format!("'{line}'")) };
+            let [bench, row, against, operator, value, meaning] = fields[..] else {
+                return Err(format!("'{line}'"));
+            };
             let at_most = match operator {
                 "<=" => true,
                 ">=" => false,
@@ -161,7 +177,9 @@ fn parse(text: &str) -> Result<Vec<Target>, String> {
 /// A decimal, or a fraction of two.
 fn number(text: &str) -> Option<f64> {
     let value: f64 = match text.split_once('/') {
-        Some((over, under)) => over.trim().parse::<f64>().ok()? / under.trim().parse::<f64>().ok()?,
+        Some((over, under)) => {
+            over.trim().parse::<f64>().ok()? / under.trim().parse::<f64>().ok()?
+        }
         None => text.parse().ok()?,
     };
     value.is_finite().then_some(value)
@@ -171,15 +189,18 @@ fn number(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const TABLE: &str =
-        "# words\nqueue --batch 64 | outlive | posix_mq | <= | 1/25 | a | b\nqueue | outlive | ns | >= | 3 | c\n";
+    const TABLE: &str = "# words\nqueue --batch 64 | outlive | posix_mq | <= | 1/25 | a | b\nqueue | outlive | ns | >= | 3 | c\n";
 
     #[test]
     fn a_line_is_a_target_and_a_bad_one_is_named() {
         let targets = parse(TABLE).expect("well-formed");
         assert_eq!((targets[0].bench.as_str(), targets[0].number), ("queue --batch 64", 0.04));
         assert_eq!((targets[0].meaning.as_str(), targets[1].at_most), ("a | b", false));
-        for bad in ["queue | outlive | ns | < | 3 | c", "queue | outlive | ns | <= | 3/0 | c", "queue | outlive"] {
+        for bad in [
+            "queue | outlive | ns | < | 3 | c",
+            "queue | outlive | ns | <= | 3/0 | c",
+            "queue | outlive",
+        ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask test`: every test, scenario, model and language once, in one command; the last line is the count.
+//! `cargo xtask test`: every test, scenario, model and language once, in one command; the last line
+//! is the count.
 //!
 //! What takes long and seldom finds anything is `cargo xtask proof`.
 
@@ -25,7 +26,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let missing = install::install(&[&SPIN, &CC, &CMAKE, &MUSL, &TCC], may_install);
     let mut total = Count::default();
     total.add(stage::run("format", cargo(&["fmt", "--all", "--", "--check"]), Counts::ByExit));
-    // Compiled before anything runs: what compiles beside tests makes both slow, save the little that is left.
+    // Compiled before anything runs: what compiles beside tests makes both slow, save the little
+    // that is left.
     let tests = ["test", "--workspace", "--exclude", "outlive-loom", "--no-fail-fast"];
     let compile = cargo(&[&tests[..], &["--no-run", "--quiet"]].concat());
     total.add(stage::run("compile the Rust tests", compile, Counts::Not));
@@ -58,10 +60,16 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
     if missing.contains(&MUSL.program) {
         // The Rust test that compiles the C one says so too.
-        total.add(stage::skip("robust lists on musl", "musl-gcc is not there and may not be installed"));
+        total.add(stage::skip(
+            "robust lists on musl",
+            "musl-gcc is not there and may not be installed",
+        ));
     }
     if missing.contains(&SPIN.program) || missing.contains(&CC.program) {
-        total.add(stage::skip("Promela models", "spin and gcc are not there and may not be installed"));
+        total.add(stage::skip(
+            "Promela models",
+            "spin and gcc are not there and may not be installed",
+        ));
     } else {
         computing.push(Stage::new("Promela models", models, Counts::ByLines));
     }
@@ -73,24 +81,46 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         Stage::new("documentation", documentation(), Counts::ByExit),
     ];
     total.add(stage::run_beside(vec![languages, computing]));
-    // Without the recheck nothing comes to the rescue of who was not woken: the harder half, and the other is `cargo xtask crash`.
+    // Without the recheck nothing comes to the rescue of who was not woken: the harder half, and
+    // the other is `cargo xtask crash`.
     let crash = this(&["crash", "--brief", "--recheck", "off"]);
-    total.add(stage::run("killed after each instruction that others can tell", crash, Counts::ByLines));
-    // With the recheck the promise about stopped processes has to hold; without it is `cargo xtask proof stops`.
+    total.add(stage::run(
+        "killed after each instruction that others can tell",
+        crash,
+        Counts::ByLines,
+    ));
+    // With the recheck the promise about stopped processes has to hold; without it is `cargo xtask
+    // proof stops`.
     let stops = this(&["crash", "--stop", "--brief", "--recheck", "on"]);
-    total.add(stage::run("standing still after each instruction that others can tell", stops, Counts::ByLines));
+    total.add(stage::run(
+        "standing still after each instruction that others can tell",
+        stops,
+        Counts::ByLines,
+    ));
     // As the Rust tests have built it.
     let mut demo = Command::new(root().join(prefix::target()).join("debug/outlive"));
     demo.args(["demo", "--seconds", "3"]).current_dir(root());
     // Random stages are the better for a busy machine.
     total.add(stage::run_beside(vec![
         vec![
-            Stage::new("killed at random, 10 s", this(&["soak", "--minutes", "0.17"]), Counts::ByExit),
-            Stage::new("16 threads race for a pool, 5 s", this(&["race", "--minutes", "0.08"]), Counts::ByExit),
+            Stage::new(
+                "killed at random, 10 s",
+                this(&["soak", "--minutes", "0.17"]),
+                Counts::ByExit,
+            ),
+            Stage::new(
+                "16 threads race for a pool, 5 s",
+                this(&["race", "--minutes", "0.08"]),
+                Counts::ByExit,
+            ),
             Stage::new("the demo, 3 s", demo, Counts::ByExit),
         ],
         vec![
-            Stage::new("a crowd on topics, killed at random, 12 s", crate::soak::crowd(), Counts::ByExit),
+            Stage::new(
+                "a crowd on topics, killed at random, 12 s",
+                crate::soak::crowd(),
+                Counts::ByExit,
+            ),
             Stage::new("hostile memory, 10 s", this(&["fuzz", "--seconds", "10"]), Counts::ByLines),
         ],
     ]));
@@ -108,7 +138,17 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
 
 /// A program of the testkit, its arguments to follow.
 pub(crate) fn testkit(program: &str) -> Command {
-    cargo(&["run", "--profile", "testkit", "--quiet", "-p", "outlive-testkit", "--bin", program, "--"])
+    cargo(&[
+        "run",
+        "--profile",
+        "testkit",
+        "--quiet",
+        "-p",
+        "outlive-testkit",
+        "--bin",
+        program,
+        "--",
+    ])
 }
 
 /// Another verb of this program.
@@ -129,7 +169,8 @@ fn loom() -> Command {
     cargo(&["test", "--quiet", "-p", "outlive-loom", "--profile", "loom"])
 }
 
-/// `cargo xtask loom [--all]`: those of the test command, or also those that take half a minute each.
+/// `cargo xtask loom [--all]`: those of the test command, or also those that take half a minute
+/// each.
 pub(crate) fn loom_alone(args: &[String]) -> ExitCode {
     let mut command = loom();
     match args {

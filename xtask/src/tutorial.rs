@@ -1,5 +1,5 @@
-//! Plays the tutorial of doc/tutorial.md as its reader does: compiles its programs, starts them, kills them, and compares what
-//! the others print with what the page says.
+//! Plays the tutorial of doc/tutorial.md as its reader does: compiles its programs, starts them,
+//! kills them, and compares what the others print with what the page says.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 type Played = Result<(), String>;
 
-/// Plays all steps in Rust, in Python, and with a sensor in Rust beside a controller in Python. Without an interpreter
-/// `python`, only those in Rust.
+/// Plays all steps in Rust, in Python, and with a sensor in Rust beside a controller in Python.
+/// Without an interpreter `python`, only those in Rust.
 pub(crate) fn play(python: Option<&Path>) -> Count {
     let mut ways = vec![(Language::Rust, Language::Rust)];
     if python.is_some() {
@@ -30,9 +30,13 @@ pub(crate) fn play(python: Option<&Path>) -> Count {
         count.add(if played.is_ok() { Count::PASSED } else { Count::FAILED });
         match played {
             Ok(()) => {
-                println!("the tutorial, a sensor in {sensor:?} and a controller in {controller:?}: as on its page")
+                println!(
+                    "the tutorial, a sensor in {sensor:?} and a controller in {controller:?}: as on its page"
+                )
             }
-            Err(said) => println!("the tutorial, a sensor in {sensor:?} and a controller in {controller:?}: {said}"),
+            Err(said) => println!(
+                "the tutorial, a sensor in {sensor:?} and a controller in {controller:?}: {said}"
+            ),
         }
     }
     count
@@ -57,10 +61,16 @@ struct Actor {
 
 impl Stage {
     fn new(sensor: Language, controller: Language, tools: &Tools) -> Result<Stage, String> {
-        let page = fs::read_to_string(root().join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))?;
+        let page =
+            fs::read_to_string(root().join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))?;
         let found = programs::programs(PAGE, &page);
         let folder = scratch(&format!("tutorial-{sensor:?}-{controller:?}"));
-        let get = |name: &str, language: Language, number: usize, folder: &str, of: &Path| -> Result<_, String> {
+        let get = |name: &str,
+                   language: Language,
+                   number: usize,
+                   folder: &str,
+                   of: &Path|
+         -> Result<_, String> {
             let is_it = |program: &&Program| {
                 let stem = program.file.as_deref().and_then(|file| file.split('.').next());
                 program.language == language && stem == Some(name)
@@ -73,10 +83,19 @@ impl Stage {
         };
         let before = get("controller", controller, 0, "before", &folder)?;
         let after = get("controller", controller, 1, "after", &folder)?;
-        let supervisor =
-            if sensor == controller { Some(get("supervisor", sensor, 0, "after", &folder)?) } else { None };
+        let supervisor = if sensor == controller {
+            Some(get("supervisor", sensor, 0, "after", &folder)?)
+        } else {
+            None
+        };
         let sensor = get("sensor", sensor, 0, "after", &folder)?;
-        Ok(Stage { sensor, controllers: [before, after], supervisor, folder, domain: Domain::new() })
+        Ok(Stage {
+            sensor,
+            controllers: [before, after],
+            supervisor,
+            folder,
+            domain: Domain::new(),
+        })
     }
 
     fn play(&self) -> Played {
@@ -110,7 +129,7 @@ impl Stage {
         self.until("the speed is not 0", || self.speed().is_some_and(|speed| speed != "0"))?;
         controller.kill()?;
         let speed = self.speed();
-        if !speed.as_deref().is_some_and(|speed| speed.parse::<u64>().is_ok()) {
+        if speed.as_deref().is_none_or(|speed| speed.parse::<u64>().is_err()) {
             return Err(format!("the dead controller's speed is {speed:?}"));
         }
         self.end_all()
@@ -131,7 +150,9 @@ impl Stage {
             now.prints("the controller before this one died")?;
             let sets = self.sets();
             self.until("the next controller goes on", || self.sets() > sets)?;
-            cut += usize::from(now.has_printed().contains("a move was cut short: the arm goes home first"));
+            cut += usize::from(
+                now.has_printed().contains("a move was cut short: the arm goes home first"),
+            );
             if cut == 2 {
                 return self.end_all();
             }
@@ -166,14 +187,18 @@ impl Stage {
         let text = fs::read_to_string(&log).map_err(|error| error.to_string())?;
         let mut last = 0;
         for line in text.lines() {
-            let (number, mark) = line.strip_prefix("move ").and_then(|rest| rest.split_once(' ')).map_or_else(
-                || (line.strip_prefix("move ").unwrap_or_default(), None),
-                |(number, mark)| (number, Some(mark)),
-            );
-            let number: u64 = number.parse().map_err(|_| format!("the log has the line {line:?}"))?;
+            let (number, mark) =
+                line.strip_prefix("move ").and_then(|rest| rest.split_once(' ')).map_or_else(
+                    || (line.strip_prefix("move ").unwrap_or_default(), None),
+                    |(number, mark)| (number, Some(mark)),
+                );
+            let number: u64 =
+                number.parse().map_err(|_| format!("the log has the line {line:?}"))?;
             let is_again = mark == Some("(again)") && number == last;
             if number <= last && !is_again {
-                return Err(format!("move {number} stands in the log behind move {last}, without a mark"));
+                return Err(format!(
+                    "move {number} stands in the log behind move {last}, without a mark"
+                ));
             }
             last = number;
         }
@@ -184,9 +209,13 @@ impl Stage {
         let printed = self.folder.join(format!("{name}.printed"));
         let started = || {
             let file = File::create(&printed)?;
-            let (program, arguments) = command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
+            let (program, arguments) =
+                command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
             let mut command = Command::new(program);
-            command.args(arguments).current_dir(&self.folder).env("OUTLIVE_DOMAIN", &self.domain.path);
+            command
+                .args(arguments)
+                .current_dir(&self.folder)
+                .env("OUTLIVE_DOMAIN", &self.domain.path);
             command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()
         };
         let child = started().map_err(|error| format!("{name}: {error}"))?;
@@ -195,7 +224,11 @@ impl Stage {
 
     fn outlive(&self, arguments: &[&str]) -> Option<String> {
         let mut command = Command::new(root().join(crate::prefix::target()).join("debug/outlive"));
-        let output = command.args(arguments).env("OUTLIVE_DOMAIN", &self.domain.path).stdin(Stdio::null()).output();
+        let output = command
+            .args(arguments)
+            .env("OUTLIVE_DOMAIN", &self.domain.path)
+            .stdin(Stdio::null())
+            .output();
         let output = output.ok().filter(|output| output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
@@ -222,8 +255,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Kills every process of this play, also those that a dead supervisor left: all that have its domain in their
-    /// environment.
+    /// Kills every process of this play, also those that a dead supervisor left: all that have its
+    /// domain in their environment.
     fn end_all(&self) -> Played {
         self.until("all processes have ended", || {
             let left = self.processes();
@@ -239,7 +272,10 @@ impl Stage {
             environment.split(|&byte| byte == 0).any(|variable| variable == domain.as_bytes())
         };
         let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-        processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter(is_ours).collect()
+        processes
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter(is_ours)
+            .collect()
     }
 }
 
@@ -260,7 +296,11 @@ impl Actor {
         let begun = Instant::now();
         while !self.has_printed().contains(what) {
             if begun.elapsed() > LONGEST {
-                return Err(format!("no {what:?} in {} s, but: {}", LONGEST.as_secs(), self.has_printed()));
+                return Err(format!(
+                    "no {what:?} in {} s, but: {}",
+                    LONGEST.as_secs(),
+                    self.has_printed()
+                ));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -271,8 +311,10 @@ impl Actor {
     fn pid_of(&self, name: &str, doing: &str) -> Result<u32, String> {
         self.prints(doing)?;
         let printed = self.has_printed();
-        let pids = printed.lines().filter_map(|line| line.strip_prefix(name)?.strip_suffix(doing)?.trim().parse().ok());
-        pids.last().ok_or_else(|| format!("no {name} that {doing}: {printed}"))
+        let mut pids = printed
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.strip_suffix(doing)?.trim().parse().ok());
+        pids.next_back().ok_or_else(|| format!("no {name} that {doing}: {printed}"))
     }
 
     /// Kills it, and returns when it has ended.
@@ -283,6 +325,7 @@ impl Actor {
 }
 
 fn kill(pid: u32) -> Played {
-    let status = Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status();
+    let status =
+        Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status();
     status.map(drop).map_err(|error| error.to_string())
 }

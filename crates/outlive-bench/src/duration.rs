@@ -18,11 +18,16 @@ const UNITS: [CustomTimeUnit<'_>; 7] = [
 
 /// Reads a time; a number without a unit is of the unit `bare`.
 pub fn of(text: &str, bare: TimeUnit) -> Result<Duration, String> {
-    let parser = CustomDurationParser::builder().time_units(&UNITS).default_unit(bare).parse_multiple(None).build();
+    let parser = CustomDurationParser::builder()
+        .time_units(&UNITS)
+        .default_unit(bare)
+        .parse_multiple(None)
+        .build();
     let read = parser.parse(text).ok().and_then(|time| Duration::try_from(time).ok());
     // Too much is the most that there is, to the parser.
-    read.filter(|time| *time < Duration::MAX)
-        .ok_or_else(|| "a time is a number with ns, us, ms, s, m, h or d, as in 250ms, 2s or 1m30s".to_owned())
+    read.filter(|time| *time < Duration::MAX).ok_or_else(|| {
+        "a time is a number with ns, us, ms, s, m, h or d, as in 250ms, 2s or 1m30s".to_owned()
+    })
 }
 
 #[cfg(test)]

@@ -121,7 +121,11 @@ pub(crate) unsafe fn bytes<'a>(data: *const libc::c_void, len: usize) -> Result<
 /// The caller guarantees that `count` items can be read at `data` for as long as `'a`; NULL only if
 /// `count` is 0.
 #[inline]
-pub(crate) unsafe fn items<'a, T>(data: *const T, count: usize, what: &str) -> Result<&'a [T], Failure> {
+pub(crate) unsafe fn items<'a, T>(
+    data: *const T,
+    count: usize,
+    what: &str,
+) -> Result<&'a [T], Failure> {
     if count == 0 {
         return Ok(&[]);
     }
@@ -148,7 +152,10 @@ pub(crate) unsafe fn options<T: Copy>(given: *const T, default: T) -> Result<T, 
     // SAFETY: every options struct begins with its size, and the caller guarantees a struct.
     let size = unsafe { given.cast::<usize>().read() };
     if size < size_of::<usize>() || size > 4096 {
-        return Err(Failure::new(libc::EINVAL, "an options struct without its size in front: use its INIT macro"));
+        return Err(Failure::new(
+            libc::EINVAL,
+            "an options struct without its size in front: use its INIT macro",
+        ));
     }
     let mut options = default;
     // SAFETY: `size` is no more than either struct has, and all bit patterns of `T` are values.
@@ -163,7 +170,11 @@ pub(crate) unsafe fn options<T: Copy>(given: *const T, default: T) -> Result<T, 
 ///
 /// # Safety
 /// The caller guarantees that `capacity` bytes can be written at `buffer`.
-pub(crate) unsafe fn fill(bytes: &[u8], buffer: *mut libc::c_void, capacity: usize) -> Result<(), Failure> {
+pub(crate) unsafe fn fill(
+    bytes: &[u8],
+    buffer: *mut libc::c_void,
+    capacity: usize,
+) -> Result<(), Failure> {
     if bytes.len() > capacity {
         let message = format!("the buffer has {capacity} bytes, {} are needed", bytes.len());
         return Err(Failure::new(libc::EMSGSIZE, &message));

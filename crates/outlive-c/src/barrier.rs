@@ -82,7 +82,8 @@ pub unsafe extern "C" fn outlive_barrier_open(
     entry(|| {
         // SAFETY: the C caller passes a place for `barrier`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) = unsafe { (handle_out(barrier)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let (out, domain, name) =
+            unsafe { (handle_out(barrier)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Barrier::open(&domain.0, name, parties, policy(count_out))?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Barrier)?).cast());
         Ok(())
@@ -94,7 +95,10 @@ pub unsafe extern "C" fn outlive_barrier_open(
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_barrier_init(barrier: *mut outlive_barrier_t, count_out: u32) -> c_int {
+pub unsafe extern "C" fn outlive_barrier_init(
+    barrier: *mut outlive_barrier_t,
+    count_out: u32,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live barrier that no other thread uses.
         let at = unsafe { borrow_mut(barrier, "a barrier") }?;

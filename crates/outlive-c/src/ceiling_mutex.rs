@@ -77,7 +77,9 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_open(
     mutex: *mut *mut outlive_ceiling_mutex_t,
 ) -> c_int {
     // SAFETY: the C caller passes what `outlive_ceiling_mutex_open_with_value` asks for.
-    unsafe { outlive_ceiling_mutex_open_with_value(domain, name, ceiling, 0, core::ptr::null(), mutex) }
+    unsafe {
+        outlive_ceiling_mutex_open_with_value(domain, name, ceiling, 0, core::ptr::null(), mutex)
+    }
 }
 
 /// Opens a mutex with a ceiling as `outlive_ceiling_mutex_open` does, with `size` bytes of value
@@ -105,9 +107,12 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_open_with_value(
 ///
 /// Owner: shared memory, mapped until `outlive_ceiling_mutex_close`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_ceiling_mutex_value(mutex: *const outlive_ceiling_mutex_t) -> *mut c_void {
+pub unsafe extern "C" fn outlive_ceiling_mutex_value(
+    mutex: *const outlive_ceiling_mutex_t,
+) -> *mut c_void {
     entry_or(core::ptr::null_mut(), || {
-        Ok(place::value(mutex.cast(), Kind::CeilingMutex).map_or(core::ptr::null_mut(), <*mut u8>::cast))
+        Ok(place::value(mutex.cast(), Kind::CeilingMutex)
+            .map_or(core::ptr::null_mut(), <*mut u8>::cast))
     })
 }
 
@@ -144,7 +149,9 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_lock(
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_ceiling_mutex_unlock(mutex: *mut outlive_ceiling_mutex_t) -> c_int {
+pub unsafe extern "C" fn outlive_ceiling_mutex_unlock(
+    mutex: *mut outlive_ceiling_mutex_t,
+) -> c_int {
     entry(|| {
         drop(find::<Handle>(mutex)?.take()?);
         Ok(())
@@ -155,7 +162,9 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_unlock(mutex: *mut outlive_ceilin
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_ceiling_mutex_consistent(mutex: *mut outlive_ceiling_mutex_t) -> c_int {
+pub unsafe extern "C" fn outlive_ceiling_mutex_consistent(
+    mutex: *mut outlive_ceiling_mutex_t,
+) -> c_int {
     entry(|| {
         let handle = find::<Handle>(mutex)?;
         let mut guard = handle.take()?;
@@ -170,7 +179,9 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_consistent(mutex: *mut outlive_ce
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_ceiling_mutex_give_up(mutex: *mut outlive_ceiling_mutex_t) -> c_int {
+pub unsafe extern "C" fn outlive_ceiling_mutex_give_up(
+    mutex: *mut outlive_ceiling_mutex_t,
+) -> c_int {
     entry(|| {
         find::<Handle>(mutex)?.take()?.give_up();
         Ok(())
@@ -180,7 +191,9 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_give_up(mutex: *mut outlive_ceili
 /// Returns whether EOWNERDEAD was reported and not repaired, as `outlive_mutex_owner_died`. Since
 /// ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_ceiling_mutex_owner_died(mutex: *const outlive_ceiling_mutex_t) -> bool {
+pub unsafe extern "C" fn outlive_ceiling_mutex_owner_died(
+    mutex: *const outlive_ceiling_mutex_t,
+) -> bool {
     entry_or(false, || {
         let handle = find::<Handle>(mutex)?;
         let guard = handle.take()?;
@@ -213,8 +226,10 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_holder(
     entry(|| {
         // SAFETY: the C caller passes a place for `info`.
         let out = unsafe { out(info) }?;
-        let holder =
-            find::<Handle>(mutex)?.mutex.holder().ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;
+        let holder = find::<Handle>(mutex)?
+            .mutex
+            .holder()
+            .ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;
         out.put(outlive_peer_info_t::of_holder(&holder));
         Ok(())
     })

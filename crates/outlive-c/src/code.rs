@@ -421,7 +421,13 @@ mod tests {
     #[test]
     fn the_documents_table_is_this_one() {
         let here = include_str!("code.rs");
-        let table = here.split_once("codes! {").expect("is there").1.split_once("\nimpl<G>").expect("is there").0;
+        let table = here
+            .split_once("codes! {")
+            .expect("is there")
+            .1
+            .split_once("\nimpl<G>")
+            .expect("is there")
+            .0;
         let lines = table.lines().map(str::trim).filter(|line| line.contains("=>"));
         let document = include_str!("../../../doc/c-abi.md");
         let rows: Vec<&str> = document.lines().filter(|line| line.starts_with("| `")).collect();

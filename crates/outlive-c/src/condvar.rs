@@ -48,7 +48,8 @@ pub unsafe extern "C" fn outlive_condvar_open(
     entry(|| {
         // SAFETY: the C caller passes a place for `condvar`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) = unsafe { (handle_out(condvar)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let (out, domain, name) =
+            unsafe { (handle_out(condvar)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Condvar::open(&domain.0, name)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Condvar)?).cast());
         Ok(())
@@ -66,13 +67,21 @@ pub unsafe extern "C" fn outlive_condvar_close(condvar: *mut outlive_condvar_t) 
 type Again<'a> = (MutexGuard<'a, ()>, Woke);
 
 /// Ends a wait: the mutex is held again, unless locking failed.
-fn ended<'a>(mutex: &'a MutexHandle, end: Result<Again<'a>, LockError<Again<'a>>>) -> Result<(), Failure> {
+fn ended<'a>(
+    mutex: &'a MutexHandle,
+    end: Result<Again<'a>, LockError<Again<'a>>>,
+) -> Result<(), Failure> {
     match end {
         Ok((guard, woke)) => {
             mutex.keep(guard);
             match woke {
-                Woke::TimedOut => Err(Failure::new(libc::ETIMEDOUT, "the deadline passed; the mutex is held again")),
-                Woke::PeerEnded => Err(Failure::new(libc::ESRCH, "the peer has ended; the mutex is held again")),
+                Woke::TimedOut => Err(Failure::new(
+                    libc::ETIMEDOUT,
+                    "the deadline passed; the mutex is held again",
+                )),
+                Woke::PeerEnded => {
+                    Err(Failure::new(libc::ESRCH, "the peer has ended; the mutex is held again"))
+                }
                 _ => Ok(()),
             }
         }
@@ -98,7 +107,10 @@ fn ended<'a>(mutex: &'a MutexHandle, end: Result<Again<'a>, LockError<Again<'a>>
 /// If a process dies: a dead waiter's notification goes to another waiter. If a notifier dies in
 /// the middle, perhaps no waiter was notified; `outlive_condvar_wait_or_end` watches it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_condvar_wait(condvar: *mut outlive_condvar_t, mutex: *mut outlive_mutex_t) -> c_int {
+pub unsafe extern "C" fn outlive_condvar_wait(
+    condvar: *mut outlive_condvar_t,
+    mutex: *mut outlive_mutex_t,
+) -> c_int {
     // SAFETY: the C caller passes what `outlive_condvar_wait_until` asks for.
     unsafe { outlive_condvar_wait_until(condvar, mutex, crate::deadline::OUTLIVE_NEVER) }
 }

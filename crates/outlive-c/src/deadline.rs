@@ -34,7 +34,9 @@ pub(crate) fn moment(deadline: outlive_deadline_t) -> Option<Deadline> {
 #[cold]
 #[inline(never)]
 fn time_of_day(nanoseconds: u64) -> Deadline {
-    UNIX_EPOCH.checked_add(Duration::from_nanos(nanoseconds)).map_or(Deadline::NEVER, Deadline::at_time_of_day)
+    UNIX_EPOCH
+        .checked_add(Duration::from_nanos(nanoseconds))
+        .map_or(Deadline::NEVER, Deadline::at_time_of_day)
 }
 
 /// Returns the deadline for functions without a form that does not wait: one that has passed.
@@ -81,8 +83,12 @@ mod tests {
         assert_eq!(moment(OUTLIVE_NEVER), Some(Deadline::NEVER));
         assert!(!moment(outlive_after_ms(60_000)).expect("waits").has_passed());
         assert!(moment(outlive_after(0)).expect("waits").has_passed());
-        assert_eq!((outlive_after(u64::MAX), outlive_after_ms(u64::MAX)), (OUTLIVE_NEVER, OUTLIVE_NEVER));
-        let today = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() as i64;
+        assert_eq!(
+            (outlive_after(u64::MAX), outlive_after_ms(u64::MAX)),
+            (OUTLIVE_NEVER, OUTLIVE_NEVER)
+        );
+        let today =
+            SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() as i64;
         assert!(moment(outlive_at_time_of_day(today - 5, 0)).expect("waits").has_passed());
         assert!(!moment(outlive_at_time_of_day(today + 60, 0)).expect("waits").has_passed());
         assert!(moment(outlive_at_time_of_day(-5, 0)).expect("waits").has_passed());

@@ -13,7 +13,8 @@ use crate::domain::{close, outlive_domain_t};
 use crate::gpu::{outlive_gpu_stream_t, outlive_gpu_t};
 use crate::pinned::tried;
 use crate::topic::{
-    nothing, outlive_header_t, outlive_subscriber_options_t, outlive_topic_options_t, subscriber_options,
+    nothing, outlive_header_t, outlive_subscriber_options_t, outlive_topic_options_t,
+    subscriber_options,
 };
 use crate::wait::wait;
 
@@ -58,14 +59,25 @@ pub unsafe extern "C" fn outlive_device_topic_open(
         let (out, name) = unsafe { (handle_out(topic)?, text(name, "a name")?) };
         // SAFETY: the C caller passes a live GPU and a live domain.
         let (gpu, domain) = unsafe { (borrow(gpu, "a GPU")?, borrow(domain, "a domain")?) };
-        let default = outlive_topic_options_t { size: 0, max_bytes: 0, depth: 0, no_stamps: 0, wait: 0, must_exist: 0 };
+        let default = outlive_topic_options_t {
+            size: 0,
+            max_bytes: 0,
+            depth: 0,
+            no_stamps: 0,
+            wait: 0,
+            must_exist: 0,
+        };
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers.
         let given = unsafe { self::options(options, default) }?;
         if given.must_exist != 0 {
-            return Err(Failure::new(libc::EINVAL, "a device topic is made where it is not there: leave must_exist 0"));
+            return Err(Failure::new(
+                libc::EINVAL,
+                "a device topic is made where it is not there: leave must_exist 0",
+            ));
         }
-        let mut how = DeviceTopic::<u8>::options().stamps(given.no_stamps == 0).wait(wait(given.wait)?);
+        let mut how =
+            DeviceTopic::<u8>::options().stamps(given.no_stamps == 0).wait(wait(given.wait)?);
         if given.depth > 0 {
             how = how.depth(given.depth);
         }
@@ -135,7 +147,9 @@ pub unsafe extern "C" fn outlive_device_topic_subscriber(
         let (out, topic) = unsafe { (handle_out(subscriber)?, borrow(topic, "a topic")?) };
         // SAFETY: the C caller passes NULL or options of the size that they say.
         let how = unsafe { subscriber_options(options) }?;
-        out.put(Box::into_raw(Box::new(outlive_device_subscriber_t(topic.0.subscriber_with(how)?))));
+        out.put(Box::into_raw(Box::new(outlive_device_subscriber_t(
+            topic.0.subscriber_with(how)?,
+        ))));
         Ok(())
     })
 }
@@ -143,7 +157,9 @@ pub unsafe extern "C" fn outlive_device_topic_subscriber(
 /// Closes a publisher. What is due is published all the same, and its loans may still be used.
 /// Passing NULL has no effect.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_device_publisher_close(publisher: *mut outlive_device_publisher_t) {
+pub unsafe extern "C" fn outlive_device_publisher_close(
+    publisher: *mut outlive_device_publisher_t,
+) {
     // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(publisher) }
 }
@@ -238,7 +254,8 @@ pub unsafe extern "C" fn outlive_device_publisher_publish_on(
         // SAFETY: the library made every handle as a box; the C caller gives this one up.
         let outlive_device_loan_t(loan) = *unsafe { Box::from_raw(loan) };
         // SAFETY: the C caller passes a live publisher and a live stream.
-        let (publisher, stream) = unsafe { (borrow(publisher, "a publisher")?, borrow(stream, "a stream")?) };
+        let (publisher, stream) =
+            unsafe { (borrow(publisher, "a publisher")?, borrow(stream, "a stream")?) };
         let due = publisher.0.publish_on_until(loan, &stream.0, moment_or_past(deadline));
         due.map_err(|error| tried(error, deadline))
     })
@@ -252,13 +269,19 @@ pub unsafe extern "C" fn outlive_device_publisher_wait_published(
     publisher: *const outlive_device_publisher_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: the C caller passes a live publisher.
-    entry(|| Ok(unsafe { borrow(publisher, "a publisher") }?.0.wait_published(moment_or_past(deadline))?))
+    entry(|| {
+        // SAFETY: the C caller passes a live publisher.
+        Ok(unsafe { borrow(publisher, "a publisher") }?
+            .0
+            .wait_published(moment_or_past(deadline))?)
+    })
 }
 
 /// Closes a subscriber. Samples that it took stay valid. Passing NULL has no effect.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_device_subscriber_close(subscriber: *mut outlive_device_subscriber_t) {
+pub unsafe extern "C" fn outlive_device_subscriber_close(
+    subscriber: *mut outlive_device_subscriber_t,
+) {
     // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(subscriber) }
 }
@@ -285,7 +308,8 @@ pub unsafe extern "C" fn outlive_device_subscriber_recv(
     entry(|| {
         // SAFETY: the C caller passes a place for `sample` and a live subscriber that no other
         // thread uses.
-        let (out, subscriber) = unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
+        let (out, subscriber) =
+            unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
         let sample = match moment(deadline) {
             Some(moment) => subscriber.0.recv_until(moment)?,
             None => subscriber.0.try_recv()?.ok_or_else(nothing)?,
@@ -297,21 +321,27 @@ pub unsafe extern "C" fn outlive_device_subscriber_recv(
 
 /// Returns how many messages were overwritten before this subscriber took them, so far. 0 for NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_device_subscriber_lost(subscriber: *const outlive_device_subscriber_t) -> u64 {
+pub unsafe extern "C" fn outlive_device_subscriber_lost(
+    subscriber: *const outlive_device_subscriber_t,
+) -> u64 {
     // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.lost()))
 }
 
 /// Returns where the message lies on this process's GPU, a `CUdeviceptr`, for reading. 0 for NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_device_sample_address(sample: *const outlive_device_sample_t) -> u64 {
+pub unsafe extern "C" fn outlive_device_sample_address(
+    sample: *const outlive_device_sample_t,
+) -> u64 {
     // SAFETY: the C caller passes a live sample.
     entry_or(0, || Ok(unsafe { borrow(sample, "a sample") }?.0.address()))
 }
 
 /// Returns how many bytes the message has. 0 for NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_device_sample_size(sample: *const outlive_device_sample_t) -> usize {
+pub unsafe extern "C" fn outlive_device_sample_size(
+    sample: *const outlive_device_sample_t,
+) -> usize {
     // SAFETY: the C caller passes a live sample.
     entry_or(0, || Ok(unsafe { borrow(sample, "a sample") }?.0.len()))
 }
@@ -347,7 +377,8 @@ pub unsafe extern "C" fn outlive_device_sample_hold_on(
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live sample and a live stream.
-        let (sample, stream) = unsafe { (borrow(sample, "a sample")?, borrow(stream, "a stream")?) };
+        let (sample, stream) =
+            unsafe { (borrow(sample, "a sample")?, borrow(stream, "a stream")?) };
         Ok(sample.0.hold_on(&stream.0)?)
     })
 }

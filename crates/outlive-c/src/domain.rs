@@ -6,7 +6,9 @@ use std::time::Duration;
 use outlive::sync::Holder;
 use outlive::{Domain, Peer, TokenId, TokenInfo, TokenKind};
 
-use crate::argument::{borrow, borrow_mut, fill, handle_out, items, options, out, text, text_or_none};
+use crate::argument::{
+    borrow, borrow_mut, fill, handle_out, items, options, out, text, text_or_none,
+};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment_or_past, outlive_deadline_t};
 
@@ -119,7 +121,10 @@ impl outlive_peer_info_t {
 ///
 /// If a process dies: nothing in a domain depends on the process that made it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_domain_open(name: *const c_char, domain: *mut *mut outlive_domain_t) -> c_int {
+pub unsafe extern "C" fn outlive_domain_open(
+    name: *const c_char,
+    domain: *mut *mut outlive_domain_t,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `domain` and NULL or a NUL-terminated `name`.
         let (out, name) = unsafe { (handle_out(domain)?, text_or_none(name)?) };
@@ -132,7 +137,10 @@ pub unsafe extern "C" fn outlive_domain_open(name: *const c_char, domain: *mut *
 /// Opens a domain as `outlive_domain_open` does, in any folder, made when missing; its parent must
 /// exist.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_domain_open_at(path: *const c_char, domain: *mut *mut outlive_domain_t) -> c_int {
+pub unsafe extern "C" fn outlive_domain_open_at(
+    path: *const c_char,
+    domain: *mut *mut outlive_domain_t,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `domain` and a NUL-terminated path.
         let (out, path) = unsafe { (handle_out(domain)?, text(path, "a path")?) };
@@ -237,7 +245,10 @@ pub unsafe extern "C" fn outlive_domain_path(
 ///
 /// Errors: ENOENT, EINVAL, EACCES.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_domain_remove(domain: *const outlive_domain_t, name: *const c_char) -> c_int {
+pub unsafe extern "C" fn outlive_domain_remove(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live domain and a NUL-terminated name.
         let (domain, name) = unsafe { (borrow(domain, "a domain")?, text(name, "a name")?) };
@@ -251,10 +262,14 @@ pub unsafe extern "C" fn outlive_domain_remove(domain: *const outlive_domain_t, 
 ///
 /// Errors: EINVAL, and errors of the system.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_domain_sweep(domain: *const outlive_domain_t, claims: *mut u64) -> c_int {
+pub unsafe extern "C" fn outlive_domain_sweep(
+    domain: *const outlive_domain_t,
+    claims: *mut u64,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live domain and NULL or a place for `claims`.
-        let (domain, claims) = unsafe { (borrow(domain, "a domain")?, crate::argument::out_or_none(claims)) };
+        let (domain, claims) =
+            unsafe { (borrow(domain, "a domain")?, crate::argument::out_or_none(claims)) };
         let report = domain.0.sweep(false)?;
         if let Some(claims) = claims {
             claims.put(u64::from(report.claims));
@@ -270,7 +285,10 @@ pub unsafe extern "C" fn outlive_domain_sweep(domain: *const outlive_domain_t, c
 ///
 /// If the process dies, its threads' tokens read dead from then on, for ever.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_domain_token(domain: *const outlive_domain_t, token: *mut u32) -> c_int {
+pub unsafe extern "C" fn outlive_domain_token(
+    domain: *const outlive_domain_t,
+    token: *mut u32,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live domain and a place for `token`.
         let (domain, out) = unsafe { (borrow(domain, "a domain")?, out(token)?) };
@@ -283,7 +301,10 @@ pub unsafe extern "C" fn outlive_domain_token(domain: *const outlive_domain_t, t
 ///
 /// Errors: as `outlive_domain_token`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_domain_process_token(domain: *const outlive_domain_t, token: *mut u32) -> c_int {
+pub unsafe extern "C" fn outlive_domain_process_token(
+    domain: *const outlive_domain_t,
+    token: *mut u32,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live domain and a place for `token`.
         let (domain, out) = unsafe { (borrow(domain, "a domain")?, out(token)?) };
@@ -304,7 +325,10 @@ pub(crate) unsafe fn peer(domain: *const outlive_domain_t, token: u32) -> Result
 /// Returns whether a token's owner is alive, without a system call. A token that never was, and one
 /// of no domain, reads dead.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_peer_is_alive(domain: *const outlive_domain_t, token: u32) -> bool {
+pub unsafe extern "C" fn outlive_peer_is_alive(
+    domain: *const outlive_domain_t,
+    token: u32,
+) -> bool {
     // SAFETY: the C caller passes a live domain.
     entry_or(false, || Ok(unsafe { peer(domain, token) }?.is_alive()))
 }
@@ -340,7 +364,8 @@ pub unsafe extern "C" fn outlive_peer_wait_any_dead(
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live domain and `count` readable items at `tokens`.
-        let (domain, tokens) = unsafe { (borrow(domain, "a domain")?, items(tokens, count, "tokens")?) };
+        let (domain, tokens) =
+            unsafe { (borrow(domain, "a domain")?, items(tokens, count, "tokens")?) };
         let ids: Vec<TokenId> = tokens.iter().map(|&token| id(token)).collect::<Result<_, _>>()?;
         let ended = domain.0.wait_any_dead(&ids, moment_or_past(deadline))?;
         // SAFETY: the C caller passes NULL or a place for `dead`.
@@ -363,7 +388,9 @@ pub unsafe extern "C" fn outlive_peer_info(
     entry(|| {
         // SAFETY: the C caller passes a live domain and a place for `info`.
         let (peer, out) = unsafe { (peer(domain, token)?, out(info)?) };
-        let found = peer.info().ok_or_else(|| Failure::new(libc::ESRCH, "nothing is known of that token any more"))?;
+        let found = peer
+            .info()
+            .ok_or_else(|| Failure::new(libc::ESRCH, "nothing is known of that token any more"))?;
         out.put(outlive_peer_info_t::of_info(&found));
         Ok(())
     })

@@ -81,7 +81,8 @@ pub unsafe extern "C" fn outlive_event_open(
     entry(|| {
         // SAFETY: the C caller passes a place for `event`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) = unsafe { (handle_out(event)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let (out, domain, name) =
+            unsafe { (handle_out(event)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Event::open(&domain.0, name, reset_of(reset)?)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Event)?).cast());
         Ok(())
@@ -96,7 +97,8 @@ pub unsafe extern "C" fn outlive_event_init(event: *mut outlive_event_t, reset: 
     entry(|| {
         // SAFETY: the C caller passes an event of a new record, which no other process sees; of the
         // same size; every pattern of bytes is a value.
-        unsafe { borrow_mut(event.cast::<EmbeddedEvent>(), "an event") }?.set_reset(reset_of(reset)?);
+        unsafe { borrow_mut(event.cast::<EmbeddedEvent>(), "an event") }?
+            .set_reset(reset_of(reset)?);
         Ok(())
     })
 }
@@ -116,7 +118,11 @@ pub unsafe extern "C" fn outlive_event_close(event: *mut outlive_event_t) {
 /// If a process dies during the call, bits that it has set stay set, and waiters are woken all the
 /// same.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_event_set(event: *mut outlive_event_t, bits: u32, before: *mut u32) -> c_int {
+pub unsafe extern "C" fn outlive_event_set(
+    event: *mut outlive_event_t,
+    bits: u32,
+    before: *mut u32,
+) -> c_int {
     entry(|| {
         let event = &find::<EventHandle>(event)?.0;
         if bits & !Event::ALL != 0 {
@@ -135,7 +141,11 @@ pub unsafe extern "C" fn outlive_event_set(event: *mut outlive_event_t, bits: u3
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_event_clear(event: *mut outlive_event_t, bits: u32, before: *mut u32) -> c_int {
+pub unsafe extern "C" fn outlive_event_clear(
+    event: *mut outlive_event_t,
+    bits: u32,
+    before: *mut u32,
+) -> c_int {
     entry(|| {
         let old = find::<EventHandle>(event)?.0.clear(bits);
         // SAFETY: the C caller passes NULL or a place for `before`.
@@ -225,7 +235,8 @@ pub unsafe extern "C" fn outlive_latch_open(
     entry(|| {
         // SAFETY: the C caller passes a place for `latch`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) = unsafe { (handle_out(latch)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let (out, domain, name) =
+            unsafe { (handle_out(latch)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         Latch::open(&domain.0, name, arrivals)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Latch)?).cast());
         Ok(())
@@ -259,7 +270,11 @@ pub unsafe extern "C" fn outlive_latch_close(latch: *mut outlive_latch_t) {
 ///
 /// If a process dies during the call, it has arrived or not; waiters are woken all the same.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_latch_arrive(latch: *mut outlive_latch_t, arrivals: u32, missing: *mut u32) -> c_int {
+pub unsafe extern "C" fn outlive_latch_arrive(
+    latch: *mut outlive_latch_t,
+    arrivals: u32,
+    missing: *mut u32,
+) -> c_int {
     entry(|| {
         let left = find::<LatchHandle>(latch)?.0.arrive(arrivals);
         // SAFETY: the C caller passes NULL or a place for `missing`.
@@ -274,7 +289,10 @@ pub unsafe extern "C" fn outlive_latch_arrive(latch: *mut outlive_latch_t, arriv
 ///
 /// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_latch_wait(latch: *mut outlive_latch_t, deadline: outlive_deadline_t) -> c_int {
+pub unsafe extern "C" fn outlive_latch_wait(
+    latch: *mut outlive_latch_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
     entry(|| {
         let latch = &find::<LatchHandle>(latch)?.0;
         match moment(deadline) {

@@ -40,7 +40,11 @@ fn handle(gpu: Gpu) -> *mut outlive_gpu_t {
 ///
 /// If the process dies, the kernel takes back what its driver had.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_gpu_open(library: *const c_char, number: u32, gpu: *mut *mut outlive_gpu_t) -> c_int {
+pub unsafe extern "C" fn outlive_gpu_open(
+    library: *const c_char,
+    number: u32,
+    gpu: *mut *mut outlive_gpu_t,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `gpu` and NULL or a NUL-terminated `library`.
         let (out, library) = unsafe { (handle_out(gpu)?, text_or_none(library)?) };
@@ -101,7 +105,11 @@ pub unsafe extern "C" fn outlive_gpu_context(gpu: *const outlive_gpu_t) -> *mut 
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_gpu_pins(gpu: *const outlive_gpu_t, reads: *mut u32, writes: *mut u32) -> c_int {
+pub unsafe extern "C" fn outlive_gpu_pins(
+    gpu: *const outlive_gpu_t,
+    reads: *mut u32,
+    writes: *mut u32,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live GPU.
         let gpu = unsafe { &borrow(gpu, "a GPU")?.gpu };
@@ -147,7 +155,9 @@ pub unsafe extern "C" fn outlive_gpu_stream_open(
         // SAFETY: the C caller passes a place for `made` and a live GPU.
         let (out, gpu) = unsafe { (handle_out(made)?, borrow(gpu, "a GPU")?) };
         // SAFETY: the C caller passes a stream of that GPU's context, and keeps it.
-        out.put(Box::into_raw(Box::new(outlive_gpu_stream_t(unsafe { Stream::from_raw(&gpu.gpu, stream) }?))));
+        out.put(Box::into_raw(Box::new(outlive_gpu_stream_t(unsafe {
+            Stream::from_raw(&gpu.gpu, stream)
+        }?))));
         Ok(())
     })
 }
@@ -178,7 +188,9 @@ pub unsafe extern "C" fn outlive_gpu_stream_close(stream: *mut outlive_gpu_strea
 
 /// Returns the stream itself, a `CUstream`. NULL for NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_gpu_stream_raw(stream: *const outlive_gpu_stream_t) -> *mut c_void {
+pub unsafe extern "C" fn outlive_gpu_stream_raw(
+    stream: *const outlive_gpu_stream_t,
+) -> *mut c_void {
     // SAFETY: the C caller passes a live stream.
     entry_or(core::ptr::null_mut(), || Ok(unsafe { borrow(stream, "a stream") }?.0.raw()))
 }
@@ -188,7 +200,9 @@ pub unsafe extern "C" fn outlive_gpu_stream_raw(stream: *const outlive_gpu_strea
 ///
 /// Errors: OUTLIVE_DRIVER, also for failures of work that was enqueued before. EINVAL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_gpu_stream_synchronize(stream: *const outlive_gpu_stream_t) -> c_int {
+pub unsafe extern "C" fn outlive_gpu_stream_synchronize(
+    stream: *const outlive_gpu_stream_t,
+) -> c_int {
     // SAFETY: the C caller passes a live stream.
     entry(|| Ok(unsafe { borrow(stream, "a stream") }?.0.synchronize()?))
 }

@@ -24,7 +24,10 @@ impl<G> HeldByThread<G> {
     pub(crate) fn take(&mut self, number: u64) -> Result<G, Failure> {
         let at = self.0.iter().rposition(|(held, _)| *held == number);
         let at = at.ok_or_else(|| {
-            Failure::new(libc::EPERM, "the calling thread does not hold the lock, or took it by another opening")
+            Failure::new(
+                libc::EPERM,
+                "the calling thread does not hold the lock, or took it by another opening",
+            )
         })?;
         Ok(self.0.remove(at).1)
     }

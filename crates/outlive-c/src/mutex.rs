@@ -92,7 +92,10 @@ impl Handle {
 
 #[cold]
 fn not_held() -> Failure {
-    Failure::new(libc::EPERM, "the calling thread does not hold the lock, or took it by another opening")
+    Failure::new(
+        libc::EPERM,
+        "the calling thread does not hold the lock, or took it by another opening",
+    )
 }
 
 /// Opens the mutex of that name, or makes it, with `size` bytes of value behind it, aligned to 64:
@@ -152,7 +155,8 @@ pub(crate) unsafe fn open_with_value<T>(
     open: impl FnOnce(&Domain, &str, ValueType<'_>, &dyn Fn(*mut u8)) -> Result<Untyped, Error>,
 ) -> Result<(), Failure> {
     // SAFETY: the C caller passes a place for the handle, a live domain, and a NUL-terminated name.
-    let (out, domain, name) = unsafe { (handle_out(lock)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+    let (out, domain, name) =
+        unsafe { (handle_out(lock)?, borrow(domain, "a domain")?, text(name, "a name")?) };
     let initial = if initial.is_null() {
         None
     } else {
@@ -245,7 +249,10 @@ pub unsafe extern "C" fn outlive_mutex_trylock(mutex: *mut outlive_mutex_t) -> c
 ///
 /// If a process dies: as `outlive_mutex_lock`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_mutex_lock_until(mutex: *mut outlive_mutex_t, deadline: outlive_deadline_t) -> c_int {
+pub unsafe extern "C" fn outlive_mutex_lock_until(
+    mutex: *mut outlive_mutex_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
     entry(|| {
         let handle = find::<Handle>(mutex)?;
         match moment(deadline) {
@@ -348,7 +355,10 @@ pub unsafe extern "C" fn outlive_mutex_lock_to_reset(
 ///
 /// Errors: ESRCH: no thread holds it. EINVAL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_mutex_holder(mutex: *const outlive_mutex_t, info: *mut outlive_peer_info_t) -> c_int {
+pub unsafe extern "C" fn outlive_mutex_holder(
+    mutex: *const outlive_mutex_t,
+    info: *mut outlive_peer_info_t,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `info`.
         let out = unsafe { out(info) }?;

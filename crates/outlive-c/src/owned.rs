@@ -15,7 +15,10 @@ pub(crate) struct Owned<P: 'static, W: 'static> {
 
 impl<P, W> Owned<P, W> {
     /// Makes the part from the whole.
-    pub(crate) fn new<E>(whole: Arc<W>, make: impl FnOnce(&'static W) -> Result<P, E>) -> Result<Owned<P, W>, E> {
+    pub(crate) fn new<E>(
+        whole: Arc<W>,
+        make: impl FnOnce(&'static W) -> Result<P, E>,
+    ) -> Result<Owned<P, W>, E> {
         // SAFETY: an Arc's value does not move as long as there is an Arc, and this one is dropped
         // after the part, which `take` alone gives away, together with it. The closures in this
         // crate give what they borrow to the part alone.

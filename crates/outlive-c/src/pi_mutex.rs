@@ -106,7 +106,10 @@ pub unsafe extern "C" fn outlive_pi_mutex_close(mutex: *mut outlive_pi_mutex_t) 
 ///
 /// If a process dies: as with `outlive_mutex_lock`; a lent priority is taken back.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_pi_mutex_lock(mutex: *mut outlive_pi_mutex_t, deadline: outlive_deadline_t) -> c_int {
+pub unsafe extern "C" fn outlive_pi_mutex_lock(
+    mutex: *mut outlive_pi_mutex_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
     entry(|| {
         let handle = find::<Handle>(mutex)?;
         match moment(deadline) {
@@ -172,7 +175,10 @@ pub unsafe extern "C" fn outlive_pi_mutex_owner_died(mutex: *const outlive_pi_mu
 ///
 /// Errors: as `outlive_pi_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_pi_mutex_reset(mutex: *mut outlive_pi_mutex_t, deadline: outlive_deadline_t) -> c_int {
+pub unsafe extern "C" fn outlive_pi_mutex_reset(
+    mutex: *mut outlive_pi_mutex_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
     entry(|| Ok(find::<Handle>(mutex)?.mutex.reset((), moment_or_past(deadline))?))
 }
 

@@ -52,8 +52,12 @@ pub unsafe extern "C" fn outlive_pinned_topic_open(
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `pinned`, a live GPU, and a live topic.
-        let (out, gpu, topic) = unsafe { (handle_out(pinned)?, borrow(gpu, "a GPU")?, borrow(topic, "a topic")?) };
-        out.put(Box::into_raw(Box::new(outlive_pinned_topic_t(PinnedTopic::new(&gpu.gpu, topic.0.clone())))));
+        let (out, gpu, topic) =
+            unsafe { (handle_out(pinned)?, borrow(gpu, "a GPU")?, borrow(topic, "a topic")?) };
+        out.put(Box::into_raw(Box::new(outlive_pinned_topic_t(PinnedTopic::new(
+            &gpu.gpu,
+            topic.0.clone(),
+        )))));
         Ok(())
     })
 }
@@ -102,7 +106,9 @@ pub unsafe extern "C" fn outlive_pinned_topic_publisher(
 /// Closes a publisher. What is due is published all the same, its loans may still be used, and its
 /// place in the topic is given up with the last of them. Passing NULL has no effect.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_pinned_publisher_close(publisher: *mut outlive_pinned_publisher_t) {
+pub unsafe extern "C" fn outlive_pinned_publisher_close(
+    publisher: *mut outlive_pinned_publisher_t,
+) {
     // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(publisher) }
 }
@@ -148,7 +154,8 @@ pub unsafe extern "C" fn outlive_pinned_loan_set_header(
 /// Returns the range, if its end does not overflow.
 fn part(offset: usize, size: usize) -> Result<Range<usize>, Failure> {
     let end = offset.checked_add(size);
-    end.map(|end| offset..end).ok_or_else(|| Failure::new(libc::EINVAL, "an offset and a size that no message has"))
+    end.map(|end| offset..end)
+        .ok_or_else(|| Failure::new(libc::EINVAL, "an offset and a size that no message has"))
 }
 
 /// Copies `size` bytes from the device, `from` being a `CUdeviceptr`, into the loan at `offset`:
@@ -210,7 +217,8 @@ pub unsafe extern "C" fn outlive_pinned_publisher_publish_on(
         // SAFETY: the library made every handle as a box; the C caller gives this one up.
         let outlive_pinned_loan_t(loan) = *unsafe { Box::from_raw(loan) };
         // SAFETY: the C caller passes a live publisher and a live stream.
-        let (publisher, stream) = unsafe { (borrow(publisher, "a publisher")?, borrow(stream, "a stream")?) };
+        let (publisher, stream) =
+            unsafe { (borrow(publisher, "a publisher")?, borrow(stream, "a stream")?) };
         let due = publisher.0.publish_on_until(loan, &stream.0, moment_or_past(deadline));
         due.map_err(|error| tried(error, deadline))
     })
@@ -219,9 +227,10 @@ pub unsafe extern "C" fn outlive_pinned_publisher_publish_on(
 /// Returns the failure; with `OUTLIVE_TRY`, a deadline that has passed is EAGAIN.
 pub(crate) fn tried(error: Error, deadline: outlive_deadline_t) -> Failure {
     match error {
-        Error::TimedOut if deadline == OUTLIVE_TRY => {
-            Failure::new(libc::EAGAIN, "a reliable subscriber has not taken what lies in the way; wait, or try later")
-        }
+        Error::TimedOut if deadline == OUTLIVE_TRY => Failure::new(
+            libc::EAGAIN,
+            "a reliable subscriber has not taken what lies in the way; wait, or try later",
+        ),
         other => other.into(),
     }
 }
@@ -235,13 +244,19 @@ pub unsafe extern "C" fn outlive_pinned_publisher_wait_published(
     publisher: *const outlive_pinned_publisher_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: the C caller passes a live publisher.
-    entry(|| Ok(unsafe { borrow(publisher, "a publisher") }?.0.wait_published(moment_or_past(deadline))?))
+    entry(|| {
+        // SAFETY: the C caller passes a live publisher.
+        Ok(unsafe { borrow(publisher, "a publisher") }?
+            .0
+            .wait_published(moment_or_past(deadline))?)
+    })
 }
 
 /// Returns how many messages are due. 0 for NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_pinned_publisher_due(publisher: *const outlive_pinned_publisher_t) -> u64 {
+pub unsafe extern "C" fn outlive_pinned_publisher_due(
+    publisher: *const outlive_pinned_publisher_t,
+) -> u64 {
     // SAFETY: the C caller passes a live publisher.
     entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.due()))
 }
@@ -268,7 +283,10 @@ pub unsafe extern "C" fn outlive_pinned_topic_sample(
         // SAFETY: the C caller passes a place for `pinned` and a live topic.
         let (out, topic) = unsafe { (handle_out(pinned)?, borrow(topic, "a topic")?) };
         let taken = taken.ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of a sample"))?;
-        out.put(Box::into_raw(Box::new(outlive_pinned_sample_t { pinned: topic.0.pinned(taken), sample })));
+        out.put(Box::into_raw(Box::new(outlive_pinned_sample_t {
+            pinned: topic.0.pinned(taken),
+            sample,
+        })));
         Ok(())
     })
 }
@@ -278,7 +296,9 @@ pub unsafe extern "C" fn outlive_pinned_topic_sample(
 ///
 /// Owner: the pinned sample.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_pinned_sample_get(sample: *const outlive_pinned_sample_t) -> *const outlive_sample_t {
+pub unsafe extern "C" fn outlive_pinned_sample_get(
+    sample: *const outlive_pinned_sample_t,
+) -> *const outlive_sample_t {
     // SAFETY: the C caller passes a live sample.
     entry_or(core::ptr::null(), || Ok(unsafe { borrow(sample, "a sample") }?.sample))
 }
@@ -301,7 +321,8 @@ pub unsafe extern "C" fn outlive_pinned_sample_copy_to_device(
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live sample and a live stream.
-        let (sample, stream) = unsafe { (borrow(sample, "a sample")?, borrow(stream, "a stream")?) };
+        let (sample, stream) =
+            unsafe { (borrow(sample, "a sample")?, borrow(stream, "a stream")?) };
         // SAFETY: the C caller passes device memory of `size` bytes that stays until the copy is
         // over.
         Ok(unsafe { sample.pinned.copy_part_to_device(part(offset, size)?, to, &stream.0) }?)

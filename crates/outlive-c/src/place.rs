@@ -65,14 +65,22 @@ const BUSY: usize = 1;
 
 impl FastTable {
     pub(crate) const fn new() -> FastTable {
-        FastTable([const { Known { address: AtomicUsize::new(0), handle: AtomicPtr::new(core::ptr::null_mut()) } }; _])
+        FastTable(
+            [const {
+                Known {
+                    address: AtomicUsize::new(0),
+                    handle: AtomicPtr::new(core::ptr::null_mut()),
+                }
+            }; _],
+        )
     }
 
     #[inline]
     fn at(&self, address: usize) -> &Known {
         // Fibonacci hashing: neighbours in a struct, and the same field of structs a page apart,
         // get different places.
-        &self.0[(address >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - PLACES.ilog2())]
+        &self.0
+            [(address >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - PLACES.ilog2())]
     }
 }
 
@@ -131,7 +139,9 @@ fn remember<T: Primitive>(address: usize, handle: *const T) -> Option<&'static K
 #[inline(never)]
 fn find_slow<'a, T: Primitive>(address: usize) -> Result<&'a T, Failure> {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    let nothing = || Failure::new(libc::EINVAL, &format!("no {} that this process has open lies there", T::KIND));
+    let nothing = || {
+        Failure::new(libc::EINVAL, &format!("no {} that this process has open lies there", T::KIND))
+    };
     let (base, open) = table.range(..=address).next_back().ok_or_else(nothing)?;
     let offset = address - base;
     let mut handles = open.handles.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,7 +185,10 @@ pub(crate) fn close(words: *const u8, kind: Kind) -> Result<(), Failure> {
     }
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
     if !table.get(&(words as usize)).is_some_and(|open| open.untyped.kind() == kind) {
-        return Err(Failure::new(libc::EINVAL, "nothing that this process has opened begins there"));
+        return Err(Failure::new(
+            libc::EINVAL,
+            "nothing that this process has opened begins there",
+        ));
     }
     let Some(open) = table.remove(&(words as usize)) else { return Ok(()) };
     let handles = open.handles.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -55,7 +55,8 @@ pub unsafe extern "C" fn outlive_pool_open(
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `pool`, a live domain, and a NUL-terminated name.
-        let (out, domain, name) = unsafe { (handle_out(pool)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let (out, domain, name) =
+            unsafe { (handle_out(pool)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         let default = outlive_pool_options_t {
             size: 0,
             max_bytes: 0,
@@ -76,9 +77,13 @@ pub unsafe extern "C" fn outlive_pool_open(
         }
         // SAFETY: the C caller passes NULL or a NUL-terminated `modes`.
         if let Some(modes) = unsafe { text_or_none(given.modes) }? {
-            how.modes = modes.parse::<Modes>().map_err(|error| Failure::new(libc::EINVAL, &error.to_string()))?;
+            how.modes = modes
+                .parse::<Modes>()
+                .map_err(|error| Failure::new(libc::EINVAL, &error.to_string()))?;
         }
-        out.put(Box::into_raw(Box::new(outlive_pool_t(Arc::new(Pool::open(&domain.0, name, how)?)))));
+        out.put(Box::into_raw(Box::new(outlive_pool_t(Arc::new(Pool::open(
+            &domain.0, name, how,
+        )?)))));
         Ok(())
     })
 }
@@ -132,7 +137,10 @@ pub struct outlive_pool_usage_t {
 /// If a process dies, what it had counts as its own until a process collects it
 /// (`outlive_pool_gc`).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_pool_usage(pool: *const outlive_pool_t, usage: *mut outlive_pool_usage_t) -> c_int {
+pub unsafe extern "C" fn outlive_pool_usage(
+    pool: *const outlive_pool_t,
+    usage: *mut outlive_pool_usage_t,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live pool and a place for `usage`.
         let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(usage)?) };
@@ -165,11 +173,16 @@ pub unsafe extern "C" fn outlive_pool_usage(pool: *const outlive_pool_t, usage: 
 ///
 /// If a process dies during the call, some of it is done, and the next call does the rest.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_pool_gc(pool: *const outlive_pool_t, objects: *mut u64, bytes: *mut u64) -> c_int {
+pub unsafe extern "C" fn outlive_pool_gc(
+    pool: *const outlive_pool_t,
+    objects: *mut u64,
+    bytes: *mut u64,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live pool, NULL or a place for `objects`, and NULL or a
         // place for `bytes`.
-        let (pool, objects, bytes) = unsafe { (borrow(pool, "a pool")?, out_or_none(objects), out_or_none(bytes)) };
+        let (pool, objects, bytes) =
+            unsafe { (borrow(pool, "a pool")?, out_or_none(objects), out_or_none(bytes)) };
         let trimmed = pool.0.gc()?;
         if let Some(out) = objects {
             out.put(trimmed.objects);
@@ -201,7 +214,8 @@ pub unsafe extern "C" fn outlive_pool_alloc(
     entry(|| {
         // SAFETY: the C caller passes a live pool and a place for `data`.
         let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(data)?) };
-        let object = if align == 0 { pool.0.alloc(size)? } else { pool.0.alloc_aligned(size, align)? };
+        let object =
+            if align == 0 { pool.0.alloc(size)? } else { pool.0.alloc_aligned(size, align)? };
         out.put(object.into_raw().as_ptr().cast());
         Ok(())
     })
@@ -212,7 +226,8 @@ pub unsafe extern "C" fn outlive_pool_alloc(
 /// # Safety
 /// The C caller guarantees that `data` came from this pool, and still belongs to this process.
 unsafe fn object(pool: &outlive_pool_t, data: *mut c_void) -> Result<Object<'_>, Failure> {
-    let data = NonNull::new(data.cast::<u8>()).ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of memory"))?;
+    let data = NonNull::new(data.cast::<u8>())
+        .ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of memory"))?;
     // SAFETY: the C caller guarantees that `data` came from this pool, and still belongs to this
     // process.
     Ok(unsafe { pool.0.from_raw(data) }?)
@@ -224,7 +239,10 @@ unsafe fn object(pool: &outlive_pool_t, data: *mut c_void) -> Result<Object<'_>,
 /// EXDEV: another pool's. OUTLIVE_FAULT: a debug mode found bytes that the program must not have
 /// written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_pool_free(pool: *const outlive_pool_t, data: *mut c_void) -> c_int {
+pub unsafe extern "C" fn outlive_pool_free(
+    pool: *const outlive_pool_t,
+    data: *mut c_void,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live pool.
         let pool = unsafe { borrow(pool, "a pool") }?;
@@ -317,8 +335,8 @@ pub unsafe extern "C" fn outlive_pool_share(
     entry(|| {
         // SAFETY: the C caller passes a place for `shared` and a live pool.
         let (out, pool) = unsafe { (handle_out(shared)?, borrow(pool, "a pool")?) };
-        let data =
-            NonNull::new(data.cast::<u8>()).ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of memory"))?;
+        let data = NonNull::new(data.cast::<u8>())
+            .ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of memory"))?;
         let shared = Owned::new(Arc::clone(&pool.0), |pool| {
             // SAFETY: the C caller passes an address of this pool's, which it gives up.
             unsafe { pool.from_raw(data) }?.share()
@@ -351,8 +369,10 @@ pub unsafe extern "C" fn outlive_pool_join(
 /// Returns a shared object's bytes, for reading. NULL for NULL. Owner: `shared`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_shared_data(shared: *const outlive_shared_t) -> *const c_void {
-    // SAFETY: the C caller passes a live shared object.
-    entry_or(core::ptr::null(), || Ok(unsafe { borrow(shared, "a shared object") }?.0.part().as_ptr().cast()))
+    entry_or(core::ptr::null(), || {
+        // SAFETY: the C caller passes a live shared object.
+        Ok(unsafe { borrow(shared, "a shared object") }?.0.part().as_ptr().cast())
+    })
 }
 
 /// Returns how many bytes a shared object has. 0 for NULL.

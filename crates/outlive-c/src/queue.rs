@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 
 use outlive::queue::{Peeked, Queue, Receiver, Sender};
 
-use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none, text};
+use crate::argument::{
+    borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none, text,
+};
 use crate::code::{Failure, entry};
 use crate::deadline::{moment, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
@@ -115,7 +117,8 @@ pub unsafe extern "C" fn outlive_queue_open(
     entry(|| {
         // SAFETY: the C caller passes a place for `queue`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) = unsafe { (handle_out(queue)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let (out, domain, name) =
+            unsafe { (handle_out(queue)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         let default = outlive_queue_options_t {
             size: 0,
             max_bytes: 0,
@@ -129,7 +132,8 @@ pub unsafe extern "C" fn outlive_queue_open(
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers.
         let given = unsafe { self::options(options, default) }?;
-        let mut how = Queue::options().need_receiver(given.need_receiver != 0).wait(wait(given.wait)?);
+        let mut how =
+            Queue::options().need_receiver(given.need_receiver != 0).wait(wait(given.wait)?);
         if given.max_bytes > 0 {
             how = how.max_bytes(given.max_bytes);
         }
@@ -139,7 +143,11 @@ pub unsafe extern "C" fn outlive_queue_open(
         if given.slot_bytes > 0 {
             how = how.slot_bytes(given.slot_bytes);
         }
-        let opened = if given.must_exist != 0 { Queue::open(&domain.0, name)? } else { how.create(&domain.0, name)? };
+        let opened = if given.must_exist != 0 {
+            Queue::open(&domain.0, name)?
+        } else {
+            how.create(&domain.0, name)?
+        };
         out.put(Box::into_raw(Box::new(outlive_queue_t(opened))));
         Ok(())
     })
@@ -277,9 +285,11 @@ pub unsafe extern "C" fn outlive_sender_send_batch(
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live sender and `count` readable items at `messages`.
-        let (sender, messages) = unsafe { (borrow(sender, "a sender")?, items(messages, count, "messages")?) };
+        let (sender, messages) =
+            unsafe { (borrow(sender, "a sender")?, items(messages, count, "messages")?) };
         // SAFETY: the C caller passes `size` readable bytes at `data`.
-        let items = messages.iter().map(|message| Ok(Item(unsafe { bytes(message.data, message.size) }?)));
+        let items =
+            messages.iter().map(|message| Ok(Item(unsafe { bytes(message.data, message.size) }?)));
         let items: Vec<Item<'_>> = items.collect::<Result<_, Failure>>()?;
         sender.0.send_batch_until(&items, crate::deadline::moment_or_past(deadline))?;
         Ok(())
@@ -324,7 +334,10 @@ fn no_room(buffer: *const c_void, capacity: usize, len: usize) -> Failure {
     if buffer.is_null() && capacity > 0 {
         return Failure::new(libc::EINVAL, "NULL in place of a buffer");
     }
-    Failure::new(libc::EMSGSIZE, &format!("the buffer has {capacity} bytes, {len} are needed; the message stays"))
+    Failure::new(
+        libc::EMSGSIZE,
+        &format!("the buffer has {capacity} bytes, {len} are needed; the message stays"),
+    )
 }
 
 /// Returns the next message where it lies, without taking it out of the queue, waiting for one
@@ -350,7 +363,8 @@ pub unsafe extern "C" fn outlive_receiver_peek(
     entry(|| {
         // SAFETY: the C caller passes a live receiver that no other thread uses, a place for
         // `data`, and a place for `size`.
-        let (this, data, size) = unsafe { (borrow_mut(receiver, "a receiver")?, out(data)?, out(size)?) };
+        let (this, data, size) =
+            unsafe { (borrow_mut(receiver, "a receiver")?, out(data)?, out(size)?) };
         this.peeked = None;
         // SAFETY: the receiver lies in the same box as what borrows from it, is dropped after that,
         // and is not used before `peeked` has been taken or dropped: all functions here begin with
@@ -391,7 +405,10 @@ pub unsafe extern "C" fn outlive_receiver_commit(receiver: *mut outlive_receiver
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_receiver_end_when_senders_gone(receiver: *mut outlive_receiver_t, end: u32) -> c_int {
+pub unsafe extern "C" fn outlive_receiver_end_when_senders_gone(
+    receiver: *mut outlive_receiver_t,
+    end: u32,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live receiver that no other thread uses.
         let receiver = unsafe { borrow_mut(receiver, "a receiver") }?;

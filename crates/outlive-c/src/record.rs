@@ -97,7 +97,8 @@ pub unsafe extern "C" fn outlive_record_open(
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `data`, a live domain, and a NUL-terminated name.
-        let (out, domain, name) = unsafe { (handle_out(data)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let (out, domain, name) =
+            unsafe { (handle_out(data)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         // SAFETY: the C caller passes `count` readable items at `places`.
         let places = unsafe { items(places, count, "the places of primitives") }?;
         let place = |place: &outlive_place_t| {

@@ -51,7 +51,9 @@ pub struct outlive_service_options_t {
 
 /// # Safety
 /// The C caller guarantees NULL, or options of the size that they say.
-unsafe fn service(given: *const outlive_service_options_t) -> Result<(ServiceOptions, bool), Failure> {
+unsafe fn service(
+    given: *const outlive_service_options_t,
+) -> Result<(ServiceOptions, bool), Failure> {
     let default = outlive_service_options_t { size: 0, max_bytes: 0, wait: 0, wait_for_server: 0 };
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
     // integers.
@@ -80,12 +82,16 @@ pub unsafe extern "C" fn outlive_client_open(
     entry(|| {
         // SAFETY: the C caller passes a place for `client`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) = unsafe { (handle_out(client)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let (out, domain, name) =
+            unsafe { (handle_out(client)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         // SAFETY: the C caller passes NULL or options of the size that they say.
         let (how, is_patient) = unsafe { service(options) }?;
         let client = how.client(&domain.0, name)?;
         client.wait_for_server(is_patient);
-        #[expect(clippy::arc_with_non_send_sync, reason = "C's threads take turns with a client and its calls")]
+        #[expect(
+            clippy::arc_with_non_send_sync,
+            reason = "C's threads take turns with a client and its calls"
+        )]
         let client = Arc::new(client);
         out.put(Box::into_raw(Box::new(outlive_client_t(client))));
         Ok(())
@@ -173,7 +179,9 @@ pub unsafe extern "C" fn outlive_call_next(
         let pending = call.0.part_mut();
         let next = match moment(deadline) {
             Some(moment) => pending.next_until(moment)?,
-            None => pending.try_next()?.ok_or_else(|| Failure::new(libc::EAGAIN, "no reply just now; wait for it"))?,
+            None => pending
+                .try_next()?
+                .ok_or_else(|| Failure::new(libc::EAGAIN, "no reply just now; wait for it"))?,
         };
         if let Some(reply) = next {
             out.put(Box::into_raw(Box::new(outlive_reply_t(reply))));
@@ -228,7 +236,8 @@ pub unsafe extern "C" fn outlive_server_open(
     entry(|| {
         // SAFETY: the C caller passes a place for `server`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) = unsafe { (handle_out(server)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let (out, domain, name) =
+            unsafe { (handle_out(server)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         // SAFETY: the C caller passes NULL or options of the size that they say.
         let (how, _) = unsafe { service(options) }?;
         out.put(Box::into_raw(Box::new(outlive_server_t(how.serve(&domain.0, name)?))));
@@ -302,7 +311,10 @@ pub unsafe extern "C" fn outlive_request_client(
     entry(|| {
         // SAFETY: the C caller passes a live request and a place for `info`.
         let (request, out) = unsafe { (borrow(request, "a request")?, out(info)?) };
-        let client = request.0.client().ok_or_else(|| Failure::new(libc::ESRCH, "the client is not known any more"))?;
+        let client = request
+            .0
+            .client()
+            .ok_or_else(|| Failure::new(libc::ESRCH, "the client is not known any more"))?;
         out.put(outlive_peer_info_t::of_holder(&client));
         Ok(())
     })

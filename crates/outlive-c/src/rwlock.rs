@@ -123,7 +123,10 @@ pub unsafe extern "C" fn outlive_rwlock_close(lock: *mut outlive_rwlock_t) {
 /// If a reader dies, writers go on at once, without a report. If a writer dies, exactly one locker
 /// is told, the next one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_rwlock_read(lock: *mut outlive_rwlock_t, deadline: outlive_deadline_t) -> c_int {
+pub unsafe extern "C" fn outlive_rwlock_read(
+    lock: *mut outlive_rwlock_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
     entry(|| {
         let handle = find::<Handle>(lock)?;
         let got = match moment(deadline) {
@@ -143,7 +146,10 @@ pub unsafe extern "C" fn outlive_rwlock_read(lock: *mut outlive_rwlock_t, deadli
 ///
 /// If a process dies: as `outlive_rwlock_read`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_rwlock_write(lock: *mut outlive_rwlock_t, deadline: outlive_deadline_t) -> c_int {
+pub unsafe extern "C" fn outlive_rwlock_write(
+    lock: *mut outlive_rwlock_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
     entry(|| {
         let handle = find::<Handle>(lock)?;
         let got = match moment(deadline) {
@@ -233,14 +239,20 @@ pub unsafe extern "C" fn outlive_rwlock_owner_died(lock: *const outlive_rwlock_t
 /// read with OUTLIVE_TRY: unlock and lock for writing. EDEADLK: this thread reads a second time.
 /// ETIMEDOUT, OUTLIVE_DAMAGED. EPERM: this thread does not read. EINVAL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_rwlock_upgrade(lock: *mut outlive_rwlock_t, deadline: outlive_deadline_t) -> c_int {
+pub unsafe extern "C" fn outlive_rwlock_upgrade(
+    lock: *mut outlive_rwlock_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
     entry(|| {
         let handle = find::<Handle>(lock)?;
         let guard = match handle.take()? {
             Held::Reading(guard) => guard,
             writing => {
                 handle.keep(writing);
-                return Err(Failure::new(libc::EPERM, "the calling thread has the lock as its writer already"));
+                return Err(Failure::new(
+                    libc::EPERM,
+                    "the calling thread has the lock as its writer already",
+                ));
             }
         };
         let got = match moment(deadline) {
@@ -289,7 +301,10 @@ pub unsafe extern "C" fn outlive_rwlock_downgrade(lock: *mut outlive_rwlock_t) -
 ///
 /// Errors: as `outlive_rwlock_write`, except EOWNERDEAD and ENOTRECOVERABLE.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_rwlock_reset(lock: *mut outlive_rwlock_t, deadline: outlive_deadline_t) -> c_int {
+pub unsafe extern "C" fn outlive_rwlock_reset(
+    lock: *mut outlive_rwlock_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
     entry(|| Ok(find::<Handle>(lock)?.lock.reset((), crate::deadline::moment_or_past(deadline))?))
 }
 

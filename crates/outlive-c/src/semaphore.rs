@@ -27,7 +27,8 @@ pub struct outlive_semaphore_t {
 }
 
 // The permits of `OUTLIVE_SEMAPHORE_OF` lie where Rust's do.
-const _: () = assert!(size_of::<outlive_semaphore_t>() + 16 * 4 == size_of::<EmbeddedSemaphore<16>>());
+const _: () =
+    assert!(size_of::<outlive_semaphore_t>() + 16 * 4 == size_of::<EmbeddedSemaphore<16>>());
 const _: () = assert!(align_of::<outlive_semaphore_t>() == align_of::<EmbeddedSemaphore<16>>());
 
 /// This process's part of a semaphore; permits keep it, also when it is closed.
@@ -90,7 +91,11 @@ pub unsafe extern "C" fn outlive_semaphore_open(
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_semaphore_init(semaphore: *mut outlive_semaphore_t, permits: u32, most: u32) -> c_int {
+pub unsafe extern "C" fn outlive_semaphore_init(
+    semaphore: *mut outlive_semaphore_t,
+    permits: u32,
+    most: u32,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live semaphore that no other thread uses.
         let at = unsafe { borrow_mut(semaphore, "a semaphore") }?;
@@ -156,14 +161,21 @@ unsafe fn keep_permit(
     Ok(())
 }
 
-fn last_permit(semaphore: *const outlive_semaphore_t) -> Result<Owned<Permit<'static>, Semaphore>, Failure> {
+fn last_permit(
+    semaphore: *const outlive_semaphore_t,
+) -> Result<Owned<Permit<'static>, Semaphore>, Failure> {
     let semaphore = &find::<Handle>(semaphore)?.0;
     MINE.with(|mine| {
         let permits = &mut mine.borrow_mut().0;
         let at = permits.iter().rposition(|permit| permit.is_of(semaphore))?;
         Some(permits.remove(at))
     })
-    .ok_or_else(|| Failure::new(libc::EPERM, "the calling thread holds no permit of it, or took it by another opening"))
+    .ok_or_else(|| {
+        Failure::new(
+            libc::EPERM,
+            "the calling thread holds no permit of it, or took it by another opening",
+        )
+    })
 }
 
 /// Gives back the permit that this thread took last.
@@ -198,7 +210,10 @@ pub unsafe extern "C" fn outlive_semaphore_consume(semaphore: *const outlive_sem
 ///
 /// If the receiver of the permit dies, before or after taking it, the permit is free.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_semaphore_hand_to(semaphore: *const outlive_semaphore_t, token: u32) -> c_int {
+pub unsafe extern "C" fn outlive_semaphore_hand_to(
+    semaphore: *const outlive_semaphore_t,
+    token: u32,
+) -> c_int {
     entry(|| {
         let to = id(token)?;
         let (permit, _semaphore) = last_permit(semaphore)?.take();
@@ -256,5 +271,7 @@ pub unsafe extern "C" fn outlive_semaphore_holders(
     count: *mut usize,
 ) -> c_int {
     // SAFETY: the C caller passes room for `capacity` entries at `infos`, and a place for `count`.
-    entry(|| unsafe { give_holders(&find::<Handle>(semaphore)?.0.holders(), infos, capacity, count) })
+    entry(|| unsafe {
+        give_holders(&find::<Handle>(semaphore)?.0.holders(), infos, capacity, count)
+    })
 }

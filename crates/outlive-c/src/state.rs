@@ -39,7 +39,8 @@ pub unsafe extern "C" fn outlive_state_open(
     entry(|| {
         // SAFETY: the C caller passes a place for `state`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) = unsafe { (handle_out(state)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let (out, domain, name) =
+            unsafe { (handle_out(state)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         // SAFETY: the C caller passes `size` readable bytes at `initial`.
         let initial = unsafe { bytes(initial, size) }?;
         let opened = match most {
@@ -47,7 +48,10 @@ pub unsafe extern "C" fn outlive_state_open(
             most => StateBytes::create(&domain.0, name, most, initial)?,
         };
         if most != 0 && opened.capacity() != most {
-            let message = format!("the state {name} is of values of at most {} bytes, not {most}", opened.capacity());
+            let message = format!(
+                "the state {name} is of values of at most {} bytes, not {most}",
+                opened.capacity()
+            );
             return Err(Failure::new(OUTLIVE_OTHER_TYPE, &message));
         }
         out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
@@ -76,7 +80,8 @@ pub unsafe extern "C" fn outlive_state_open_fixed(
     entry(|| {
         // SAFETY: the C caller passes a place for `state`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) = unsafe { (handle_out(state)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let (out, domain, name) =
+            unsafe { (handle_out(state)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         if size == 0 {
             return Err(Failure::new(libc::EINVAL, "values of a fixed size have some bytes"));
         }
@@ -231,7 +236,10 @@ pub unsafe extern "C" fn outlive_state_writer_now(
     entry(|| {
         // SAFETY: the C caller passes a live state and a place for `info`.
         let (state, out) = unsafe { (borrow(state, "a state")?, out(info)?) };
-        let holder = state.0.writer_now().ok_or_else(|| Failure::new(libc::ESRCH, "nobody has the writer"))?;
+        let holder = state
+            .0
+            .writer_now()
+            .ok_or_else(|| Failure::new(libc::ESRCH, "nobody has the writer"))?;
         out.put(outlive_peer_info_t::of_holder(&holder));
         Ok(())
     })

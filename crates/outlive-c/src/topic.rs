@@ -10,9 +10,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use outlive::Deadline;
-use outlive::topic::{Header, Loan, PublishError, Published, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{
+    Header, Loan, PublishError, Published, Publisher, Sample, Subscriber, SubscriberOptions, Topic,
+};
 
-use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none, text};
+use crate::argument::{
+    borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none, text,
+};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
@@ -57,7 +61,8 @@ impl outlive_loan_t {
     #[inline]
     unsafe fn take(this: NonNull<outlive_loan_t>) -> outlive_loan_t {
         // SAFETY: the caller passes what `new` made as a box and filled, and gives it up.
-        let (loan, room) = unsafe { (this.read(), Box::from_raw(this.cast::<MaybeUninit<_>>().as_ptr())) };
+        let (loan, room) =
+            unsafe { (this.read(), Box::from_raw(this.cast::<MaybeUninit<_>>().as_ptr())) };
         loan.lender.spare.set(Some(room));
         loan
     }
@@ -84,7 +89,9 @@ impl outlive_sample_t {
 /// # Safety
 /// The C caller guarantees NULL, or a handle from `outlive_sample_t::of`, for as long as `'a`.
 #[inline]
-unsafe fn sample<'a>(handle: *const outlive_sample_t) -> Result<impl Deref<Target = Sample<[u8]>> + 'a, Failure> {
+unsafe fn sample<'a>(
+    handle: *const outlive_sample_t,
+) -> Result<impl Deref<Target = Sample<[u8]>> + 'a, Failure> {
     // SAFETY: the C caller passes NULL or a live sample; it is only read.
     let handle = NonNull::from(unsafe { borrow(handle, "a sample") }?);
     // SAFETY: the handle comes from `outlive_sample_t::of`; `ManuallyDrop` keeps this copy from
@@ -182,8 +189,16 @@ pub unsafe extern "C" fn outlive_topic_open(
     entry(|| {
         // SAFETY: the C caller passes a place for `topic`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) = unsafe { (handle_out(topic)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        let default = outlive_topic_options_t { size: 0, max_bytes: 0, depth: 0, no_stamps: 0, wait: 0, must_exist: 0 };
+        let (out, domain, name) =
+            unsafe { (handle_out(topic)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let default = outlive_topic_options_t {
+            size: 0,
+            max_bytes: 0,
+            depth: 0,
+            no_stamps: 0,
+            wait: 0,
+            must_exist: 0,
+        };
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers.
         let given = unsafe { self::options(options, default) }?;
@@ -362,7 +377,10 @@ pub unsafe extern "C" fn outlive_publisher_loan(
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_loan_set_header(loan: *mut outlive_loan_t, header: *const outlive_header_t) -> c_int {
+pub unsafe extern "C" fn outlive_loan_set_header(
+    loan: *mut outlive_loan_t,
+    header: *const outlive_header_t,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live loan that no other thread uses and a readable header.
         let (loan, header) = unsafe { (borrow_mut(loan, "a loan")?, borrow(header, "a header")?) };
@@ -384,7 +402,9 @@ pub unsafe extern "C" fn outlive_loan_drop(loan: *mut outlive_loan_t) {
 /// Returns the failure; with `OUTLIVE_TRY`, a deadline that has passed is EAGAIN.
 fn tried(error: PublishError, deadline: outlive_deadline_t) -> Failure {
     match error {
-        PublishError::TimedOut { slowest } if deadline == OUTLIVE_TRY => PublishError::Full { slowest }.into(),
+        PublishError::TimedOut { slowest } if deadline == OUTLIVE_TRY => {
+            PublishError::Full { slowest }.into()
+        }
         other => other.into(),
     }
 }
@@ -448,7 +468,8 @@ pub unsafe extern "C" fn outlive_publisher_publish_copy(
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live publisher and `size` readable bytes at `data`.
-        let (publisher, message) = unsafe { (borrow(publisher, "a publisher")?, bytes(data, size)?) };
+        let (publisher, message) =
+            unsafe { (borrow(publisher, "a publisher")?, bytes(data, size)?) };
         let publisher = &publisher.0.publisher;
         // SAFETY: the C caller passes NULL or a readable header.
         let header = unsafe { header.as_ref() };
@@ -479,7 +500,9 @@ fn publish_with<'p>(
 
 /// Returns how many living subscribers there are. 0 for NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_publisher_subscriber_count(publisher: *const outlive_publisher_t) -> u32 {
+pub unsafe extern "C" fn outlive_publisher_subscriber_count(
+    publisher: *const outlive_publisher_t,
+) -> u32 {
     // SAFETY: the C caller passes a live publisher.
     entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.publisher.subscriber_count()))
 }
@@ -503,7 +526,8 @@ pub unsafe extern "C" fn outlive_subscriber_recv(
     entry(|| {
         // SAFETY: the C caller passes a place for `sample` and a live subscriber that no other
         // thread uses.
-        let (out, subscriber) = unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
+        let (out, subscriber) =
+            unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
         let sample = match moment(deadline) {
             Some(moment) => subscriber.0.recv_until(moment)?,
             None => subscriber.0.try_recv()?.ok_or_else(nothing)?,
@@ -531,7 +555,8 @@ pub unsafe extern "C" fn outlive_subscriber_latest(
     entry(|| {
         // SAFETY: the C caller passes a place for `sample` and a live subscriber that no other
         // thread uses.
-        let (out, subscriber) = unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
+        let (out, subscriber) =
+            unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
         let sample = subscriber.0.latest()?.ok_or_else(nothing)?;
         out.put(outlive_sample_t::of(sample));
         Ok(())
@@ -554,7 +579,9 @@ pub unsafe extern "C" fn outlive_subscriber_lag(subscriber: *const outlive_subsc
 
 /// Returns how many living publishers there are. 0 for NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_subscriber_publisher_count(subscriber: *const outlive_subscriber_t) -> u32 {
+pub unsafe extern "C" fn outlive_subscriber_publisher_count(
+    subscriber: *const outlive_subscriber_t,
+) -> u32 {
     // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.publisher_count()))
 }
@@ -612,8 +639,10 @@ pub unsafe extern "C" fn outlive_sample_order(sample: *const outlive_sample_t) -
 /// Returns the token of the process that published it. 0: not known.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_publisher(sample: *const outlive_sample_t) -> u32 {
-    // SAFETY: the C caller passes NULL or a live sample.
-    entry_or(0, || Ok(unsafe { self::sample(sample) }?.publisher().map_or(0, |token| token.as_u32())))
+    entry_or(0, || {
+        // SAFETY: the C caller passes NULL or a live sample.
+        Ok(unsafe { self::sample(sample) }?.publisher().map_or(0, |token| token.as_u32()))
+    })
 }
 
 /// Releases a sample: its memory can be reused. Passing NULL has no effect.

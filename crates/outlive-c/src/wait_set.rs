@@ -99,7 +99,11 @@ pub unsafe extern "C" fn outlive_wait_set_close(set: *mut outlive_wait_set_t) {
 ///
 /// # Safety
 /// The C caller passes a live set that no other thread uses, and a place for `key`.
-unsafe fn add(set: *mut outlive_wait_set_t, source: &impl Source, key: *mut u64) -> Result<u64, Failure> {
+unsafe fn add(
+    set: *mut outlive_wait_set_t,
+    source: &impl Source,
+    key: *mut u64,
+) -> Result<u64, Failure> {
     // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
     let (this, out) = unsafe { (borrow_mut(set, "a set")?, out(key)?) };
     let number = this.next;
@@ -225,7 +229,11 @@ pub unsafe extern "C" fn outlive_wait_set_add_timer_every(
 
 /// # Safety
 /// The C caller passes a live set that no other thread uses, and a place for `key`.
-unsafe fn add_timer(set: *mut outlive_wait_set_t, timer: Timer, key: *mut u64) -> Result<(), Failure> {
+unsafe fn add_timer(
+    set: *mut outlive_wait_set_t,
+    timer: Timer,
+    key: *mut u64,
+) -> Result<(), Failure> {
     // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
     let number = unsafe { add(set, &timer, key) }?;
     // SAFETY: the C caller passes a live set that no other thread uses.
@@ -400,7 +408,8 @@ pub unsafe extern "C" fn outlive_wait_set_take_topic(
             return Err(Failure::new(libc::EINVAL, "no topic of this set has that key"));
         };
         let present = presence.try_changed();
-        let present = present.ok_or_else(|| Failure::new(libc::EAGAIN, "nobody has come or gone"))?;
+        let present =
+            present.ok_or_else(|| Failure::new(libc::EAGAIN, "nobody has come or gone"))?;
         publishers.put(present.publishers.len() as u32);
         subscribers.put(present.subscribers.len() as u32);
         Ok(())
@@ -415,8 +424,10 @@ pub unsafe extern "C" fn outlive_wait_set_remove(set: *mut outlive_wait_set_t, k
     entry(|| {
         // SAFETY: the C caller passes a live set that no other thread uses.
         let set = unsafe { borrow_mut(set, "a set") }?;
-        let known =
-            set.keys.remove(&key).ok_or_else(|| Failure::new(libc::EINVAL, "nothing in this set has that key"))?;
+        let known = set
+            .keys
+            .remove(&key)
+            .ok_or_else(|| Failure::new(libc::EINVAL, "nothing in this set has that key"))?;
         set.numbers.remove(&known);
         set.told.remove(&key);
         set.set.remove(known);
@@ -481,7 +492,10 @@ pub unsafe extern "C" fn outlive_wait_set_wait(
 ///
 /// Errors: EINVAL, EUSERS, EMFILE, and errors of the system.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_wait_set_fd(set: *mut outlive_wait_set_t, fd: *mut c_int) -> c_int {
+pub unsafe extern "C" fn outlive_wait_set_fd(
+    set: *mut outlive_wait_set_t,
+    fd: *mut c_int,
+) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live set that no other thread uses and a place for `fd`.
         let (set, out) = unsafe { (borrow_mut(set, "a set")?, out(fd)?) };

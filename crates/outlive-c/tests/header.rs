@@ -118,7 +118,10 @@ fn config(beginning: &str, guard: &str) -> cbindgen::Config {
         line_length: 120,
         no_includes: true,
         sys_includes: ["stdbool.h", "stddef.h", "stdint.h"].map(str::to_owned).to_vec(),
-        layout: cbindgen::LayoutConfig { aligned_n: Some("OUTLIVE_ALIGNED".to_owned()), ..Default::default() },
+        layout: cbindgen::LayoutConfig {
+            aligned_n: Some("OUTLIVE_ALIGNED".to_owned()),
+            ..Default::default()
+        },
         ..Default::default()
     }
 }
@@ -128,7 +131,11 @@ fn generated() -> [(&'static str, String); 2] {
     let ours = config(BEGINNING, "OUTLIVE_H");
     let ours = cbindgen::Config { after_includes: Some(format!("\n{MACROS}")), ..ours };
     let gpu = config(GPU_BEGINNING, "OUTLIVE_GPU_H");
-    let gpu = cbindgen::Config { sys_includes: Vec::new(), includes: vec!["outlive.h".to_owned()], ..gpu };
+    let gpu = cbindgen::Config {
+        sys_includes: Vec::new(),
+        includes: vec!["outlive.h".to_owned()],
+        ..gpu
+    };
     [("outlive.h", generate(ours, &SOURCES)), ("outlive_gpu.h", generate(gpu, &GPU_SOURCES))]
 }
 
@@ -152,7 +159,10 @@ fn the_header_is_what_the_sources_say() {
             std::fs::write(&path, &header).expect("written");
         }
         let there = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(there == header, "include/{name} is not what the sources say: run cargo xtask header");
+        assert!(
+            there == header,
+            "include/{name} is not what the sources say: run cargo xtask header"
+        );
     }
 }
 
@@ -163,7 +173,8 @@ fn no_function_is_left_out() {
     for source in std::fs::read_dir(root().join("src")).expect("is there") {
         let text = std::fs::read_to_string(source.expect("an entry").path()).expect("text");
         for line in text.lines().filter(|line| line.contains("extern \"C\" fn outlive_")) {
-            let name = line.split_once("fn ").expect("a function").1.split('(').next().expect("a name");
+            let name =
+                line.split_once("fn ").expect("a function").1.split('(').next().expect("a name");
             assert!(header.contains(&format!("{name}(")), "{name} is not in the header");
         }
     }

@@ -37,8 +37,8 @@ use crate::verbs::demo;
 #[cfg(feature = "top")]
 use crate::verbs::top;
 use crate::verbs::{
-    bw, call, completions, delay, doctor, echo, exit_codes, gc, hz, info, lock, ls, man, pools, publish, recv, rm, sem,
-    send, serve, under, wait,
+    bw, call, completions, delay, doctor, echo, exit_codes, gc, hz, info, lock, ls, man, pools,
+    publish, recv, rm, sem, send, serve, under, wait,
 };
 
 /// Queues, topics and locks in shared memory that recover when any of their users is killed
@@ -69,7 +69,8 @@ impl Common {
     pub fn refuse_json_beside(&self, options: &[(&str, bool)]) -> Result<(), Failure> {
         match options.iter().find(|(_, given)| *given) {
             Some((option, _)) if self.json => {
-                let text = format!("--json and {option} ask for two different forms: choose one of them");
+                let text =
+                    format!("--json and {option} ask for two different forms: choose one of them");
                 Err(Failure::new(Code::Usage, text))
             }
             _ => Ok(()),
@@ -240,7 +241,13 @@ pub const JSON: [(&str, Json); 40] = [
     ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers")),
     ("topic echo", Json::Line("each message", MESSAGE)),
     ("topic hz", Json::Line("each interval", "hz, messages, lost, seconds, gap_seconds")),
-    ("topic bw", Json::Line("each interval", "bytes_per_second, messages, bytes, lost, seconds, smallest, largest")),
+    (
+        "topic bw",
+        Json::Line(
+            "each interval",
+            "bytes_per_second, messages, bytes, lost, seconds, smallest, largest",
+        ),
+    ),
     ("topic delay", Json::Line("each interval", "messages, without_stamp, lost, delay_seconds")),
     (
         "topic info",
@@ -276,13 +283,24 @@ pub const JSON: [(&str, Json); 40] = [
     ("domain wait", Json::Line("the wait, at its end", "target, processes, ended, seconds")),
     (
         "domain waiters",
-        Json::Line("each waiter", "name, pid, tid, program, alive, waited_seconds, offset, holder, held_seconds"),
+        Json::Line(
+            "each waiter",
+            "name, pid, tid, program, alive, waited_seconds, offset, holder, held_seconds",
+        ),
     ),
     ("domain remove", Json::Line("the run, at its end", "removed")),
-    ("domain gc", Json::Line("the run, at its end", "dry_run, claims, objects, tokens, rested, ending, bytes, failed")),
+    (
+        "domain gc",
+        Json::Line(
+            "the run, at its end",
+            "dry_run, claims, objects, tokens, rested, ending, bytes, failed",
+        ),
+    ),
     (
         "top",
-        Json::Refused("top is for people; programs use 'outlive ls --json', 'topic info --json' and 'pools --json'"),
+        Json::Refused(
+            "top is for people; programs use 'outlive ls --json', 'topic info --json' and 'pools --json'",
+        ),
     ),
     ("doctor", Json::Line("the machine", "ok, domain, findings")),
     ("demo", Json::Line("the run, at its end", DEMO)),
@@ -292,7 +310,8 @@ pub const JSON: [(&str, Json); 40] = [
 ];
 
 /// What each benchmark does with `--json`.
-const BENCH_JSON: Json = Json::Line("the benchmark ('all': a list of them)", "bench, mode, machine, rows");
+const BENCH_JSON: Json =
+    Json::Line("the benchmark ('all': a list of them)", "bench, mode, machine, rows");
 
 /// What the verb of that path, in its long or short form, does with `--json`.
 pub fn json_of(path: &str) -> Option<Json> {
@@ -310,7 +329,8 @@ pub fn long_form(path: &str) -> &str {
 pub fn command() -> Command {
     let mut command = with_notes(Cli::command(), "");
     for (name, id, letter) in KEPT_OPTIONS {
-        command = command.mut_subcommand(name, |verb| verb.mut_arg(id, |option| keep_letter(option, letter)));
+        command = command
+            .mut_subcommand(name, |verb| verb.mut_arg(id, |option| keep_letter(option, letter)));
     }
     let mut listed = String::from("Short forms, with the same options:\n");
     for (short, long) in SHORT_FORMS {
@@ -319,20 +339,29 @@ pub fn command() -> Command {
         // The noun `lock` says so itself.
         if short != "lock" {
             command = command.mut_subcommand(short, |verb| {
-                let about = verb.get_long_about().or(verb.get_about()).map(ToString::to_string).unwrap_or_default();
-                verb.hide(true).long_about(format!("{about}\n\n'outlive {short}' is short for 'outlive {long}'."))
+                let about = verb
+                    .get_long_about()
+                    .or(verb.get_about())
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                verb.hide(true).long_about(format!(
+                    "{about}\n\n'outlive {short}' is short for 'outlive {long}'."
+                ))
             });
         }
     }
-    let examples =
-        "Examples:\n  outlive topic list\n  outlive help topic echo\n  outlive lock backup rsync -a /home /mnt";
+    let examples = "Examples:\n  outlive topic list\n  outlive help topic echo\n  outlive lock backup rsync -a /home /mnt";
     command
         .after_help(listed.trim_end().to_owned())
         .after_long_help(format!("{listed}\n{examples}\n\n{}", exit::table()))
 }
 
 fn keep_letter(option: Arg, letter: char) -> Arg {
-    if option.get_short().is_some() { option.visible_short_alias(letter) } else { option.short(letter) }
+    if option.get_short().is_some() {
+        option.visible_short_alias(letter)
+    } else {
+        option.short(letter)
+    }
 }
 
 /// Adds to each verb's long help how times are written, and what the verb does with `--json`.
@@ -355,7 +384,11 @@ fn with_notes(command: Command, path: &str) -> Command {
         _ => command,
     };
     command.mut_subcommands(|verb| {
-        let path = if path.is_empty() { verb.get_name().to_owned() } else { format!("{path} {}", verb.get_name()) };
+        let path = if path.is_empty() {
+            verb.get_name().to_owned()
+        } else {
+            format!("{path} {}", verb.get_name())
+        };
         with_notes(verb, &path)
     })
 }
@@ -396,7 +429,8 @@ fn lock_of_a_verbs_name(words: &[OsString]) -> Option<Cli> {
     let lock = LockNoun::augment_args(Command::new("lock"));
     let of_a_verb = words.windows(2).any(|pair| {
         let name = pair[1].to_str();
-        pair[0] == "lock" && name.is_some_and(|name| name == "help" || lock.find_subcommand(name).is_some())
+        pair[0] == "lock"
+            && name.is_some_and(|name| name == "help" || lock.find_subcommand(name).is_some())
     });
     if !of_a_verb {
         return None;
@@ -411,7 +445,10 @@ fn lock_of_a_verbs_name(words: &[OsString]) -> Option<Cli> {
     let before = Common::augment_args(Command::new("outlive")).subcommand(before);
     let matches = before.try_get_matches_from(words).ok()?;
     let args = lock::LockArgs::from_arg_matches(matches.subcommand_matches("lock")?).ok()?;
-    Some(Cli { common: Common::from_arg_matches(&matches).ok()?, verb: Verb::Lock(LockNoun::Short(args)) })
+    Some(Cli {
+        common: Common::from_arg_matches(&matches).ok()?,
+        verb: Verb::Lock(LockNoun::Short(args)),
+    })
 }
 
 #[cfg(test)]

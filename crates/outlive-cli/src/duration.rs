@@ -20,8 +20,9 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     let parser = CustomDurationParser::builder().time_units(&UNITS).parse_multiple(None).build();
     let read = parser.parse(text).ok().and_then(|time| Duration::try_from(time).ok());
     // Too much is the most that there is, to the parser.
-    read.filter(|time| *time < Duration::MAX)
-        .ok_or_else(|| "a time is a number with ns, us, ms, s, m, h or d, as in 250ms, 2s or 1m30s".to_owned())
+    read.filter(|time| *time < Duration::MAX).ok_or_else(|| {
+        "a time is a number with ns, us, ms, s, m, h or d, as in 250ms, 2s or 1m30s".to_owned()
+    })
 }
 
 #[cfg(test)]

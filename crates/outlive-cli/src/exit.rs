@@ -70,13 +70,22 @@ pub const TABLE: &[(Code, &str)] = &[
         Code::ReceiverDied,
         "the queue's receiver, or the service's server, died and none has taken over; what was sent before is kept for one",
     ),
-    (Code::NoReceiver, "the service has no server, or the queue no receiver and was made to refuse messages then"),
+    (
+        Code::NoReceiver,
+        "the service has no server, or the queue no receiver and was made to refuse messages then",
+    ),
     (Code::TimedOut, "the time given by --timeout was over"),
     (Code::NotFound, "no such domain, name or file"),
     (Code::Mismatch, "the name is in use for a thing of another kind or type"),
     (Code::NotOurs, "the file was not made by Outlive, or by a version with another memory layout"),
-    (Code::Permission, "no permission, or the folder belongs to somebody else or is open to others"),
-    (Code::NoSpace, "no room: file system, quota, limit, tokens, or a message larger than its queue"),
+    (
+        Code::Permission,
+        "no permission, or the folder belongs to somebody else or is open to others",
+    ),
+    (
+        Code::NoSpace,
+        "no room: file system, quota, limit, tokens, or a message larger than its queue",
+    ),
     (Code::Damaged, "shared bytes make no sense: somebody wrote over them"),
     (
         Code::Busy,
@@ -138,9 +147,9 @@ impl Failure {
             std::io::ErrorKind::BrokenPipe => return Failure::BrokenPipe,
             std::io::ErrorKind::NotFound => Code::NotFound,
             std::io::ErrorKind::PermissionDenied => Code::Permission,
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded | std::io::ErrorKind::FileTooLarge => {
-                Code::NoSpace
-            }
+            std::io::ErrorKind::StorageFull
+            | std::io::ErrorKind::QuotaExceeded
+            | std::io::ErrorKind::FileTooLarge => Code::NoSpace,
             _ => Code::System,
         };
         Failure::new(code, format!("could not {doing}: {error}"))
@@ -169,19 +178,23 @@ pub fn code_of(error: &Error) -> Code {
     match error {
         Error::InvalidName { .. } => Code::BadName,
         Error::NotFound { .. } => Code::NotFound,
-        Error::Foreign { .. } | Error::TooOpen { .. } | Error::Permission { .. } | Error::NoRealTime { .. } => {
-            Code::Permission
+        Error::Foreign { .. }
+        | Error::TooOpen { .. }
+        | Error::Permission { .. }
+        | Error::NoRealTime { .. } => Code::Permission,
+        Error::NotAFolder { .. } | Error::NotASegment { .. } | Error::OtherVersion { .. } => {
+            Code::NotOurs
         }
-        Error::NotAFolder { .. } | Error::NotASegment { .. } | Error::OtherVersion { .. } => Code::NotOurs,
         Error::OtherKind { .. }
         | Error::OtherType { .. }
         | Error::OtherNamespace { .. }
         | Error::OtherDomain { .. }
         | Error::OtherLibc { .. }
         | Error::OtherCeiling { .. } => Code::Mismatch,
-        Error::NoSpace { .. } | Error::NoAddressSpace { .. } | Error::NoToken { .. } | Error::TooManyDomains => {
-            Code::NoSpace
-        }
+        Error::NoSpace { .. }
+        | Error::NoAddressSpace { .. }
+        | Error::NoToken { .. }
+        | Error::TooManyDomains => Code::NoSpace,
         Error::TooManyPublishers { .. } | Error::TooManySubscribers { .. } => Code::NoSpace,
         Error::Damaged { .. } | Error::DeclaredDead { .. } => Code::Damaged,
         Error::ReceiverTaken { .. }
@@ -321,7 +334,9 @@ impl From<outlive_bench::Error> for Failure {
             outlive_bench::Error::Refused(_) => Code::Usage,
             outlive_bench::Error::Wrong(_) => Code::CheckFailed,
             outlive_bench::Error::TimedOut(_) => Code::TimedOut,
-            outlive_bench::Error::Interrupted(signal) => return Failure::Silent(128 + *signal as u8),
+            outlive_bench::Error::Interrupted(signal) => {
+                return Failure::Silent(128 + *signal as u8);
+            }
             outlive_bench::Error::System { .. } | outlive_bench::Error::Child(_) => Code::System,
         };
         Failure::new(code, error.to_string())
@@ -341,7 +356,9 @@ mod tests {
         let mut found = Vec::new();
         for line in body.lines().skip(1) {
             // Variants stand four spaces in; their fields further.
-            let Some(rest) = line.strip_prefix("    ").filter(|rest| rest.starts_with(|c: char| c.is_uppercase()))
+            let Some(rest) = line
+                .strip_prefix("    ")
+                .filter(|rest| rest.starts_with(|c: char| c.is_uppercase()))
             else {
                 continue;
             };
@@ -368,7 +385,8 @@ mod tests {
             assert!(!variants.is_empty(), "{name}");
             for variant in variants {
                 // `System` may fall into the last arm: it says the same.
-                let named = THIS_FILE.contains(&format!("{name}::{variant}")) || variant == "System";
+                let named =
+                    THIS_FILE.contains(&format!("{name}::{variant}")) || variant == "System";
                 assert!(named, "{name}::{variant} has no exit code in exit.rs");
             }
         }

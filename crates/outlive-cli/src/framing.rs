@@ -84,7 +84,9 @@ impl Splitter {
         }
         if self.filled == self.buffer.len() {
             if self.filled as u64 > LARGEST_MESSAGE + 4 {
-                let text = format!("a record is longer than {LARGEST_MESSAGE} bytes; split it, or use another framing");
+                let text = format!(
+                    "a record is longer than {LARGEST_MESSAGE} bytes; split it, or use another framing"
+                );
                 return Err(Failure::new(Code::BadInput, text));
             }
             self.buffer.resize(self.filled * 2, 0);
@@ -129,8 +131,10 @@ impl Splitter {
             return Err(Failure::new(Code::BadInput, text));
         }
         if let Framing::Fixed(frame) = self.framing {
-            let text =
-                format!("the input ends in the middle of a frame ({} of {frame} bytes)", self.filled - self.start);
+            let text = format!(
+                "the input ends in the middle of a frame ({} of {frame} bytes)",
+                self.filled - self.start
+            );
             return Err(Failure::new(Code::BadInput, text));
         }
         let rest = self.start..self.filled;
@@ -154,7 +158,8 @@ impl Splitter {
     }
 
     fn find(&mut self, end: u8) -> Option<usize> {
-        let found = memchr::memchr(end, &self.buffer[self.searched..self.filled]).map(|at| self.searched + at);
+        let found = memchr::memchr(end, &self.buffer[self.searched..self.filled])
+            .map(|at| self.searched + at);
         self.searched = found.unwrap_or(self.filled);
         found
     }
@@ -174,7 +179,8 @@ impl Splitter {
         let Some((prefix, rest)) = here.split_first_chunk::<4>() else { return Ok(None) };
         let len = u32::from_le_bytes(*prefix);
         if u64::from(len) > LARGEST_MESSAGE {
-            let text = format!("a prefix asks for a record of {len} bytes; the most is {LARGEST_MESSAGE}");
+            let text =
+                format!("a prefix asks for a record of {len} bytes; the most is {LARGEST_MESSAGE}");
             return Err(Failure::new(Code::BadInput, text));
         }
         if rest.len() < len as usize {
@@ -254,7 +260,10 @@ mod tests {
     #[test]
     fn lines_and_nulls_are_cut_wherever_reads_end() {
         for drip in [1, 2, 3, 1000] {
-            assert_eq!(split(Framing::Lines, b"a\n\nbc\r\nlast", drip).unwrap(), [&b"a"[..], b"", b"bc\r", b"last"]);
+            assert_eq!(
+                split(Framing::Lines, b"a\n\nbc\r\nlast", drip).unwrap(),
+                [&b"a"[..], b"", b"bc\r", b"last"]
+            );
             assert_eq!(split(Framing::Lines, b"a\n", drip).unwrap(), [b"a"]);
             assert_eq!(split(Framing::Null, b"a\nb\0c\0", drip).unwrap(), [&b"a\nb"[..], b"c"]);
             assert!(split(Framing::Lines, b"", drip).unwrap().is_empty());
@@ -265,7 +274,10 @@ mod tests {
     fn prefixed_records_hold_anything_and_must_be_whole() {
         let input = b"\x03\0\0\0\n\0x\0\0\0\0\x01\0\0\0y";
         for drip in [1, 5, 1000] {
-            assert_eq!(split(Framing::LengthPrefixed, input, drip).unwrap(), [&b"\n\0x"[..], b"", b"y"]);
+            assert_eq!(
+                split(Framing::LengthPrefixed, input, drip).unwrap(),
+                [&b"\n\0x"[..], b"", b"y"]
+            );
             let failure = split(Framing::LengthPrefixed, &input[..6], drip).unwrap_err();
             assert_eq!(failure.number(), Code::BadInput as u8);
         }

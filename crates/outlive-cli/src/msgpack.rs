@@ -16,8 +16,13 @@ pub fn of_json(line: &[u8]) -> Result<Vec<u8>, String> {
 pub fn to_json(bytes: &[u8]) -> Result<Value, String> {
     let mut rest = bytes;
     // Whoever publishes says how deep it is; this many levels fit on any stack.
-    let value = rmpv::decode::read_value_with_max_depth(&mut rest, 128).map_err(|error| error.to_string())?;
-    if rest.is_empty() { Ok(plain(&value)) } else { Err(format!("{} bytes are left behind the value", rest.len())) }
+    let value = rmpv::decode::read_value_with_max_depth(&mut rest, 128)
+        .map_err(|error| error.to_string())?;
+    if rest.is_empty() {
+        Ok(plain(&value))
+    } else {
+        Err(format!("{} bytes are left behind the value", rest.len()))
+    }
 }
 
 fn plain(value: &Packed) -> Value {
@@ -29,7 +34,9 @@ fn plain(value: &Packed) -> Value {
             (None, Some(number)) => number.into(),
             (None, None) => Value::Null,
         },
-        Packed::F32(number) => Number::from_f64(f64::from(*number)).map_or(Value::Null, Value::Number),
+        Packed::F32(number) => {
+            Number::from_f64(f64::from(*number)).map_or(Value::Null, Value::Number)
+        }
         Packed::F64(number) => Number::from_f64(*number).map_or(Value::Null, Value::Number),
         Packed::String(text) => match text.as_str() {
             Some(text) => text.into(),
@@ -61,7 +68,11 @@ mod tests {
 
     #[test]
     fn what_json_knows_comes_back_as_it_was() {
-        for text in ["null", "[1,-2,1.5,\"größe\",true,{}]", "{\"a\":{\"b\":[]},\"c\":18446744073709551615}"] {
+        for text in [
+            "null",
+            "[1,-2,1.5,\"größe\",true,{}]",
+            "{\"a\":{\"b\":[]},\"c\":18446744073709551615}",
+        ] {
             let packed = of_json(text.as_bytes()).expect("JSON");
             assert_eq!(to_json(&packed).expect("msgpack").to_string(), text);
         }
@@ -72,7 +83,10 @@ mod tests {
     fn what_json_does_not_know_is_told_all_the_same() {
         assert_eq!(to_json(b"\xc4\x02\xff\x00").expect("bytes"), "ff00");
         assert_eq!(to_json(b"\x81\x01\xc0").expect("a number as key"), json!({"1": null}));
-        assert_eq!(to_json(b"\xd4\x05\xaa").expect("an extension"), json!({"extension": 5, "bytes": "aa"}));
+        assert_eq!(
+            to_json(b"\xd4\x05\xaa").expect("an extension"),
+            json!({"extension": 5, "bytes": "aa"})
+        );
         assert_eq!(to_json(b"\xcb\x7f\xf8\0\0\0\0\0\0").expect("not a number"), Value::Null);
         for wrong in [&b""[..], b"\x92\x01", b"\x01\x01", b"\xdf\xff\xff\xff\xff"] {
             assert!(to_json(wrong).is_err(), "{wrong:x?}");

@@ -7,8 +7,8 @@ use outlive::Kind;
 use crate::cli::Common;
 use crate::exit::Failure;
 use crate::verbs::{
-    bw, call, delay, echo, gc, hz, info, lock, ls, pools, publish, recv, rm, sem, send, serve, state, topic, wait,
-    waiters,
+    bw, call, delay, echo, gc, hz, info, lock, ls, pools, publish, recv, rm, sem, send, serve,
+    state, topic, wait, waiters,
 };
 
 /// Publish and subscribe: messages for every subscriber
@@ -240,7 +240,8 @@ impl Service {
 }
 
 /// What a thread holds to keep others out. A record counts when there are locks in it.
-const LOCKS: [Kind; 5] = [Kind::Mutex, Kind::RwLock, Kind::PiMutex, Kind::CeilingMutex, Kind::Record];
+const LOCKS: [Kind; 5] =
+    [Kind::Mutex, Kind::RwLock, Kind::PiMutex, Kind::CeilingMutex, Kind::Record];
 
 impl LockNoun {
     /// Runs the verb.

@@ -30,8 +30,8 @@ pub fn print(text: impl Display) -> Result<(), Failure> {
 
 /// Prints a result as one line of JSON, for programs.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let line =
-        serde_json::to_string(value).map_err(|error| Failure::system("write JSON", &std::io::Error::other(error)))?;
+    let line = serde_json::to_string(value)
+        .map_err(|error| Failure::system("write JSON", &std::io::Error::other(error)))?;
     print(format_args!("{line}\n"))
 }
 
@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let rows = [vec!["größe".to_owned(), "7".to_owned()], vec!["q".to_owned(), "12".to_owned()]];
+        let rows =
+            [vec!["größe".to_owned(), "7".to_owned()], vec!["q".to_owned(), "12".to_owned()]];
         assert_eq!(table(&["NAME", "N"], &[1], &rows), "NAME    N\ngröße   7\nq      12\n");
     }
 }

@@ -43,7 +43,8 @@ impl OutputArgs {
 }
 
 fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|error| Failure::system(format_args!("write {}", path.display()), &error))
+    File::create(path)
+        .map_err(|error| Failure::system(format_args!("write {}", path.display()), &error))
 }
 
 /// An open destination.
@@ -70,7 +71,9 @@ impl Stdout {
             return Stdout::Terminal;
         }
         match fstat(stdout()) {
-            Ok(facts) if FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile => Stdout::File,
+            Ok(facts) if FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile => {
+                Stdout::File
+            }
             _ => Stdout::Pipe,
         }
     }

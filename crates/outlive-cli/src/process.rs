@@ -61,7 +61,8 @@ impl Process {
         };
         // Compared after it was opened: from here on the descriptor and the start time speak of the
         // same process.
-        if let (Some(started), Some(now)) = (started.filter(|&started| started != 0), start_time(pid))
+        if let (Some(started), Some(now)) =
+            (started.filter(|&started| started != 0), start_time(pid))
             && started != now
         {
             return Ok(None);
@@ -113,7 +114,11 @@ mod tests {
     #[test]
     fn brackets_in_a_name_do_not_confuse() {
         assert_eq!(field(b"7 (a) b) c) S 1 7 7", 3).as_deref(), Some("S"));
-        assert_eq!(field(b"7 (a) b) \xd0) S 1 7 7", 4).as_deref(), Some("1"), "cut inside a letter");
+        assert_eq!(
+            field(b"7 (a) b) \xd0) S 1 7 7", 4).as_deref(),
+            Some("1"),
+            "cut inside a letter"
+        );
         assert_eq!(field(b"", 3), None);
     }
 

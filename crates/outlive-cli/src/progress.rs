@@ -25,7 +25,14 @@ impl Progress {
     /// Begins. `total` is how many bytes there are to do, if that is known.
     pub fn new(total: Option<u64>, shown: bool) -> Progress {
         let now = Instant::now();
-        Progress { started: now, total, done: 0, watched: shown && output::is_watched(), shown: now, bar: None }
+        Progress {
+            started: now,
+            total,
+            done: 0,
+            watched: shown && output::is_watched(),
+            shown: now,
+            bar: None,
+        }
     }
 
     /// So many bytes more are done.
@@ -61,7 +68,10 @@ fn told(elapsed: Duration, done: u64, total: Option<u64>) -> String {
     let rate = done as f64 / elapsed.as_secs_f64().max(1e-9);
     let left = total.map_or_else(String::new, |total| {
         let seconds = total.saturating_sub(done) as f64 / rate.max(1.0);
-        format!("  {} left", HumanDuration(Duration::try_from_secs_f64(seconds).unwrap_or_default()))
+        format!(
+            "  {} left",
+            HumanDuration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+        )
     });
     format!("{}/s{left}", BinaryBytes(rate as u64))
 }

@@ -61,12 +61,20 @@ impl Signals {
         match self.fd.read(&mut bytes) {
             Ok(len) if len == bytes.len() => {
                 // SAFETY: the kernel fills the structure whole or not at all; it is plain integers.
-                let info: libc::signalfd_siginfo = unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) };
+                let info: libc::signalfd_siginfo =
+                    unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) };
                 // SI_USER, SI_QUEUE, SI_TKILL are 0 and below; the kernel's own codes are above.
-                Ok(Some(Came { signal: info.ssi_signo as i32, sent_by_process: info.ssi_code <= 0 }))
+                Ok(Some(Came {
+                    signal: info.ssi_signo as i32,
+                    sent_by_process: info.ssi_code <= 0,
+                }))
             }
             Ok(_) => Err(io::Error::from(ErrorKind::UnexpectedEof)),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -88,13 +96,16 @@ impl Drop for Signals {
 
 /// Sleeps until one of the descriptors can be read, or the time is over. Tells which can.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
-    let mut polls: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let mut polls: Vec<PollFd<'_>> =
+        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     let timeout = timeout.map(|span| Timespec {
         tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(span.subsec_nanos()),
     });
     match poll(&mut polls, timeout.as_ref()) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(polls.iter().map(|poll| !poll.revents().is_empty()).collect()),
+        Ok(_) | Err(rustix::io::Errno::INTR) => {
+            Ok(polls.iter().map(|poll| !poll.revents().is_empty()).collect())
+        }
         Err(errno) => Err(errno.into()),
     }
 }

@@ -1,7 +1,9 @@
-//! How long bytes take from one process's GPU to another's, by which road; and how fast the bus is. `cargo xtask gpu` runs it.
+//! How long bytes take from one process's GPU to another's, by which road; and how fast the bus is.
+//! `cargo xtask gpu` runs it.
 //!
-//! Two processes, which take turns: one sends a message of some size and waits until the other says that its device has it. Roads alternate
-//! in each round, always in the same order, so that they meet the same machine, and the second process knows which comes next.
+//! Two processes, which take turns: one sends a message of some size and waits until the other says
+//! that its device has it. Roads alternate in each round, always in the same order, so that they
+//! meet the same machine, and the second process knows which comes next.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -12,12 +14,13 @@ use std::time::Duration;
 use outlive::Domain;
 use outlive::topic::{Publisher, Subscriber, SubscriberOptions, Topic};
 use outlive_gpu::{
-    Argument, DeviceMemory, DevicePublisher, DeviceTopic, Driver, Error, Gpu, HostMemory, Kernel, Module,
-    PinnedPublisher, PinnedTopic, Stream,
+    Argument, DeviceMemory, DevicePublisher, DeviceTopic, Driver, Error, Gpu, HostMemory, Kernel,
+    Module, PinnedPublisher, PinnedTopic, Stream,
 };
 
 /// 64 KiB, 1 MiB, 6 MB, 64 MiB, and how many rounds of each.
-const SIZES: [(usize, usize); 4] = [(64 << 10, 300), (1 << 20, 200), (6_000_000, 100), (64 << 20, 30)];
+const SIZES: [(usize, usize); 4] =
+    [(64 << 10, 300), (1 << 20, 200), (6_000_000, 100), (64 << 20, 30)];
 /// Rounds that do not count: memory comes to be there, and to be registered.
 const WARM_UP: usize = 20;
 const SOON: Duration = Duration::from_secs(30);
@@ -27,11 +30,12 @@ const SECOND: &str = "OUTLIVE_GPU_ROADS";
 /// What each byte of a message on the device road is.
 const BYTE: u8 = 3;
 
-const PTX: &std::ffi::CStr =
-    match std::ffi::CStr::from_bytes_with_nul(concat!(include_str!("kernels/kernels.ptx"), "\0").as_bytes()) {
-        Ok(text) => text,
-        Err(_) => panic!("the text has no NUL"),
-    };
+const PTX: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
+    concat!(include_str!("kernels/kernels.ptx"), "\0").as_bytes(),
+) {
+    Ok(text) => text,
+    Err(_) => panic!("the text has no NUL"),
+};
 
 const USAGE: &str = "usage: gpu_roads [--driver LIBRARY] [--out FILE | --probe]";
 
@@ -40,7 +44,8 @@ const USAGE: &str = "usage: gpu_roads [--driver LIBRARY] [--out FILE | --probe]"
 enum Road {
     /// One copy each way, to and from registered memory.
     Pinned = 1,
-    /// To ordinary memory, into the message, to ordinary memory, to the device: as without this crate.
+    /// To ordinary memory, into the message, to ordinary memory, to the device: as without this
+    /// crate.
     Pageable = 2,
 }
 
@@ -68,7 +73,12 @@ impl Spans {
     /// `median (least to most)` in microseconds.
     fn text(&self) -> String {
         let of = |span: Option<&u64>| *span.unwrap_or(&0) as f64 / 1e3;
-        format!("{:.1} ({:.1} to {:.1})", self.median() / 1e3, of(self.0.iter().min()), of(self.0.iter().max()))
+        format!(
+            "{:.1} ({:.1} to {:.1})",
+            self.median() / 1e3,
+            of(self.0.iter().min()),
+            of(self.0.iter().max())
+        )
     }
 }
 
@@ -85,11 +95,18 @@ impl Ends {
     fn open(driver: &Driver, folder: &std::path::Path) -> Result<Ends, Error> {
         let gpu = driver.gpu(0)?;
         let domain = Domain::open_at(folder)?;
-        let frames = Topic::<[u8]>::options().depth(4).max_bytes(1 << 30).open(&domain, "frames")?;
+        let frames =
+            Topic::<[u8]>::options().depth(4).max_bytes(1 << 30).open(&domain, "frames")?;
         let answers = Topic::open(&domain, "answers")?;
         let images = DeviceTopic::<u8>::options().depth(4).open(&domain, "images")?;
         let images = gpu.shares().then(|| DeviceTopic::new(&gpu, &domain, images)).transpose()?;
-        Ok(Ends { stream: Stream::new(&gpu)?, frames: PinnedTopic::new(&gpu, frames), images, gpu, answers })
+        Ok(Ends {
+            stream: Stream::new(&gpu)?,
+            frames: PinnedTopic::new(&gpu, frames),
+            images,
+            gpu,
+            answers,
+        })
     }
 }
 
@@ -101,7 +118,10 @@ struct Reader {
 
 impl Reader {
     fn new(gpu: &Gpu) -> Result<Reader, Error> {
-        Ok(Reader { kernel: Module::load(gpu, PTX)?.kernel(c"outlive_sum")?, sum: DeviceMemory::new(gpu, 8)? })
+        Ok(Reader {
+            kernel: Module::load(gpu, PTX)?.kernel(c"outlive_sum")?,
+            sum: DeviceMemory::new(gpu, 8)?,
+        })
     }
 
     fn begin(&mut self, stream: &Stream) -> Result<(), Error> {
@@ -110,7 +130,11 @@ impl Reader {
 
     /// The sum of so many bytes there, once it is known.
     fn sum(&self, at: u64, len: usize, stream: &Stream) -> Result<u64, Error> {
-        let arguments = [Argument::Address(at), Argument::U64(len as u64), Argument::Address(self.sum.address())];
+        let arguments = [
+            Argument::Address(at),
+            Argument::U64(len as u64),
+            Argument::Address(self.sum.address()),
+        ];
         // SAFETY: what the kernel declares; the caller holds the bytes, and waits for this.
         unsafe { self.kernel.launch([1024, 1, 1], [256, 1, 1], &arguments, stream)? };
         let mut sum = [0; 8];
@@ -124,7 +148,8 @@ fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), Error> {
     let ends = Ends::open(driver, folder)?;
     let reliable = || SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
     let mut frames = ends.frames.subscriber_with(reliable())?;
-    let mut images = ends.images.as_ref().map(|images| images.subscriber_with(reliable())).transpose()?;
+    let mut images =
+        ends.images.as_ref().map(|images| images.subscriber_with(reliable())).transpose()?;
     let mut reader = Reader::new(&ends.gpu)?;
     let answers = ends.answers.publisher()?;
     answers.publish_copy(&[0, 0])?;
@@ -290,7 +315,9 @@ impl First<'_> {
 fn first(driver: &Driver, folder: &std::path::Path) -> Result<Vec<Row>, Error> {
     let ends = Ends::open(driver, folder)?;
     let (publisher, plain) = (ends.frames.publisher()?, ends.frames.topic().publisher()?);
-    let mut answers = ends.answers.subscriber_with(SubscriberOptions { history: 1, ..SubscriberOptions::default() })?;
+    let mut answers = ends
+        .answers
+        .subscriber_with(SubscriberOptions { history: 1, ..SubscriberOptions::default() })?;
     // It is there.
     drop(answers.recv_until(SOON)?);
     let largest = SIZES.iter().map(|(size, _)| *size).max().unwrap_or(0);
@@ -313,12 +340,14 @@ fn page(name: &str, rows: &[Row], judged: bool) -> String {
         read("/proc/sys/kernel/osrelease").trim()
     );
     if !judged {
-        page += "**The fake driver: these are copies by the processor, and say nothing of a GPU.**\n\n";
+        page +=
+            "**The fake driver: these are copies by the processor, and say nothing of a GPU.**\n\n";
     }
     page += "| bytes | pinned, whole | pageable, whole | pageable / pinned | leg out | bus out | of it | leg in | bus in | of it | publisher's calls | device, handed over | device, read |\n";
     page += "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
     for row in rows {
-        let share = |bus: &Spans, leg: &Spans| format!("{:.0} %", 100.0 * bus.median() / leg.median());
+        let share =
+            |bus: &Spans, leg: &Spans| format!("{:.0} %", 100.0 * bus.median() / leg.median());
         let ratio = format!("{:.2}", row.pageable.median() / row.pinned.median());
         let cells = [
             row.size.to_string(),
@@ -344,7 +373,12 @@ fn page(name: &str, rows: &[Row], judged: bool) -> String {
         page += "\n| aim | bytes | |\n| --- | ---: | --- |\n";
         for row in rows {
             let mut judge = |aim: &str, is_met: bool| {
-                let _ = writeln!(page, "| {aim} | {} | {} |", row.size, if is_met { "met" } else { "missed" });
+                let _ = writeln!(
+                    page,
+                    "| {aim} | {} | {} |",
+                    row.size,
+                    if is_met { "met" } else { "missed" }
+                );
             };
             judge("leg out at 90 % of the bus", row.bus_out.median() >= 0.9 * row.leg_out.median());
             judge("leg in at 90 % of the bus", row.bus_in.median() >= 0.9 * row.leg_in.median());
@@ -370,12 +404,18 @@ fn run(library: Option<PathBuf>, out: Option<PathBuf>, is_probe: bool) -> Result
     }
     let gpu = driver.gpu(0).map_err(text)?;
     if is_probe {
-        println!("{}, reads pinned: {}, writes pinned: {}", gpu.name(), gpu.reads_pinned(), gpu.writes_pinned());
+        println!(
+            "{}, reads pinned: {}, writes pinned: {}",
+            gpu.name(),
+            gpu.reads_pinned(),
+            gpu.writes_pinned()
+        );
         return Ok(());
     }
     let folder = PathBuf::from(format!("/dev/shm/outlive-gpu-roads-{}", std::process::id()));
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let arguments = library.iter().flat_map(|library| [OsString::from("--driver"), library.clone().into()]);
+    let arguments =
+        library.iter().flat_map(|library| [OsString::from("--driver"), library.clone().into()]);
     let started = Command::new(own).args(arguments).env(SECOND, &folder).spawn();
     let mut other = started.map_err(|error| error.to_string())?;
     let rows = first(&driver, &folder);
@@ -387,7 +427,9 @@ fn run(library: Option<PathBuf>, out: Option<PathBuf>, is_probe: bool) -> Result
     std::fs::remove_dir_all(&folder).ok();
     let page = page(gpu.name(), &rows.map_err(text)?, library.is_none());
     match out {
-        Some(file) => std::fs::write(&file, page).map_err(|error| format!("{}: {error}", file.display())),
+        Some(file) => {
+            std::fs::write(&file, page).map_err(|error| format!("{}: {error}", file.display()))
+        }
         None => {
             print!("{page}");
             Ok(())

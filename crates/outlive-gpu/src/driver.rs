@@ -42,8 +42,8 @@ impl Driver {
     /// The errors of [`Driver::open`].
     pub fn load(library: &Path) -> Result<Driver, Error> {
         let no_gpu = |why: String| Error::NoGpu { why };
-        let name =
-            CString::new(OsStr::as_bytes(library.as_os_str())).map_err(|_| no_gpu("a path with NUL".to_owned()))?;
+        let name = CString::new(OsStr::as_bytes(library.as_os_str()))
+            .map_err(|_| no_gpu("a path with NUL".to_owned()))?;
         // SAFETY: a NUL-terminated name. The library's constructors run as with any library that a
         // program links.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -55,7 +55,9 @@ impl Driver {
         // SAFETY: a library that is called libcuda.so.1, or whose path the caller gives, has the
         // driver's functions.
         let api = unsafe { Api::find(find) };
-        let api = api.map_err(|missing| no_gpu(format!("the driver has no {}", missing.to_string_lossy())))?;
+        let api = api.map_err(|missing| {
+            no_gpu(format!("the driver has no {}", missing.to_string_lossy()))
+        })?;
         // SAFETY: the driver's first call, with the only valid flags.
         match unsafe { (api.init)(0) } {
             api::SUCCESS => Ok(Driver { api: Arc::new(api) }),

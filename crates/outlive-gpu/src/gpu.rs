@@ -81,7 +81,8 @@ impl Gpu {
         }
         let (mut device, mut context) = (0, ptr::null_mut());
         // SAFETY: `device` is a place for a device.
-        driver.check("cuDeviceGet", unsafe { (driver.api.device)(&mut device, number as c_int) })?;
+        let got = unsafe { (driver.api.device)(&mut device, number as c_int) };
+        driver.check("cuDeviceGet", got)?;
         // SAFETY: `context` is a place for a context, and the driver returned the device.
         let retained = unsafe { (driver.api.retain_primary_context)(&mut context, device) };
         driver.check("cuDevicePrimaryCtxRetain", retained)?;
@@ -103,13 +104,19 @@ impl Gpu {
         Gpu::finish(driver, context, device, false)
     }
 
-    fn finish(driver: &Driver, context: Handle, device: Device, is_primary: bool) -> Result<Gpu, Error> {
+    fn finish(
+        driver: &Driver,
+        context: Handle,
+        device: Device,
+        is_primary: bool,
+    ) -> Result<Gpu, Error> {
         let api = &driver.api;
         let attribute = |which| {
             let mut value = 0;
             // SAFETY: `value` is a place for a number. An attribute that an older driver does not
             // know is an error: not there.
-            (unsafe { (api.device_attribute)(&mut value, which, device) } == api::SUCCESS).then_some(value != 0)
+            (unsafe { (api.device_attribute)(&mut value, which, device) } == api::SUCCESS)
+                .then_some(value != 0)
         };
         // Older drivers do not know the attribute, and can register.
         let can_register = attribute(api::HOST_REGISTER_SUPPORTED).unwrap_or(true);
@@ -120,14 +127,17 @@ impl Gpu {
         };
         let mut name = [0 as c_char; 128];
         // SAFETY: `name` has so many bytes.
-        let named = unsafe { (api.device_name)(name.as_mut_ptr(), name.len() as c_int, device) } == api::SUCCESS;
-        let name: Vec<u8> = name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0 && named).collect();
+        let named = unsafe { (api.device_name)(name.as_mut_ptr(), name.len() as c_int, device) }
+            == api::SUCCESS;
+        let name: Vec<u8> =
+            name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0 && named).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
         let mut uuid = [0; 16];
         // SAFETY: `uuid` is a place for a UUID.
         driver.check("cuDeviceGetUuid", unsafe { (api.device_uuid)(&mut uuid, device) })?;
         let identity = Identity::of_uuid(uuid);
-        let can_share = match (attribute(api::BLOCKS_SUPPORTED), attribute(api::AS_FILE_SUPPORTED)) {
+        let can_share = match (attribute(api::BLOCKS_SUPPORTED), attribute(api::AS_FILE_SUPPORTED))
+        {
             (Some(true), Some(true)) => Ok(()),
             (Some(true), _) => Err("the driver exports no file descriptors"),
             _ => Err("the device has no virtual memory management"),
@@ -222,7 +232,8 @@ impl Gpu {
 
     /// Returns the flags by which memory is registered; `None`: it cannot be.
     pub(crate) fn flags(&self, is_writable: bool) -> Option<u32> {
-        let flags = if is_writable { self.inner.can_register.then_some(0) } else { self.inner.read_only };
+        let flags =
+            if is_writable { self.inner.can_register.then_some(0) } else { self.inner.read_only };
         flags.map(|flags| flags | api::REGISTER_PORTABLE)
     }
 
@@ -247,7 +258,9 @@ impl Gpu {
         let _current = self.enter()?;
         let mut stream = ptr::null_mut();
         // SAFETY: `stream` is a place for a stream.
-        self.checked("cuStreamCreate", unsafe { (self.api().create_stream)(&mut stream, api::STREAM_NON_BLOCKING) })?;
+        self.checked("cuStreamCreate", unsafe {
+            (self.api().create_stream)(&mut stream, api::STREAM_NON_BLOCKING)
+        })?;
         Ok(stream)
     }
 

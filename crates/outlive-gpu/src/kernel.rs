@@ -60,7 +60,9 @@ impl Module {
         let _current = gpu.enter()?;
         let mut module = ptr::null_mut();
         // SAFETY: `module` is a place for a module, and the text is NUL-terminated.
-        gpu.checked("cuModuleLoadData", unsafe { (gpu.api().load_module)(&mut module, ptx.as_ptr().cast()) })?;
+        gpu.checked("cuModuleLoadData", unsafe {
+            (gpu.api().load_module)(&mut module, ptx.as_ptr().cast())
+        })?;
         Ok(Module { inner: Arc::new(Inner { gpu: gpu.clone(), module }) })
     }
 
@@ -100,7 +102,9 @@ impl Kernel {
     ) -> Result<(), Error> {
         let gpu = &self.module.inner.gpu;
         let place = |argument: &Argument| match argument {
-            Argument::Address(value) | Argument::U64(value) => ptr::from_ref(value).cast_mut().cast::<c_void>(),
+            Argument::Address(value) | Argument::U64(value) => {
+                ptr::from_ref(value).cast_mut().cast::<c_void>()
+            }
             Argument::U32(value) => ptr::from_ref(value).cast_mut().cast(),
             Argument::F32(value) => ptr::from_ref(value).cast_mut().cast(),
         };
@@ -111,7 +115,19 @@ impl Kernel {
         // before it returns, and writes none.
         let code = unsafe {
             let launch = gpu.api().launch_kernel;
-            launch(self.function, bx, by, bz, tx, ty, tz, 0, stream.raw(), places.as_mut_ptr(), ptr::null_mut())
+            launch(
+                self.function,
+                bx,
+                by,
+                bz,
+                tx,
+                ty,
+                tz,
+                0,
+                stream.raw(),
+                places.as_mut_ptr(),
+                ptr::null_mut(),
+            )
         };
         gpu.checked("cuLaunchKernel", code)
     }

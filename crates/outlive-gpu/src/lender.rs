@@ -111,7 +111,11 @@ impl<M: Message + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
     /// Publishes it, after [`Lender::prepare`], when these streams have completed all work enqueued
     /// so far. On failure it is not due any more; and where a device may still be writing it, its
     /// memory is not reused.
-    pub(crate) fn publish_after(lent: Lent<M, K>, streams: &[Stream], may_be_written: bool) -> Result<(), Error> {
+    pub(crate) fn publish_after(
+        lent: Lent<M, K>,
+        streams: &[Stream],
+        may_be_written: bool,
+    ) -> Result<(), Error> {
         let lender = Arc::clone(&lent.lender);
         let Some(last) = streams.last() else {
             lent.publish();

@@ -132,7 +132,11 @@ impl Registered {
         };
         let mut at = from;
         while at < to {
-            let end = borders.iter().copied().find(|&border| border > at).map_or(to, |border| border.min(to));
+            let end = borders
+                .iter()
+                .copied()
+                .find(|&border| border > at)
+                .map_or(to, |border| border.min(to));
             copy(at - from, end - at).map_err(|error| NotCopied { error, has_begun: at > from })?;
             at = end;
         }
@@ -150,7 +154,8 @@ impl Registered {
         let Some(flags) = self.gpu.flags(memory.is_writable) else { return Ok(&[]) };
         let (start, end) = (memory.start.addr(), memory.start.addr() + memory.most);
         let is_known = |unit: &Unit| unit.life == memory.life && unit.end == end;
-        if !table.get(&start).is_some_and(|unit| is_known(unit) && unit.borders.last() >= Some(&to)) {
+        if !table.get(&start).is_some_and(|unit| is_known(unit) && unit.borders.last() >= Some(&to))
+        {
             // Other units at this place are over: a copy under way would keep its object, and so
             // the unit's generation.
             let over = |(&at, unit): (&usize, &Unit)| {

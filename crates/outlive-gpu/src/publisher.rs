@@ -72,7 +72,13 @@ impl<T: Plain> PinnedPublisher<T> {
             Ok::<_, PublishError>((loan, place))
         });
         let (lent, (at, len)) = lent?;
-        Ok(PinnedLoan { lent: Some(lent), at, len, streams: Vec::new(), is_told: Arc::clone(&self.is_told) })
+        Ok(PinnedLoan {
+            lent: Some(lent),
+            at,
+            len,
+            streams: Vec::new(),
+            is_told: Arc::clone(&self.is_told),
+        })
     }
 
     /// Publishes a loan when the stream has completed all work enqueued so far; returns at once. It
@@ -183,7 +189,11 @@ impl<T: Plain> PinnedLoan<T> {
     ///
     /// # If a process dies
     /// If this process dies, the memory is reused once no device can be writing there.
-    pub unsafe fn copy_from_device(&mut self, from: DevicePointer, stream: &Stream) -> Result<(), Error> {
+    pub unsafe fn copy_from_device(
+        &mut self,
+        from: DevicePointer,
+        stream: &Stream,
+    ) -> Result<(), Error> {
         // SAFETY: the caller guarantees `from` until the copy has completed.
         unsafe { self.copy_part_from_device(0..self.len, from, stream) }
     }
@@ -223,7 +233,14 @@ impl<T: Plain> PinnedLoan<T> {
         let copied = pins.copy(to, len, |at, len| {
             // SAFETY: the caller guarantees the device's memory; the loan's stays until the copy
             // has completed.
-            unsafe { pins.gpu().copy_from_device(to.wrapping_add(at), from + at as u64, len, stream.raw()) }
+            unsafe {
+                pins.gpu().copy_from_device(
+                    to.wrapping_add(at),
+                    from + at as u64,
+                    len,
+                    stream.raw(),
+                )
+            }
         });
         let has_begun = copied.as_ref().err().is_none_or(|not| not.has_begun);
         if has_begun && !self.streams.iter().any(|written| written.is(stream)) {

@@ -64,7 +64,8 @@ impl Stream {
     fn finish(gpu: &Gpu, stream: Handle, is_ours: bool) -> Result<Stream, Error> {
         let none = || Mutex::new(Event(ptr::null_mut()));
         // From here on `drop` takes care of what has been made.
-        let mut inner = Inner { gpu: gpu.clone(), stream, is_ours, side: ptr::null_mut(), event: none() };
+        let mut inner =
+            Inner { gpu: gpu.clone(), stream, is_ours, side: ptr::null_mut(), event: none() };
         inner.side = gpu.new_stream()?;
         let mut event = ptr::null_mut();
         {
@@ -131,11 +132,18 @@ impl Stream {
     /// # Safety
     /// The caller guarantees that both places exist, that no thread writes to `from`, and that none
     /// touches `to`, until the copy has completed.
-    pub(crate) unsafe fn copy(&self, to: DevicePointer, from: DevicePointer, len: usize) -> Result<(), Error> {
+    pub(crate) unsafe fn copy(
+        &self,
+        to: DevicePointer,
+        from: DevicePointer,
+        len: usize,
+    ) -> Result<(), Error> {
         let gpu = &self.inner.gpu;
         let _current = gpu.enter()?;
         // SAFETY: the caller guarantees both places until the copy has completed.
-        gpu.checked("cuMemcpyDtoDAsync", unsafe { (gpu.api().copy_on_device)(to, from, len, self.raw()) })
+        gpu.checked("cuMemcpyDtoDAsync", unsafe {
+            (gpu.api().copy_on_device)(to, from, len, self.raw())
+        })
     }
 
     /// Copies bytes from ordinary memory, and waits for that.
@@ -155,7 +163,14 @@ impl Stream {
             let _current = self.inner.gpu.enter()?;
             // SAFETY: the caller's bytes are borrowed until the copy has completed, which this
             // waits for.
-            unsafe { self.inner.gpu.copy_from_device(bytes.as_mut_ptr(), from, bytes.len(), self.raw())? };
+            unsafe {
+                self.inner.gpu.copy_from_device(
+                    bytes.as_mut_ptr(),
+                    from,
+                    bytes.len(),
+                    self.raw(),
+                )?
+            };
         }
         self.synchronize()
     }
@@ -174,7 +189,9 @@ impl Stream {
         let _current = gpu.enter()?;
         let mut status = 0;
         // SAFETY: the stream stays as long as this value, and `status` is a place for the status.
-        gpu.checked("cuStreamIsCapturing", unsafe { (gpu.api().stream_is_capturing)(self.raw(), &mut status) })?;
+        gpu.checked("cuStreamIsCapturing", unsafe {
+            (gpu.api().stream_is_capturing)(self.raw(), &mut status)
+        })?;
         if status == 0 { Ok(()) } else { Err(Error::Capturing) }
     }
 
@@ -184,7 +201,12 @@ impl Stream {
 
     /// Has `work` done when these streams have completed all work enqueued so far; this one may be
     /// among them. On failure it returns the work.
-    pub(crate) fn after(&self, streams: &[Stream], keeper: Arc<dyn Keeps>, work: Work) -> Result<(), (Error, Work)> {
+    pub(crate) fn after(
+        &self,
+        streams: &[Stream],
+        keeper: Arc<dyn Keeps>,
+        work: Work,
+    ) -> Result<(), (Error, Work)> {
         let gpu = &self.inner.gpu;
         let wait = || -> Result<(), Error> {
             let _current = gpu.enter()?;
@@ -198,7 +220,9 @@ impl Stream {
         keeper.under_way().one_more();
         let launched = gpu.enter().and_then(|_current| {
             // SAFETY: `run` takes a `Box<Job>` once, and gets this one.
-            let code = unsafe { (gpu.api().launch_host_function)(self.inner.side, host_function::run, job.cast()) };
+            let code = unsafe {
+                (gpu.api().launch_host_function)(self.inner.side, host_function::run, job.cast())
+            };
             gpu.checked("cuLaunchHostFunc", code)
         });
         launched.map_err(|error| {

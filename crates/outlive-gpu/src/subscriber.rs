@@ -159,7 +159,11 @@ impl<T: Plain> PinnedSample<T> {
             other => other.map_err(|not| not.error),
         };
         let share = Arc::clone(&self.sample);
-        let held = stream.after(std::slice::from_ref(stream), self.pins.clone(), Box::new(move || drop(share)));
+        let held = stream.after(
+            std::slice::from_ref(stream),
+            self.pins.clone(),
+            Box::new(move || drop(share)),
+        );
         copied.and(held.map_err(|(error, share)| {
             // The device may still be reading this registered memory, and no callback will tell
             // when it has finished.

@@ -85,7 +85,10 @@ impl<T: Plain> PinnedTopic<T> {
     ///
     /// # If a process dies
     /// The same as with [`Topic::subscriber`].
-    pub fn subscriber_with(&self, options: SubscriberOptions) -> Result<PinnedSubscriber<T>, Error> {
+    pub fn subscriber_with(
+        &self,
+        options: SubscriberOptions,
+    ) -> Result<PinnedSubscriber<T>, Error> {
         under_way::look_after_left();
         Ok(PinnedSubscriber::new(self.topic.subscriber_with(options)?, Arc::clone(&self.pins)))
     }

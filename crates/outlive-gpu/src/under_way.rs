@@ -29,7 +29,11 @@ pub(crate) trait Keeps: Send + Sync {
     fn gpu(&self) -> &Gpu;
 
     /// Waits as [`UnderWay::wait_until`].
-    fn wait_until(&self, deadline: Deadline, is_so: &mut dyn FnMut(usize) -> bool) -> Result<(), Error> {
+    fn wait_until(
+        &self,
+        deadline: Deadline,
+        is_so: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<(), Error> {
         self.under_way().wait_until(self.gpu(), deadline, is_so)
     }
 }
@@ -70,7 +74,12 @@ impl UnderWay {
     ///
     /// # Errors
     /// [`Error::TimedOut`], and the context's error.
-    fn wait_until(&self, gpu: &Gpu, deadline: Deadline, is_so: &mut dyn FnMut(usize) -> bool) -> Result<(), Error> {
+    fn wait_until(
+        &self,
+        gpu: &Gpu,
+        deadline: Deadline,
+        is_so: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<(), Error> {
         let mut outstanding = self.lock();
         loop {
             if is_so(*outstanding) {

@@ -1,5 +1,5 @@
-//! Blocks of other processes', which are stopped and killed: a program with a main of its own, which is also what it starts. With the fake driver, or the one that
-//! `OUTLIVE_GPU_DRIVER` names.
+//! Blocks of other processes', which are stopped and killed: a program with a main of its own,
+//! which is also what it starts. With the fake driver, or the one that `OUTLIVE_GPU_DRIVER` names.
 
 mod fake;
 
@@ -39,7 +39,10 @@ fn publish(scene: &Scene, publisher: &outlive_gpu::DevicePublisher, number: u64,
 }
 
 fn with_history(scene: &Scene) -> DeviceSubscriber {
-    scene.topic.subscriber_with(SubscriberOptions { history: 16, ..Default::default() }).expect("one")
+    scene
+        .topic
+        .subscriber_with(SubscriberOptions { history: 16, ..Default::default() })
+        .expect("one")
 }
 
 fn wait_until_published(scene: &Scene, count: usize) {
@@ -283,7 +286,10 @@ fn many_who_ask_one_that_is_stopped() {
     scene.topic.unmap_unheld();
     member.stop();
     std::thread::scope(|scope| {
-        let waiting: Vec<_> = all.into_iter().map(|mut one| scope.spawn(move || one.recv_until(SOON).err())).collect();
+        let waiting: Vec<_> = all
+            .into_iter()
+            .map(|mut one| scope.spawn(move || one.recv_until(SOON).err()))
+            .collect();
         std::thread::sleep(Duration::from_millis(50));
         member.kill();
         for one in waiting {
@@ -344,7 +350,8 @@ fn what_the_driver_refuses_of_anothers_block_leaves_it_the_next_message() {
 
 fn a_reader_killed_while_its_device_reads_holds_nothing_for_long() {
     let fake = Fake::new("reader");
-    let topic = DeviceTopic::<u8>::options().depth(2).open(&fake.domain, "images").expect("a topic");
+    let topic =
+        DeviceTopic::<u8>::options().depth(2).open(&fake.domain, "images").expect("a topic");
     let scene = Scene::with(fake);
     drop(topic);
     let publisher = scene.topic.publisher().expect("one");
@@ -433,7 +440,10 @@ fn main() {
             "a_block_for_which_no_descriptor_is_left_stays_the_next_message",
             a_block_for_which_no_descriptor_is_left_stays_the_next_message,
         ),
-        ("a_card_that_has_another_block_is_mapped_anew", a_card_that_has_another_block_is_mapped_anew),
+        (
+            "a_card_that_has_another_block_is_mapped_anew",
+            a_card_that_has_another_block_is_mapped_anew,
+        ),
         ("a_sweep_removes_the_sockets_of_the_dead", a_sweep_removes_the_sockets_of_the_dead),
         (
             "publishers_killed_at_any_time_leave_whole_messages_or_none",
@@ -448,7 +458,10 @@ fn main() {
             an_exporter_that_is_stopped_is_waited_for_until_the_deadline,
         ),
         ("many_who_ask_one_that_is_stopped", many_who_ask_one_that_is_stopped),
-        ("a_child_that_has_the_socket_still_is_nobody_to_ask", a_child_that_has_the_socket_still_is_nobody_to_ask),
+        (
+            "a_child_that_has_the_socket_still_is_nobody_to_ask",
+            a_child_that_has_the_socket_still_is_nobody_to_ask,
+        ),
         (
             "what_the_driver_refuses_of_anothers_block_leaves_it_the_next_message",
             what_the_driver_refuses_of_anothers_block_leaves_it_the_next_message,
@@ -457,7 +470,10 @@ fn main() {
             "a_reader_killed_while_its_device_reads_holds_nothing_for_long",
             a_reader_killed_while_its_device_reads_holds_nothing_for_long,
         ),
-        ("many_subscribers_get_all_and_map_each_block_once", many_subscribers_get_all_and_map_each_block_once),
+        (
+            "many_subscribers_get_all_and_map_each_block_once",
+            many_subscribers_get_all_and_map_each_block_once,
+        ),
     ];
     run_all(&role, &tests);
 }

@@ -1,4 +1,5 @@
-//! What the driver refuses of a device topic, and a context that breaks: told, nothing half done, and no memory used that a device might still use.
+//! What the driver refuses of a device topic, and a context that breaks: told, nothing half done,
+//! and no memory used that a device might still use.
 
 mod fake;
 
@@ -32,7 +33,11 @@ fn what_is_refused_leaves_nothing_behind() {
         scene.fake.fail(function, 0, ILLEGAL_ADDRESS);
         let result = publisher.loan(10);
         assert_eq!(code_of(&result), Some(ILLEGAL_ADDRESS), "{function:?}");
-        assert_eq!((scene.fake.count(What::Blocks), open_files()), (nothing, files), "{function:?}");
+        assert_eq!(
+            (scene.fake.count(What::Blocks), open_files()),
+            (nothing, files),
+            "{function:?}"
+        );
     }
     let loan = publisher.loan(10).expect("room");
     drop(loan);
@@ -49,7 +54,11 @@ fn what_fails_behind_the_work_keeps_the_memory_from_everybody() {
         let loan = publisher.loan(1000).expect("room");
         let at = loan.address();
         scene.fake.fail(function, 0, OUT_OF_MEMORY);
-        assert_eq!(code_of(&publisher.publish_on(loan, &scene.stream)), Some(OUT_OF_MEMORY), "{function:?}");
+        assert_eq!(
+            code_of(&publisher.publish_on(loan, &scene.stream)),
+            Some(OUT_OF_MEMORY),
+            "{function:?}"
+        );
         assert_eq!(publisher.due(), 0);
         kept.insert(at);
         let mut loan = publisher.loan(1000).expect("room");

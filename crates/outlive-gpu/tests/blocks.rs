@@ -17,7 +17,9 @@ fn bytes_stay_on_the_device() {
     for _ in 0..3 {
         let scene = Scene::with(fake);
         let (publisher, mut subscriber) = scene.ends();
-        for (number, len) in [0, 1, 64, 4000, 2 << 20, (2 << 20) + 1, 9 << 20].into_iter().enumerate() {
+        for (number, len) in
+            [0, 1, 64, 4000, 2 << 20, (2 << 20) + 1, 9 << 20].into_iter().enumerate()
+        {
             let (at, result) = scene.publish(&publisher, number as u64, len);
             result.expect("due");
             let sample = subscriber.recv_until(SOON).expect("comes");
@@ -26,7 +28,11 @@ fn bytes_stay_on_the_device() {
             assert!(scene.bytes(&sample) == pattern(number as u64, len), "{len} bytes");
         }
         assert!(scene.topic.exported_bytes() >= 12 << 20);
-        assert_eq!((scene.topic.mapped_bytes(), scene.fake.sockets()), (0, 1), "its own are not mapped again");
+        assert_eq!(
+            (scene.topic.mapped_bytes(), scene.fake.sockets()),
+            (0, 1),
+            "its own are not mapped again"
+        );
         drop((publisher, subscriber));
         scene.topic.close(SOON).expect("closed");
         assert_eq!(scene.fake.sockets(), 0);
@@ -45,7 +51,8 @@ fn values_and_their_types() {
     let gpu = fake.gpu();
     let stream = Stream::new(&gpu).expect("a stream");
     let topic = DeviceTopic::<f32>::open(&gpu, &fake.domain, "values").expect("a topic");
-    let (publisher, mut subscriber) = (topic.publisher().expect("one"), topic.subscriber().expect("one"));
+    let (publisher, mut subscriber) =
+        (topic.publisher().expect("one"), topic.subscriber().expect("one"));
     publisher.publish_on(publisher.loan(1000).expect("room"), &stream).expect("due");
     assert_eq!(subscriber.recv_until(SOON).expect("comes").len(), 1000);
     let other = DeviceTopic::<u64>::open(&gpu, &fake.domain, "values").err();
@@ -138,9 +145,11 @@ fn a_loan_that_was_dropped_is_kept_until_its_streams_have_got_there() {
 #[test]
 fn blocks_are_used_again_and_few_are_needed() {
     let scene = Scene::new("again");
-    let topic = DeviceTopic::<u8>::options().depth(4).open(&scene.fake.domain, "few").expect("a topic");
+    let topic =
+        DeviceTopic::<u8>::options().depth(4).open(&scene.fake.domain, "few").expect("a topic");
     let topic = DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks");
-    let (publisher, mut subscriber) = (topic.publisher().expect("one"), topic.subscriber().expect("one"));
+    let (publisher, mut subscriber) =
+        (topic.publisher().expect("one"), topic.subscriber().expect("one"));
     let mut places = BTreeSet::new();
     for number in 0..60 {
         let (at, result) = scene.publish(&publisher, number, 5000);
@@ -149,7 +158,11 @@ fn blocks_are_used_again_and_few_are_needed() {
         assert!(scene.bytes(&subscriber.recv_until(SOON).expect("comes")) == pattern(number, 5000));
         topic.wait_over(SOON).expect("over");
     }
-    assert!(places.len() <= 6, "four that are kept, one that is read, one that is written: {}", places.len());
+    assert!(
+        places.len() <= 6,
+        "four that are kept, one that is read, one that is written: {}",
+        places.len()
+    );
     assert_eq!(topic.exported_bytes(), places.len() as u64 * BLOCK);
     // Of two sizes in turn, each finds its own again.
     for number in 0..40 {
@@ -165,7 +178,8 @@ fn blocks_are_used_again_and_few_are_needed() {
 #[test]
 fn what_fits_nothing_goes_when_there_is_too_much_of_it() {
     let scene = Scene::new("idle");
-    let topic = DeviceTopic::<u8>::options().depth(1).open(&scene.fake.domain, "one").expect("a topic");
+    let topic =
+        DeviceTopic::<u8>::options().depth(1).open(&scene.fake.domain, "one").expect("a topic");
     let topic = DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks");
     let publisher = topic.publisher().expect("one");
     // Each size once, all of them much too small or large for the next.
@@ -174,7 +188,11 @@ fn what_fits_nothing_goes_when_there_is_too_much_of_it() {
             let loan = publisher.loan(megabytes << 20).expect("room");
             publisher.publish_on(loan, &scene.stream).expect("due");
             publisher.wait_published(SOON).expect("published");
-            assert!(topic.exported_bytes() <= (256 + 2 * 450) << 20, "round {round}: {}", topic.exported_bytes());
+            assert!(
+                topic.exported_bytes() <= (256 + 2 * 450) << 20,
+                "round {round}: {}",
+                topic.exported_bytes()
+            );
         }
     }
     // The device is full: what is nobody's goes first.
@@ -193,12 +211,15 @@ fn what_fits_nothing_goes_when_there_is_too_much_of_it() {
 #[test]
 fn reliable_subscribers_are_waited_for_before_a_message_is_due() {
     let scene = Scene::new("reliable");
-    let topic = DeviceTopic::<u8>::options().depth(2).open(&scene.fake.domain, "steps").expect("a topic");
+    let topic =
+        DeviceTopic::<u8>::options().depth(2).open(&scene.fake.domain, "steps").expect("a topic");
     let topic = DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks");
     let publisher = topic.publisher().expect("one");
     let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
     let mut subscriber = topic.subscriber_with(reliable).expect("one");
-    let publish = |until: Duration| publisher.publish_on_until(publisher.loan(10).expect("room"), &scene.stream, until);
+    let publish = |until: Duration| {
+        publisher.publish_on_until(publisher.loan(10).expect("room"), &scene.stream, until)
+    };
     publish(SOON).expect("due");
     publish(SOON).expect("due");
     assert_eq!(publish(Duration::from_millis(10)), Err(Error::TimedOut));
@@ -229,10 +250,13 @@ fn a_card_of_another_gpu_is_passed_over() {
     scene.fake.set_attribute(-2, 1);
     let other = scene.fake.gpu();
     let elsewhere = DeviceTopic::<u8>::open(&other, &scene.fake.domain, "images").expect("a topic");
-    let (second, mut subscriber) = (elsewhere.publisher().expect("one"), elsewhere.subscriber().expect("one"));
+    let (second, mut subscriber) =
+        (elsewhere.publisher().expect("one"), elsewhere.subscriber().expect("one"));
     scene.publish(&publisher, 0, 10).1.expect("due");
     publisher.wait_published(SOON).expect("published");
-    second.publish_on(second.loan(10).expect("room"), &Stream::new(&other).expect("a stream")).expect("due");
+    second
+        .publish_on(second.loan(10).expect("room"), &Stream::new(&other).expect("a stream"))
+        .expect("due");
     assert_eq!(subscriber.recv_until(SOON).err(), Some(Error::OtherGpu));
     assert_eq!(subscriber.recv_until(SOON).expect("comes").len(), 10);
 }
@@ -272,6 +296,7 @@ fn a_publisher_that_was_dropped_leaves_its_messages_and_its_blocks_to_the_next()
     let again = scene.topic.topic().clone();
     scene.topic.close(SOON).expect("closed");
     let later = DeviceTopic::new(&scene.gpu, &scene.fake.domain, again).expect("blocks");
-    let mut late = later.subscriber_with(SubscriberOptions { history: 1, ..Default::default() }).expect("one");
+    let mut late =
+        later.subscriber_with(SubscriberOptions { history: 1, ..Default::default() }).expect("one");
     assert!(matches!(late.try_recv(), Err(Error::BlockGone { .. })));
 }

@@ -1,5 +1,5 @@
-//! Processes that are killed while a device works for them: a program with a main of its own, which is also what it starts. With the fake
-//! driver, or the one that `OUTLIVE_GPU_DRIVER` names.
+//! Processes that are killed while a device works for them: a program with a main of its own, which
+//! is also what it starts. With the fake driver, or the one that `OUTLIVE_GPU_DRIVER` names.
 
 mod fake;
 
@@ -23,7 +23,8 @@ fn small_topic(fake: &Fake) -> Topic<[u8]> {
 fn publishes_until_it_is_killed() {
     let fake = Fake::member();
     let gpu = fake.gpu();
-    let (topic, stream) = (PinnedTopic::new(&gpu, small_topic(&fake)), Stream::new(&gpu).expect("a stream"));
+    let (topic, stream) =
+        (PinnedTopic::new(&gpu, small_topic(&fake)), Stream::new(&gpu).expect("a stream"));
     let publisher = topic.publisher().expect("one");
     fake.delay(Duration::from_micros(200));
     for number in u64::from(std::process::id()) << 20.. {
@@ -40,7 +41,8 @@ fn publishes_until_it_is_killed() {
 fn subscribes_until_it_is_killed() {
     let fake = Fake::member();
     let gpu = fake.gpu();
-    let (topic, stream) = (PinnedTopic::new(&gpu, small_topic(&fake)), Stream::new(&gpu).expect("a stream"));
+    let (topic, stream) =
+        (PinnedTopic::new(&gpu, small_topic(&fake)), Stream::new(&gpu).expect("a stream"));
     let mut subscriber = topic.subscriber().expect("one");
     let to = DeviceMemory::new(&gpu, LEN).expect("memory");
     fake.delay(Duration::from_micros(500));
@@ -76,7 +78,8 @@ fn number_of(bytes: &[u8]) -> u64 {
 fn a_publisher_killed_while_its_device_writes_leaves_whole_messages_only() {
     let fake = Fake::new("publisher");
     let gpu = fake.gpu();
-    let (topic, stream) = (PinnedTopic::new(&gpu, small_topic(&fake)), Stream::new(&gpu).expect("a stream"));
+    let (topic, stream) =
+        (PinnedTopic::new(&gpu, small_topic(&fake)), Stream::new(&gpu).expect("a stream"));
     let mut subscriber = topic.subscriber().expect("one");
     let to = DeviceMemory::new(&gpu, LEN).expect("memory");
     let take = |sample: outlive_gpu::PinnedSample| {
@@ -92,7 +95,9 @@ fn a_publisher_killed_while_its_device_writes_leaves_whole_messages_only() {
         let pid = u64::from(member.0.id());
         // Of this one: so it took what the one before left.
         loop {
-            let sample = subscriber.recv_until(SOON).unwrap_or_else(|error| panic!("round {round}: {error}"));
+            let sample = subscriber
+                .recv_until(SOON)
+                .unwrap_or_else(|error| panic!("round {round}: {error}"));
             let is_its = number_of(&sample) >> 20 == pid;
             take(sample);
             if is_its {
@@ -111,7 +116,8 @@ fn a_publisher_killed_while_its_device_writes_leaves_whole_messages_only() {
 fn a_subscriber_killed_while_its_device_reads_holds_nothing_for_long() {
     let fake = Fake::new("subscriber");
     let gpu = fake.gpu();
-    let (topic, stream) = (PinnedTopic::new(&gpu, small_topic(&fake)), Stream::new(&gpu).expect("a stream"));
+    let (topic, stream) =
+        (PinnedTopic::new(&gpu, small_topic(&fake)), Stream::new(&gpu).expect("a stream"));
     let publisher = topic.publisher().expect("one");
     let mut witness = topic.topic().subscriber().expect("one");
     let from = on_device(&gpu, &stream, &numbered(7));
@@ -129,7 +135,11 @@ fn a_subscriber_killed_while_its_device_reads_holds_nothing_for_long() {
     }
 }
 
-fn publish(publisher: &outlive_gpu::PinnedPublisher, from: &DeviceMemory, stream: &Stream) -> Result<(), Error> {
+fn publish(
+    publisher: &outlive_gpu::PinnedPublisher,
+    from: &DeviceMemory,
+    stream: &Stream,
+) -> Result<(), Error> {
     // A living reader may have all of the memory for a moment.
     let begun = std::time::Instant::now();
     let mut loan = loop {
@@ -149,13 +159,19 @@ fn who_had_a_device_write_keeps_his_memory_until_he_is_gone() {
         let topic = small_topic(&fake);
         let role = if has_device { "becomes-another-with-a-device" } else { "becomes-another" };
         let mut member = Member(fake.start(role));
-        // Its token is dead, its mapping gone, and the process still there: perhaps with files of a driver's.
+        // Its token is dead, its mapping gone, and the process still there: perhaps with files of a
+        // driver's.
         wait_for("its becoming another program", || {
-            let program = std::fs::read_to_string(format!("/proc/{}/comm", member.0.id())).unwrap_or_default();
+            let program = std::fs::read_to_string(format!("/proc/{}/comm", member.0.id()))
+                .unwrap_or_default();
             program == "sleep\n" && topic.publishers().is_empty()
         });
         let second = topic.publisher().expect("one");
-        assert_eq!(rings(&fake), 1 + usize::from(has_device), "whether the first one's ring could be taken");
+        assert_eq!(
+            rings(&fake),
+            1 + usize::from(has_device),
+            "whether the first one's ring could be taken"
+        );
         member.kill();
         let third = topic.publisher().expect("one");
         assert_eq!(rings(&fake), 2, "now it can");

@@ -1,5 +1,5 @@
-//! Messages from device memory to device memory by way of a topic: bytes, order, growth. On any driver: the fake one, or the one that
-//! `OUTLIVE_GPU_DRIVER` names.
+//! Messages from device memory to device memory by way of a topic: bytes, order, growth. On any
+//! driver: the fake one, or the one that `OUTLIVE_GPU_DRIVER` names.
 
 mod fake;
 
@@ -15,8 +15,11 @@ fn bytes_go_from_device_to_device() {
     {
         let gpu = fake.gpu();
         let (topic, stream) = (fake.topic(&gpu), Stream::new(&gpu).expect("a stream"));
-        let (publisher, mut subscriber) = (topic.publisher().expect("one"), topic.subscriber().expect("one"));
-        for (number, len) in [1, 64, 4000, 64 << 10, 1 << 20, (3 << 20) + 5, 9 << 20].into_iter().enumerate() {
+        let (publisher, mut subscriber) =
+            (topic.publisher().expect("one"), topic.subscriber().expect("one"));
+        for (number, len) in
+            [1, 64, 4000, 64 << 10, 1 << 20, (3 << 20) + 5, 9 << 20].into_iter().enumerate()
+        {
             let bytes = pattern(number as u64, len);
             let from = on_device(&gpu, &stream, &bytes);
             let mut loan = publisher.loan(len).expect("room");
@@ -42,7 +45,8 @@ fn parts_and_values() {
     let gpu = fake.gpu();
     let stream = Stream::new(&gpu).expect("a stream");
     let topic = PinnedTopic::<u32>::open(&gpu, &fake.domain, "values").expect("a topic");
-    let (publisher, mut subscriber) = (topic.publisher().expect("one"), topic.subscriber().expect("one"));
+    let (publisher, mut subscriber) =
+        (topic.publisher().expect("one"), topic.subscriber().expect("one"));
     let bytes: Vec<u8> = (0..1000_u32).flat_map(u32::to_ne_bytes).collect();
     let from = on_device(&gpu, &stream, &bytes);
     let mut loan = publisher.loan(1000).expect("room");
@@ -71,10 +75,17 @@ fn messages_of_each_stream_come_in_order() {
     let gpu = fake.gpu();
     let core = Topic::<[u64]>::options().depth(256).open(&fake.domain, "order").expect("a topic");
     let topic = PinnedTopic::new(&gpu, core);
-    let (publisher, mut subscriber) = (topic.publisher().expect("one"), topic.subscriber().expect("one"));
+    let (publisher, mut subscriber) =
+        (topic.publisher().expect("one"), topic.subscriber().expect("one"));
     let streams: Vec<_> = (0..STREAMS).map(|_| Stream::new(&gpu).expect("a stream")).collect();
     let sources: Vec<_> = (0..STREAMS * MESSAGES)
-        .map(|number| on_device(&gpu, &streams[0], &number.to_ne_bytes().repeat(1 + number as usize * 7 % 3000)))
+        .map(|number| {
+            on_device(
+                &gpu,
+                &streams[0],
+                &number.to_ne_bytes().repeat(1 + number as usize * 7 % 3000),
+            )
+        })
         .collect();
     std::thread::scope(|scope| {
         for (index, stream) in streams.iter().enumerate() {
@@ -109,7 +120,8 @@ fn a_loan_written_on_several_streams_is_published_after_all_of_them() {
     let gpu = fake.gpu();
     let (topic, slow) = (fake.topic(&gpu), Stream::new(&gpu).expect("a stream"));
     let quick = Stream::new(&gpu).expect("a stream");
-    let (publisher, mut subscriber) = (topic.publisher().expect("one"), topic.subscriber().expect("one"));
+    let (publisher, mut subscriber) =
+        (topic.publisher().expect("one"), topic.subscriber().expect("one"));
     let bytes = pattern(3, 1 << 20);
     let from = on_device(&gpu, &slow, &bytes);
     fake.delay(Duration::from_millis(3));
@@ -131,11 +143,14 @@ fn registrations_grow_with_the_topic_and_are_made_once() {
         let (topic, stream) = (fake.topic(&gpu), Stream::new(&gpu).expect("a stream"));
         let publisher = topic.publisher().expect("one");
         let mut keeper = topic.subscriber().expect("one");
-        let (from, to) =
-            (on_device(&gpu, &stream, &pattern(0, 5 << 20)), DeviceMemory::new(&gpu, 5 << 20).expect("room"));
+        let (from, to) = (
+            on_device(&gpu, &stream, &pattern(0, 5 << 20)),
+            DeviceMemory::new(&gpu, 5 << 20).expect("room"),
+        );
         let mut kept = Vec::new();
         let mut bytes = 0;
-        // Held, so that each one needs new memory; of all sizes, so that runs and spans come and grow.
+        // Held, so that each one needs new memory; of all sizes, so that runs and spans come and
+        // grow.
         for number in 0..60 {
             let len = [200, 5000, 70_000, 900_000, 2_500_000, 5 << 20][number % 6];
             let mut loan = publisher.loan(len).expect("room");
@@ -157,7 +172,11 @@ fn registrations_grow_with_the_topic_and_are_made_once() {
             unsafe { sample.copy_to_device(to.address(), &stream) }.expect("enqueued");
         }
         topic.wait_over(SOON).expect("over");
-        assert_eq!(fake.count(What::EverRegistered), ever, "what is registered is not registered again");
+        assert_eq!(
+            fake.count(What::EverRegistered),
+            ever,
+            "what is registered is not registered again"
+        );
         drop((kept, keeper, publisher, from, to, stream));
         topic.close(SOON).expect("closed");
         assert_eq!(fake.count(What::Registered), 0);
@@ -170,7 +189,11 @@ fn a_span_that_was_taken_apart_is_registered_anew() {
     let fake = Fake::new("lives");
     let gpu = fake.gpu();
     let stream = Stream::new(&gpu).expect("a stream");
-    let core = Topic::<[u8]>::options().depth(1).max_bytes(8 << 20).open(&fake.domain, "small").expect("a topic");
+    let core = Topic::<[u8]>::options()
+        .depth(1)
+        .max_bytes(8 << 20)
+        .open(&fake.domain, "small")
+        .expect("a topic");
     let topic = PinnedTopic::new(&gpu, core);
     let publisher = topic.publisher().expect("one");
     let mut from = DeviceMemory::new(&gpu, 7 << 20).expect("memory");
@@ -185,7 +208,10 @@ fn a_span_that_was_taken_apart_is_registered_anew() {
         stream.synchronize().expect("done");
         // SAFETY: nobody writes there any more.
         let bytes = unsafe { std::slice::from_raw_parts(loan.as_ptr(), loan.len()) };
-        assert!(bytes.iter().all(|&byte| byte == round), "round {round}: the device has written elsewhere");
+        assert!(
+            bytes.iter().all(|&byte| byte == round),
+            "round {round}: the device has written elsewhere"
+        );
         drop(loan);
         topic.wait_over(SOON).expect("over");
         let before = last.replace(memory.life);
@@ -211,8 +237,9 @@ fn reliable_subscribers_are_waited_for_before_a_message_is_due() {
     let publisher = topic.publisher().expect("one");
     let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
     let mut subscriber = topic.subscriber_with(reliable).expect("one");
-    let publish =
-        |number: u8, until| publisher.publish_on_until(loan(&publisher, &gpu, &stream, number), &stream, until);
+    let publish = |number: u8, until| {
+        publisher.publish_on_until(loan(&publisher, &gpu, &stream, number), &stream, until)
+    };
     std::thread::scope(|scope| {
         publish(0, SOON).expect("due");
         publish(1, SOON).expect("due");

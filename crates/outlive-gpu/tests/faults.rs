@@ -1,4 +1,5 @@
-//! What the driver refuses, and a context that breaks: told, nothing half done, and no memory used that a device might still write.
+//! What the driver refuses, and a context that breaks: told, nothing half done, and no memory used
+//! that a device might still write.
 
 mod fake;
 
@@ -58,7 +59,10 @@ fn what_is_refused_before_a_copy_leaves_all_as_it_was() {
         scene.fake.fail(function, 0, OUT_OF_MEMORY);
         let (at, result) = scene.publish(&publisher);
         assert_eq!(code_of(&result), Some(OUT_OF_MEMORY), "{function:?}: {result:?}");
-        assert!(result.is_err_and(|error| error.to_string().contains(function.to_str().expect("ASCII"))));
+        assert!(
+            result
+                .is_err_and(|error| error.to_string().contains(function.to_str().expect("ASCII")))
+        );
         assert_eq!((publisher.due(), scene.topic.outstanding()), (0, 0), "{function:?}");
         places.push(at);
     }
@@ -105,7 +109,8 @@ fn what_is_refused_after_a_copy_keeps_the_memory_from_everybody() {
         let sample = subscriber.recv_until(SOON).expect("comes");
         assert!(**sample == *pattern(0, LEN));
     }
-    // What the kept memory keeps: the publisher's ring, so that nobody else uses it either, and the registrations.
+    // What the kept memory keeps: the publisher's ring, so that nobody else uses it either, and the
+    // registrations.
     assert_eq!(scene.topic.topic().publishers().len(), 1);
     drop(publisher);
     assert_eq!(scene.topic.topic().publishers().len(), 1);
@@ -115,7 +120,8 @@ fn what_is_refused_after_a_copy_keeps_the_memory_from_everybody() {
 fn a_copy_that_fails_in_the_middle_is_held_until_it_is_over() {
     let scene = Scene::new("middle");
     let publisher = scene.topic.publisher().expect("one");
-    // Objects of 7,168 bytes lie across pages, and the span comes to have pages by and by: some lie in two pieces.
+    // Objects of 7,168 bytes lie across pages, and the span comes to have pages by and by: some lie
+    // in two pieces.
     let mut lost = 0;
     let mut loans = Vec::new();
     for _ in 0..40 {
@@ -137,7 +143,8 @@ fn a_copy_that_fails_in_the_middle_is_held_until_it_is_over() {
         } else {
             // The fault is waiting still.
             // SAFETY: the same.
-            let again = unsafe { loan.copy_part_from_device(0..1, scene.from.address(), &scene.stream) };
+            let again =
+                unsafe { loan.copy_part_from_device(0..1, scene.from.address(), &scene.stream) };
             assert_eq!(code_of(&again), Some(OUT_OF_MEMORY));
             loans.push(loan);
         }

@@ -1,4 +1,5 @@
-//! The example that is worth showing, as its users start it: three processes, one of them killed in the middle.
+//! The example that is worth showing, as its users start it: three processes, one of them killed in
+//! the middle.
 
 mod fake;
 
@@ -9,7 +10,11 @@ use std::process::{Command, Output};
 fn example() -> Command {
     let beside = std::env::current_exe().expect("a test has a path");
     let example = beside.with_file_name("../examples/gpu_frames");
-    assert!(example.exists(), "{} is not there; run `cargo test -p outlive-gpu`", example.display());
+    assert!(
+        example.exists(),
+        "{} is not there; run `cargo test -p outlive-gpu`",
+        example.display()
+    );
     Command::new(example)
 }
 
@@ -46,5 +51,9 @@ fn the_filter_is_killed_and_nobody_else_stops() {
 fn without_a_driver_it_is_said_so() {
     let Output { status, stderr, .. } =
         example().args(["--driver", "/nonexistent/libcuda.so.1"]).output().expect("starts");
-    assert!(!status.success() && text(&stderr).contains("no GPU can be used here"), "{}", text(&stderr));
+    assert!(
+        !status.success() && text(&stderr).contains("no GPU can be used here"),
+        "{}",
+        text(&stderr)
+    );
 }

@@ -1,4 +1,5 @@
-//! When messages are seen and memory is used again, to the step: by a driver that stops and fails when it is told to.
+//! When messages are seen and memory is used again, to the step: by a driver that stops and fails
+//! when it is told to.
 
 mod fake;
 
@@ -11,7 +12,9 @@ use outlive_gpu::{DeviceMemory, Driver, Error, PinnedTopic, Stream};
 
 #[test]
 fn without_a_driver_it_is_said_so() {
-    let error = Driver::load(std::path::Path::new("/nonexistent/libcuda.so.1")).err().expect("there is none");
+    let error = Driver::load(std::path::Path::new("/nonexistent/libcuda.so.1"))
+        .err()
+        .expect("there is none");
     assert!(matches!(&error, Error::NoGpu { why } if why.contains("nonexistent")), "{error}");
     // Another library is no driver.
     let error = Driver::load(std::path::Path::new("libc.so.6")).err().expect("none");
@@ -20,7 +23,10 @@ fn without_a_driver_it_is_said_so() {
     let driver = Driver::load(&fake::library()).expect("a driver");
     assert!(matches!(driver.gpu(1).err(), Some(Error::NoGpu { .. })));
     fake.fail(c"cuInit", 0, 100);
-    assert_eq!(Driver::load(&fake::library()).err(), Some(Error::NoGpu { why: "the driver finds none".to_owned() }));
+    assert_eq!(
+        Driver::load(&fake::library()).err(),
+        Some(Error::NoGpu { why: "the driver finds none".to_owned() })
+    );
 }
 
 #[test]
@@ -28,7 +34,8 @@ fn a_message_is_seen_when_its_stream_has_got_there() {
     let fake = Fake::new("seen");
     let gpu = fake.gpu();
     let (topic, stream) = (fake.topic(&gpu), Stream::new(&gpu).expect("a stream"));
-    let (publisher, mut subscriber) = (topic.publisher().expect("one"), topic.subscriber().expect("one"));
+    let (publisher, mut subscriber) =
+        (topic.publisher().expect("one"), topic.subscriber().expect("one"));
     let from = on_device(&gpu, &stream, &pattern(1, 100_000));
     let shut = fake.shut();
     let mut loan = publisher.loan(100_000).expect("room");
@@ -49,7 +56,8 @@ fn a_sample_that_was_dropped_is_held_until_its_copy_is_over() {
     let fake = Fake::new("held");
     let gpu = fake.gpu();
     let (topic, stream) = (fake.topic(&gpu), Stream::new(&gpu).expect("a stream"));
-    let (publisher, mut subscriber) = (topic.topic().publisher().expect("one"), topic.subscriber().expect("one"));
+    let (publisher, mut subscriber) =
+        (topic.topic().publisher().expect("one"), topic.subscriber().expect("one"));
     let to = DeviceMemory::new(&gpu, 200_000).expect("memory");
     publisher.publish_copy(&pattern(7, 200_000)).expect("published");
     let sample = subscriber.recv_until(SOON).expect("comes");
@@ -62,7 +70,10 @@ fn a_sample_that_was_dropped_is_held_until_its_copy_is_over() {
     for number in 100..300 {
         publisher.publish_copy(&pattern(number, 200_000)).expect("published");
         if let Some(sample) = subscriber.try_recv().expect("nothing is wrong") {
-            assert!(!ptr::eq(sample.as_ptr(), at), "message {number} lies where the copy is to read");
+            assert!(
+                !ptr::eq(sample.as_ptr(), at),
+                "message {number} lies where the copy is to read"
+            );
         }
     }
     drop(shut);
@@ -83,7 +94,9 @@ fn a_loan_that_was_dropped_is_kept_until_its_copy_is_over() {
     let (topic, stream) = (fake.topic(&gpu), Stream::new(&gpu).expect("a stream"));
     let publisher = topic.publisher().expect("one");
     let from = on_device(&gpu, &stream, &pattern(1, 200_000));
-    let place = |loan: &outlive_gpu::PinnedLoan| topic.topic().memory_of(loan.as_ptr()).expect("in the file");
+    let place = |loan: &outlive_gpu::PinnedLoan| {
+        topic.topic().memory_of(loan.as_ptr()).expect("in the file")
+    };
     let mut loan = publisher.loan(200_000).expect("room");
     let at = loan.as_ptr();
     let shut = fake.shut();
@@ -95,7 +108,10 @@ fn a_loan_that_was_dropped_is_kept_until_its_copy_is_over() {
     assert!(others.iter().all(|other| !ptr::eq(other.as_ptr(), at)));
     drop(shut);
     topic.wait_over(SOON).expect("over");
-    assert!(ptr::eq(publisher.loan(200_000).expect("room").as_ptr(), at), "it is the publisher's again");
+    assert!(
+        ptr::eq(publisher.loan(200_000).expect("room").as_ptr(), at),
+        "it is the publisher's again"
+    );
 }
 
 #[test]
@@ -139,7 +155,12 @@ fn where_the_device_registers_no_read_only_memory_the_driver_has_buffers() {
         assert_eq!((gpu.reads_pinned(), gpu.writes_pinned()), (pinned, true));
         let (topic, stream) = (fake.topic(&gpu), Stream::new(&gpu).expect("a stream"));
         let mut subscriber = topic.subscriber().expect("one");
-        topic.topic().publisher().expect("one").publish_copy(&pattern(1, 100_000)).expect("published");
+        topic
+            .topic()
+            .publisher()
+            .expect("one")
+            .publish_copy(&pattern(1, 100_000))
+            .expect("published");
         let to = DeviceMemory::new(&gpu, 100_000).expect("memory");
         let sample = subscriber.recv_until(SOON).expect("comes");
         // SAFETY: as long as the sample, and read below.

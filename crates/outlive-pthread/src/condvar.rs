@@ -24,7 +24,9 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use libc::{c_int, c_long, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec};
+use libc::{
+    c_int, c_long, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec,
+};
 
 use crate::{mutex, real, settings};
 
@@ -105,7 +107,10 @@ pub unsafe extern "C-unwind" fn pthread_cond_destroy(cond: *mut pthread_cond_t) 
 /// # Safety
 /// What POSIX asks of the caller of `pthread_cond_wait`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_cond_wait(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         match ours(cond) {
@@ -148,7 +153,9 @@ pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
     unsafe {
         match (ours(cond), real::COND_CLOCKWAIT.find()) {
             (Some(sequence), _) => wait(sequence, mutex, clock, Some(*until)),
-            (None, Some(clockwait)) => mutex::settle_wait(mutex, clockwait(cond, mutex, clock, until)),
+            (None, Some(clockwait)) => {
+                mutex::settle_wait(mutex, clockwait(cond, mutex, clock, until))
+            }
             (None, None) => libc::ENOSYS,
         }
     }
@@ -182,7 +189,12 @@ pub unsafe extern "C-unwind" fn pthread_cond_broadcast(cond: *mut pthread_cond_t
 
 /// A wait, step by step as in the table. Without anything to drop: a thread that is cancelled
 /// unwinds from here.
-unsafe fn wait(sequence: &Sequence, mutex: *mut pthread_mutex_t, clock: clockid_t, until: Option<timespec>) -> c_int {
+unsafe fn wait(
+    sequence: &Sequence,
+    mutex: *mut pthread_mutex_t,
+    clock: clockid_t,
+    until: Option<timespec>,
+) -> c_int {
     if until.is_some_and(|until| !(0..1_000_000_000).contains(&until.tv_nsec))
         || (clock != libc::CLOCK_REALTIME && clock != libc::CLOCK_MONOTONIC)
     {
@@ -240,7 +252,8 @@ fn sleep(word: &AtomicU32, seen: u32, clock: clockid_t, until: Option<timespec>)
         let errno = *libc::__errno_location();
         let operation = libc::FUTEX_WAIT_BITSET | realtime;
         let none = core::ptr::null::<u32>();
-        let slept = libc::syscall(libc::SYS_futex, word.as_ptr(), operation, seen, end, none, u32::MAX);
+        let slept =
+            libc::syscall(libc::SYS_futex, word.as_ptr(), operation, seen, end, none, u32::MAX);
         // EAGAIN and EINTR are ordinary: the caller looks at his condition.
         let timed_out = slept == -1 && *libc::__errno_location() == libc::ETIMEDOUT;
         *libc::__errno_location() = errno;
@@ -254,7 +267,10 @@ pub(crate) fn after(clock: clockid_t, span: u64) -> timespec {
     // SAFETY: a place of our own.
     unsafe { libc::clock_gettime(clock, &mut now) };
     let nanos = now.tv_nsec as u64 + span;
-    timespec { tv_sec: now.tv_sec + (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as c_long }
+    timespec {
+        tv_sec: now.tv_sec + (nanos / 1_000_000_000) as i64,
+        tv_nsec: (nanos % 1_000_000_000) as c_long,
+    }
 }
 
 /// Counts on and wakes all who wait, in one system call: the kernel does both or, for one who is
@@ -278,7 +294,15 @@ fn wake_all(count: &AtomicU32) {
     // SAFETY: errno is this thread's own; the word is there, and is the first word and the second.
     unsafe {
         let errno = *libc::__errno_location();
-        let done = libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE_OP, i32::MAX, 0usize, word, ADD_ONE);
+        let done = libc::syscall(
+            libc::SYS_futex,
+            word,
+            libc::FUTEX_WAKE_OP,
+            i32::MAX,
+            0usize,
+            word,
+            ADD_ONE,
+        );
         if done == -1 {
             // A kernel without it. Killed between the two: the next signal wakes them.
             count.fetch_add(1, Ordering::SeqCst);

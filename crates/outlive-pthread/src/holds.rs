@@ -19,7 +19,9 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use outlive::sync::{Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record, Woke};
+use outlive::sync::{
+    Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record, Woke,
+};
 use outlive::{Deadline, Domain, Peer, TokenId, WaitStrategy};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -116,7 +118,8 @@ enum Look {
 
 /// The table of the locks with such keys. It stays open until the process ends.
 pub(crate) fn table(key: u64) -> Result<&'static Open, outlive::Error> {
-    static OPENED: [AtomicPtr<Open>; TABLES] = [const { AtomicPtr::new(core::ptr::null_mut()) }; TABLES];
+    static OPENED: [AtomicPtr<Open>; TABLES] =
+        [const { AtomicPtr::new(core::ptr::null_mut()) }; TABLES];
     let number = key as usize % TABLES;
     // Acquire pairs with the exchange below. Not a OnceLock: a process that forks while one of its
     // threads is here leaves its child with nobody who would finish.
@@ -134,7 +137,12 @@ pub(crate) fn table(key: u64) -> Result<&'static Open, outlive::Error> {
     changed.set_wait(WaitStrategy::Block);
     let (born, holds) = (table.born.load(Ordering::Relaxed), table.handle(|table| &table.holds));
     let open = Box::into_raw(Box::new(Open { born, domain, holds, changed }));
-    match OPENED[number].compare_exchange(core::ptr::null_mut(), open, Ordering::AcqRel, Ordering::Acquire) {
+    match OPENED[number].compare_exchange(
+        core::ptr::null_mut(),
+        open,
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    ) {
         // SAFETY: never freed.
         Ok(_) => Ok(unsafe { &*open }),
         Err(theirs) => {
@@ -166,7 +174,12 @@ pub(crate) fn random() -> u64 {
 impl Open {
     /// Takes the lock of that key; `until`: how long to wait, `None` is not at all. Says who died
     /// holding it as a writer, if nobody has been told of that.
-    pub(crate) fn take(&self, key: u64, want: Want, until: Option<Deadline>) -> Result<Option<Died>, Refused> {
+    pub(crate) fn take(
+        &self,
+        key: u64,
+        want: Want,
+        until: Option<Deadline>,
+    ) -> Result<Option<Died>, Refused> {
         let me = self.domain.token().map_err(Refused::Outlive)?;
         let mut holds = self.lock()?;
         let mut timed_out = false;
@@ -230,7 +243,9 @@ fn repaired(mut guard: MutexGuard<'_, Holds>) -> MutexGuard<'_, Holds> {
 fn refused<G>(error: LockError<G>) -> Refused {
     match error {
         LockError::System(error) => Refused::Outlive(error),
-        LockError::Deadlock => Refused::Broken("a signal handler came while this thread was in here"),
+        LockError::Deadlock => {
+            Refused::Broken("a signal handler came while this thread was in here")
+        }
         LockError::NotHeld => Refused::Broken("this process was forked while its thread waited"),
         _ => Refused::Broken("the table of holds is damaged"),
     }
@@ -254,7 +269,8 @@ impl Holds {
         let (mut free, mut of_dead, mut mine, mut held) = (None, None, None, None);
         for (index, hold) in self.entries().iter_mut().enumerate() {
             let mut owner = TokenId::from_u32(hold.token);
-            if let Some(dead) = owner.filter(|&owner| owner != me && !domain.peer(owner).is_alive()) {
+            if let Some(dead) = owner.filter(|&owner| owner != me && !domain.peer(owner).is_alive())
+            {
                 // Killed in here: it is done, or the next one does it.
                 hold.bury(&domain.peer(dead));
                 owner = None;
@@ -266,7 +282,9 @@ impl Holds {
                 match owner {
                     None => of_dead = Some(index),
                     Some(owner) if owner == me => mine = Some(index),
-                    Some(owner) if want == Want::Write || hold.mode & WRITE != 0 => held = Some(owner),
+                    Some(owner) if want == Want::Write || hold.mode & WRITE != 0 => {
+                        held = Some(owner)
+                    }
                     Some(_) => {}
                 }
             }
@@ -320,7 +338,12 @@ impl Holds {
         died
     }
 
-    fn enter_again(&mut self, index: usize, want: Want, at_once: bool) -> Result<Option<Died>, Refused> {
+    fn enter_again(
+        &mut self,
+        index: usize,
+        want: Want,
+        at_once: bool,
+    ) -> Result<Option<Died>, Refused> {
         let hold = &mut self.entries[index];
         if want == Want::Write || hold.mode & WRITE != 0 {
             return Err(if at_once { Refused::WouldBlock } else { Refused::Deadlock });

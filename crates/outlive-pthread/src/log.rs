@@ -80,7 +80,8 @@ fn put(bytes: &[u8]) {
     // descriptor is closed once, by whoever opened it.
     unsafe {
         if !path.is_null() {
-            let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOCTTY;
+            let flags =
+                libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOCTTY;
             let file = libc::open(path, flags, 0o644 as libc::c_uint);
             if file >= 0 {
                 let put = libc::write(file, bytes.as_ptr().cast(), bytes.len());
@@ -127,7 +128,8 @@ fn push_place(line: &mut Line, address: usize) {
     let mut found = false;
     while !found {
         // SAFETY: the rest of the buffer is as long as said.
-        let got = unsafe { libc::read(file, buffer[used..].as_mut_ptr().cast(), buffer.len() - used) };
+        let got =
+            unsafe { libc::read(file, buffer[used..].as_mut_ptr().cast(), buffer.len() - used) };
         if got <= 0 {
             break;
         }
@@ -153,15 +155,23 @@ fn push_if_inside(line: &mut Line, entry: &[u8], address: usize) -> bool {
     let Ok(text) = str::from_utf8(entry) else { return false };
     let mut words = text.splitn(6, ' ');
     let hex = |word: &str| usize::from_str_radix(word, 16).ok();
-    let Some((start, end)) = words.next().and_then(|range| range.split_once('-')) else { return false };
-    let (Some(start), Some(end), Some(offset)) = (hex(start), hex(end), words.nth(1).and_then(hex)) else {
+    let Some((start, end)) = words.next().and_then(|range| range.split_once('-')) else {
+        return false;
+    };
+    let (Some(start), Some(end), Some(offset)) = (hex(start), hex(end), words.nth(1).and_then(hex))
+    else {
         return false;
     };
     if !(start..end).contains(&address) {
         return false;
     }
     let path = words.nth(2).unwrap_or("").trim_start();
-    let _ = write!(line, "{}+{:#x}", if path.is_empty() { "memory" } else { path }, offset + (address - start));
+    let _ = write!(
+        line,
+        "{}+{:#x}",
+        if path.is_empty() { "memory" } else { path },
+        offset + (address - start)
+    );
     true
 }
 

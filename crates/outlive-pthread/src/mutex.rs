@@ -76,7 +76,11 @@ pub unsafe extern "C-unwind" fn pthread_mutex_init(
             return 0;
         }
         // Priority protection, for one, does not go together with it.
-        log::line("mutex", mutex as usize, format_args!("left to libc: it cannot be made robust (error {error})"));
+        log::line(
+            "mutex",
+            mutex as usize,
+            format_args!("left to libc: it cannot be made robust (error {error})"),
+        );
         init(mutex, attributes)
     }
 }
@@ -122,7 +126,12 @@ unsafe fn init_robust(mutex: *mut pthread_mutex_t, asked: *const pthread_mutexat
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { settle(mutex, if looks(mutex) { lock_looking(mutex, None) } else { real::MUTEX_LOCK.get()(mutex) }) }
+    unsafe {
+        settle(
+            mutex,
+            if looks(mutex) { lock_looking(mutex, None) } else { real::MUTEX_LOCK.get()(mutex) },
+        )
+    }
 }
 
 /// # Safety
@@ -136,7 +145,10 @@ pub unsafe extern "C-unwind" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_
 /// # Safety
 /// What POSIX asks of the caller of `pthread_mutex_timedlock`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, until: *const timespec) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_mutex_timedlock(
+    mutex: *mut pthread_mutex_t,
+    until: *const timespec,
+) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         let got = if looks(mutex) {
@@ -159,8 +171,11 @@ pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
     match real::MUTEX_CLOCKLOCK.find() {
         // SAFETY: the caller's promise.
         Some(clocklock) => unsafe {
-            let got =
-                if looks(mutex) { lock_looking(mutex, Some((clock, until))) } else { clocklock(mutex, clock, until) };
+            let got = if looks(mutex) {
+                lock_looking(mutex, Some((clock, until)))
+            } else {
+                clocklock(mutex, clock, until)
+            };
             settle(mutex, got)
         },
         None => libc::ENOSYS,
@@ -180,7 +195,10 @@ unsafe fn looks(mutex: *mut pthread_mutex_t) -> bool {
 
 /// Locks, if there is one until a deadline, and looks at the mutex now and then meanwhile.
 #[inline]
-unsafe fn lock_looking(mutex: *mut pthread_mutex_t, until: Option<(clockid_t, *const timespec)>) -> c_int {
+unsafe fn lock_looking(
+    mutex: *mut pthread_mutex_t,
+    until: Option<(clockid_t, *const timespec)>,
+) -> c_int {
     // SAFETY: the caller's promise to POSIX.
     unsafe {
         match real::MUTEX_TRYLOCK.get()(mutex) {
@@ -193,7 +211,10 @@ unsafe fn lock_looking(mutex: *mut pthread_mutex_t, until: Option<(clockid_t, *c
 }
 
 #[cold]
-unsafe fn lock_looking_slow(mutex: *mut pthread_mutex_t, until: Option<(clockid_t, *const timespec)>) -> c_int {
+unsafe fn lock_looking_slow(
+    mutex: *mut pthread_mutex_t,
+    until: Option<(clockid_t, *const timespec)>,
+) -> c_int {
     // SAFETY: the caller's promise to POSIX.
     unsafe {
         // As libc does it, without a look.
@@ -202,7 +223,10 @@ unsafe fn lock_looking_slow(mutex: *mut pthread_mutex_t, until: Option<(clockid_
             (Some((clock, until)), Some(clocklock)) => clocklock(mutex, clock, until),
             (Some((_, until)), None) => real::MUTEX_TIMEDLOCK.get()(mutex, until),
         };
-        let (Some(span), Some(clocklock)) = (settings::recheck(), real::MUTEX_CLOCKLOCK.find()) else { return lock() };
+        let (Some(span), Some(clocklock)) = (settings::recheck(), real::MUTEX_CLOCKLOCK.find())
+        else {
+            return lock();
+        };
         loop {
             if let Some((clock, until)) = until {
                 let soon = after(clock, span);
@@ -262,7 +286,10 @@ unsafe fn note(mutex: *mut pthread_mutex_t) {
         if mark.load(Ordering::Relaxed) & !THREAD == BITS {
             // Died just before: the thread that had it before is named. Relaxed: who reads it has
             // the lock.
-            mark.store(BITS | word(mutex, OWNER).load(Ordering::Relaxed) & THREAD, Ordering::Relaxed);
+            mark.store(
+                BITS | word(mutex, OWNER).load(Ordering::Relaxed) & THREAD,
+                Ordering::Relaxed,
+            );
         }
     }
 }
@@ -279,7 +306,9 @@ unsafe fn settle_slow(mutex: *mut pthread_mutex_t, got: c_int) -> c_int {
         return got;
     }
     if got == libc::ENOTRECOVERABLE {
-        let why = format_args!("somebody was told of a death and gave it back without repair (ENOTRECOVERABLE)");
+        let why = format_args!(
+            "somebody was told of a death and gave it back without repair (ENOTRECOVERABLE)"
+        );
         return log::refuse("mutex", mutex as usize, got, why);
     }
     let strict = settings::is_strict();
@@ -296,7 +325,11 @@ unsafe fn settle_slow(mutex: *mut pthread_mutex_t, got: c_int) -> c_int {
     if thread == 0 || thread == me {
         log::line("mutex", mutex as usize, format_args!("its holder died; {then}"));
     } else {
-        log::line("mutex", mutex as usize, format_args!("its last known holder, thread {thread}, died; {then}"));
+        log::line(
+            "mutex",
+            mutex as usize,
+            format_args!("its last known holder, thread {thread}, died; {then}"),
+        );
     }
     if strict { got } else { 0 }
 }

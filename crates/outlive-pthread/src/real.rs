@@ -11,8 +11,8 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
-    c_int, c_void, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, pthread_mutexattr_t,
-    pthread_rwlock_t, pthread_rwlockattr_t, timespec,
+    c_int, c_void, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t,
+    pthread_mutexattr_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec,
 };
 
 /// A function of libc's, of type `F`.
@@ -70,7 +70,9 @@ impl<F: Copy> Real<F> {
         // SAFETY: both are strings that end in NUL.
         let found = unsafe {
             match self.version {
-                Some(version) => libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), version.as_ptr()),
+                Some(version) => {
+                    libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), version.as_ptr())
+                }
                 None => libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()),
             }
         };
@@ -130,8 +132,14 @@ unsafe extern "C" {
     /// The program's name, kept by libc.
     pub(crate) static program_invocation_short_name: *const core::ffi::c_char;
     pub(crate) fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
-    pub(crate) fn pthread_mutexattr_getrobust(attributes: *const pthread_mutexattr_t, robust: *mut c_int) -> c_int;
-    pub(crate) fn pthread_mutexattr_gettype(attributes: *const pthread_mutexattr_t, kind: *mut c_int) -> c_int;
+    pub(crate) fn pthread_mutexattr_getrobust(
+        attributes: *const pthread_mutexattr_t,
+        robust: *mut c_int,
+    ) -> c_int;
+    pub(crate) fn pthread_mutexattr_gettype(
+        attributes: *const pthread_mutexattr_t,
+        kind: *mut c_int,
+    ) -> c_int;
 }
 
 /// `PTHREAD_CANCEL_DISABLE`.

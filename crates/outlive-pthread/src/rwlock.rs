@@ -85,7 +85,11 @@ pub unsafe extern "C-unwind" fn pthread_rwlock_init(
             0
         }
         Err(why) => {
-            log::line("rwlock", lock as usize, format_args!("left to libc, not robust: {}", Why(&why)));
+            log::line(
+                "rwlock",
+                lock as usize,
+                format_args!("left to libc, not robust: {}", Why(&why)),
+            );
             // SAFETY: the caller's promise.
             unsafe { real::RWLOCK_INIT.get()(lock, attributes) }
         }
@@ -181,7 +185,8 @@ unsafe fn take(lock: &Lock, want: Want, until: Until) -> c_int {
     match taken {
         Ok(None) => 0,
         Ok(Some(died)) => {
-            let then = if strict { "EOWNERDEAD is returned" } else { "made consistent and given to us" };
+            let then =
+                if strict { "EOWNERDEAD is returned" } else { "made consistent and given to us" };
             let (pid, tid) = (died.pid, died.tid);
             let what = format_args!("its writer, process {pid}, thread {tid}, died; {then}");
             log::line("rwlock", core::ptr::from_ref(lock) as usize, what);
@@ -206,7 +211,8 @@ fn table(lock: &Lock) -> Result<&'static holds::Open, Refused> {
 /// Runs what allocates and may panic, with cancellation off.
 fn guarded<R>(run: impl FnOnce() -> Result<R, Refused>) -> Result<R, Refused> {
     log::quietly(|| {
-        catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(Refused::Broken("a panic inside the shim; please report it")))
+        catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or(Err(Refused::Broken("a panic inside the shim; please report it")))
     })
 }
 
@@ -217,14 +223,18 @@ fn deadline(clock: clockid_t, until: timespec) -> Option<Deadline> {
     }
     let since = Duration::new(until.tv_sec.try_into().unwrap_or(0), until.tv_nsec as u32);
     match clock {
-        libc::CLOCK_REALTIME => {
-            Some(SystemTime::UNIX_EPOCH.checked_add(since).map_or(Deadline::NEVER, Deadline::at_time_of_day))
-        }
+        libc::CLOCK_REALTIME => Some(
+            SystemTime::UNIX_EPOCH
+                .checked_add(since)
+                .map_or(Deadline::NEVER, Deadline::at_time_of_day),
+        ),
         libc::CLOCK_MONOTONIC => {
             let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
             // SAFETY: a place of our own.
             unsafe { libc::clock_gettime(clock, &mut now) };
-            Some(Deadline::after(since.saturating_sub(Duration::new(now.tv_sec as u64, now.tv_nsec as u32))))
+            Some(Deadline::after(
+                since.saturating_sub(Duration::new(now.tv_sec as u64, now.tv_nsec as u32)),
+            ))
         }
         _ => None,
     }

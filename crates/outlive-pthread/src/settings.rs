@@ -50,7 +50,8 @@ pub(crate) fn read() {
     }
     if !recheck.is_null() {
         // SAFETY: as above.
-        let millis = unsafe { CStr::from_ptr(recheck) }.to_str().ok().and_then(|text| text.parse().ok());
+        let millis =
+            unsafe { CStr::from_ptr(recheck) }.to_str().ok().and_then(|text| text.parse().ok());
         RECHECK.store(millis.unwrap_or(1000), Ordering::Relaxed);
     }
     if !log.is_null() {

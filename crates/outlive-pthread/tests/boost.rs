@@ -8,9 +8,11 @@ use std::process::{Command, Stdio};
 use programs::{Place, Running, compile, skip};
 
 fn is_there() -> bool {
-    let compiler = Command::new("g++").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let compiler =
+        Command::new("g++").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     let there = compiler.is_ok_and(|status| status.success())
-        && Path::new("/usr/include/boost/interprocess/sync/interprocess_sharable_mutex.hpp").exists();
+        && Path::new("/usr/include/boost/interprocess/sync/interprocess_sharable_mutex.hpp")
+            .exists();
     if !there {
         skip("g++ and Boost.Interprocess are not both there");
     }

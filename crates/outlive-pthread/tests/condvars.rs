@@ -9,7 +9,8 @@ fn a_waiter_is_killed_and_another_gets_every_item() {
     for place in Place::without_and_with("waiter") {
         place.run("init");
         let victim = place.start("lock-plain wait-item");
-        let other = place.start("lock-plain wait-item unlock-plain lock-plain wait-item unlock-plain");
+        let other =
+            place.start("lock-plain wait-item unlock-plain lock-plain wait-item unlock-plain");
         victim.falls_asleep();
         other.falls_asleep();
         victim.kill();
@@ -79,7 +80,11 @@ fn who_would_have_signalled_is_killed_with_the_mutex_in_hand() {
         bringer.kill();
         if place.with_shim {
             waiter.until("wait-item 0");
-            assert!(place.log().contains("mutex") && place.log().contains("died; made consistent"), "{}", place.log());
+            assert!(
+                place.log().contains("mutex") && place.log().contains("died; made consistent"),
+                "{}",
+                place.log()
+            );
         } else {
             waiter.until("lock-plain 0");
             waiter.hangs();
@@ -136,5 +141,8 @@ fn strict_tells_who_comes_back_from_a_wait() {
     holder.until("pause");
     holder.kill();
     let told = libc::EOWNERDEAD;
-    assert_eq!(waiter.all_lines(), format!("lock-plain 0, wait-item {told}, consistent-plain 0, unlock-plain 0"));
+    assert_eq!(
+        waiter.all_lines(),
+        format!("lock-plain 0, wait-item {told}, consistent-plain 0, unlock-plain 0")
+    );
 }

@@ -6,11 +6,16 @@ use programs::{Place, Running, compile, stretch};
 
 /// Everything a survivor may wait for, with the recheck of waits off: it must not be needed.
 fn everywhere(operation: &str, most: u32) {
-    let place = Place::new(&format!("everywhere-{operation}"), true).set("OUTLIVE_PTHREAD_RECHECK", "0");
+    let place =
+        Place::new(&format!("everywhere-{operation}"), true).set("OUTLIVE_PTHREAD_RECHECK", "0");
     // `OUTLIVE_PTHREAD_KILLS=1000000` kills at each one.
     let most = std::env::var("OUTLIVE_PTHREAD_KILLS").unwrap_or_else(|_| most.to_string());
     let mut command = place.command(&compile("cc", "everywhere.c"));
-    command.arg(place.path("locks")).arg(operation).arg(&most).env("OUTLIVE_TEST_STRETCH", stretch().to_string());
+    command
+        .arg(place.path("locks"))
+        .arg(operation)
+        .arg(&most)
+        .env("OUTLIVE_TEST_STRETCH", stretch().to_string());
     let running = Running::start(command, operation);
     let said = running.last_line();
     println!("{said}");

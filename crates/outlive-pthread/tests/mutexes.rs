@@ -23,11 +23,15 @@ fn a_killed_holders_mutex_goes_to_who_sleeps_for_it() {
         // Once and for all: who comes later is told nothing.
         assert_eq!(place.run("lock-plain unlock-plain"), "lock-plain 0, unlock-plain 0");
         let log = place.log();
-        let told = format!("its last known holder, thread {dead}, died; made consistent and given to us");
+        let told =
+            format!("its last known holder, thread {dead}, died; made consistent and given to us");
         let lines: Vec<&str> = log.lines().filter(|line| line.contains("died")).collect();
         assert_eq!(lines.len(), 1, "{log}");
         let line = lines[0];
-        assert!(line.contains(&told) && line.contains("(steps-c-") && line.contains("locks+0x0)"), "{line}");
+        assert!(
+            line.contains(&told) && line.contains("(steps-c-") && line.contains("locks+0x0)"),
+            "{line}"
+        );
         assert!(line.starts_with("20") && line.contains("Z outlive-pthread: pid "), "{line}");
     }
 }
@@ -54,7 +58,10 @@ fn every_way_to_lock_gets_it() {
             holder.until("pause");
             holder.kill();
             if place.with_shim {
-                assert_eq!(place.run(&format!("{how}-plain unlock-plain")), format!("{how}-plain 0, unlock-plain 0"));
+                assert_eq!(
+                    place.run(&format!("{how}-plain unlock-plain")),
+                    format!("{how}-plain 0, unlock-plain 0")
+                );
             } else if how == "lock" {
                 place.start("lock-plain").hangs();
             } else {
@@ -71,7 +78,10 @@ fn recursive_and_checking_ones_stay_what_they_are() {
     place.run("init");
     let holder = place.start("lock-recursive lock-recursive lock-checking pause");
     holder.until("pause");
-    assert_eq!(place.run("trylock-recursive trylock-checking"), "trylock-recursive 16, trylock-checking 16");
+    assert_eq!(
+        place.run("trylock-recursive trylock-checking"),
+        "trylock-recursive 16, trylock-checking 16"
+    );
     holder.kill();
     let after = place.run(
         "lock-recursive lock-recursive unlock-recursive unlock-recursive unlock-recursive \
@@ -119,10 +129,16 @@ fn a_program_that_asked_for_robustness_is_told_as_before() {
         holder.kill();
         let repaired = place.run("lock-robust consistent-robust unlock-robust lock-robust");
         let told = libc::EOWNERDEAD;
-        assert_eq!(repaired, format!("lock-robust {told}, consistent-robust 0, unlock-robust 0, lock-robust 0"));
+        assert_eq!(
+            repaired,
+            format!("lock-robust {told}, consistent-robust 0, unlock-robust 0, lock-robust 0")
+        );
         // It ended with the lock in hand; the next one gives it up.
         let given_up = place.run("lock-robust unlock-robust lock-robust");
-        assert_eq!(given_up, format!("lock-robust {told}, unlock-robust 0, lock-robust {}", libc::ENOTRECOVERABLE));
+        assert_eq!(
+            given_up,
+            format!("lock-robust {told}, unlock-robust 0, lock-robust {}", libc::ENOTRECOVERABLE)
+        );
         assert!(!place.log().contains("died"), "{}", place.log());
     }
 }
@@ -136,8 +152,10 @@ fn strict_tells_the_caller() {
     let dead = holder.pid();
     holder.kill();
     let told = place.run("lock-plain consistent-plain unlock-plain lock-plain unlock-plain");
-    let expected =
-        format!("lock-plain {}, consistent-plain 0, unlock-plain 0, lock-plain 0, unlock-plain 0", libc::EOWNERDEAD);
+    let expected = format!(
+        "lock-plain {}, consistent-plain 0, unlock-plain 0, lock-plain 0, unlock-plain 0",
+        libc::EOWNERDEAD
+    );
     assert_eq!(told, expected);
     let line = format!("thread {dead}, died; EOWNERDEAD is returned");
     assert!(place.log().contains(&line), "{}", place.log());
@@ -167,7 +185,10 @@ fn a_thread_that_ends_with_locks_in_hand_leaves_them_to_others() {
     let place = Place::new("thread", true);
     let said = place.run("init thread-ends trylock-plain trywrlock");
     assert_eq!(said, "init 0, thread-ends 0, trylock-plain 0, trywrlock 0");
-    assert_eq!(place.log().lines().filter(|line| line.contains(" died; made consistent")).count(), 2);
+    assert_eq!(
+        place.log().lines().filter(|line| line.contains(" died; made consistent")).count(),
+        2
+    );
 }
 
 /// What the note of the holder relies on: libc leaves that word of a robust mutex alone, whatever
@@ -178,16 +199,24 @@ fn the_note_of_the_holder_survives_everything_that_libc_does() {
     let place = Place::new("note", true);
     place.run("init");
     for which in ["plain", "recursive", "checking", "adaptive", "inheriting"] {
-        let used =
-            format!("lock-{which} unlock-{which} trylock-{which} unlock-{which} timedlock-{which} unlock-{which}");
+        let used = format!(
+            "lock-{which} unlock-{which} trylock-{which} unlock-{which} timedlock-{which} unlock-{which}"
+        );
         place.run(&used);
         let holder = place.start(&format!("{used} lock-{which} pause"));
         holder.until("pause");
         let contended = place.run(&format!("trylock-{which} timedlock-{which}"));
-        assert_eq!(contended, format!("trylock-{which} {}, timedlock-{which} {}", libc::EBUSY, libc::ETIMEDOUT));
+        assert_eq!(
+            contended,
+            format!("trylock-{which} {}, timedlock-{which} {}", libc::EBUSY, libc::ETIMEDOUT)
+        );
         let dead = holder.pid();
         holder.kill();
         place.run(&format!("{used} destroy-{which}"));
-        assert!(place.log().contains(&format!("last known holder, thread {dead}, died")), "{which}: {}", place.log());
+        assert!(
+            place.log().contains(&format!("last known holder, thread {dead}, died")),
+            "{which}: {}",
+            place.log()
+        );
     }
 }

@@ -20,7 +20,11 @@ fn a_killed_readers_lock_goes_to_the_writer_who_sleeps() {
             continue;
         }
         assert_eq!(writer.all_lines(), "wrlock 0, unlock 0");
-        assert!(!place.log().contains("died"), "a reader leaves nothing half-done: {}", place.log());
+        assert!(
+            !place.log().contains("died"),
+            "a reader leaves nothing half-done: {}",
+            place.log()
+        );
     }
 }
 
@@ -30,13 +34,16 @@ fn a_killed_writers_lock_goes_to_readers_and_writers_who_sleep() {
         place.run("init");
         let holder = place.start("wrlock pause");
         holder.until("pause");
-        let waiters = ["rdlock unlock", "rdlock unlock", "wrlock unlock"].map(|steps| place.start(steps));
+        let waiters =
+            ["rdlock unlock", "rdlock unlock", "wrlock unlock"].map(|steps| place.start(steps));
         waiters.iter().for_each(programs::Running::falls_asleep);
         let dead = holder.pid();
         holder.kill();
-        for (waiter, said) in
-            waiters.into_iter().zip(["rdlock 0, unlock 0", "rdlock 0, unlock 0", "wrlock 0, unlock 0"])
-        {
+        for (waiter, said) in waiters.into_iter().zip([
+            "rdlock 0, unlock 0",
+            "rdlock 0, unlock 0",
+            "wrlock 0, unlock 0",
+        ]) {
             if place.with_shim {
                 assert_eq!(waiter.all_lines(), said);
             } else {
@@ -47,7 +54,9 @@ fn a_killed_writers_lock_goes_to_readers_and_writers_who_sleep() {
             let log = place.log();
             let told: Vec<&str> = log.lines().filter(|line| line.contains("died")).collect();
             assert_eq!(told.len(), 1, "one is told: {log}");
-            let wanted = format!("its writer, process {dead}, thread {dead}, died; made consistent and given to us");
+            let wanted = format!(
+                "its writer, process {dead}, thread {dead}, died; made consistent and given to us"
+            );
             assert!(told[0].contains(&wanted) && told[0].contains("locks+0x"), "{log}");
         }
     }
@@ -90,14 +99,20 @@ fn one_of_several_readers_is_killed_and_the_writer_waits_for_the_rest() {
 fn strict_tells_the_caller_who_has_it_alone_then() {
     let place = Place::new("strict", true).set("OUTLIVE_PTHREAD", "strict");
     place.run("init");
-    for steps in ["rdlock tryrdlock unlock rdlock unlock", "wrlock trywrlock unlock wrlock unlock"] {
+    for steps in ["rdlock tryrdlock unlock rdlock unlock", "wrlock trywrlock unlock wrlock unlock"]
+    {
         let holder = place.start("wrlock pause");
         holder.until("pause");
         holder.kill();
         let lines = place.run(steps);
         let wanted = format!(", {}, ", libc::EBUSY);
-        let told: Vec<&str> = lines.split(", ").map(|line| line.rsplit(' ').next().expect("a number")).collect();
-        assert_eq!(told, [&libc::EOWNERDEAD.to_string(), &libc::EBUSY.to_string(), "0", "0", "0"], "{lines} {wanted}");
+        let told: Vec<&str> =
+            lines.split(", ").map(|line| line.rsplit(' ').next().expect("a number")).collect();
+        assert_eq!(
+            told,
+            [&libc::EOWNERDEAD.to_string(), &libc::EBUSY.to_string(), "0", "0", "0"],
+            "{lines} {wanted}"
+        );
     }
     // Told, and killed before he could repair: the next one is told as well.
     place.start("wrlock pause").until("pause");
@@ -115,16 +130,24 @@ fn they_are_reader_writer_locks() {
         let beside =
             place.run("rdlock tryrdlock timedrdlock clockrdlock trywrlock timedwrlock unlock unlock unlock unlock");
         let read = "rdlock 0, tryrdlock 0, timedrdlock 0, clockrdlock 0";
-        let beside_readers =
-            format!("{read}, trywrlock {busy}, timedwrlock {late}, unlock 0, unlock 0, unlock 0, unlock 0");
+        let beside_readers = format!(
+            "{read}, trywrlock {busy}, timedwrlock {late}, unlock 0, unlock 0, unlock 0, unlock 0"
+        );
         // libc's own lets itself be waited for by a reader who wants to write, or says so.
-        assert_eq!(beside.replace(&format!("timedwrlock {again}"), &format!("timedwrlock {late}")), beside_readers);
-        assert_eq!(place.run("clockwrlock badwrlock"), format!("clockwrlock {late}, badwrlock {}", libc::EINVAL));
+        assert_eq!(
+            beside.replace(&format!("timedwrlock {again}"), &format!("timedwrlock {late}")),
+            beside_readers
+        );
+        assert_eq!(
+            place.run("clockwrlock badwrlock"),
+            format!("clockwrlock {late}, badwrlock {}", libc::EINVAL)
+        );
         drop(reader);
         place.run("init");
         let writer = place.start("wrlock pause");
         writer.until("pause");
-        let beside = place.run("tryrdlock trywrlock timedrdlock clockrdlock timedwrlock clockwrlock");
+        let beside =
+            place.run("tryrdlock trywrlock timedrdlock clockrdlock timedwrlock clockwrlock");
         assert_eq!(
             beside,
             format!(
@@ -157,7 +180,11 @@ fn a_process_of_another_domain_is_refused() {
     let elsewhere = place.path("elsewhere").display().to_string();
     let place = place.set("OUTLIVE_DOMAIN", &elsewhere);
     assert_eq!(place.run("rdlock trywrlock"), format!("rdlock {0}, trywrlock {0}", libc::EINVAL));
-    assert!(place.log().contains("refused: it was initialised in another domain"), "{}", place.log());
+    assert!(
+        place.log().contains("refused: it was initialised in another domain"),
+        "{}",
+        place.log()
+    );
     let place = place.set("OUTLIVE_PTHREAD", "auto,abort");
     assert_eq!(place.start("wrlock").ends().signal(), Some(libc::SIGABRT));
 }
@@ -169,9 +196,15 @@ fn without_a_domain_it_is_left_to_libc_and_the_log_says_so() {
     let busy = libc::EBUSY;
     assert_eq!(
         said,
-        format!("init 0, rdlock 0, tryrdlock 0, trywrlock {busy}, unlock 0, unlock 0, wrlock 0, unlock 0")
+        format!(
+            "init 0, rdlock 0, tryrdlock 0, trywrlock {busy}, unlock 0, unlock 0, wrlock 0, unlock 0"
+        )
     );
-    assert!(place.log().contains("rwlock") && place.log().contains("left to libc, not robust"), "{}", place.log());
+    assert!(
+        place.log().contains("rwlock") && place.log().contains("left to libc, not robust"),
+        "{}",
+        place.log()
+    );
 }
 
 #[test]

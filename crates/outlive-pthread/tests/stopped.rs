@@ -8,7 +8,8 @@ use programs::{Place, Running, compile, stretch};
 /// What `everywhere` says of a process that is stopped at each instruction of its unlock, another
 /// asleep beside it, which has so many milliseconds where the mutex is free.
 fn stopped_in(operation: &str, recheck: &str, patience: &str) -> String {
-    let place = Place::new(&format!("{operation}-{recheck}"), true).set("OUTLIVE_PTHREAD_RECHECK", recheck);
+    let place =
+        Place::new(&format!("{operation}-{recheck}"), true).set("OUTLIVE_PTHREAD_RECHECK", recheck);
     let mut command = place.command(&compile("cc", "everywhere.c"));
     command.arg(place.path("locks")).args([operation, "1000", patience]);
     command.env("OUTLIVE_TEST_STRETCH", stretch().to_string());

@@ -18,10 +18,14 @@ fn private_locks_are_libcs() {
 #[test]
 fn programs_without_such_locks_do_what_they_did() {
     let place = Place::new("stranger", true);
-    let without = |program: &str, args: &[&str]| Command::new(program).args(args).output().expect("it is there");
-    for (program, args) in
-        [("/bin/ls", &["/"][..]), ("/bin/sh", &["-c", "echo a | tr a b; exit 3"]), ("/usr/bin/env", &["-i"])]
-    {
+    let without = |program: &str, args: &[&str]| {
+        Command::new(program).args(args).output().expect("it is there")
+    };
+    for (program, args) in [
+        ("/bin/ls", &["/"][..]),
+        ("/bin/sh", &["-c", "echo a | tr a b; exit 3"]),
+        ("/usr/bin/env", &["-i"]),
+    ] {
         let with = place.command(Path::new(program)).args(args).output().expect("it is there");
         let plain = without(program, args);
         assert_eq!(

@@ -120,16 +120,21 @@ impl Barrier {
 
     /// Returns the participants: process, and whether it has arrived in the present phase.
     fn participants(&self) -> Vec<(u32, bool)> {
-        self.barrier.participants().into_iter().map(|(holder, arrived)| (holder.pid, arrived)).collect()
+        self.barrier
+            .participants()
+            .into_iter()
+            .map(|(holder, arrived)| (holder.pid, arrived))
+            .collect()
     }
 
     /// Makes a broken barrier whole: the dead lose their seats.
     #[pyo3(signature = (timeout=None))]
     fn repair(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let done = wait(py, Until::timeout(timeout)?, |deadline| match self.barrier.repair(deadline) {
-            Err(BarrierError::TimedOut) => None,
-            other => Some(other),
-        })?;
+        let done =
+            wait(py, Until::timeout(timeout)?, |deadline| match self.barrier.repair(deadline) {
+                Err(BarrierError::TimedOut) => None,
+                other => Some(other),
+            })?;
         done.unwrap_or(Err(BarrierError::TimedOut)).raised(py)
     }
 

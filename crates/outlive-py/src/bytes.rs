@@ -30,8 +30,13 @@ impl<'py> Given<'py> {
         }
         View::get(object).map(Given::Buffer).map_err(|error| {
             if error.is_instance_of::<PyTypeError>(object.py()) {
-                let class = object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-                return PyTypeError::new_err(format!("a bytes-like object is required, not '{class}'"));
+                let class = object
+                    .get_type()
+                    .name()
+                    .map_or_else(|_| "?".to_owned(), |name| name.to_string());
+                return PyTypeError::new_err(format!(
+                    "a bytes-like object is required, not '{class}'"
+                ));
             }
             error
         })
@@ -40,10 +45,15 @@ impl<'py> Given<'py> {
     /// Returns the bytes of such an object, or of a tensor.
     pub(crate) fn array_of(object: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
         match Given::of(object) {
-            Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => match dlpack::take(object)? {
-                Some(tensor) => Ok(Given::Tensor(Box::new(tensor))),
-                None => Err(PyTypeError::new_err(format!("{}, an array or a tensor", error.value(object.py())))),
-            },
+            Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => {
+                match dlpack::take(object)? {
+                    Some(tensor) => Ok(Given::Tensor(Box::new(tensor))),
+                    None => Err(PyTypeError::new_err(format!(
+                        "{}, an array or a tensor",
+                        error.value(object.py())
+                    ))),
+                }
+            }
             other => other,
         }
     }
@@ -60,7 +70,9 @@ impl<'py> Given<'py> {
     pub(crate) fn layout(&self) -> PyResult<Option<Layout>> {
         match self {
             Given::Bytes(_) => Ok(None),
-            Given::Buffer(buffer) => Layout::of_format(buffer.format(), buffer.view.itemsize as usize, &buffer.shape()),
+            Given::Buffer(buffer) => {
+                Layout::of_format(buffer.format(), buffer.view.itemsize as usize, &buffer.shape())
+            }
             Given::Tensor(tensor) => Ok(Some(tensor.layout.clone())),
         }
     }
@@ -99,7 +111,9 @@ impl<'py> Given<'py> {
             Given::Buffer(buffer) if buffer.len() > 0 && buffer.is_in_a_row() => {
                 // SAFETY: the buffer is held; other threads that write to it meanwhile race with
                 // this read as with any of a buffer.
-                Ok(Cow::Borrowed(unsafe { core::slice::from_raw_parts(buffer.pointer(), buffer.len()) }))
+                Ok(Cow::Borrowed(unsafe {
+                    core::slice::from_raw_parts(buffer.pointer(), buffer.len())
+                }))
             }
             other => {
                 let mut copy = vec![0; other.len()];
@@ -127,7 +141,9 @@ impl<'py> View<'py> {
         let mut view = Box::new(ffi::Py_buffer::new());
         // SAFETY: a live object, attached to the interpreter; all that a buffer may have is asked
         // for, read-only.
-        if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) } != 0 {
+        if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) }
+            != 0
+        {
             return Err(PyErr::fetch(object.py()));
         }
         Ok(View { view, py: object.py() })
@@ -171,8 +187,14 @@ impl<'py> View<'py> {
     unsafe fn copy_strided(&self, to: *mut u8) -> PyResult<()> {
         // SAFETY: `PyObject_GetBuffer` has filled the view in; the caller guarantees `len` writable
         // bytes.
-        let failed =
-            unsafe { ffi::PyBuffer_ToContiguous(to.cast(), &raw const *self.view, self.view.len, b'C' as c_char) != 0 };
+        let failed = unsafe {
+            ffi::PyBuffer_ToContiguous(
+                to.cast(),
+                &raw const *self.view,
+                self.view.len,
+                b'C' as c_char,
+            ) != 0
+        };
         if failed { Err(PyErr::fetch(self.py)) } else { Ok(()) }
     }
 }

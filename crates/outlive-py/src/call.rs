@@ -109,7 +109,11 @@ impl Call {
 
     /// Returns the next reply, by a look and, as long as there is none, a wait; `None` after the
     /// last.
-    fn next_reply<'py>(&self, py: Python<'py>, until: Until) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    fn next_reply<'py>(
+        &self,
+        py: Python<'py>,
+        until: Until,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         loop {
             match self.look(py, until)? {
                 Ok(reply) => return Ok(reply),
@@ -135,7 +139,11 @@ impl Call {
         }
     }
 
-    fn look<'py>(&self, py: Python<'py>, until: Until) -> PyResult<Result<Option<Bound<'py, PyBytes>>, CallError>> {
+    fn look<'py>(
+        &self,
+        py: Python<'py>,
+        until: Until,
+    ) -> PyResult<Result<Option<Bound<'py, PyBytes>>, CallError>> {
         let Some(mut pending) = self.pending.enter_until(py, until)? else {
             return Ok(Err(CallError::TimedOut { begun: false }));
         };
@@ -184,7 +192,11 @@ impl Call {
     /// Waits for the next reply and returns it; None after the last. ``CallTimeout`` as in
     /// ``result``.
     #[pyo3(signature = (timeout=None))]
-    fn next<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    fn next<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         self.next_reply(py, Until::timeout(timeout)?)
     }
 
@@ -199,7 +211,9 @@ impl Call {
     /// Cancels the call. True: no server had begun it, and none will. False: a server had, or it
     /// was over; replies that are still to come are discarded.
     fn cancel(&self, py: Python<'_>) -> PyResult<bool> {
-        let Some(mut pending) = self.pending.enter_until(py, Until::NEVER)? else { return Ok(false) };
+        let Some(mut pending) = self.pending.enter_until(py, Until::NEVER)? else {
+            return Ok(false);
+        };
         match pending.take() {
             None => Ok(false),
             Some(begun) => {

@@ -53,8 +53,9 @@ impl Condition {
         let lock = self.lock.get();
         let thread = this_thread(lock.core_domain()).raised(py)?;
         let guard = lock.take_guard(thread);
-        let guard =
-            guard.ok_or_else(|| PyRuntimeError::new_err("cannot wait on a lock that this thread does not hold"))?;
+        let guard = guard.ok_or_else(|| {
+            PyRuntimeError::new_err("cannot wait on a lock that this thread does not hold")
+        })?;
         // SAFETY: in an Arc that outlives this call; it borrows the lock's guard, which goes back
         // into its object and refers to the mutex alone.
         let condvar = unsafe { lender(&*self.condvar) };
@@ -64,7 +65,9 @@ impl Condition {
         });
         match ended {
             Ok((guard, _)) => lock.settle(py, Ok(guard)).map(|_| ())?,
-            Err(LockError::OwnerDied((guard, _))) => lock.settle(py, Err(LockError::OwnerDied(guard))).map(|_| ())?,
+            Err(LockError::OwnerDied((guard, _))) => {
+                lock.settle(py, Err(LockError::OwnerDied(guard))).map(|_| ())?
+            }
             // Another thread keeps it: by slices of the lock's own from here on.
             Err(LockError::TimedOut) => lock.take_again(py, Until::timeout(relock)?)?,
             Err(other) => return Err(other).raised(py),

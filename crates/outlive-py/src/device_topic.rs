@@ -140,7 +140,8 @@ impl DeviceTopic {
     ) -> PyResult<DeviceTopic> {
         let (domain, on) = (domain::of(py, domain)?, on_gpu(py, device)?);
         let opened = detached(py, || {
-            let topic = outlive_gpu::DeviceTopic::<u8>::options().depth(depth).open(&domain, &name)?;
+            let topic =
+                outlive_gpu::DeviceTopic::<u8>::options().depth(depth).open(&domain, &name)?;
             outlive_gpu::DeviceTopic::new(&on.gpu, &domain, topic)
         });
         let turn = Arc::new(Turn::new(()));
@@ -178,7 +179,8 @@ impl DeviceTopic {
         Until::timeout(timeout)?;
         let layout = gpu_library::layout(py, shape, dtype)?;
         let own = if dtype.is_some() { layout.to_own() } else { [0; 32] };
-        let (len, number, end) = (gpu_library::len(py, &layout)?, stream_number(stream)?, &self.end);
+        let (len, number, end) =
+            (gpu_library::len(py, &layout)?, stream_number(stream)?, &self.end);
         on_gpu(py, end.on.number)?;
         let lent = detached(py, || {
             let (stream, mut loan) = (end.on.stream(number)?, end.publisher()?.loan(len)?);
@@ -208,19 +210,26 @@ impl DeviceTopic {
         keys: Vec<u64>,
         period: Option<f64>,
     ) -> PyResult<DeviceSubscriber> {
-        let options: SubscriberOptions = subscriber_options(reliable, history, keep_last, keys, period)?;
+        let options: SubscriberOptions =
+            subscriber_options(reliable, history, keep_last, keys, period)?;
         on_gpu(py, self.end.on.number)?;
         let subscriber = self.end.topic.subscriber_with(options).raised(py)?;
-        Ok(DeviceSubscriber { turn: Turn::new(subscriber), on: Arc::clone(&self.end.on), name: self.name.clone() })
+        Ok(DeviceSubscriber {
+            turn: Turn::new(subscriber),
+            on: Arc::clone(&self.end.on),
+            name: self.name.clone(),
+        })
     }
 
     /// Waits until all that this process has enqueued on streams is published and released. Raises
     /// ``Timeout`` when that takes longer than so many seconds.
     #[pyo3(signature = (timeout=None))]
     fn wait_gpu(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let over = wait(py, Until::timeout(timeout)?, |deadline| match self.end.topic.wait_over(deadline) {
-            Err(Error::TimedOut) => None,
-            other => Some(other),
+        let over = wait(py, Until::timeout(timeout)?, |deadline| {
+            match self.end.topic.wait_over(deadline) {
+                Err(Error::TimedOut) => None,
+                other => Some(other),
+            }
         })?;
         over.unwrap_or(Err(Error::TimedOut)).raised(py)?;
         // Reports what became of them.
@@ -267,7 +276,9 @@ impl DeviceSubscriber {
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<DeviceSample> {
         on_gpu(py, self.on.number)?;
         let timed_out = || Error::Subscribe(SubscribeError::TimedOut);
-        let Some(mut inside) = self.turn.enter_until(py, until)? else { return Err(timed_out()).raised(py) };
+        let Some(mut inside) = self.turn.enter_until(py, until)? else {
+            return Err(timed_out()).raised(py);
+        };
         let subscriber = &mut *inside;
         let mut last = timed_out();
         let taken = wait(py, until, |deadline| match subscriber.recv_until(deadline) {
@@ -389,14 +400,20 @@ impl DeviceSample {
     /// Returns the message as a CuPy array, where it lies: do not write to it. ``stream``: None is
     /// CuPy's current one.
     #[pyo3(signature = (*, stream=None))]
-    fn cupy<'py>(slf: &Bound<'py, Self>, stream: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+    fn cupy<'py>(
+        slf: &Bound<'py, Self>,
+        stream: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         gpu_library::cupy(slf.as_any(), stream, Where::There(slf.get().on.number))
     }
 
     /// Returns the message as a PyTorch tensor, where it lies: do not write to it. ``stream``: None
     /// is PyTorch's current one.
     #[pyo3(signature = (*, stream=None))]
-    fn torch<'py>(slf: &Bound<'py, Self>, stream: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+    fn torch<'py>(
+        slf: &Bound<'py, Self>,
+        stream: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         gpu_library::torch(slf.as_any(), stream, Where::There(slf.get().on.number))
     }
 
@@ -458,6 +475,11 @@ impl DeviceSample {
     }
 
     fn __repr__(&self) -> String {
-        format!("<DeviceSample {}, {} bytes on GPU {}>", self.sample.sequence(), self.sample.len(), self.on.number)
+        format!(
+            "<DeviceSample {}, {} bytes on GPU {}>",
+            self.sample.sequence(),
+            self.sample.len(),
+            self.on.number
+        )
     }
 }

@@ -208,7 +208,8 @@ pub(crate) fn export_on_device<'py>(
     }));
     // SAFETY: just made; its arrays lie in it, and it does not move until it is deleted.
     let (capsule, name) = unsafe {
-        let (shape, strides) = ((&raw mut (*given).shape).cast(), (&raw mut (*given).strides).cast());
+        let (shape, strides) =
+            ((&raw mut (*given).shape).cast(), (&raw mut (*given).strides).cast());
         for tensor in [&raw mut (*given).versioned.tensor, &raw mut (*given).unversioned.tensor] {
             ((*tensor).shape, (*tensor).strides) = (shape, strides);
         }
@@ -223,7 +224,10 @@ pub(crate) fn export_on_device<'py>(
     // SAFETY: the name is static; the destructor is called once; a new reference, or NULL with an
     // exception set.
     let capsule = unsafe {
-        Bound::from_owned_ptr_or_err(py, ffi::PyCapsule_New(capsule, name.as_ptr(), Some(destroy_on_device)))
+        Bound::from_owned_ptr_or_err(
+            py,
+            ffi::PyCapsule_New(capsule, name.as_ptr(), Some(destroy_on_device)),
+        )
     };
     if capsule.is_err() {
         // SAFETY: `Box::into_raw` made it, and no consumer has it.
@@ -286,12 +290,16 @@ pub(crate) fn take<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py
     }
     let (device, _): (i32, i32) = object.call_method0("__dlpack_device__")?.extract()?;
     if device != CPU.0 && device != CUDA_HOST {
-        return Err(PyTypeError::new_err("only tensors in the CPU's memory can be published: copy it there first"));
+        return Err(PyTypeError::new_err(
+            "only tensors in the CPU's memory can be published: copy it there first",
+        ));
     }
     let asked = [("max_version", (1, 0))].into_py_dict(py)?;
     let capsule = match object.call_method("__dlpack__", (), Some(&asked)) {
         // A version before 1.
-        Err(error) if error.is_instance_of::<PyTypeError>(py) => object.call_method0("__dlpack__")?,
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+            object.call_method0("__dlpack__")?
+        }
         other => other?,
     };
     let capsule = capsule.cast_into::<PyCapsule>()?;
@@ -306,7 +314,11 @@ pub(crate) fn take<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py
                 (*managed.cast::<ManagedVersioned>()).tensor
             }
             (None, Some(managed)) => (*managed.cast::<Managed>()).tensor,
-            _ => return Err(PyTypeError::new_err("a tensor of a DLPack version that is not known here")),
+            _ => {
+                return Err(PyTypeError::new_err(
+                    "a tensor of a DLPack version that is not known here",
+                ));
+            }
         }
     };
     let dimensions = tensor.dimensions.max(0) as usize;
@@ -315,11 +327,13 @@ pub(crate) fn take<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py
         // SAFETY: by DLPack's rules there are as many as dimensions.
         false => unsafe { core::slice::from_raw_parts(at, dimensions) }.to_vec(),
     };
-    let extents: Vec<usize> = words(tensor.shape).into_iter().map(|extent| extent.max(0) as usize).collect();
+    let extents: Vec<usize> =
+        words(tensor.shape).into_iter().map(|extent| extent.max(0) as usize).collect();
     let DataType { code, bits, lanes } = tensor.dtype;
     let layout = Layout::of_dlpack(code, bits, lanes, &extents)?;
     let item = isize::from(bits / 8);
-    let mut strides: Vec<isize> = words(tensor.strides).into_iter().map(|stride| stride as isize * item).collect();
+    let mut strides: Vec<isize> =
+        words(tensor.strides).into_iter().map(|stride| stride as isize * item).collect();
     if strides.is_empty() {
         // NULL stands for row-major.
         strides = vec![0; dimensions];
@@ -339,7 +353,9 @@ impl Taken<'_> {
     /// The caller guarantees that as many bytes as the layout says can be written at `to`.
     pub(crate) unsafe fn copy_to(&self, mut to: *mut u8) {
         let item = usize::from(self.tensor.dtype.bits / 8);
-        let Some(count) = self.layout.len().map(|len| len / item).filter(|count| *count > 0) else { return };
+        let Some(count) = self.layout.len().map(|len| len / item).filter(|count| *count > 0) else {
+            return;
+        };
         let from = self.tensor.data.cast::<u8>().wrapping_add(self.tensor.byte_offset as usize);
         let mut index = vec![0; self.extents.len()];
         // The last dimension is copied at once where it is contiguous.
@@ -348,7 +364,8 @@ impl Taken<'_> {
             _ => 1,
         };
         for _ in 0..count / row {
-            let at = index.iter().zip(&self.strides).map(|(at, stride)| *at as isize * stride).sum();
+            let at =
+                index.iter().zip(&self.strides).map(|(at, stride)| *at as isize * stride).sum();
             // SAFETY: DLPack's rules guarantee the source, the caller the destination, which gets
             // `count` items in all.
             unsafe {

@@ -49,7 +49,12 @@ pub(crate) fn of(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<o
 impl Domain {
     #[new]
     #[pyo3(signature = (path=None, *, create=true, group=None))]
-    fn new(py: Python<'_>, path: Option<std::path::PathBuf>, create: bool, group: Option<u32>) -> PyResult<Domain> {
+    fn new(
+        py: Python<'_>,
+        path: Option<std::path::PathBuf>,
+        create: bool,
+        group: Option<u32>,
+    ) -> PyResult<Domain> {
         let options = outlive::Domain::options().create(create).group(group);
         let domain = match &path {
             None => outlive::Domain::open_default(),
@@ -86,7 +91,9 @@ impl Domain {
         }
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let class = slf.get_type().into_any();
         Ok((class, PyTuple::new(slf.py(), [slf.get().domain.path()])?))
     }
@@ -146,10 +153,11 @@ impl Peer {
     #[pyo3(signature = (timeout=None))]
     fn wait_dead(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let peer = self.peer();
-        let ended = wait(py, Until::timeout(timeout)?, |deadline| match peer.wait_dead(deadline) {
-            Err(WaitError::TimedOut) => None,
-            other => Some(other),
-        })?;
+        let ended =
+            wait(py, Until::timeout(timeout)?, |deadline| match peer.wait_dead(deadline) {
+                Err(WaitError::TimedOut) => None,
+                other => Some(other),
+            })?;
         match ended {
             None => Ok(false),
             Some(Ok(())) => Ok(true),

@@ -55,12 +55,21 @@ impl Raise for Error {
         let class = match &self {
             Error::InvalidName { .. } | Error::OtherCeiling { .. } => "BadName",
             Error::NotFound { .. } => return raise_errno(py, "NotFound", 2, self),
-            Error::Foreign { .. } | Error::TooOpen { .. } | Error::Permission { .. } | Error::NoRealTime { .. } => {
+            Error::Foreign { .. }
+            | Error::TooOpen { .. }
+            | Error::Permission { .. }
+            | Error::NoRealTime { .. } => {
                 return raise_errno(py, "NotPermitted", 13, self);
             }
-            Error::OtherKind { .. } | Error::OtherType { .. } | Error::OtherDomain { .. } => "WrongKind",
-            Error::NoSpace { .. } | Error::NoAddressSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
-            Error::Damaged { .. } | Error::NotASegment { .. } | Error::OtherVersion { .. } => "Damaged",
+            Error::OtherKind { .. } | Error::OtherType { .. } | Error::OtherDomain { .. } => {
+                "WrongKind"
+            }
+            Error::NoSpace { .. } | Error::NoAddressSpace { .. } => {
+                return raise_errno(py, "NoSpace", ENOSPC, self);
+            }
+            Error::Damaged { .. } | Error::NotASegment { .. } | Error::OtherVersion { .. } => {
+                "Damaged"
+            }
             Error::ReceiverTaken { .. }
             | Error::ServerTaken { .. }
             | Error::WriterTaken { .. }
@@ -116,12 +125,16 @@ impl Raise for AwaitError {
 impl Raise for PublishError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
-            PublishError::Damaged(error) | PublishError::System(error) => return error.clone().raise(py),
+            PublishError::Damaged(error) | PublishError::System(error) => {
+                return error.clone().raise(py);
+            }
             PublishError::Full { .. } | PublishError::TimedOut { .. } => "Timeout",
             PublishError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
             PublishError::TooLarge { .. } => "TooLarge",
             PublishError::NotPublisher => "NotYours",
-            PublishError::Encoding(_) => return pyo3::exceptions::PyTypeError::new_err(self.to_string()),
+            PublishError::Encoding(_) => {
+                return pyo3::exceptions::PyTypeError::new_err(self.to_string());
+            }
             _ => "OutliveError",
         };
         raise(py, class, self)
@@ -131,7 +144,9 @@ impl Raise for PublishError {
 impl Raise for SubscribeError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
-            SubscribeError::Damaged(error) | SubscribeError::System(error) => return error.clone().raise(py),
+            SubscribeError::Damaged(error) | SubscribeError::System(error) => {
+                return error.clone().raise(py);
+            }
             SubscribeError::TimedOut => "Timeout",
             SubscribeError::Missed => "Missed",
             SubscribeError::TooManyHeld => "TooMany",
@@ -242,7 +257,9 @@ impl Raise for CallError {
 impl Raise for ServeError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
-            ServeError::Damaged(error) | ServeError::System(error) => return error.clone().raise(py),
+            ServeError::Damaged(error) | ServeError::System(error) => {
+                return error.clone().raise(py);
+            }
             ServeError::Empty | ServeError::TimedOut => "Timeout",
             ServeError::NotServer => "NotYours",
             _ => "OutliveError",
@@ -254,7 +271,9 @@ impl Raise for ServeError {
 impl Raise for ReplyError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
-            ReplyError::Damaged(error) | ReplyError::System(error) => return error.clone().raise(py),
+            ReplyError::Damaged(error) | ReplyError::System(error) => {
+                return error.clone().raise(py);
+            }
             ReplyError::Cancelled => "Cancelled",
             ReplyError::ClientDied => "ClientDied",
             ReplyError::TimedOut => "Timeout",

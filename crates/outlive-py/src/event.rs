@@ -39,7 +39,11 @@ impl Event {
             return Ok(got);
         }
         let got = wait(py, Until::timeout(timeout)?, |deadline| {
-            let got = if all { event.wait_all_until(bits, deadline) } else { event.wait_any_until(bits, deadline) };
+            let got = if all {
+                event.wait_all_until(bits, deadline)
+            } else {
+                event.wait_any_until(bits, deadline)
+            };
             match got {
                 Err(AwaitError::TimedOut) => None,
                 other => Some(other),
@@ -53,7 +57,12 @@ impl Event {
 impl Event {
     #[new]
     #[pyo3(signature = (name, domain=None, *, automatic=false))]
-    fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>, automatic: bool) -> PyResult<Event> {
+    fn new(
+        py: Python<'_>,
+        name: String,
+        domain: Option<&Bound<'_, PyAny>>,
+        automatic: bool,
+    ) -> PyResult<Event> {
         let domain = domain::of(py, domain)?;
         let reset = if automatic { Reset::Automatic } else { Reset::Manual };
         let event = Arc::new(Core::open(&domain, &name, reset).raised(py)?);
@@ -106,11 +115,19 @@ impl Event {
     /// Waits until any of these bits is set, or all; returns those that are, or 0 when the timeout
     /// passed first.
     #[pyo3(signature = (bits, *, all=false, timeout=None))]
-    fn wait_bits(&self, py: Python<'_>, bits: u32, all: bool, timeout: Option<f64>) -> PyResult<u32> {
+    fn wait_bits(
+        &self,
+        py: Python<'_>,
+        bits: u32,
+        all: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<u32> {
         self.until(py, bits, all, timeout)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
         let open = slf.py().import("outlive._reopen")?.getattr("event")?;
         Ok((open, (slf.get().name.clone(), slf.get().domain(), slf.get().automatic)))
     }

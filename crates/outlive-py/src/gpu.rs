@@ -58,7 +58,13 @@ fn open(number: u32) -> Result<Result<Arc<OnGpu>, Error>, Forked> {
     let library = std::env::var_os(DRIVER).filter(|path| !path.is_empty());
     let driver = library.map_or_else(Driver::open, |library| Driver::load(Path::new(&library)));
     Ok(driver.and_then(|driver| driver.gpu(number)).map(|gpu| {
-        let made = OnGpu { gpu, number, process: process(), streams: Mutex::default(), spare: Mutex::default() };
+        let made = OnGpu {
+            gpu,
+            number,
+            process: process(),
+            streams: Mutex::default(),
+            spare: Mutex::default(),
+        };
         let made = Arc::new(made);
         opened.push(Arc::clone(&made));
         made
@@ -84,8 +90,11 @@ pub(crate) fn on_gpu(py: Python<'_>, number: u32) -> PyResult<Arc<OnGpu>> {
 pub(crate) fn stream_number(stream: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
     let Some(stream) = stream.filter(|stream| !stream.is_none()) else { return Ok(LEGACY) };
     let py = stream.py();
-    let other =
-        || PyTypeError::new_err("a stream is a number, or an object with '__cuda_stream__', 'cuda_stream' or 'ptr'");
+    let other = || {
+        PyTypeError::new_err(
+            "a stream is a number, or an object with '__cuda_stream__', 'cuda_stream' or 'ptr'",
+        )
+    };
     let number = if let Ok(number) = stream.extract::<i128>() {
         number
     } else if let Some(given) = stream.getattr_opt(intern!(py, "__cuda_stream__"))? {
@@ -120,7 +129,8 @@ impl OnGpu {
             streams.clear();
         }
         // SAFETY: the protocols that hand streams over guarantee that its library keeps it.
-        let stream = unsafe { Stream::from_raw(&self.gpu, std::ptr::without_provenance_mut(number)) }?;
+        let stream =
+            unsafe { Stream::from_raw(&self.gpu, std::ptr::without_provenance_mut(number)) }?;
         streams.insert(number, stream.clone());
         Ok(stream)
     }
@@ -131,7 +141,9 @@ impl OnGpu {
         let found = {
             let mut spare = lock(&self.spare);
             let fits = |spare: &Spare| spare.memory.len() >= len && spare.memory.len() / 2 <= len;
-            let best = (0..spare.len()).filter(|&at| fits(&spare[at])).min_by_key(|&at| spare[at].memory.len());
+            let best = (0..spare.len())
+                .filter(|&at| fits(&spare[at]))
+                .min_by_key(|&at| spare[at].memory.len());
             best.map(|at| spare.swap_remove(at))
         };
         let memory = match found {

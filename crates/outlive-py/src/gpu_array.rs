@@ -56,7 +56,12 @@ pub(crate) struct GpuArray {
 }
 
 impl GpuArray {
-    pub(crate) fn new(place: Arc<dyn Place>, on: &Arc<OnGpu>, stream: Stream, layout: Layout) -> GpuArray {
+    pub(crate) fn new(
+        place: Arc<dyn Place>,
+        on: &Arc<OnGpu>,
+        stream: Stream,
+        layout: Layout,
+    ) -> GpuArray {
         GpuArray { place, on: Arc::clone(on), stream, layout }
     }
 
@@ -112,17 +117,22 @@ impl GpuArray {
     ) -> PyResult<Bound<'py, PyAny>> {
         self.expect_there()?;
         if dl_device.is_some_and(|asked| asked != self.__dlpack_device__()) || copy == Some(true) {
-            return Err(PyBufferError::new_err("it is shown where it lies: copy what was made of it"));
+            return Err(PyBufferError::new_err(
+                "it is shown where it lies: copy what was made of it",
+            ));
         }
         let consumer = match stream {
             None => Some(LEGACY),
             Some(-1) => None,
             Some(0) => {
-                return Err(PyValueError::new_err("stream 0 can be two: say 1 (legacy default) or 2 (per thread)"));
+                return Err(PyValueError::new_err(
+                    "stream 0 can be two: say 1 (legacy default) or 2 (per thread)",
+                ));
             }
-            Some(number) => {
-                Some(usize::try_from(number).map_err(|_| PyValueError::new_err("no stream has that number"))?)
-            }
+            Some(number) => Some(
+                usize::try_from(number)
+                    .map_err(|_| PyValueError::new_err("no stream has that number"))?,
+            ),
         };
         if let Some(number) = consumer {
             let waited = detached(py, || {
@@ -159,6 +169,11 @@ impl GpuArray {
     }
 
     fn __repr__(&self) -> String {
-        format!("<GpuArray {} {:?} on GPU {}>", self.layout.numpy(), self.layout.shape(), self.on.number)
+        format!(
+            "<GpuArray {} {:?} on GPU {}>",
+            self.layout.numpy(),
+            self.layout.shape(),
+            self.on.number
+        )
     }
 }

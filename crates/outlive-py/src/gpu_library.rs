@@ -9,11 +9,16 @@ use crate::layout::{self, Layout};
 use crate::sample::DTYPE;
 
 /// Returns an array's type and extents from what the user gave. PyTorch's types have numpy's names.
-pub(crate) fn layout(py: Python<'_>, shape: &Bound<'_, PyAny>, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Layout> {
+pub(crate) fn layout(
+    py: Python<'_>,
+    shape: &Bound<'_, PyAny>,
+    dtype: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Layout> {
     let extents = layout::extents(shape)?;
     let Some(dtype) = dtype else { return Layout::of_numpy("|u1", &extents) };
     let text = dtype.str()?.to_string();
-    let of_torch = text.strip_prefix("torch.").filter(|_| !dtype.is_instance_of::<pyo3::types::PyString>());
+    let of_torch =
+        text.strip_prefix("torch.").filter(|_| !dtype.is_instance_of::<pyo3::types::PyString>());
     let name = match of_torch {
         Some(name) => DTYPE.get(py)?.call1((name,))?,
         None => DTYPE.get(py)?.call1((dtype,))?,
@@ -31,7 +36,9 @@ fn import<'py>(py: Python<'py>, name: &str, package: &str) -> PyResult<Bound<'py
         if !error.is_instance_of::<PyImportError>(py) {
             return error;
         }
-        let why = format!("{error}: install {package}, or use sample.gpu(), which any library with DLPack takes");
+        let why = format!(
+            "{error}: install {package}, or use sample.gpu(), which any library with DLPack takes"
+        );
         PyImportError::new_err(why)
     })
 }
@@ -62,7 +69,10 @@ pub(crate) enum Where {
 
 impl Where {
     /// Returns the GPU, and what to tell the library that makes the array.
-    fn find<'py>(self, current: impl FnOnce() -> PyResult<Bound<'py, PyAny>>) -> PyResult<(u32, Option<u32>)> {
+    fn find<'py>(
+        self,
+        current: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<(u32, Option<u32>)> {
         match self {
             Where::There(device) => Ok((device, None)),
             Where::Chosen(Some(device)) => Ok((device, Some(device))),

@@ -75,7 +75,8 @@ impl GpuLoan {
         let lent = self.take().ok_or_else(over)?;
         // Interrupted or timed out: the loan is still there, and may be published later.
         let turn = lent.turn();
-        let inside = turn.enter(py).and_then(|inside| make_way(py, &*lent, self.timeout).map(|()| inside));
+        let inside =
+            turn.enter(py).and_then(|inside| make_way(py, &*lent, self.timeout).map(|()| inside));
         let _inside = match inside {
             Ok(inside) => inside,
             Err(error) => {

@@ -81,7 +81,12 @@ impl OnGpus {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
             let topic = PinnedTopic::new(&on.gpu, self.topic.clone());
-            Arc::new(End { on: Arc::clone(&on), topic, publisher: OnceLock::new(), turn: Arc::new(Turn::new(())) })
+            Arc::new(End {
+                on: Arc::clone(&on),
+                topic,
+                publisher: OnceLock::new(),
+                turn: Arc::new(Turn::new(())),
+            })
         };
         Ok(Arc::clone(ends.entry(device).or_insert_with(make)))
     }
@@ -138,7 +143,8 @@ impl OnGpus {
 
     /// Waits until all work has completed.
     pub(crate) fn wait_over(&self, py: Python<'_>, until: Until) -> PyResult<()> {
-        let ends: Vec<_> = self.ends.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let ends: Vec<_> =
+            self.ends.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         for end in ends {
             let over = wait(py, until, |deadline| match end.topic.wait_over(deadline) {
                 Err(Error::TimedOut) => None,

@@ -34,7 +34,12 @@ pub(crate) struct Latch {
 impl Latch {
     #[new]
     #[pyo3(signature = (name, arrivals, domain=None))]
-    fn new(py: Python<'_>, name: String, arrivals: u32, domain: Option<&Bound<'_, PyAny>>) -> PyResult<Latch> {
+    fn new(
+        py: Python<'_>,
+        name: String,
+        arrivals: u32,
+        domain: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Latch> {
         let domain = domain::of(py, domain)?;
         let latch = Core::open(&domain, &name, arrivals).raised(py)?;
         Ok(Latch { latch, domain, name, arrivals })
@@ -88,7 +93,9 @@ impl Latch {
         }
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, u32, domain::Domain)) {
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> (Bound<'py, PyAny>, (String, u32, domain::Domain)) {
         let this = slf.get();
         (slf.get_type().into_any(), (this.name.clone(), this.arrivals, this.domain()))
     }

@@ -83,14 +83,16 @@ impl Layout {
 
     pub(crate) fn new(item: &'static Item, extents: &[usize]) -> PyResult<Layout> {
         if extents.len() > MOST_DIMENSIONS {
-            let why = format!("{} dimensions; an array that is published has at most 7", extents.len());
+            let why =
+                format!("{} dimensions; an array that is published has at most 7", extents.len());
             return Err(PyValueError::new_err(why));
         }
         let mut layout = Layout { item, dimensions: extents.len(), shape: [0; 7], strides: [0; 7] };
         let mut stride = isize::from(item.1);
         for at in (0..extents.len()).rev() {
             let extent = u32::try_from(extents[at]).ok().filter(|extent| *extent <= 1 << 30);
-            let extent = extent.ok_or_else(|| PyValueError::new_err("an extent is larger than any message"))?;
+            let extent = extent
+                .ok_or_else(|| PyValueError::new_err("an extent is larger than any message"))?;
             layout.shape[at] = extent as isize;
             layout.strides[at] = stride;
             stride = stride.saturating_mul((extent as isize).max(1));
@@ -111,14 +113,20 @@ impl Layout {
         let bytes: u8 = bytes.parse().map_err(|_| other())?;
         let item = ITEMS.iter().find(|item| kind.as_bytes() == [item.0] && item.1 == bytes);
         match item {
-            Some(item) if order == native || order == "|" || order == "=" => Layout::new(item, extents),
+            Some(item) if order == native || order == "|" || order == "=" => {
+                Layout::new(item, extents)
+            }
             _ => Err(other()),
         }
     }
 
     /// Returns the layout of the buffer protocol's letters; `None`: bytes, or a type that has none
     /// here.
-    pub(crate) fn of_format(format: &CStr, item_bytes: usize, extents: &[usize]) -> PyResult<Option<Layout>> {
+    pub(crate) fn of_format(
+        format: &CStr,
+        item_bytes: usize,
+        extents: &[usize],
+    ) -> PyResult<Option<Layout>> {
         let letters = format.to_bytes();
         let letters = match letters {
             [b'@' | b'=', rest @ ..] => rest,
@@ -134,7 +142,8 @@ impl Layout {
             b"Zf" | b"Zd" => b'c',
             b"c" if extents.len() == 1 => return Ok(None),
             _ => {
-                let why = format!("arrays of items '{}' cannot be published", format.to_string_lossy());
+                let why =
+                    format!("arrays of items '{}' cannot be published", format.to_string_lossy());
                 return Err(PyTypeError::new_err(
                     why + ": numbers and bool can, in native byte order; or publish their bytes",
                 ));
@@ -144,15 +153,19 @@ impl Layout {
             return Ok(None);
         }
         let item = ITEMS.iter().find(|item| item.0 == kind && usize::from(item.1) == item_bytes);
-        let item = item.ok_or_else(|| PyTypeError::new_err("arrays of such items cannot be published"))?;
+        let item =
+            item.ok_or_else(|| PyTypeError::new_err("arrays of such items cannot be published"))?;
         Layout::new(item, extents).map(Some)
     }
 
     /// Returns the layout of DLPack's type.
     pub(crate) fn of_dlpack(code: u8, bits: u8, lanes: u16, extents: &[usize]) -> PyResult<Layout> {
-        let item = ITEMS.iter().find(|item| item.3 == code && u16::from(item.1) * 8 == u16::from(bits) && lanes == 1);
-        let item = item
-            .ok_or_else(|| PyTypeError::new_err("tensors of such items cannot be published: numbers and bool can"))?;
+        let item = ITEMS
+            .iter()
+            .find(|item| item.3 == code && u16::from(item.1) * 8 == u16::from(bits) && lanes == 1);
+        let item = item.ok_or_else(|| {
+            PyTypeError::new_err("tensors of such items cannot be published: numbers and bool can")
+        })?;
         Layout::new(item, extents)
     }
 
@@ -226,7 +239,8 @@ impl Layout {
         if readonly && asked(ffi::PyBUF_WRITABLE) {
             return Err(PyBufferError::new_err("it is read-only"));
         }
-        if asked(ffi::PyBUF_F_CONTIGUOUS) && !asked(ffi::PyBUF_C_CONTIGUOUS) && self.dimensions > 1 {
+        if asked(ffi::PyBUF_F_CONTIGUOUS) && !asked(ffi::PyBUF_C_CONTIGUOUS) && self.dimensions > 1
+        {
             return Err(PyBufferError::new_err("it is row-major"));
         }
         view.buf = data.cast::<c_void>();
@@ -237,9 +251,18 @@ impl Layout {
         let with_shape = asked(ffi::PyBUF_ND);
         view.itemsize = isize::from(self.item.1);
         view.ndim = if with_shape { self.dimensions as c_int } else { 1 };
-        view.shape = if with_shape { self.shape.as_ptr().cast_mut() } else { core::ptr::null_mut() };
-        view.strides = if asked(ffi::PyBUF_STRIDES) { self.strides.as_ptr().cast_mut() } else { core::ptr::null_mut() };
-        view.format = if asked(ffi::PyBUF_FORMAT) { self.item.2.as_ptr().cast_mut() } else { core::ptr::null_mut() };
+        view.shape =
+            if with_shape { self.shape.as_ptr().cast_mut() } else { core::ptr::null_mut() };
+        view.strides = if asked(ffi::PyBUF_STRIDES) {
+            self.strides.as_ptr().cast_mut()
+        } else {
+            core::ptr::null_mut()
+        };
+        view.format = if asked(ffi::PyBUF_FORMAT) {
+            self.item.2.as_ptr().cast_mut()
+        } else {
+            core::ptr::null_mut()
+        };
         view.obj = owner.into_ptr();
         Ok(())
     }

@@ -39,12 +39,17 @@ impl<T, L> Lender<T, L> {
     }
 
     /// Enters; returns `None` when that took too long.
-    pub(crate) fn enter_until(&self, py: Python<'_>, until: Until) -> PyResult<Option<Alone<'_, T>>> {
+    pub(crate) fn enter_until(
+        &self,
+        py: Python<'_>,
+        until: Until,
+    ) -> PyResult<Option<Alone<'_, T>>> {
         Ok(self.turn.enter_until(py, until)?.map(|inside| self.let_in(inside)))
     }
 
     fn let_in<'l>(&'l self, inside: Inside<'l, T>) -> Alone<'l, T> {
-        let strays = std::mem::take(&mut *self.strays.lock().unwrap_or_else(PoisonError::into_inner));
+        let strays =
+            std::mem::take(&mut *self.strays.lock().unwrap_or_else(PoisonError::into_inner));
         drop(strays);
         Alone(inside)
     }
@@ -108,7 +113,11 @@ impl<T, L> Lent<T, L> {
     }
 
     /// Enters with its lender; returns `None` when that took too long.
-    pub(crate) fn enter_until(&self, py: Python<'_>, until: Until) -> PyResult<Option<With<'_, T, L>>> {
+    pub(crate) fn enter_until(
+        &self,
+        py: Python<'_>,
+        until: Until,
+    ) -> PyResult<Option<With<'_, T, L>>> {
         Ok(self.lender.enter_until(py, until)?.map(|alone| With { lent: self, _alone: alone }))
     }
 }

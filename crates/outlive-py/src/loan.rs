@@ -73,13 +73,26 @@ impl Loan {
         let data = unsafe { place.assume_init_mut() }.as_mut_ptr();
         let shown = Mutex::new(None);
         let is_there = AtomicBool::new(true);
-        Loan { place, is_there, data, len, layout, is_array, timeout, process: process(), shown, lender }
+        Loan {
+            place,
+            is_there,
+            data,
+            len,
+            layout,
+            is_array,
+            timeout,
+            process: process(),
+            shown,
+            lender,
+        }
     }
 
     fn take(&self) -> Option<topic::Loan<'static>> {
         // SAFETY: it was there, and the swap says that no other thread takes it. Its bytes stay
         // where they are.
-        self.is_there.swap(false, Ordering::AcqRel).then(|| unsafe { self.place.assume_init_read() })
+        self.is_there
+            .swap(false, Ordering::AcqRel)
+            .then(|| unsafe { self.place.assume_init_read() })
     }
 
     /// Makes what the block got read-only.
@@ -149,7 +162,8 @@ impl Loan {
             let view = PyMemoryView::from(slf.as_any())?.into_any();
             (view.clone(), view)
         };
-        let before = this.shown.lock().unwrap_or_else(PoisonError::into_inner).replace(keep.unbind());
+        let before =
+            this.shown.lock().unwrap_or_else(PoisonError::into_inner).replace(keep.unbind());
         // Unlocked: the drop may run any code.
         drop(before);
         Ok(view)
@@ -176,7 +190,11 @@ impl Loan {
         self.discard(py)
     }
 
-    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
         let this = slf.get();
         if !this.is_there.load(Ordering::Acquire) {
             return Err(PyBufferError::new_err("the loan was published or given back already"));

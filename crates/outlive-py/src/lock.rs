@@ -64,7 +64,9 @@ pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> PyResult<Option<
         (true, Some(-1.0)) => Ok(Some(Until::NEVER)),
         (true, seconds) => Until::timeout(seconds).map(Some),
         (false, None | Some(-1.0)) => Ok(None),
-        (false, Some(_)) => Err(PyValueError::new_err("can't specify a timeout for a non-blocking call")),
+        (false, Some(_)) => {
+            Err(PyValueError::new_err("can't specify a timeout for a non-blocking call"))
+        }
     }
 }
 
@@ -88,7 +90,11 @@ impl Lock {
         }
     }
 
-    pub(crate) fn settle(&self, py: Python<'_>, got: Result<Given, LockError<Given>>) -> PyResult<bool> {
+    pub(crate) fn settle(
+        &self,
+        py: Python<'_>,
+        got: Result<Given, LockError<Given>>,
+    ) -> PyResult<bool> {
         let (guard, owner_died) = match got {
             Ok(guard) => (guard, false),
             Err(LockError::OwnerDied(guard)) => (guard, true),
@@ -124,11 +130,16 @@ impl Lock {
         if self.take(py, Some(until))? {
             return Ok(());
         }
-        let who = self.mutex.holder().map_or_else(|| "somebody".to_owned(), |holder| format!("process {}", holder.pid));
+        let who = self
+            .mutex
+            .holder()
+            .map_or_else(|| "somebody".to_owned(), |holder| format!("process {}", holder.pid));
         Err(raise(
             py,
             "Timeout",
-            format!("the wait is over, but {who} keeps the lock: this thread does not hold it any more"),
+            format!(
+                "the wait is over, but {who} keeps the lock: this thread does not hold it any more"
+            ),
         ))
     }
 
@@ -147,7 +158,9 @@ impl Lock {
 
     fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&mut Given) -> R) -> PyResult<R> {
         let thread = this_thread(&self.domain).raised(py)?;
-        self.held.with(thread, with).ok_or_else(|| PyRuntimeError::new_err("this thread does not hold the lock"))
+        self.held
+            .with(thread, with)
+            .ok_or_else(|| PyRuntimeError::new_err("this thread does not hold the lock"))
     }
 
     fn give_back(&self, py: Python<'_>) -> PyResult<()> {
@@ -170,7 +183,12 @@ fn not_held() -> PyErr {
 impl Lock {
     #[new]
     #[pyo3(signature = (name, domain=None, *, value=0))]
-    fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>, value: u64) -> PyResult<Lock> {
+    fn new(
+        py: Python<'_>,
+        name: String,
+        domain: Option<&Bound<'_, PyAny>>,
+        value: u64,
+    ) -> PyResult<Lock> {
         let domain = domain::of(py, domain)?;
         let mutex = Arc::new(Mutex::open(&domain, &name, value).raised(py)?);
         let (owner_died, gave_up) = (AtomicBool::new(false), std::sync::Mutex::default());
@@ -190,7 +208,12 @@ impl Lock {
     /// Acquires the lock; returns False when it is held (``blocking=False``), or the timeout, in
     /// seconds, passed.
     #[pyo3(signature = (blocking=true, timeout=Some(-1.0)))]
-    pub(crate) fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
+    pub(crate) fn acquire(
+        &self,
+        py: Python<'_>,
+        blocking: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<bool> {
         self.take(py, patience(blocking, timeout)?)
     }
 

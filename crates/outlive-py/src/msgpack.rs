@@ -6,7 +6,9 @@ use std::fmt;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
+};
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Deserializer, Serialize, Serializer};
@@ -22,7 +24,10 @@ pub(crate) struct Value<'a, 'py> {
 }
 
 impl<'a, 'py> Value<'a, 'py> {
-    pub(crate) fn new(value: &'a Bound<'py, PyAny>, raised: &'a RefCell<Option<PyErr>>) -> Value<'a, 'py> {
+    pub(crate) fn new(
+        value: &'a Bound<'py, PyAny>,
+        raised: &'a RefCell<Option<PyErr>>,
+    ) -> Value<'a, 'py> {
         Value { value, depth: 0, raised }
     }
 
@@ -41,7 +46,9 @@ impl Serialize for Value<'_, '_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let value = self.value;
         if self.depth > DEEPEST {
-            return Err(self.fail(PyValueError::new_err("lists and dicts lie more than 100 deep in each other")));
+            return Err(self.fail(PyValueError::new_err(
+                "lists and dicts lie more than 100 deep in each other",
+            )));
         }
         if value.is_none() {
             return to.serialize_unit();
@@ -60,7 +67,8 @@ impl Serialize for Value<'_, '_> {
             return to.serialize_f64(value.value());
         }
         if value.is_instance_of::<PyString>() {
-            let text = value.extract::<std::borrow::Cow<'_, str>>().map_err(|raised| self.fail(raised))?;
+            let text =
+                value.extract::<std::borrow::Cow<'_, str>>().map_err(|raised| self.fail(raised))?;
             return to.serialize_str(&text);
         }
         if let Ok(value) = value.cast::<PyBytes>() {
@@ -77,7 +85,11 @@ impl Serialize for Value<'_, '_> {
                 items.serialize_element(&self.inner(&item))?;
                 missing -= 1;
             }
-            return if missing == 0 { items.end() } else { Err(S::Error::custom("the list has changed")) };
+            return if missing == 0 {
+                items.end()
+            } else {
+                Err(S::Error::custom("the list has changed"))
+            };
         }
         if let Ok(tuple) = value.cast::<PyTuple>() {
             let mut items = to.serialize_seq(Some(tuple.len()))?;
@@ -95,7 +107,8 @@ impl Serialize for Value<'_, '_> {
             }
             return entries.end();
         }
-        let class = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+        let class =
+            value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
         let why = format!(
             "a {class} cannot be written as msgpack: None, bool, int, float, str, bytes, list, tuple and dict can"
         );
@@ -107,7 +120,9 @@ impl Serialize for Value<'_, '_> {
 pub(crate) fn read<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let mut from = rmp_serde::Deserializer::from_read_ref(bytes);
     from.set_max_depth(DEEPEST + 10);
-    Reader { py }.deserialize(&mut from).map_err(|error| PyValueError::new_err(format!("no msgpack: {error}")))
+    Reader { py }
+        .deserialize(&mut from)
+        .map_err(|error| PyValueError::new_err(format!("no msgpack: {error}")))
 }
 
 #[derive(Clone, Copy)]
@@ -124,7 +139,10 @@ impl<'de, 'py> DeserializeSeed<'de> for Reader<'py> {
 }
 
 impl<'py> Reader<'py> {
-    fn of<T: IntoPyObject<'py>, E: serde::de::Error>(self, value: T) -> Result<Bound<'py, PyAny>, E> {
+    fn of<T: IntoPyObject<'py>, E: serde::de::Error>(
+        self,
+        value: T,
+    ) -> Result<Bound<'py, PyAny>, E> {
         value.into_bound_py_any(self.py).map_err(E::custom)
     }
 }

@@ -83,17 +83,28 @@ impl Pool {
     /// many bytes. Its contents are arbitrary. ``NoSpace`` names the process that has most of the
     /// pool.
     #[pyo3(signature = (shape, dtype=None))]
-    fn alloc(&self, py: Python<'_>, shape: &Bound<'_, PyAny>, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Block> {
+    fn alloc(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Block> {
         let extents = layout::extents(shape)?;
         let layout = match dtype {
             None if extents.len() == 1 => Layout::bytes_checked(extents[0])?,
-            None => return Err(PyTypeError::new_err("without a dtype a block has so many bytes: one number")),
+            None => {
+                return Err(PyTypeError::new_err(
+                    "without a dtype a block has so many bytes: one number",
+                ));
+            }
             Some(dtype) => {
-                let name: String = DTYPE.get(py)?.call1((dtype,))?.getattr(intern!(py, "str"))?.extract()?;
+                let name: String =
+                    DTYPE.get(py)?.call1((dtype,))?.getattr(intern!(py, "str"))?.extract()?;
                 Layout::of_numpy(&name, &extents)?
             }
         };
-        let len = layout.len().ok_or_else(|| raise(py, "TooLarge", "more bytes than there can be"))?;
+        let len =
+            layout.len().ok_or_else(|| raise(py, "TooLarge", "more bytes than there can be"))?;
         Ok(Block::new(self.pool.alloc(len).raised(py)?, len, layout, &self.pool))
     }
 
@@ -141,7 +152,9 @@ impl Pool {
         Ok(self.pool.gc().raised(py)?.bytes)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain))> {
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain))> {
         let this = slf.get();
         // An existing pool keeps what it was made with.
         Ok((slf.get_type().into_any(), (this.name.clone(), this.domain())))
@@ -209,7 +222,9 @@ impl Block {
         let _acting = self.acting.lock().unwrap_or_else(PoisonError::into_inner);
         // Acquire pairs with the Release of the thread that had a view: what it wrote.
         if self.views.load(Ordering::Acquire) > 0 {
-            return Err(PyBufferError::new_err("there are views of the block: arrays, memoryviews"));
+            return Err(PyBufferError::new_err(
+                "there are views of the block: arrays, memoryviews",
+            ));
         }
         let data = NonNull::new(self.data.load(Ordering::Relaxed)).ok_or_else(gone)?;
         // SAFETY: `into_raw` of this pool returned it; the null makes sure that it is taken once.
@@ -274,7 +289,11 @@ impl Block {
         self.len
     }
 
-    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
         let this = slf.get();
         let _acting = this.acting.lock().unwrap_or_else(PoisonError::into_inner);
         let data = this.data.load(Ordering::Relaxed);
@@ -372,7 +391,11 @@ impl SharedObject {
         self.shared.len()
     }
 
-    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
         let this = slf.get();
         let (data, len) = (this.shared.as_ptr().cast_mut(), this.shared.len());
         let layout = &raw const this.layout;

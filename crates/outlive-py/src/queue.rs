@@ -76,7 +76,12 @@ impl Queue {
         Ok(())
     }
 
-    fn send_bytes(&self, py: Python<'_>, bytes: &[u8], until: Option<Until>) -> PyResult<Result<(), SendError>> {
+    fn send_bytes(
+        &self,
+        py: Python<'_>,
+        bytes: &[u8],
+        until: Option<Until>,
+    ) -> PyResult<Result<(), SendError>> {
         let Some(mut inside) = self.sender(py, until.unwrap_or_else(Until::now))? else {
             return Ok(Err(SendError::Full));
         };
@@ -112,7 +117,11 @@ impl Queue {
 
     /// Returns the receiver, which becomes this process's unless it is. `None`: another thread was
     /// inside until then.
-    fn receiver(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, End<Receiver>>>> {
+    fn receiver(
+        &self,
+        py: Python<'_>,
+        until: Until,
+    ) -> PyResult<Option<Inside<'_, End<Receiver>>>> {
         self.check()?;
         let Some(mut inside) = self.receiver.enter_until(py, until)? else { return Ok(None) };
         if inside.as_ref().is_none_or(|(of, _)| *of != process()) {
@@ -126,7 +135,11 @@ impl Queue {
         Ok(Some(inside))
     }
 
-    fn recv_bytes(&self, py: Python<'_>, until: Option<Until>) -> PyResult<Result<Vec<u8>, RecvError>> {
+    fn recv_bytes(
+        &self,
+        py: Python<'_>,
+        until: Option<Until>,
+    ) -> PyResult<Result<Vec<u8>, RecvError>> {
         let Some(mut inside) = self.receiver(py, until.unwrap_or_else(Until::now))? else {
             return Ok(Err(RecvError::Empty));
         };
@@ -138,10 +151,16 @@ impl Queue {
 
     /// Returns the next object's bytes: by the receiver that this process is, or by one that it
     /// becomes for that time.
-    fn get_bytes(&self, py: Python<'_>, until: Option<Until>) -> PyResult<Result<Vec<u8>, RecvError>> {
+    fn get_bytes(
+        &self,
+        py: Python<'_>,
+        until: Option<Until>,
+    ) -> PyResult<Result<Vec<u8>, RecvError>> {
         self.check()?;
         let patience = until.unwrap_or_else(Until::now);
-        let Some(mut inside) = self.receiver.enter_until(py, patience)? else { return Ok(Err(RecvError::Empty)) };
+        let Some(mut inside) = self.receiver.enter_until(py, patience)? else {
+            return Ok(Err(RecvError::Empty));
+        };
         if let Some((of, receiver)) = &mut *inside
             && *of == process()
         {
@@ -151,7 +170,9 @@ impl Queue {
         let mut getters = self.getters.enter(py)?;
         let getters = match &mut *getters {
             Some(getters) => getters,
-            none => none.insert(Mutex::open(&self.domain, &format!("{}.getters", self.name), 0).raised(py)?),
+            none => none.insert(
+                Mutex::open(&self.domain, &format!("{}.getters", self.name), 0).raised(py)?,
+            ),
         };
         let mut turn = match (getters.try_lock(), until) {
             (Err(LockError::WouldBlock), None) => return Ok(Err(RecvError::Empty)),
@@ -200,7 +221,11 @@ impl Queue {
     }
 }
 
-fn receive(py: Python<'_>, receiver: &mut Receiver, until: Option<Until>) -> PyResult<Result<Vec<u8>, RecvError>> {
+fn receive(
+    py: Python<'_>,
+    receiver: &mut Receiver,
+    until: Option<Until>,
+) -> PyResult<Result<Vec<u8>, RecvError>> {
     match (receiver.try_recv(), until) {
         (Err(RecvError::Empty), Some(until)) => {
             let received = wait(py, until, |deadline| match receiver.recv_until(deadline) {
@@ -267,7 +292,13 @@ impl Queue {
 
     /// Puts an object, pickled. Raises ``queue.Full`` when the queue may not grow any more.
     #[pyo3(signature = (obj, block=true, timeout=None))]
-    fn put(&self, py: Python<'_>, obj: &Bound<'_, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<()> {
+    fn put(
+        &self,
+        py: Python<'_>,
+        obj: &Bound<'_, PyAny>,
+        block: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
         let until = patience(block, timeout)?;
         let pickled = pickler(py)?.call_method1("dumps", (obj,))?;
         let given = Given::of(&pickled)?;
@@ -282,7 +313,12 @@ impl Queue {
 
     /// Gets an object. Raises ``queue.Empty`` when none came.
     #[pyo3(signature = (block=true, timeout=None))]
-    fn get<'py>(&self, py: Python<'py>, block: bool, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        block: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let bytes = self.get_bytes(py, patience(block, timeout)?)?.raised(py)?;
         py.import("pickle")?.call_method1("loads", (PyBytes::new(py, &bytes),))
     }
@@ -379,11 +415,21 @@ impl Queue {
     /// Sends many messages in one step, and returns their number: either all are in the queue, one
     /// after the other, or none is. Costs little more than one.
     #[pyo3(signature = (messages, timeout=None))]
-    fn send_many(&self, py: Python<'_>, messages: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<usize> {
+    fn send_many(
+        &self,
+        py: Python<'_>,
+        messages: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<usize> {
         let until = Until::timeout(timeout)?;
-        let given = messages.try_iter()?.map(|message| Given::of(&message?)).collect::<PyResult<Vec<_>>>()?;
+        let given = messages
+            .try_iter()?
+            .map(|message| Given::of(&message?))
+            .collect::<PyResult<Vec<_>>>()?;
         let rows = given.iter().map(|given| given.row(py)).collect::<PyResult<Vec<_>>>()?;
-        let Some(mut inside) = self.sender(py, until)? else { return Err(SendError::Full).raised(py) };
+        let Some(mut inside) = self.sender(py, until)? else {
+            return Err(SendError::Full).raised(py);
+        };
         let sender = self.sender_in(py, &mut inside)?;
         let sent = wait(py, until, |deadline| match sender.send_batch_until(&rows, deadline) {
             Err(SendError::TimedOut) => None,
@@ -396,13 +442,22 @@ impl Queue {
     /// for the first as ``recv``. They are taken out of the queue: use ``peek`` where they must not
     /// be lost with this process.
     #[pyo3(signature = (most=1024, timeout=None))]
-    fn recv_many<'py>(&self, py: Python<'py>, most: usize, timeout: Option<f64>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    fn recv_many<'py>(
+        &self,
+        py: Python<'py>,
+        most: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let until = Until::timeout(timeout)?;
         if most == 0 {
             return Err(PyValueError::new_err("most must be one or more"));
         }
-        let Some(mut inside) = self.receiver(py, until)? else { return Err(RecvError::Empty).raised(py) };
-        let Some((_, receiver)) = &mut *inside else { return Err(RecvError::NotReceiver).raised(py) };
+        let Some(mut inside) = self.receiver(py, until)? else {
+            return Err(RecvError::Empty).raised(py);
+        };
+        let Some((_, receiver)) = &mut *inside else {
+            return Err(RecvError::NotReceiver).raised(py);
+        };
         let mut received = vec![self.receive(py, receiver, Some(until))?.raised(py)?];
         // An error, or the end, is reported by the next receive.
         while received.len() < most
@@ -428,17 +483,25 @@ impl Queue {
         let receiver = inside.as_mut().and_then(|inside| inside.as_mut());
         let Some((_, receiver)) = receiver else { return Err(RecvError::Empty).raised(py) };
         let found = match receiver.try_peek().map(look) {
-            Err(RecvError::Empty) => wait(py, until, |deadline| match receiver.peek(deadline).map(look) {
-                Err(RecvError::TimedOut) => None,
-                other => Some(other),
-            })?
-            .unwrap_or(Err(RecvError::TimedOut)),
+            Err(RecvError::Empty) => {
+                wait(py, until, |deadline| match receiver.peek(deadline).map(look) {
+                    Err(RecvError::TimedOut) => None,
+                    other => Some(other),
+                })?
+                .unwrap_or(Err(RecvError::TimedOut))
+            }
             found => found,
         };
         let (data, redelivered) = found.raised(py)?;
         let data = PyBytes::new(py, &data).unbind();
         let at = this.taken.load(Ordering::Relaxed);
-        Ok(Peeked { queue: slf.clone().unbind(), at, data, redelivered, committed: AtomicBool::new(false) })
+        Ok(Peeked {
+            queue: slf.clone().unbind(),
+            at,
+            data,
+            redelivered,
+            committed: AtomicBool::new(false),
+        })
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -490,7 +553,9 @@ impl Queue {
         }
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
         let this = slf.get();
         let open = slf.py().import("outlive._reopen")?.getattr("queue")?;
         Ok((open, (this.name.clone(), this.domain(), this.end_when_senders_gone)))
@@ -555,11 +620,18 @@ impl Peeked {
     /// by a commit, by a ``recv``, or because the queue was closed.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let queue = self.queue.get();
-        let over =
-            || PyRuntimeError::new_err("the message has been taken out of the queue already, or the queue was closed");
+        let over = || {
+            PyRuntimeError::new_err(
+                "the message has been taken out of the queue already, or the queue was closed",
+            )
+        };
         let mut inside = queue.receiver.enter(py)?;
         let receiver = match &mut *inside {
-            Some((of, receiver)) if *of == process() && queue.taken.load(Ordering::Relaxed) == self.at => receiver,
+            Some((of, receiver))
+                if *of == process() && queue.taken.load(Ordering::Relaxed) == self.at =>
+            {
+                receiver
+            }
             _ => return Err(over()),
         };
         // The same message: no thread has taken it since.
@@ -584,7 +656,11 @@ impl Peeked {
         raised: &Bound<'_, PyAny>,
         _more: &Bound<'_, pyo3::types::PyTuple>,
     ) -> PyResult<()> {
-        if raised.is_none() && !self.committed.load(Ordering::Relaxed) { self.commit(py) } else { Ok(()) }
+        if raised.is_none() && !self.committed.load(Ordering::Relaxed) {
+            self.commit(py)
+        } else {
+            Ok(())
+        }
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {

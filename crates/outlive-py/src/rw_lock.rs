@@ -38,7 +38,12 @@ pub(crate) struct RwLock {
 impl RwLock {
     #[new]
     #[pyo3(signature = (name, domain=None, *, value=0))]
-    fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>, value: u64) -> PyResult<RwLock> {
+    fn new(
+        py: Python<'_>,
+        name: String,
+        domain: Option<&Bound<'_, PyAny>>,
+        value: u64,
+    ) -> PyResult<RwLock> {
         let domain = domain::of(py, domain)?;
         let lock = Arc::new(Core::open(&domain, &name, value).raised(py)?);
         Ok(RwLock { lock, domain, name })
@@ -92,7 +97,14 @@ impl RwLock {
         // A wrong timeout is reported where it is given.
         Until::timeout(timeout)?;
         let (lock, domain) = (Arc::clone(&self.lock), self.domain.clone());
-        Ok(RwHold { held: Held::nothing(), owner_died: AtomicBool::new(false), to_write, timeout, lock, domain })
+        Ok(RwHold {
+            held: Held::nothing(),
+            owner_died: AtomicBool::new(false),
+            to_write,
+            timeout,
+            lock,
+            domain,
+        })
     }
 }
 
@@ -136,8 +148,11 @@ impl RwHold {
             Err(LockError::TimedOut | LockError::WouldBlock) => None,
             other => Some(other),
         };
-        let first: Got =
-            if self.to_write { lock.try_write().map(Given::Write) } else { lock.try_read().map(Given::Read) };
+        let first: Got = if self.to_write {
+            lock.try_write().map(Given::Write)
+        } else {
+            lock.try_read().map(Given::Read)
+        };
         let got = match timed_out(first) {
             Some(got) => Some(got),
             None => wait(py, Until::timeout(self.timeout)?, |deadline| {
@@ -160,7 +175,9 @@ impl RwHold {
 
     fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&mut Given) -> R) -> PyResult<R> {
         let thread = this_thread(&self.domain).raised(py)?;
-        self.held.with(thread, with).ok_or_else(|| PyRuntimeError::new_err("only inside its 'with' block"))
+        self.held
+            .with(thread, with)
+            .ok_or_else(|| PyRuntimeError::new_err("only inside its 'with' block"))
     }
 }
 
@@ -190,7 +207,9 @@ impl RwHold {
     fn give_up(&self, py: Python<'_>) -> PyResult<()> {
         let thread = this_thread(&self.domain).raised(py)?;
         if !self.with(py, |given| matches!(given, Given::Write(_)))? {
-            return Err(PyRuntimeError::new_err("a reader may not give a lock up: use lock.write()"));
+            return Err(PyRuntimeError::new_err(
+                "a reader may not give a lock up: use lock.write()",
+            ));
         }
         if let Some(Given::Write(guard)) = self.held.take(thread) {
             guard.give_up();
@@ -216,7 +235,11 @@ impl RwHold {
                 true
             }
         })?;
-        if written { Ok(()) } else { Err(PyRuntimeError::new_err("a reader may not write: use lock.write()")) }
+        if written {
+            Ok(())
+        } else {
+            Err(PyRuntimeError::new_err("a reader may not write: use lock.write()"))
+        }
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {

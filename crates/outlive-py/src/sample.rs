@@ -74,7 +74,12 @@ impl Sample {
     /// ``stream``: a number as CUDA has them, or an object of PyTorch's, CuPy's or another
     /// library's; None: the legacy default stream.
     #[pyo3(signature = (*, stream=None, device=0))]
-    fn gpu(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>, device: u32) -> PyResult<GpuArray> {
+    fn gpu(
+        &self,
+        py: Python<'_>,
+        stream: Option<&Bound<'_, PyAny>>,
+        device: u32,
+    ) -> PyResult<GpuArray> {
         self.gpus.copy_of(py, &self.sample, &self.layout, stream, device)
     }
 
@@ -174,14 +179,25 @@ impl Sample {
     ) -> PyResult<Bound<'py, PyAny>> {
         let _ = stream;
         let this = slf.get();
-        dlpack::export(slf.as_any(), this.sample.bytes(), &this.layout, max_version, dl_device, copy)
+        dlpack::export(
+            slf.as_any(),
+            this.sample.bytes(),
+            &this.layout,
+            max_version,
+            dl_device,
+            copy,
+        )
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
         dlpack::CPU
     }
 
-    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
         let this = slf.get();
         let bytes = this.sample.bytes();
         let (data, len, layout) = (bytes.as_ptr().cast_mut(), bytes.len(), &raw const this.layout);

@@ -61,7 +61,10 @@ impl Semaphore {
         };
         let Some(got) = got else { return Ok(false) };
         let permit = got.raised(py)?;
-        self.permits.lock().unwrap_or_else(PoisonError::into_inner).push((thread, Permitted(permit)));
+        self.permits
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((thread, Permitted(permit)));
         Ok(true)
     }
 
@@ -70,7 +73,9 @@ impl Semaphore {
         let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
         let mine = permits.iter().filter(|(of, _)| *of == thread).count();
         if mine < count {
-            return Err(PyValueError::new_err(format!("this thread has {mine} permits and cannot release {count}")));
+            return Err(PyValueError::new_err(format!(
+                "this thread has {mine} permits and cannot release {count}"
+            )));
         }
         for _ in 0..count {
             let at = permits.iter().rposition(|(of, _)| *of == thread);
@@ -84,7 +89,12 @@ impl Semaphore {
 impl Semaphore {
     #[new]
     #[pyo3(signature = (name, value=1, domain=None))]
-    fn new(py: Python<'_>, name: String, value: u32, domain: Option<&Bound<'_, PyAny>>) -> PyResult<Semaphore> {
+    fn new(
+        py: Python<'_>,
+        name: String,
+        value: u32,
+        domain: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Semaphore> {
         let domain = domain::of(py, domain)?;
         let semaphore = Arc::new(Core::open(&domain, &name, value).raised(py)?);
         Ok(Semaphore { permits: Mutex::default(), semaphore, domain, name, permitted: value })
@@ -131,7 +141,9 @@ impl Semaphore {
         self.give_back(py, 1)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, u32, domain::Domain)) {
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> (Bound<'py, PyAny>, (String, u32, domain::Domain)) {
         let this = slf.get();
         (slf.get_type().into_any(), (this.name.clone(), this.permitted, this.domain()))
     }

@@ -39,7 +39,12 @@ pub(crate) struct Client {
 impl Client {
     #[new]
     #[pyo3(signature = (name, domain=None, *, wait_for_server=false))]
-    fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>, wait_for_server: bool) -> PyResult<Client> {
+    fn new(
+        py: Python<'_>,
+        name: String,
+        domain: Option<&Bound<'_, PyAny>>,
+        wait_for_server: bool,
+    ) -> PyResult<Client> {
         let domain = domain::of(py, domain)?;
         let client = rpc::Client::open(&domain, &name).raised(py)?;
         client.wait_for_server(wait_for_server);
@@ -90,7 +95,12 @@ impl Client {
     /// Sends a request and returns a call, which waits for the reply later. Up to 1,024 may be in
     /// flight. Raises ``CallTimeout`` when the request could not be sent for so many seconds.
     #[pyo3(signature = (request, timeout=None))]
-    fn begin(&self, py: Python<'_>, request: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<Call> {
+    fn begin(
+        &self,
+        py: Python<'_>,
+        request: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Call> {
         let until = Until::timeout(timeout)?;
         Call::begin(py, &self.lender, &self.domain, &Given::of(request)?, until)
     }
@@ -106,10 +116,19 @@ impl Client {
         slf.py().import("outlive._waiting")?.call_method1("call", (slf, request, timeout))
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
         let this = slf.get();
         let open = slf.py().import("outlive._reopen")?.getattr("client")?;
-        Ok((open, (this.name.clone(), domain::Domain { domain: this.domain.clone() }, this.wait_for_server)))
+        Ok((
+            open,
+            (
+                this.name.clone(),
+                domain::Domain { domain: this.domain.clone() },
+                this.wait_for_server,
+            ),
+        ))
     }
 
     fn __repr__(&self) -> String {
@@ -207,7 +226,9 @@ impl Server {
 
     /// A descriptor that is readable when a request is there, for event loops; see ``is_ready``.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        descriptor(py, &mut *self.set.enter(py)?, &self.domain, |set| set.add(&*self.turn.enter(py)?).raised(py))
+        descriptor(py, &mut *self.set.enter(py)?, &self.domain, |set| {
+            set.add(&*self.turn.enter(py)?).raised(py)
+        })
     }
 
     /// Whether a look for a request is worth it. The descriptor is readable until this has returned
@@ -264,7 +285,11 @@ impl Request {
     #[getter]
     fn client_pid(&self) -> Option<u32> {
         let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
-        request.as_ref().and_then(|request| request.client()).map(|holder| holder.pid).filter(|&pid| pid != 0)
+        request
+            .as_ref()
+            .and_then(|request| request.client())
+            .map(|holder| holder.pid)
+            .filter(|&pid| pid != 0)
     }
 
     /// Whether no client waits for the reply any more.

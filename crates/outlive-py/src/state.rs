@@ -52,7 +52,9 @@ impl State {
     ) -> PyResult<State> {
         let domain = domain::of(py, domain)?;
         let state = match size {
-            Some(size) if fixed => StateBytes::create_fixed(&domain, &name, size, initial.unwrap_or_default()),
+            Some(size) if fixed => {
+                StateBytes::create_fixed(&domain, &name, size, initial.unwrap_or_default())
+            }
             Some(size) => StateBytes::create(&domain, &name, size, initial.unwrap_or_default()),
             // Without a size the state must exist.
             None => StateBytes::open(&domain, &name),
@@ -101,12 +103,18 @@ impl State {
     /// Waits until the value has another version than this one, and returns that; None when the
     /// timeout passed first. Raises ``PeerDied`` when the writer died, after its last value.
     #[pyo3(signature = (version, timeout=None))]
-    fn wait_changed(&self, py: Python<'_>, version: u64, timeout: Option<f64>) -> PyResult<Option<u64>> {
+    fn wait_changed(
+        &self,
+        py: Python<'_>,
+        version: u64,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<u64>> {
         let until = Until::timeout(timeout)?;
-        let changed = wait(py, until, |deadline| match self.state.wait_changed_until(version, deadline) {
-            Err(AwaitError::TimedOut) => None,
-            other => Some(other),
-        })?;
+        let changed =
+            wait(py, until, |deadline| match self.state.wait_changed_until(version, deadline) {
+                Err(AwaitError::TimedOut) => None,
+                other => Some(other),
+            })?;
         match changed {
             None => Ok(None),
             Some(changed) => match changed.raised(py)? {
@@ -126,7 +134,9 @@ impl State {
         Ok(())
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, Option<usize>, domain::Domain)) {
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> (Bound<'py, PyAny>, (String, Option<usize>, domain::Domain)) {
         (slf.get_type().into_any(), (slf.get().name.clone(), None, slf.get().domain()))
     }
 

@@ -61,7 +61,10 @@ impl Stream {
     }
 
     /// Sends a reply, for ``asyncio``: in a thread of the loop's executor if it has to wait.
-    fn send_async<'py>(slf: &Bound<'py, Self>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn send_async<'py>(
+        slf: &Bound<'py, Self>,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("outlive._waiting")?.call_method1("send", (slf, data))
     }
 
@@ -76,7 +79,12 @@ impl Stream {
     }
 
     #[pyo3(signature = (raised, *_more))]
-    fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyAny>, _more: &Bound<'_, PyTuple>) -> PyResult<()> {
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        raised: &Bound<'_, PyAny>,
+        _more: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
         match self.stream.enter(py)?.take() {
             Some(stream) if raised.is_none() => stream.finish().raised(py),
             // Dropped; or finished in the block.

@@ -39,7 +39,12 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    pub(crate) fn new(subscriber: Core, domain: outlive::Domain, name: String, gpus: Arc<OnGpus>) -> Subscriber {
+    pub(crate) fn new(
+        subscriber: Core,
+        domain: outlive::Domain,
+        name: String,
+        gpus: Arc<OnGpus>,
+    ) -> Subscriber {
         Subscriber { turn: Turn::new(subscriber), set: Turn::new(None), domain, name, gpus }
     }
 
@@ -125,7 +130,9 @@ impl Subscriber {
 
     /// A descriptor that is readable when a message is there, for event loops; see ``is_ready``.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        descriptor(py, &mut *self.set.enter(py)?, &self.domain, |set| set.add(&*self.turn.enter(py)?).raised(py))
+        descriptor(py, &mut *self.set.enter(py)?, &self.domain, |set| {
+            set.add(&*self.turn.enter(py)?).raised(py)
+        })
     }
 
     /// Whether a receive is worth a try. The descriptor is readable until this has returned False.

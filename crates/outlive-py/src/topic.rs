@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outlive::topic::{Header, PublishError, Publisher as Core, SubscriberOptions, Topic as CoreTopic};
+use outlive::topic::{
+    Header, PublishError, Publisher as Core, SubscriberOptions, Topic as CoreTopic,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -57,10 +59,11 @@ pub(crate) fn subscriber_options(
 ) -> PyResult<SubscriberOptions> {
     let period = match period {
         None => None,
-        Some(seconds) => Some(
-            std::time::Duration::try_from_secs_f64(seconds)
-                .map_err(|_| PyValueError::new_err("a period is a number of seconds, not negative"))?,
-        ),
+        Some(seconds) => {
+            Some(std::time::Duration::try_from_secs_f64(seconds).map_err(|_| {
+                PyValueError::new_err("a period is a number of seconds, not negative")
+            })?)
+        }
     };
     let keep_last = keep_last.unwrap_or(u32::MAX);
     Ok(SubscriberOptions { reliable, history, keep_last, keys, period })
@@ -84,7 +87,11 @@ impl Topic {
         if let Some(bytes) = max_bytes {
             options = options.max_bytes(bytes);
         }
-        let topic = if exists { CoreTopic::open_as_bytes(&domain, &name) } else { options.open(&domain, &name) };
+        let topic = if exists {
+            CoreTopic::open_as_bytes(&domain, &name)
+        } else {
+            options.open(&domain, &name)
+        };
         let topic = topic.raised(py)?;
         Ok(Topic { gpus: Arc::new(OnGpus::new(topic.clone())), topic, domain, name })
     }
@@ -123,7 +130,12 @@ impl Topic {
     ) -> PyResult<Subscriber> {
         let options = subscriber_options(reliable, history, keep_last, keys, period)?;
         let subscriber = self.topic.subscriber_with(options).raised(py)?;
-        Ok(Subscriber::new(subscriber, self.domain.clone(), self.name.clone(), Arc::clone(&self.gpus)))
+        Ok(Subscriber::new(
+            subscriber,
+            self.domain.clone(),
+            self.name.clone(),
+            Arc::clone(&self.gpus),
+        ))
     }
 
     /// Lends a GPU's memory for an array, to be written by work on the ``stream``: for ``with``,
@@ -178,7 +190,9 @@ impl Topic {
         self.topic.subscribers().into_iter().map(|holder| holder.pid).collect()
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain))> {
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain))> {
         let open = slf.py().import("outlive._reopen")?.getattr("topic")?;
         Ok((open, (slf.get().name.clone(), slf.get().domain())))
     }
@@ -196,7 +210,10 @@ impl Alone<'_, Core> {
     ///
     /// # Safety
     /// The caller drops the loan before the lender.
-    pub(crate) unsafe fn lend(&self, len: usize) -> Result<outlive::topic::Loan<'static>, PublishError> {
+    pub(crate) unsafe fn lend(
+        &self,
+        len: usize,
+    ) -> Result<outlive::topic::Loan<'static>, PublishError> {
         // SAFETY: the caller drops the loan before the lender.
         unsafe { self.lender() }.loan(len)
     }
@@ -220,7 +237,11 @@ impl Alone<'_, Core> {
         match (clear, slowest) {
             (Some(clear), _) => clear.raised(py),
             (None, Some(slowest)) => Err(PublishError::TimedOut { slowest }.raise(py)),
-            (None, None) => Err(raise(py, "Timeout", "a reliable subscriber was in the way when the timeout passed")),
+            (None, None) => Err(raise(
+                py,
+                "Timeout",
+                "a reliable subscriber was in the way when the timeout passed",
+            )),
         }
     }
 
@@ -261,10 +282,13 @@ impl Publisher {
         let other = last.take();
         drop(last);
         drop(other);
-        let name: String = DTYPE.get(py)?.call1((dtype,))?.getattr(intern!(py, "str"))?.extract()?;
+        let name: String =
+            DTYPE.get(py)?.call1((dtype,))?.getattr(intern!(py, "str"))?.extract()?;
         let layout = Layout::of_numpy(&name, extents)?;
         // Types and strings only, which do not change.
-        if dtype.is_instance_of::<pyo3::types::PyType>() || dtype.is_instance_of::<pyo3::types::PyString>() {
+        if dtype.is_instance_of::<pyo3::types::PyType>()
+            || dtype.is_instance_of::<pyo3::types::PyString>()
+        {
             let known = (dtype.clone().unbind(), layout.item());
             *self.last_type.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
         }
@@ -282,13 +306,16 @@ pub(crate) fn header(
 ) -> PyResult<Option<Header>> {
     let own = match (layout, own) {
         (Some(_), Some(_)) => {
-            return Err(PyValueError::new_err("an array's type and extents are in 'own': publish its bytes instead"));
+            return Err(PyValueError::new_err(
+                "an array's type and extents are in 'own': publish its bytes instead",
+            ));
         }
         (Some(layout), None) => layout.to_own(),
         (None, Some(given)) => {
             let mut own = [0; 32];
             let into = own.get_mut(..given.len());
-            into.ok_or_else(|| PyValueError::new_err("'own' has at most 32 bytes"))?.copy_from_slice(given);
+            into.ok_or_else(|| PyValueError::new_err("'own' has at most 32 bytes"))?
+                .copy_from_slice(given);
             own
         }
         (None, None) if key == 0 && frame == 0 && stamp == 0 => return Ok(None),
@@ -333,7 +360,12 @@ impl Publisher {
 
     /// Publishes a value as msgpack: None, bool, int, float, str, bytes, list, tuple and dict.
     #[pyo3(signature = (value, *, timeout=None))]
-    fn publish_msgpack(&self, py: Python<'_>, value: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<u64> {
+    fn publish_msgpack(
+        &self,
+        py: Python<'_>,
+        value: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<u64> {
         let until = Until::timeout(timeout)?;
         let inside = self.lender.enter(py)?;
         inside.make_way(py, until)?;
@@ -369,10 +401,16 @@ impl Publisher {
         let extents = layout::extents(shape)?;
         let layout = match dtype {
             None if extents.len() == 1 => Layout::bytes_checked(extents[0])?,
-            None => return Err(PyTypeError::new_err("without a dtype a loan has so many bytes: one number")),
+            None => {
+                return Err(PyTypeError::new_err(
+                    "without a dtype a loan has so many bytes: one number",
+                ));
+            }
             Some(dtype) => self.layout_of(dtype, &extents)?,
         };
-        let len = layout.len().ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))?;
+        let len = layout
+            .len()
+            .ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))?;
         let header = header(dtype.map(|_| &layout), key, frame, stamp, own)?;
         let inside = self.lender.enter(py)?;
         // SAFETY: `Loan` keeps the lender, and gives the loan back or publishes it before it drops

@@ -43,7 +43,11 @@ unsafe impl<T: Send> Sync for Turn<T> {}
 
 impl<T> Turn<T> {
     pub(crate) fn new(value: T) -> Turn<T> {
-        Turn { inside: AtomicU32::new(0), waiting: AtomicU32::new(0), value: UnsafeCell::new(value) }
+        Turn {
+            inside: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            value: UnsafeCell::new(value),
+        }
     }
 
     /// Enters, waiting for the thread that is inside.
@@ -55,7 +59,11 @@ impl<T> Turn<T> {
     }
 
     /// Enters; returns `None` when that took too long.
-    pub(crate) fn enter_until(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, T>>> {
+    pub(crate) fn enter_until(
+        &self,
+        py: Python<'_>,
+        until: Until,
+    ) -> PyResult<Option<Inside<'_, T>>> {
         match self.try_enter() {
             Some(inside) => Ok(Some(inside)),
             None => self.enter_slow(py, until),
@@ -71,7 +79,8 @@ impl<T> Turn<T> {
         }
         // Acquire pairs with the Release in `Inside`'s drop: this thread sees what was done to the
         // value.
-        let changed = self.inside.compare_exchange(found, process, Ordering::Acquire, Ordering::Relaxed);
+        let changed =
+            self.inside.compare_exchange(found, process, Ordering::Acquire, Ordering::Relaxed);
         // Lazily: one that was made and dropped would let the other thread out.
         changed.is_ok().then(|| Inside { turn: self })
     }

@@ -69,7 +69,8 @@ impl WaitSet {
         } else if let Ok(server) = source.cast::<Server>() {
             set.add(&*server.get().turn.enter(py)?).raised(py)?
         } else {
-            let what = "a set waits for subscribers, queues, servers, calls, events, latches and peers";
+            let what =
+                "a set waits for subscribers, queues, servers, calls, events, latches and peers";
             return Err(PyTypeError::new_err(what));
         };
         self.push(key, source.clone().unbind());
@@ -81,7 +82,10 @@ impl WaitSet {
     fn every(&self, py: Python<'_>, seconds: f64, name: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let span = Duration::try_from_secs_f64(seconds).ok().filter(|span| !span.is_zero());
         let span = span.ok_or_else(|| PyValueError::new_err("a number of seconds, more than 0"))?;
-        let timer = Py::new(py, Ticks { timer: Timer::every(span), name: name.map(|name| name.clone().unbind()) })?;
+        let timer = Py::new(
+            py,
+            Ticks { timer: Timer::every(span), name: name.map(|name| name.clone().unbind()) },
+        )?;
         let key = self.turn.enter(py)?.add(&timer.get().timer).raised(py)?;
         self.push(key, timer.into_any());
         Ok(())
@@ -135,7 +139,8 @@ impl WaitSet {
 
     /// Returns all sources that are ready now.
     fn try_wait(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
-        let found: Vec<Key> = self.turn.enter(py)?.try_wait().raised(py)?.map(|(key, _)| key).collect();
+        let found: Vec<Key> =
+            self.turn.enter(py)?.try_wait().raised(py)?.map(|(key, _)| key).collect();
         self.names(py, &found)
     }
 

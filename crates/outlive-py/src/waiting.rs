@@ -29,7 +29,9 @@ impl Until {
     pub(crate) fn timeout(seconds: Option<f64>) -> PyResult<Until> {
         let Some(seconds) = seconds else { return Ok(Until::NEVER) };
         if seconds.is_nan() || seconds < 0.0 {
-            return Err(PyValueError::new_err("a timeout is a number of seconds, not negative, or None for ever"));
+            return Err(PyValueError::new_err(
+                "a timeout is a number of seconds, not negative, or None for ever",
+            ));
         }
         // Too long for the clock is for ever.
         let span = Duration::try_from_secs_f64(seconds).ok();

@@ -253,7 +253,11 @@ impl fmt::Display for Error {
                 )
             }
             Error::NotFound { path } => {
-                write!(f, "{} does not exist; create it first, or check the name and OUTLIVE_DOMAIN", path.display())
+                write!(
+                    f,
+                    "{} does not exist; create it first, or check the name and OUTLIVE_DOMAIN",
+                    path.display()
+                )
             }
             Error::Foreign { path, owner, user } => write!(
                 f,
@@ -273,7 +277,11 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Error::NotAFolder { path } => {
-                write!(f, "{} is not a folder (symbolic links are not followed); choose another one", path.display())
+                write!(
+                    f,
+                    "{} is not a folder (symbolic links are not followed); choose another one",
+                    path.display()
+                )
             }
             Error::NotASegment { path, why } => write!(
                 f,
@@ -375,7 +383,11 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Error::OtherCeiling { path, found: 0, wanted } => {
-                write!(f, "{wanted} is no ceiling for {}; choose a priority from 1 to 99", path.display())
+                write!(
+                    f,
+                    "{wanted} is no ceiling for {}; choose a priority from 1 to 99",
+                    path.display()
+                )
             }
             Error::OtherCeiling { path, found, wanted } => write!(
                 f,
@@ -405,7 +417,9 @@ impl fmt::Display for Error {
                  end in domain {}; use a thread that pthread_create has started",
                 path.display()
             ),
-            Error::TooManyDomains => write!(f, "this process opened too many domains; share fewer of them"),
+            Error::TooManyDomains => {
+                write!(f, "this process opened too many domains; share fewer of them")
+            }
             Error::System { doing, path, errno } => {
                 let text = std::io::Error::from_raw_os_error(*errno);
                 write!(f, "could not {doing} {}: {text}", path.display())

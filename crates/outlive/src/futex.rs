@@ -36,7 +36,7 @@
 //!   same word may be mapped anywhere. Private anonymous memory works too, between threads.
 
 pub use crate::sys::futex_call::{
-    ALL, Change, Comparison, FutexError, MOST_WATCHES, OWNER_DIED, TID_MASK, WAITERS, WakeOp, Watch, cmp_requeue,
-    cmp_requeue_pi, lock_pi, requeue, thread_id, trylock_pi, unlock_pi, wait, wait_bitset, wait_for, wait_requeue_pi,
-    waitv, wake, wake_bitset, wake_op,
+    ALL, Change, Comparison, FutexError, MOST_WATCHES, OWNER_DIED, TID_MASK, WAITERS, WakeOp,
+    Watch, cmp_requeue, cmp_requeue_pi, lock_pi, requeue, thread_id, trylock_pi, unlock_pi, wait,
+    wait_bitset, wait_for, wait_requeue_pi, waitv, wake, wake_bitset, wake_op,
 };

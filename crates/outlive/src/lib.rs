@@ -1,8 +1,9 @@
-//! Daemonless shared-memory IPC for Linux whose locks, queues and topics recover when any participant is killed.
+//! Daemonless shared-memory IPC for Linux whose locks, queues and topics recover when any
+//! participant is killed.
 //!
-//! Every claim in shared memory names its owner's liveness token in the same atomic store that makes the claim. Any process
-//! asks with one load whether the owner is alive, and waits with one `futex_waitv` for the object or for the owner's death,
-//! whichever comes first.
+//! Every claim in shared memory names its owner's liveness token in the same atomic store that
+//! makes the claim. Any process asks with one load whether the owner is alive, and waits with one
+//! `futex_waitv` for the object or for the owner's death, whichever comes first.
 //!
 //! ```
 //! use outlive::{Domain, queue::Queue, sync::Mutex};
@@ -64,14 +65,14 @@
 //! | `inspect` | what is in a domain, and cleaning up after the dead |
 //!
 //! # What holds when a process dies
-//! At any instruction, by whatever cause, `SIGKILL` included: no other process hangs; a lock's next owner is told; a
-//! message whose `send` returned is received whole by a receiver that uses `peek` and `commit`; a sender is told when its
-//! receiver is dead. What does *not* hold is in doc/guarantees.md, and what hostile processes can do in
-//! doc/threat-model.md.
+//! At any instruction, by whatever cause, `SIGKILL` included: no other process hangs; a lock's next
+//! owner is told; a message whose `send` returned is received whole by a receiver that uses `peek`
+//! and `commit`; a sender is told when its receiver is dead. What does *not* hold is in
+//! doc/guarantees.md, and what hostile processes can do in doc/threat-model.md.
 //!
 //! # Needs
-//! Linux on x86-64 or aarch64, glibc or musl; best from 5.16 on (`futex_waitv`); on older kernels waiters poll every
-//! 10 ms instead of being woken by a death.
+//! Linux on x86-64 or aarch64, glibc or musl; best from 5.16 on (`futex_waitv`); on older kernels
+//! waiters poll every 10 ms instead of being woken by a death.
 
 mod claim;
 mod domain;
@@ -100,34 +101,36 @@ pub use liveness::{Peer, TokenId, TokenInfo, TokenKind};
 pub use sys::clock::Deadline;
 pub use wake::{WaitError, WaitStrategy};
 
-/// The one call upwards: a registry whose slots have all been used 8,192 times needs its whole domain swept, which is
-/// the top layer's business.
+/// The one call upwards: a registry whose slots have all been used 8,192 times needs its whole
+/// domain swept, which is the top layer's business.
 fn sweep_quarantined(folder: &std::path::Path) {
     inspect::sweep_quarantined(folder);
 }
 
 /// What the kernel and this process's limits allow, for `outlive doctor` and for tests.
 pub mod abilities {
-    /// Whether `futex_waitv` may be called (Linux 5.16; denied by some container runtimes). Without it, waits look
-    /// around every 10 ms.
+    /// Whether `futex_waitv` may be called (Linux 5.16; denied by some container runtimes). Without
+    /// it, waits look around every 10 ms.
     pub fn has_futex_waitv() -> bool {
         crate::sys::futex::has_waitv()
     }
 
-    /// Whether `membarrier` works across processes. Without it, sends pay for a fence and sleepers look around every
-    /// 10 ms.
+    /// Whether `membarrier` works across processes. Without it, sends pay for a fence and sleepers
+    /// look around every 10 ms.
     pub fn has_membarrier() -> bool {
         crate::sys::barrier::register() && crate::sys::barrier::heavy()
     }
 
-    /// Whether the kernel makes huge pages of what is there when it is asked (`MADV_COLLAPSE`, Linux 6.1): what
-    /// `PoolOptions::huge_pages` needs on a file system that is not mounted with `huge=`.
+    /// Whether the kernel makes huge pages of what is there when it is asked (`MADV_COLLAPSE`,
+    /// Linux 6.1): what `PoolOptions::huge_pages` needs on a file system that is not mounted with
+    /// `huge=`.
     pub fn can_make_huge_pages() -> bool {
         // SAFETY: an empty range.
         unsafe { crate::sys::map::make_huge(core::ptr::null_mut(), 0) }
     }
 
-    /// Makes this process wait from now on as if the kernel had no `futex_waitv`: for tests of that fallback.
+    /// Makes this process wait from now on as if the kernel had no `futex_waitv`: for tests of that
+    /// fallback.
     pub fn pretend_no_futex_waitv() {
         crate::sys::futex::pretend_no_waitv();
     }

@@ -13,13 +13,18 @@ fn skip(why: &str) {
 
 /// Compiles with that compiler and runs what comes out.
 fn compile_and_run(compiler: &str, flags: &[&str]) {
-    let there = Command::new(compiler).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let there = Command::new(compiler)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     if !there.is_ok_and(|status| status.success()) {
         skip(&format!("{compiler} is not there"));
         return;
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/robust_offset.c");
-    let program: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("robust_offset-{compiler}"));
+    let program: PathBuf =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("robust_offset-{compiler}"));
     let compiled = Command::new(compiler)
         .args(["-O1", "-Wall", "-Werror", "-pthread"])
         .args(flags)
@@ -33,7 +38,10 @@ fn compile_and_run(compiler: &str, flags: &[&str]) {
     let said = String::from_utf8_lossy(&ran.stdout);
     print!("{said}");
     let last = said.lines().last().unwrap_or_default();
-    assert!(ran.status.success() && last.ends_with(" passed, 0 failed") && !last.starts_with("0 "), "{said}");
+    assert!(
+        ran.status.success() && last.ends_with(" passed, 0 failed") && !last.starts_with("0 "),
+        "{said}"
+    );
 }
 
 #[test]

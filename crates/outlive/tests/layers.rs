@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest.
 const LAYERS: [&str; 16] = [
-    "shim", "sys", "futex", "segment", "liveness", "wake", "claim", "domain", "sync", "pool", "queue", "topic",
-    "state", "rpc", "wait", "inspect",
+    "shim", "sys", "futex", "segment", "liveness", "wake", "claim", "domain", "sync", "pool",
+    "queue", "topic", "state", "rpc", "wait", "inspect",
 ];
 
 /// Names at the crate's root, and whose they are. `Error` names a `Kind`, so it stands on that
@@ -46,9 +46,21 @@ const ROOMS: [&str; 4] = ["heap", "cache", "debug", "share"];
 
 /// Files of the pool that import each other, and why they do.
 const CIRCLES: [(&str, &str, &str); 3] = [
-    ("pool/demand.rs", "pool/file.rs", "the header has the averages; they are made of the file's counts"),
-    ("pool/object.rs", "pool/pool.rs", "a pool gives objects, and an object is given back to its pool"),
-    ("pool/cache/magazine.rs", "pool/cache/mod.rs", "the page of the fast path names the rest of its thread's cache"),
+    (
+        "pool/demand.rs",
+        "pool/file.rs",
+        "the header has the averages; they are made of the file's counts",
+    ),
+    (
+        "pool/object.rs",
+        "pool/pool.rs",
+        "a pool gives objects, and an object is given back to its pool",
+    ),
+    (
+        "pool/cache/magazine.rs",
+        "pool/cache/mod.rs",
+        "the page of the fast path names the rest of its thread's cache",
+    ),
 ];
 
 fn height(layer: &str) -> Option<usize> {
@@ -63,7 +75,11 @@ fn layer_of(name: &str) -> Result<usize, String> {
 
 /// The source without comments, so that a link in a doc comment is no use.
 fn without_comments(source: &str) -> String {
-    source.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code)).collect::<Vec<_>>().join("\n")
+    source
+        .lines()
+        .map(|line| line.split_once("//").map_or(line, |(code, _)| code))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// The first name of every path in the code that begins at the crate's root; groups in braces give
@@ -166,7 +182,8 @@ fn no_layer_names_one_above() {
         if inside.to_string_lossy().ends_with("_model.rs") {
             continue;
         }
-        let mut parts = inside.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
+        let mut parts =
+            inside.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
         let first = parts.next().expect("a name");
         // What stands at the root is the map of all layers; an error is of its own.
         let layer = match first.as_str() {
@@ -177,7 +194,11 @@ fn no_layer_names_one_above() {
         assert!(height(layer).is_some(), "{}: which layer is {layer}?", inside.display());
         looked_at.push(layer.to_owned());
         let source = fs::read_to_string(&path).expect("readable");
-        all.extend(complaints(layer, &source).into_iter().map(|text| format!("{}: {text}", inside.display())));
+        all.extend(
+            complaints(layer, &source)
+                .into_iter()
+                .map(|text| format!("{}: {text}", inside.display())),
+        );
     }
     for layer in LAYERS {
         assert!(looked_at.iter().any(|looked| looked == layer), "{layer} has no source");
@@ -201,7 +222,11 @@ fn names_in_pool(inside: &str, source: &str) -> Vec<Vec<String>> {
         let mut path: Vec<String> = base.iter().map(|&name| name.to_owned()).collect();
         loop {
             if let Some(group) = rest.strip_prefix('{') {
-                paths.extend(first_names_of_group(group).into_iter().map(|name| [path.as_slice(), &[name]].concat()));
+                paths.extend(
+                    first_names_of_group(group)
+                        .into_iter()
+                        .map(|name| [path.as_slice(), &[name]].concat()),
+                );
                 return;
             }
             let name = identifier(rest);
@@ -223,7 +248,10 @@ fn names_in_pool(inside: &str, source: &str) -> Vec<Vec<String>> {
         // From the pool's root there is nothing above; of `super::super::` the second is met by
         // itself.
         let before = &code[..at];
-        if before.ends_with("super::") || before.ends_with(|c: char| c.is_alphanumeric() || c == '_') || is_mod {
+        if before.ends_with("super::")
+            || before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+            || is_mod
+        {
             continue;
         }
         add(folder, &code[at + prefix.len()..]);
@@ -254,8 +282,11 @@ fn complaints_of_room(inside: &str, source: &str) -> Vec<String> {
     for path in names_in_pool(inside, source) {
         let first = path.first().map_or("", String::as_str);
         match room_of(first) {
-            Some(other) if other > own => complaints.push(format!("{inside} names {}, above it", path.join("::"))),
-            None if own == 0 => complaints.push(format!("{inside} names {}, of the pool's own files", path.join("::"))),
+            Some(other) if other > own => {
+                complaints.push(format!("{inside} names {}, above it", path.join("::")))
+            }
+            None if own == 0 => complaints
+                .push(format!("{inside} names {}, of the pool's own files", path.join("::"))),
             _ => {}
         }
     }
@@ -291,8 +322,11 @@ fn circles(files: &[(String, String)]) -> Vec<(String, String)> {
             }
         }
     }
-    let mut all: Vec<_> =
-        uses.iter().filter(|(a, b)| a < b && uses.contains(&(b.clone(), a.clone()))).cloned().collect();
+    let mut all: Vec<_> = uses
+        .iter()
+        .filter(|(a, b)| a < b && uses.contains(&(b.clone(), a.clone())))
+        .cloned()
+        .collect();
     all.sort();
     all.dedup();
     all
@@ -302,9 +336,13 @@ fn circles(files: &[(String, String)]) -> Vec<(String, String)> {
 fn no_room_of_the_pool_names_one_above() {
     let files = pool();
     for room in ROOMS {
-        assert!(files.iter().any(|(inside, _)| inside.starts_with(&format!("pool/{room}/"))), "{room} has no source");
+        assert!(
+            files.iter().any(|(inside, _)| inside.starts_with(&format!("pool/{room}/"))),
+            "{room} has no source"
+        );
     }
-    let all: Vec<_> = files.iter().flat_map(|(inside, source)| complaints_of_room(inside, source)).collect();
+    let all: Vec<_> =
+        files.iter().flat_map(|(inside, source)| complaints_of_room(inside, source)).collect();
     assert!(all.is_empty(), "{}", all.join("\n"));
     let table = &files.iter().find(|(inside, _)| inside == "pool/mod.rs").expect("there").1;
     let rows = table.lines().filter_map(|line| line.strip_prefix("//! | `")?.split('`').next());
@@ -313,7 +351,8 @@ fn no_room_of_the_pool_names_one_above() {
 
 #[test]
 fn no_two_files_of_the_pool_import_each_other() {
-    let known: Vec<_> = CIRCLES.iter().map(|(a, b, _)| ((*a).to_owned(), (*b).to_owned())).collect();
+    let known: Vec<_> =
+        CIRCLES.iter().map(|(a, b, _)| ((*a).to_owned(), (*b).to_owned())).collect();
     let mut found = circles(&pool());
     found.retain(|circle| !known.contains(circle));
     assert!(found.is_empty(), "{found:?}");
@@ -335,8 +374,14 @@ fn a_name_of_a_room_above_is_found() {
         assert!(!complaints_of_room(inside, source).is_empty(), "{source}");
     }
     let fine = [
-        ("pool/heap/alloc.rs", "use super::tag::Tag;\nuse super::{Heap, grow};\nuse crate::pool::heap::span;"),
-        ("pool/share/mod.rs", "use crate::pool::{cache::Cache, debug::Modes, heap::Tag, pool::Inner};"),
+        (
+            "pool/heap/alloc.rs",
+            "use super::tag::Tag;\nuse super::{Heap, grow};\nuse crate::pool::heap::span;",
+        ),
+        (
+            "pool/share/mod.rs",
+            "use crate::pool::{cache::Cache, debug::Modes, heap::Tag, pool::Inner};",
+        ),
         ("pool/gc.rs", "use super::share::SharedObject;"),
         ("pool/heap/host.rs", "//! See crate::pool::share.\nuse crate::Error;"),
     ];
@@ -354,7 +399,8 @@ fn a_name_of_a_room_above_is_found() {
 
 #[test]
 fn the_order_is_that_of_the_table_in_lib() {
-    let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).expect("readable");
+    let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs"))
+        .expect("readable");
     let mut in_table = Vec::new();
     let table = lib.lines().skip_while(|line| *line != "//! # The layers");
     for line in table.filter_map(|line| line.strip_prefix("//! | ")) {

@@ -54,7 +54,9 @@ fn main() -> ExitCode {
 fn run() -> Result<bool, String> {
     let Asked { programs, only, one_pair } = arguments()?;
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |path: PathBuf| fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()));
+    let read = |path: PathBuf| {
+        fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+    };
     let words = Words::parse(&read(here.join("errors.txt"))?)?;
     let mut scenarios = Vec::new();
     // First what waits in vain until a deadline, so that others are played meanwhile.
@@ -176,15 +178,23 @@ fn play_all(scenarios: &[Scenario], plan: &[Planned<'_>], words: &Words, base: &
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                while let Some((at, first, second)) = plan.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some((at, first, second)) = plan.get(next.fetch_add(1, Ordering::Relaxed))
+                {
                     let folder = base.join(format!(
                         "{}-{}{}",
                         scenarios[*at].name,
                         first.language.letter(),
                         second.language.letter()
                     ));
-                    let (outcome, said) = play(&scenarios[*at], &[first, second, first], words, &folder);
-                    let run = Run { scenario: *at, first: first.language, second: second.language, outcome, said };
+                    let (outcome, said) =
+                        play(&scenarios[*at], &[first, second, first], words, &folder);
+                    let run = Run {
+                        scenario: *at,
+                        first: first.language,
+                        second: second.language,
+                        outcome,
+                        said,
+                    };
                     runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(run);
                 }
             });

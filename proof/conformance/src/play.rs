@@ -62,7 +62,12 @@ pub(crate) struct Said {
     pub(crate) message: String,
 }
 
-pub(crate) fn play(scenario: &Scenario, cast: &[&Program], words: &Words, folder: &Path) -> (Outcome, Vec<Said>) {
+pub(crate) fn play(
+    scenario: &Scenario,
+    cast: &[&Program],
+    words: &Words,
+    folder: &Path,
+) -> (Outcome, Vec<Said>) {
     let mut said = Vec::new();
     let outcome = match Folder::new(folder) {
         Ok(folder) => perform(scenario, cast, words, &folder.0, &mut said),
@@ -90,7 +95,13 @@ fn judged(scenario: &Scenario, outcome: Outcome) -> Outcome {
 
 impl Failure {
     fn of_run(got: &str) -> Failure {
-        Failure { step: None, role: 0, expected: String::new(), got: got.to_owned(), stderr: String::new() }
+        Failure {
+            step: None,
+            role: 0,
+            expected: String::new(),
+            got: got.to_owned(),
+            stderr: String::new(),
+        }
     }
 }
 
@@ -109,9 +120,21 @@ enum Wrong {
     Gap(String),
 }
 
-fn perform(scenario: &Scenario, cast: &[&Program], words: &Words, folder: &Path, said: &mut Vec<Said>) -> Outcome {
+fn perform(
+    scenario: &Scenario,
+    cast: &[&Program],
+    words: &Words,
+    folder: &Path,
+    said: &mut Vec<Said>,
+) -> Outcome {
     let patience = if scenario.fails_at.is_some() { SEEDED_PATIENCE } else { PATIENCE };
-    let mut stage = Stage { words, processes: Vec::new(), languages: Vec::new(), names: HashMap::new(), patience };
+    let mut stage = Stage {
+        words,
+        processes: Vec::new(),
+        languages: Vec::new(),
+        names: HashMap::new(),
+        patience,
+    };
     // All at once: they start beside one another.
     let domain = folder.join("domain");
     for (role, program) in (0..scenario.roles).zip(cast) {
@@ -126,14 +149,18 @@ fn perform(scenario: &Scenario, cast: &[&Program], words: &Words, folder: &Path,
         let pid = process.pid().to_string();
         match process.answer(PATIENCE) {
             Ok(line) if line == "ready" => {}
-            Ok(other) | Err(other) => return Outcome::Failed(stage.failure(None, role, "ready", &other)),
+            Ok(other) | Err(other) => {
+                return Outcome::Failed(stage.failure(None, role, "ready", &other));
+            }
         }
         stage.names.insert(format!("{}.pid", ['a', 'b', 'c'][role]), pid);
     }
     for (at, step) in scenario.steps.iter().enumerate() {
         match stage.step(step, said) {
             Ok(()) => {}
-            Err(Wrong::Gap(command)) => return Outcome::Gap { language: stage.languages[step.role], command },
+            Err(Wrong::Gap(command)) => {
+                return Outcome::Gap { language: stage.languages[step.role], command };
+            }
             Err(Wrong::Differs(expected, got)) => {
                 return Outcome::Failed(stage.failure(Some(at), step.role, &expected, &got));
             }
@@ -147,7 +174,14 @@ fn perform(scenario: &Scenario, cast: &[&Program], words: &Words, folder: &Path,
         let Some(Some(process)) = stage.processes.get_mut(role) else { continue };
         match process.ended(PATIENCE) {
             Ok(status) if status.success() => {}
-            Ok(status) => return Outcome::Failed(stage.failure(None, role, "a good end", &status.to_string())),
+            Ok(status) => {
+                return Outcome::Failed(stage.failure(
+                    None,
+                    role,
+                    "a good end",
+                    &status.to_string(),
+                ));
+            }
             Err(why) => return Outcome::Failed(stage.failure(None, role, "an end", &why)),
         }
     }
@@ -207,7 +241,9 @@ impl Stage<'_> {
                 ended.map(drop)
             }
             Act::Stopped => process.signal(Signal::STOP).map_err(|why| differs("stopped", &why)),
-            Act::Continued => process.signal(Signal::CONT).map_err(|why| differs("continued", &why)),
+            Act::Continued => {
+                process.signal(Signal::CONT).map_err(|why| differs("continued", &why))
+            }
         }
     }
 
@@ -225,7 +261,8 @@ impl Stage<'_> {
             let said = [what.trim(), command, &step.text].into_iter().find(|said| !said.is_empty());
             return Err(Wrong::Gap(said.unwrap_or_default().to_owned()));
         }
-        if let Some((_, message)) = answer.strip_prefix("error ").and_then(|rest| rest.split_once(' '))
+        if let Some((_, message)) =
+            answer.strip_prefix("error ").and_then(|rest| rest.split_once(' '))
             && !message.is_empty()
         {
             said.push(Said { line: step.line, language, message: message.to_owned() });
@@ -249,5 +286,9 @@ fn in_words(expected: &Expected) -> String {
 /// A command with `$x` replaced.
 fn with_values(command: &str, names: &HashMap<String, String>) -> String {
     let value = |word: &str| word.strip_prefix('$').and_then(|name| names.get(name)).cloned();
-    command.split(' ').map(|word| value(word).unwrap_or_else(|| word.to_owned())).collect::<Vec<_>>().join(" ")
+    command
+        .split(' ')
+        .map(|word| value(word).unwrap_or_else(|| word.to_owned()))
+        .collect::<Vec<_>>()
+        .join(" ")
 }

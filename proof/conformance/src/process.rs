@@ -30,10 +30,17 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(program: &Program, domain: &Path, errors: PathBuf) -> io::Result<Process> {
-        let (first, rest) = program.words.split_first().ok_or_else(|| io::Error::other("no program"))?;
+        let (first, rest) =
+            program.words.split_first().ok_or_else(|| io::Error::other("no program"))?;
         let mut command = Command::new(first);
-        command.args(rest).arg(domain).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&errors)?);
-        let mut child = command.spawn().map_err(|error| io::Error::other(format!("{first}: {error}")))?;
+        command
+            .args(rest)
+            .arg(domain)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&errors)?);
+        let mut child =
+            command.spawn().map_err(|error| io::Error::other(format!("{first}: {error}")))?;
         let output = child.stdout.take().ok_or_else(|| io::Error::other("no stdout"))?;
         let (lines, answers) = mpsc::channel();
         // Ends with the process's output, or when nobody listens.
@@ -54,7 +61,9 @@ impl Process {
 
     pub(crate) fn tell(&mut self, line: &str) -> Result<(), String> {
         let input = self.input.as_mut().ok_or("its input is closed")?;
-        writeln!(input, "{line}").and_then(|()| input.flush()).map_err(|error| self.gone(&error.to_string()))
+        writeln!(input, "{line}")
+            .and_then(|()| input.flush())
+            .map_err(|error| self.gone(&error.to_string()))
     }
 
     pub(crate) fn answer(&mut self, patience: Duration) -> Result<String, String> {
@@ -63,13 +72,16 @@ impl Process {
         }
         match self.answers.recv_timeout(patience) {
             Ok(line) => Ok(line),
-            Err(RecvTimeoutError::Timeout) => Err(format!("no answer for {} s", patience.as_secs_f64())),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(format!("no answer for {} s", patience.as_secs_f64()))
+            }
             Err(RecvTimeoutError::Disconnected) => Err(self.gone("it ended without an answer")),
         }
     }
 
     fn gone(&mut self, what: &str) -> String {
-        let status = self.ended(Duration::from_secs(1)).map_or_else(|why| why, |status| status.to_string());
+        let status =
+            self.ended(Duration::from_secs(1)).map_or_else(|why| why, |status| status.to_string());
         format!("{what} ({status})")
     }
 
@@ -92,7 +104,9 @@ impl Process {
     }
 
     fn is_asleep(&self) -> bool {
-        let of = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", self.pid())).unwrap_or_default();
+        let of = |file: &str| {
+            fs::read_to_string(format!("/proc/{}/{file}", self.pid())).unwrap_or_default()
+        };
         let stat = of("stat");
         let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
         // `0 0x0 …`: it reads, on every architecture whose numbers begin so; aarch64's read is 63.

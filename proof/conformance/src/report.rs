@@ -33,21 +33,28 @@ pub(crate) fn print(scenarios: &[Scenario], languages: &[Language], runs: &[Run]
 
 /// A line for each scenario, a letter for each pair.
 fn table(scenarios: &[Scenario], languages: &[Language], runs: &[Run]) {
-    let names: Vec<String> =
-        languages.iter().map(|language| format!("{} {}", language.letter(), language.name())).collect();
+    let names: Vec<String> = languages
+        .iter()
+        .map(|language| format!("{} {}", language.letter(), language.name()))
+        .collect();
     println!(
         "roles a and c above, b below: {}. '.' passed, 'F' failed, '-' a language has no such call",
         names.join(", ")
     );
-    let pairs: Vec<(Language, Language)> =
-        languages.iter().flat_map(|first| languages.iter().map(|second| (*first, *second))).collect();
-    let head =
-        |of: fn(&(Language, Language)) -> Language| pairs.iter().map(|pair| of(pair).letter()).collect::<String>();
+    let pairs: Vec<(Language, Language)> = languages
+        .iter()
+        .flat_map(|first| languages.iter().map(|second| (*first, *second)))
+        .collect();
+    let head = |of: fn(&(Language, Language)) -> Language| {
+        pairs.iter().map(|pair| of(pair).letter()).collect::<String>()
+    };
     let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
     println!("{:width$} {}\n{:width$} {}", "", head(|pair| pair.0), "", head(|pair| pair.1));
     for (at, scenario) in scenarios.iter().enumerate() {
         let mark = |pair: &(Language, Language)| {
-            let run = runs.iter().find(|run| (run.scenario, run.first, run.second) == (at, pair.0, pair.1));
+            let run = runs
+                .iter()
+                .find(|run| (run.scenario, run.first, run.second) == (at, pair.0, pair.1));
             match run.map(|run| &run.outcome) {
                 None => ' ',
                 Some(Outcome::Passed) => '.',
@@ -55,13 +62,23 @@ fn table(scenarios: &[Scenario], languages: &[Language], runs: &[Run]) {
                 Some(Outcome::Failed(_)) => 'F',
             }
         };
-        println!("{:width$} {}", scenario.name, pairs.iter().map(mark).collect::<String>().trim_end());
+        println!(
+            "{:width$} {}",
+            scenario.name,
+            pairs.iter().map(mark).collect::<String>().trim_end()
+        );
     }
 }
 
 fn print_failure(scenario: &Scenario, run: &Run, failure: &Failure) {
     let actor = if failure.role == 1 { run.second } else { run.first };
-    println!("\nFAILED {} ({}): a {}, b {}", scenario.name, scenario.place, run.first.name(), run.second.name());
+    println!(
+        "\nFAILED {} ({}): a {}, b {}",
+        scenario.name,
+        scenario.place,
+        run.first.name(),
+        run.second.name()
+    );
     match failure.step.map(|at| &scenario.steps[at]) {
         Some(step) => println!("  line {}, {}: {}", step.line, actor.name(), step.text),
         None => println!("  at its start or end, {}", actor.name()),
@@ -78,7 +95,11 @@ fn gaps(scenarios: &[Scenario], runs: &[Run]) {
     for run in runs {
         if let Outcome::Gap { language, command } = &run.outcome {
             let command = command.split(' ').find(|word| word.contains('.')).unwrap_or(command);
-            gaps.entry(*language).or_default().entry(command).or_default().insert(&scenarios[run.scenario].name);
+            gaps.entry(*language)
+                .or_default()
+                .entry(command)
+                .or_default()
+                .insert(&scenarios[run.scenario].name);
         }
     }
     for (language, commands) in gaps {
@@ -112,13 +133,18 @@ fn is_compared(step: &Step) -> bool {
 
 /// Where languages' messages for the same step differ; how many there are.
 fn messages(scenarios: &[Scenario], runs: &[Run]) -> usize {
-    let mut by_step: BTreeMap<(usize, usize), BTreeMap<Language, BTreeSet<String>>> = BTreeMap::new();
+    let mut by_step: BTreeMap<(usize, usize), BTreeMap<Language, BTreeSet<String>>> =
+        BTreeMap::new();
     for run in runs {
         let scenario = &scenarios[run.scenario];
         for said in &run.said {
             let step = scenario.steps.iter().find(|step| step.line == said.line);
             if scenario.fails_at.is_none() && step.is_some_and(is_compared) {
-                let texts = by_step.entry((run.scenario, said.line)).or_default().entry(said.language).or_default();
+                let texts = by_step
+                    .entry((run.scenario, said.line))
+                    .or_default()
+                    .entry(said.language)
+                    .or_default();
                 texts.insert(without_numbers(&said.message));
             }
         }
@@ -127,7 +153,11 @@ fn messages(scenarios: &[Scenario], runs: &[Run]) -> usize {
     for ((scenario, line), texts) in &by_step {
         println!("\nMESSAGES DIFFER {}, line {line}", scenarios[*scenario].name);
         for (language, texts) in texts {
-            println!("  {:6} {}", language.name(), texts.iter().map(String::as_str).collect::<Vec<_>>().join(" / "));
+            println!(
+                "  {:6} {}",
+                language.name(),
+                texts.iter().map(String::as_str).collect::<Vec<_>>().join(" / ")
+            );
         }
     }
     by_step.len()
@@ -156,13 +186,15 @@ fn without_numbers(message: &str) -> String {
     plain.push_str(rest);
     let mut words = Vec::<String>::new();
     for word in plain.split(' ') {
-        let is_program = word.starts_with('(') && words.ends_with(&["process".to_owned(), "#".to_owned()]);
+        let is_program =
+            word.starts_with('(') && words.ends_with(&["process".to_owned(), "#".to_owned()]);
         words.push(if word.contains('/') {
             "PATH".to_owned()
         } else if is_program {
             format!("(PROGRAM){}", word.rsplit_once(')').map_or("", |(_, behind)| behind))
         } else {
-            let mut text: String = word.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
+            let mut text: String =
+                word.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
             while text.contains("##") {
                 text = text.replace("##", "#");
             }
@@ -183,7 +215,10 @@ mod tests {
             "PATH holds QUOTED (# bytes), wants QUOTED"
         );
         assert_eq!(without_numbers("process 7 (python) has most"), "process # (PROGRAM) has most");
-        assert_eq!(without_numbers("the queue's receiver, pid 7, died"), "the queue's receiver, pid #, died");
+        assert_eq!(
+            without_numbers("the queue's receiver, pid 7, died"),
+            "the queue's receiver, pid #, died"
+        );
         assert_ne!(without_numbers("it died"), without_numbers("it lives"));
     }
 }

@@ -57,7 +57,13 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Scenario>, String> {
                 return Err(wrong("there is one of that name"));
             }
             let place = format!("{file}:{}", at + 1);
-            scenarios.push(Scenario { name: name.to_owned(), place, steps: Vec::new(), roles: 0, fails_at: None });
+            scenarios.push(Scenario {
+                name: name.to_owned(),
+                place,
+                steps: Vec::new(),
+                roles: 0,
+                fails_at: None,
+            });
             continue;
         }
         let scenario = scenarios.last_mut().ok_or_else(|| wrong("a step before any title"))?;
@@ -115,7 +121,10 @@ mod tests {
                     [two] !\n! c: queue.recv q try -> error empty\n";
         let read = parse("x.txt", text).expect("well formed");
         let words = |line: &str| expected(line);
-        assert_eq!((read.len(), read[0].roles, read[0].fails_at, read[1].fails_at), (2, 2, None, Some(0)));
+        assert_eq!(
+            (read.len(), read[0].roles, read[0].fails_at, read[1].fails_at),
+            (2, 2, None, Some(0))
+        );
         assert_eq!(read[0].steps[0].act, Act::Do("lock.open m 7".to_owned(), words("ok")));
         assert_eq!(read[0].steps[1].act, Act::Begin("lock.lock m 9".to_owned()));
         assert_eq!((&read[0].steps[2].act, &read[0].steps[3].act), (&Act::Sleeps, &Act::Killed));
@@ -125,9 +134,14 @@ mod tests {
 
     #[test]
     fn what_is_no_line_is_refused() {
-        for wrong in
-            ["a: x", "[a] x\n", "[a] x\nd: y", "[a] x\na y", "[a] x\na: y\n[a] z\na: y", "[a] x\n! a: y\n! a: z"]
-        {
+        for wrong in [
+            "a: x",
+            "[a] x\n",
+            "[a] x\nd: y",
+            "[a] x\na y",
+            "[a] x\na: y\n[a] z\na: y",
+            "[a] x\n! a: y\n! a: z",
+        ] {
             assert!(parse("x.txt", wrong).is_err(), "{wrong}");
         }
     }

@@ -34,7 +34,10 @@ impl Words {
             let columns: Vec<&str> = line.split_ascii_whitespace().collect();
             let [word, names @ ..] = columns.as_slice() else { continue };
             let names: [Vec<String>; 4] = std::array::from_fn(|at| {
-                names.get(at).map(|names| names.split('|').map(str::to_owned).collect()).unwrap_or_default()
+                names
+                    .get(at)
+                    .map(|names| names.split('|').map(str::to_owned).collect())
+                    .unwrap_or_default()
             });
             if columns.len() != 5 || words.insert((*word).to_owned(), names).is_some() {
                 return Err(format!("errors.txt: {line}"));
@@ -54,9 +57,13 @@ impl Words {
     ) -> bool {
         let answer: Vec<&str> = answer.split(' ').collect();
         expected.iter().any(|one| match (one.as_slice(), answer.as_slice()) {
-            ([first, word], ["error", name, ..]) if first == "error" => self.is_called(language, word, name),
+            ([first, word], ["error", name, ..]) if first == "error" => {
+                self.is_called(language, word, name)
+            }
             // A type system that keeps a fault out has refused it.
-            ([first, word], ["impossible"]) if first == "error" => self.is_called(language, word, "impossible"),
+            ([first, word], ["impossible"]) if first == "error" => {
+                self.is_called(language, word, "impossible")
+            }
             (one, answer) if one.len() == answer.len() => {
                 let mut bound = Vec::new();
                 let all = one.iter().zip(answer).all(|(want, got)| match want.strip_prefix('$') {
@@ -79,7 +86,9 @@ impl Words {
     }
 
     fn is_called(&self, language: Language, word: &str, name: &str) -> bool {
-        self.0.get(word).is_some_and(|names| names[language as usize].iter().any(|known| known == name))
+        self.0
+            .get(word)
+            .is_some_and(|names| names[language as usize].iter().any(|known| known == name))
     }
 
     /// Words that scenarios use and the table lacks.
@@ -102,7 +111,12 @@ mod tests {
         let fits = |expected: &str, answer: &str| {
             let one = |one: &str| one.split(' ').map(str::to_owned).collect();
             let mut names = HashMap::from([("a".to_owned(), "7".to_owned())]);
-            words.fits(Language::Rust, &expected.split(" | ").map(one).collect(), answer, &mut names)
+            words.fits(
+                Language::Rust,
+                &expected.split(" | ").map(one).collect(),
+                answer,
+                &mut names,
+            )
         };
         for (expected, answer) in [
             ("ok", "ok"),
@@ -131,7 +145,10 @@ mod tests {
         ] {
             assert!(!fits(expected, answer), "{expected}: {answer}");
         }
-        assert_eq!(words.lacks(&vec![vec!["error".to_owned(), "x".to_owned()]]), Some("x".to_owned()));
+        assert_eq!(
+            words.lacks(&vec![vec!["error".to_owned(), "x".to_owned()]]),
+            Some("x".to_owned())
+        );
         assert!(Words::parse("empty Empty EAGAIN").is_err());
     }
 }

@@ -45,7 +45,12 @@ fn touches_libc(write: &Write) -> bool {
 }
 
 /// One round of so long; what was written is in the find's text.
-pub fn run(world: &World, board: Board, seed: u64, span: Duration) -> Result<(), (Find, Vec<Write>)> {
+pub fn run(
+    world: &World,
+    board: Board,
+    seed: u64,
+    span: Duration,
+) -> Result<(), (Find, Vec<Write>)> {
     world.restore();
     board.set_stop(false);
     let mut random = Random::new(seed);
@@ -57,7 +62,13 @@ pub fn run(world: &World, board: Board, seed: u64, span: Duration) -> Result<(),
             board.clear(place);
             Child::start(|| {
                 limit_memory();
-                operations::until_stopped(world, board, place, seed.wrapping_add(place as u64), part);
+                operations::until_stopped(
+                    world,
+                    board,
+                    place,
+                    seed.wrapping_add(place as u64),
+                    part,
+                );
             })
         })
         .collect();

@@ -36,10 +36,17 @@ pub fn read(path: &Path) -> Result<Case, String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut case = Case { name, seed: 0, writes: Vec::new() };
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
         match line.strip_prefix("seed ") {
-            Some(seed) => case.seed = seed.trim().parse().map_err(|error| format!("{}: {error}", case.name))?,
-            None => case.writes.push(line.parse().map_err(|error| format!("{}: {error}", case.name))?),
+            Some(seed) => {
+                case.seed =
+                    seed.trim().parse().map_err(|error| format!("{}: {error}", case.name))?
+            }
+            None => {
+                case.writes.push(line.parse().map_err(|error| format!("{}: {error}", case.name))?)
+            }
         }
     }
     Ok(case)

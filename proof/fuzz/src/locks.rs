@@ -4,7 +4,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use outlive::sync::{
-    Barrier, Condvar, Event, Latch, LockError, Mutex, OnceLock, Reset, RwLock, Seat, Semaphore, WhenOneDies, WriteGuard,
+    Barrier, Condvar, Event, Latch, LockError, Mutex, OnceLock, Reset, RwLock, Seat, Semaphore,
+    WhenOneDies, WriteGuard,
 };
 use outlive::{Deadline, Domain};
 
@@ -113,7 +114,10 @@ pub fn claim_as_the_living(domain: &Domain) {
     });
 }
 
-fn use_write_guard(result: Result<WriteGuard<'_, u64>, LockError<WriteGuard<'_, u64>>>, repair: bool) {
+fn use_write_guard(
+    result: Result<WriteGuard<'_, u64>, LockError<WriteGuard<'_, u64>>>,
+    repair: bool,
+) {
     match result {
         Ok(guard) => {
             if repair && let Ok(reading) = guard.downgrade() {
@@ -134,7 +138,9 @@ pub fn read(world: &World, random: &mut Random) {
         for deadline in [Deadline::after(Duration::ZERO), soon()] {
             match lock.read_until(deadline) {
                 Ok(guard) => drop(black_box(*guard)),
-                Err(LockError::OwnerDied(mut guard)) if random.below(2) == 0 => guard.mark_consistent(),
+                Err(LockError::OwnerDied(mut guard)) if random.below(2) == 0 => {
+                    guard.mark_consistent()
+                }
                 Err(error) => drop(black_box(error.to_string())),
             }
         }
@@ -161,7 +167,9 @@ pub fn wait_and_notify(world: &World, random: &mut Random) {
         }
         match condvar.wait_until(guard, soon()) {
             Ok((guard, ended)) => drop(black_box((guard, ended))),
-            Err(LockError::OwnerDied((guard, _))) => use_guard(Err(LockError::OwnerDied(guard)), true),
+            Err(LockError::OwnerDied((guard, _))) => {
+                use_guard(Err(LockError::OwnerDied(guard)), true)
+            }
             Err(error) => drop(black_box(error.to_string())),
         }
     }

@@ -87,14 +87,21 @@ fn main() -> ExitCode {
         println!("seed {}", options.seed);
         let until = begun + Duration::from_secs(options.seconds);
         let report = worker::run_all(options.seed, until);
-        println!("{} quiet rounds, {} busy rounds, {} operations", report.quiet, report.busy, report.operations);
+        println!(
+            "{} quiet rounds, {} busy rounds, {} operations",
+            report.quiet, report.busy, report.operations
+        );
         for find in &report.finds {
             println!("\n{find}");
         }
         failed += report.finds.len();
         // One for each way of scribbling that came through whole.
-        passed += usize::from(report.quiet > 0 && !report.finds.iter().any(|find| find.contains("quiet round")));
-        passed += usize::from(report.busy > 0 && !report.finds.iter().any(|find| find.contains("busy round")));
+        passed += usize::from(
+            report.quiet > 0 && !report.finds.iter().any(|find| find.contains("quiet round")),
+        );
+        passed += usize::from(
+            report.busy > 0 && !report.finds.iter().any(|find| find.contains("busy round")),
+        );
     }
     println!("{passed} passed, {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -115,7 +115,10 @@ fn short_lived_threads(world: &World, _: &mut Random) {
     }
 }
 
-pub fn use_guard<T: Plain>(result: Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>>, repair: bool) {
+pub fn use_guard<T: Plain>(
+    result: Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>>,
+    repair: bool,
+) {
     match result {
         Ok(guard) => drop(black_box(guard)),
         Err(LockError::OwnerDied(mut guard)) => {
@@ -269,7 +272,9 @@ fn open_and_use(domain: &Domain) {
         if let Ok(mutex) = Mutex::<u64>::open(domain, name, 0) {
             use_guard(mutex.try_lock(), true);
         }
-        let _ = black_box(Mutex::<[u32; 2]>::open(domain, name, [0; 2]).err().map(|error| error.to_string()));
+        let _ = black_box(
+            Mutex::<[u32; 2]>::open(domain, name, [0; 2]).err().map(|error| error.to_string()),
+        );
     }
     locks::open_and_use(domain);
     pools::open_and_use(domain);
@@ -321,7 +326,11 @@ fn open_elsewhere(world: &World, _: &mut Random) {
 
 fn remove_elsewhere(world: &World, _: &mut Random) {
     if let Some(domain) = copy(world) {
-        for name in MUTEXES.into_iter().chain(QUEUES).chain(locks::NAMES).chain([RECORD, pools::NAME, topics::NAME]) {
+        for name in MUTEXES.into_iter().chain(QUEUES).chain(locks::NAMES).chain([
+            RECORD,
+            pools::NAME,
+            topics::NAME,
+        ]) {
             let _ = black_box(domain.remove(name));
         }
         // What would not go is in the way of what is made now.

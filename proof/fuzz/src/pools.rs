@@ -15,7 +15,11 @@ pub const NAME: &str = "objects";
 const LENS: [usize; 7] = [0, 64, 200, 5_000, 100_000, 1 << 20, 3 << 20];
 
 fn open(domain: &Domain, cache_bytes: u64) -> Result<Pool, outlive::Error> {
-    Pool::open(domain, NAME, PoolOptions { max_bytes: 24 << 20, cache_bytes, ..PoolOptions::default() })
+    Pool::open(
+        domain,
+        NAME,
+        PoolOptions { max_bytes: 24 << 20, cache_bytes, ..PoolOptions::default() },
+    )
 }
 
 /// A scribble may turn a debug mode on, which then finds what the other scribbles did, and by
@@ -70,8 +74,11 @@ pub fn take(world: &World, random: &mut Random) {
     let mut held: Vec<Object<'_>> = Vec::new();
     for round in 0..40u8 {
         let len = *random.pick(&LENS);
-        let taken =
-            if round % 4 == 0 { world.pool.alloc_aligned(len, 1 << random.below(13)) } else { world.pool.alloc(len) };
+        let taken = if round % 4 == 0 {
+            world.pool.alloc_aligned(len, 1 << random.below(13))
+        } else {
+            world.pool.alloc(len)
+        };
         match taken {
             Ok(mut object) => {
                 fill(&mut object, round);

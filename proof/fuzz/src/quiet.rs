@@ -39,7 +39,13 @@ pub fn script(world: &World, seed: u64) -> Vec<Write> {
 }
 
 /// Leaves out writes for as long as the find stays.
-pub fn shorten(world: &World, board: Board, seed: u64, mut writes: Vec<Write>, find: &Find) -> Vec<Write> {
+pub fn shorten(
+    world: &World,
+    board: Board,
+    seed: u64,
+    mut writes: Vec<Write>,
+    find: &Find,
+) -> Vec<Write> {
     // A hang costs seconds a try.
     let mut tries = if matches!(find.wrong, Wrong::Hang(_)) { 12 } else { 200 };
     let mut at = 0;

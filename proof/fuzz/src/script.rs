@@ -44,7 +44,13 @@ impl FromStr for Write {
             parsed.map_err(|error| format!("{text}: {error}"))
         };
         let file = file.to_owned();
-        Ok(Write { file, at: number(at)?, value: number(value)?, width: number(width)?, times: number(times)? })
+        Ok(Write {
+            file,
+            at: number(at)?,
+            value: number(value)?,
+            width: number(width)?,
+            times: number(times)?,
+        })
     }
 }
 
@@ -109,13 +115,25 @@ impl Write {
             10 => before.wrapping_add(lap),
             11 => before.wrapping_sub(lap),
             // Lengths and counts.
-            12 => {
-                *random.pick(&[1 << 30, (1 << 30) + 1, u64::from(u32::MAX), 1 << 31, 1 << 20, (1 << 63) - 1, 1 << 33])
-            }
+            12 => *random.pick(&[
+                1 << 30,
+                (1 << 30) + 1,
+                u64::from(u32::MAX),
+                1 << 31,
+                1 << 20,
+                (1 << 63) - 1,
+                1 << 33,
+            ]),
             // A slot's word: a lap, somebody, a state.
-            13 => (random.below(4) * lap) | (u64::from(*random.pick(&world.ids) & 0x1fff_ffff) << 2) | random.below(4),
+            13 => {
+                (random.below(4) * lap)
+                    | (u64::from(*random.pick(&world.ids) & 0x1fff_ffff) << 2)
+                    | random.below(4)
+            }
             // An object's tag, or a span's word.
-            14 => random.below(4) << 62 | random.below(4) << 32 | u64::from(*random.pick(&world.ids)),
+            14 => {
+                random.below(4) << 62 | random.below(4) << 32 | u64::from(*random.pick(&world.ids))
+            }
             _ => random.next() >> random.below(64),
         }
     }

@@ -4,7 +4,9 @@
 use std::hint::black_box;
 
 use outlive::Domain;
-use outlive::topic::{Header, Participants, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{
+    Header, Participants, Publisher, Sample, Subscriber, SubscriberOptions, Topic,
+};
 
 use crate::operations::soon;
 use crate::random::Random;
@@ -133,7 +135,8 @@ pub fn look(world: &World, _: &mut Random) {
 /// Opens it by name, in a copy, and uses it a little.
 pub fn open_and_use(domain: &Domain) {
     let Ok(topic) = open(domain) else { return };
-    if let Ok(mut subscriber) = topic.subscriber_with(SubscriberOptions { history: 8, ..SubscriberOptions::default() })
+    if let Ok(mut subscriber) =
+        topic.subscriber_with(SubscriberOptions { history: 8, ..SubscriberOptions::default() })
     {
         take(&mut subscriber);
     }

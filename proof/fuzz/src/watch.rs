@@ -45,11 +45,14 @@ impl Find {
         let kind = |find: &Find| match &find.wrong {
             Wrong::Signal(signal) => format!("signal {signal}"),
             // The first line says where.
-            Wrong::Code(code, text) => format!("{code} {}", text.lines().next().unwrap_or_default()),
+            Wrong::Code(code, text) => {
+                format!("{code} {}", text.lines().next().unwrap_or_default())
+            }
             Wrong::Hang(_) => "hang".to_owned(),
             Wrong::Memory(_) => "memory".to_owned(),
         };
-        kind(self) == kind(other) && (self.operation == other.operation || matches!(self.wrong, Wrong::Code(..)))
+        kind(self) == kind(other)
+            && (self.operation == other.operation || matches!(self.wrong, Wrong::Code(..)))
     }
 }
 
@@ -57,11 +60,20 @@ impl fmt::Display for Find {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.wrong {
             Wrong::Signal(signal) => write!(f, "killed by signal {signal} in '{}'", self.operation),
-            Wrong::Code(code, text) => write!(f, "ended with code {code} in '{}': {}", self.operation, text.trim()),
-            Wrong::Hang(doing) => {
-                write!(f, "did not come back from '{}' for {} s: {doing}", self.operation, LONGEST.as_secs())
+            Wrong::Code(code, text) => {
+                write!(f, "ended with code {code} in '{}': {}", self.operation, text.trim())
             }
-            Wrong::Memory(bytes) => write!(f, "took {} MiB of memory in or before '{}'", bytes >> 20, self.operation),
+            Wrong::Hang(doing) => {
+                write!(
+                    f,
+                    "did not come back from '{}' for {} s: {doing}",
+                    self.operation,
+                    LONGEST.as_secs()
+                )
+            }
+            Wrong::Memory(bytes) => {
+                write!(f, "took {} MiB of memory in or before '{}'", bytes >> 20, self.operation)
+            }
         }
     }
 }
@@ -77,7 +89,8 @@ impl Child {
     /// Forks. The child ends with 101 at its first panic, in whatever thread.
     pub fn start(body: impl FnOnce()) -> Child {
         // SAFETY: the name is a string, and the descriptor is new and ours.
-        let output = unsafe { File::from_raw_fd(libc::memfd_create(c"output".as_ptr(), libc::MFD_CLOEXEC)) };
+        let output =
+            unsafe { File::from_raw_fd(libc::memfd_create(c"output".as_ptr(), libc::MFD_CLOEXEC)) };
         // SAFETY: this process has one thread, so the child may do anything.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
@@ -109,10 +122,12 @@ impl Child {
     /// Runnable, and has not run much: perhaps it only gets no processor.
     fn may_be_starved(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        let fields: Vec<&str> = stat.rfind(')').map_or("", |at| &stat[at + 2..]).split(' ').collect();
+        let fields: Vec<&str> =
+            stat.rfind(')').map_or("", |at| &stat[at + 2..]).split(' ').collect();
         // State is the first after the name; ticks of 10 ms in user and kernel mode the 12th and
         // 13th.
-        let ticks = |n: usize| fields.get(n).and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or(0);
+        let ticks =
+            |n: usize| fields.get(n).and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or(0);
         fields.first() == Some(&"R") && Duration::from_millis(10 * (ticks(11) + ticks(12))) < BUSY
     }
 
@@ -121,9 +136,13 @@ impl Child {
     fn doing(&self) -> String {
         if std::env::var_os("OUTLIVE_FUZZ_GDB").is_some() {
             let pid = self.pid.to_string();
-            let gdb = std::process::Command::new("gdb").args(["-p", &pid, "-batch", "-ex", "bt"]).output();
-            return gdb
-                .map_or_else(|error| error.to_string(), |said| String::from_utf8_lossy(&said.stdout).into_owned());
+            let gdb = std::process::Command::new("gdb")
+                .args(["-p", &pid, "-batch", "-ex", "bt"])
+                .output();
+            return gdb.map_or_else(
+                |error| error.to_string(),
+                |said| String::from_utf8_lossy(&said.stdout).into_owned(),
+            );
         }
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid));
         let calls = tasks.into_iter().flatten().flatten().map(|task| {
@@ -171,7 +190,9 @@ impl Child {
                 find(Wrong::Hang(self.doing()))
             }
             None => None,
-            Some((status, _)) if libc::WIFSIGNALED(status) => find(Wrong::Signal(libc::WTERMSIG(status))),
+            Some((status, _)) if libc::WIFSIGNALED(status) => {
+                find(Wrong::Signal(libc::WTERMSIG(status)))
+            }
             Some((status, _)) if libc::WEXITSTATUS(status) != 0 => {
                 let text = self.text();
                 find(Wrong::Code(libc::WEXITSTATUS(status), text))

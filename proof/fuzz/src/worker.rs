@@ -67,7 +67,9 @@ pub fn run_all(seed: u64, until: Instant) -> Report {
                 report.quiet += counts.next().unwrap_or(0);
                 report.busy += counts.next().unwrap_or(0);
                 report.operations += counts.next().unwrap_or(0);
-                report.finds.extend(finds.split('\0').filter(|find| !find.is_empty()).map(str::to_owned));
+                report
+                    .finds
+                    .extend(finds.split('\0').filter(|find| !find.is_empty()).map(str::to_owned));
             }
             _ => report.finds.push(format!("worker {pid} itself ended with status {status:#x}")),
         }

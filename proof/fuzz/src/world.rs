@@ -85,7 +85,12 @@ impl World {
         // Children make everything, so that no token of this process is in the registry.
         Child::start(|| {
             let domain = open();
-            drop((make(&domain), locks::make(&domain), pools::make(&domain), topics::make(&domain)));
+            drop((
+                make(&domain),
+                locks::make(&domain),
+                pools::make(&domain),
+                topics::make(&domain),
+            ));
         })
         .wait_well();
         let board = Board::new();
@@ -128,7 +133,8 @@ impl World {
             let _mutex = mutexes[1].lock().expect("free");
             let _lock = record.lock(|record| &record.locks[1]).expect("free");
             let _receiver = queues[1].receiver().expect("the first");
-            let senders: Vec<_> = queues.iter().map(|queue| queue.sender().expect("a sender")).collect();
+            let senders: Vec<_> =
+                queues.iter().map(|queue| queue.sender().expect("a sender")).collect();
             for len in [60, 3_000] {
                 while senders[1].try_send(&vec![5; len]).is_ok() {}
             }
@@ -154,9 +160,22 @@ impl World {
             .chain(QUEUES)
             .chain(locks::NAMES)
             .chain([pools::NAME, topics::NAME]);
-        let files = names.map(|name| Snapshot::take(domain.path(), name).expect("readable")).collect();
+        let files =
+            names.map(|name| Snapshot::take(domain.path(), name).expect("readable")).collect();
         let ids = domain.tokens().iter().map(|token| token.id.as_u32()).collect();
-        World { folder, domain, mutexes, record, queues, locks, pool, topic, files, ids, _resident: resident }
+        World {
+            folder,
+            domain,
+            mutexes,
+            record,
+            queues,
+            locks,
+            pool,
+            topic,
+            files,
+            ids,
+            _resident: resident,
+        }
     }
 
     /// Everything as it was at first.

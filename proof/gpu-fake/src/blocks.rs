@@ -95,7 +95,8 @@ fn find(handle: u64) -> Result<Arc<Block>, Code> {
 unsafe fn check(properties: *const Properties) -> Result<Properties, Code> {
     // SAFETY: the caller's promise.
     let properties = *unsafe { properties.as_ref() }.ok_or(INVALID_VALUE)?;
-    if properties.kind != PINNED || properties.location.kind != DEVICE || properties.flags != [0; 8] {
+    if properties.kind != PINNED || properties.location.kind != DEVICE || properties.flags != [0; 8]
+    {
         return Err(INVALID_VALUE);
     }
     match (properties.location.id, properties.handle_types) {
@@ -200,7 +201,11 @@ pub unsafe extern "C" fn cuMemExportToShareableHandle(
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemImportFromShareableHandle(handle: *mut u64, shareable: *mut c_void, kind: c_int) -> Code {
+pub unsafe extern "C" fn cuMemImportFromShareableHandle(
+    handle: *mut u64,
+    shareable: *mut c_void,
+    kind: c_int,
+) -> Code {
     code(enter("cuMemImportFromShareableHandle", Needs::Sound).and_then(|()| {
         if kind != FILE {
             return Err(INVALID_VALUE);
@@ -210,7 +215,8 @@ pub unsafe extern "C" fn cuMemImportFromShareableHandle(handle: *mut u64, sharea
         }
         // The descriptor itself, in a pointer's place; it stays the caller's.
         let number = c_int::try_from(shareable.addr()).map_err(|_| INVALID_VALUE)?;
-        let name = std::fs::read_link(format!("/proc/self/fd/{number}")).map_err(|_| INVALID_VALUE)?;
+        let name =
+            std::fs::read_link(format!("/proc/self/fd/{number}")).map_err(|_| INVALID_VALUE)?;
         if !name.to_string_lossy().contains(&*NAME.to_string_lossy()) {
             return Err(INVALID_VALUE);
         }
@@ -234,7 +240,11 @@ pub unsafe extern "C" fn cuMemAddressReserve(
     flags: c_ulonglong,
 ) -> Code {
     code(enter("cuMemAddressReserve", Needs::Sound).and_then(|()| {
-        if len == 0 || !len.is_multiple_of(PAGE) || flags != 0 || !(alignment == 0 || alignment.is_power_of_two()) {
+        if len == 0
+            || !len.is_multiple_of(PAGE)
+            || flags != 0
+            || !(alignment == 0 || alignment.is_power_of_two())
+        {
             return Err(INVALID_VALUE);
         }
         let alignment = alignment.max(GRANULARITY);
@@ -267,8 +277,10 @@ pub unsafe extern "C" fn cuMemAddressReserve(
 pub unsafe extern "C" fn cuMemAddressFree(address: u64, len: usize) -> Code {
     code(enter("cuMemAddressFree", Needs::Sound).and_then(|()| {
         let at = address as usize;
-        let is_mapped =
-            lock(&MAPPED).range(..at + len).next_back().is_some_and(|(from, memory)| from + memory.len > at);
+        let is_mapped = lock(&MAPPED)
+            .range(..at + len)
+            .next_back()
+            .is_some_and(|(from, memory)| from + memory.len > at);
         let mut reserved = lock(&RESERVED);
         if is_mapped || reserved.get(&at) != Some(&len) {
             VIOLATIONS.fetch_add(1, Ordering::Relaxed);
@@ -284,17 +296,28 @@ pub unsafe extern "C" fn cuMemAddressFree(address: u64, len: usize) -> Code {
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemMap(address: u64, len: usize, offset: usize, handle: u64, flags: c_ulonglong) -> Code {
+pub unsafe extern "C" fn cuMemMap(
+    address: u64,
+    len: usize,
+    offset: usize,
+    handle: u64,
+    flags: c_ulonglong,
+) -> Code {
     code(enter("cuMemMap", Needs::Sound).and_then(|()| {
         let (block, at) = (find(handle)?, address as usize);
         let is_inside = offset.checked_add(len).is_some_and(|end| end <= block.len);
         if len == 0 || flags != 0 || !is_inside || ![at, len, offset].into_iter().all(is_granular) {
             return Err(INVALID_VALUE);
         }
-        let is_reserved =
-            lock(&RESERVED).range(..=at).next_back().is_some_and(|(from, reserved)| at + len <= from + reserved);
+        let is_reserved = lock(&RESERVED)
+            .range(..=at)
+            .next_back()
+            .is_some_and(|(from, reserved)| at + len <= from + reserved);
         let mut mapped = lock(&MAPPED);
-        let is_taken = mapped.range(..at + len).next_back().is_some_and(|(from, memory)| from + memory.len > at);
+        let is_taken = mapped
+            .range(..at + len)
+            .next_back()
+            .is_some_and(|(from, memory)| from + memory.len > at);
         if !is_reserved || is_taken {
             return Err(INVALID_VALUE);
         }
@@ -307,7 +330,12 @@ pub unsafe extern "C" fn cuMemMap(address: u64, len: usize, offset: usize, handl
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemSetAccess(address: u64, len: usize, access: *const Access, count: usize) -> Code {
+pub unsafe extern "C" fn cuMemSetAccess(
+    address: u64,
+    len: usize,
+    access: *const Access,
+    count: usize,
+) -> Code {
     code(enter("cuMemSetAccess", Needs::Sound).and_then(|()| {
         if access.is_null() || count != 1 {
             return Err(INVALID_VALUE);
@@ -324,7 +352,10 @@ pub unsafe extern "C" fn cuMemSetAccess(address: u64, len: usize, access: *const
             _ => false,
         };
         let mapped = lock(&MAPPED);
-        let memory = mapped.get(&(address as usize)).filter(|memory| memory.len == len).ok_or(INVALID_VALUE)?;
+        let memory = mapped
+            .get(&(address as usize))
+            .filter(|memory| memory.len == len)
+            .ok_or(INVALID_VALUE)?;
         if !is_known {
             return Err(INVALID_VALUE);
         }

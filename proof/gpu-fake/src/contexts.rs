@@ -131,15 +131,25 @@ pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], _device: c_int)
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, which: c_int, _device: c_int) -> Code {
+pub unsafe extern "C" fn cuDeviceGetAttribute(
+    value: *mut c_int,
+    which: c_int,
+    _device: c_int,
+) -> Code {
     // SAFETY: the caller's.
-    code(enter("cuDeviceGetAttribute", Needs::Driver).and_then(|()| unsafe { put(value, control::attribute(which)) }))
+    code(
+        enter("cuDeviceGetAttribute", Needs::Driver)
+            .and_then(|()| unsafe { put(value, control::attribute(which)) }),
+    )
 }
 
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, _device: c_int) -> Code {
+pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(
+    context: *mut *mut c_void,
+    _device: c_int,
+) -> Code {
     code(enter("cuDevicePrimaryCtxRetain", Needs::Driver).and_then(|()| {
         RETAINED.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller's.
@@ -152,7 +162,8 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, _de
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(_device: c_int) -> Code {
     code(enter("cuDevicePrimaryCtxRelease", Needs::Driver).and_then(|()| {
-        let released = RETAINED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
+        let released = RETAINED
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
         released.map(drop).map_err(|_| INVALID_CONTEXT)
     }))
 }

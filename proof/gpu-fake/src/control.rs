@@ -8,8 +8,8 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use crate::{
-    Code, INVALID_CONTEXT, NOT_INITIALIZED, NOT_PERMITTED, blocks, contexts, device_memory, host_memory, lock, modules,
-    streams,
+    Code, INVALID_CONTEXT, NOT_INITIALIZED, NOT_PERMITTED, blocks, contexts, device_memory,
+    host_memory, lock, modules, streams,
 };
 
 pub(crate) static INITIALIZED: AtomicBool = AtomicBool::new(false);

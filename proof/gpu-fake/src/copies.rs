@@ -56,7 +56,12 @@ fn copy(
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, len: usize, stream: *mut c_void) -> Code {
+pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
+    to: u64,
+    from: *const c_void,
+    len: usize,
+    stream: *mut c_void,
+) -> Code {
     code(enter("cuMemcpyHtoDAsync", Needs::Sound).and_then(|()| {
         let memory = device_memory::find_writable(to, len)?;
         let road = road(from.addr(), len, false)?;
@@ -68,7 +73,12 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, len:
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, len: usize, stream: *mut c_void) -> Code {
+pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
+    to: *mut c_void,
+    from: u64,
+    len: usize,
+    stream: *mut c_void,
+) -> Code {
     code(enter("cuMemcpyDtoHAsync", Needs::Sound).and_then(|()| {
         let memory = device_memory::find(from, len)?;
         let road = road(to.addr(), len, true)?;
@@ -80,7 +90,12 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, len: u
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemsetD8Async(at: u64, byte: u8, len: usize, stream: *mut c_void) -> Code {
+pub unsafe extern "C" fn cuMemsetD8Async(
+    at: u64,
+    byte: u8,
+    len: usize,
+    stream: *mut c_void,
+) -> Code {
     code(enter("cuMemsetD8Async", Needs::Sound).and_then(|()| {
         let memory = device_memory::find_writable(at, len)?;
         streams::find(stream)?.enqueue(Step::Do(Box::new(move || {
@@ -94,9 +109,15 @@ pub unsafe extern "C" fn cuMemsetD8Async(at: u64, byte: u8, len: usize, stream: 
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, len: usize, stream: *mut c_void) -> Code {
+pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
+    to: u64,
+    from: u64,
+    len: usize,
+    stream: *mut c_void,
+) -> Code {
     code(enter("cuMemcpyDtoDAsync", Needs::Sound).and_then(|()| {
-        let (source, target) = (device_memory::find(from, len)?, device_memory::find_writable(to, len)?);
+        let (source, target) =
+            (device_memory::find(from, len)?, device_memory::find_writable(to, len)?);
         let ends = Ends { to: target.at(to as usize), from: source.at(from as usize), len };
         streams::find(stream)?.enqueue(Step::Do(Box::new(move || {
             let ends = ends;

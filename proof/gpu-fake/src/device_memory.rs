@@ -33,7 +33,9 @@ static ALLOCATED: Mutex<BTreeMap<usize, Arc<Memory>>> = Mutex::new(BTreeMap::new
 
 fn map(file: c_int, offset: usize, len: usize, protection: c_int) -> Option<usize> {
     // SAFETY: a fresh mapping, which touches no memory of ours.
-    let at = unsafe { libc::mmap(ptr::null_mut(), len, protection, libc::MAP_SHARED, file, offset as libc::off_t) };
+    let at = unsafe {
+        libc::mmap(ptr::null_mut(), len, protection, libc::MAP_SHARED, file, offset as libc::off_t)
+    };
     (at != libc::MAP_FAILED).then_some(at.addr())
 }
 
@@ -47,15 +49,30 @@ impl Memory {
             }
             let map = |protection| map(file, 0, len, protection);
             let sized = libc::ftruncate(file, len as libc::off_t) == 0;
-            let mapped = if sized { map(libc::PROT_NONE).zip(map(libc::PROT_READ | libc::PROT_WRITE)) } else { None };
+            let mapped = if sized {
+                map(libc::PROT_NONE).zip(map(libc::PROT_READ | libc::PROT_WRITE))
+            } else {
+                None
+            };
             libc::close(file);
             let access = AtomicI32::new(READ_WRITE);
-            mapped.map(|(address, within_reach)| Memory { address, within_reach, len, is_allocation: true, access })
+            mapped.map(|(address, within_reach)| Memory {
+                address,
+                within_reach,
+                len,
+                is_allocation: true,
+                access,
+            })
         }
     }
 
     /// A part of a block, where addresses are reserved. Nobody may go there yet.
-    pub(crate) fn mapped(address: usize, file: &OwnedFd, offset: usize, len: usize) -> Option<Memory> {
+    pub(crate) fn mapped(
+        address: usize,
+        file: &OwnedFd,
+        offset: usize,
+        len: usize,
+    ) -> Option<Memory> {
         let within_reach = map(file.as_raw_fd(), offset, len, libc::PROT_READ | libc::PROT_WRITE)?;
         Some(Memory { address, within_reach, len, is_allocation: false, access: AtomicI32::new(0) })
     }
@@ -92,10 +109,15 @@ pub(crate) fn find_writable(address: u64, len: usize) -> Result<Arc<Memory>, Cod
 
 fn find_for(address: u64, len: usize, access: c_int) -> Result<Arc<Memory>, Code> {
     let address = address as usize;
-    let inside =
-        |memory: &Arc<Memory>| address - memory.address <= memory.len && len <= memory.len - (address - memory.address);
-    let allocated = lock(&ALLOCATED).range(..=address).next_back().map(|(_, memory)| Arc::clone(memory));
-    let found = allocated.filter(inside).or_else(|| blocks::mapped_at(address).filter(inside)).ok_or(INVALID_VALUE)?;
+    let inside = |memory: &Arc<Memory>| {
+        address - memory.address <= memory.len && len <= memory.len - (address - memory.address)
+    };
+    let allocated =
+        lock(&ALLOCATED).range(..=address).next_back().map(|(_, memory)| Arc::clone(memory));
+    let found = allocated
+        .filter(inside)
+        .or_else(|| blocks::mapped_at(address).filter(inside))
+        .ok_or(INVALID_VALUE)?;
     if found.access.load(Ordering::Relaxed) & access != access {
         // On a GPU, a fault.
         VIOLATIONS.fetch_add(1, Ordering::Relaxed);

@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::contexts::put;
 use crate::control::{self, Needs, enter};
-use crate::{ALREADY_REGISTERED, Code, INVALID_VALUE, NOT_REGISTERED, NOT_SUPPORTED, OUT_OF_MEMORY, code, lock};
+use crate::{
+    ALREADY_REGISTERED, Code, INVALID_VALUE, NOT_REGISTERED, NOT_SUPPORTED, OUT_OF_MEMORY, code,
+    lock,
+};
 
 const READ_ONLY: c_uint = 8;
 const PAGE: usize = 4096;
@@ -65,7 +68,8 @@ fn has_pages(from: usize, len: usize) -> bool {
     // SAFETY: plain system calls; the kernel looks at what it is given.
     unsafe {
         let sink = libc::memfd_create(c"fake driver's probe".as_ptr(), libc::MFD_CLOEXEC);
-        let can_be_read = |page: usize| libc::pwrite(sink, ptr::without_provenance(page), 1, 0) == 1;
+        let can_be_read =
+            |page: usize| libc::pwrite(sink, ptr::without_provenance(page), 1, 0) == 1;
         let all = (from..from + len).step_by(PAGE).all(can_be_read);
         libc::close(sink);
         all
@@ -75,11 +79,18 @@ fn has_pages(from: usize, len: usize) -> bool {
 /// How memory is reached. What lies half in registered memory is refused.
 pub(crate) fn road(from: usize, len: usize, is_written: bool) -> Result<Road, Code> {
     let registered = lock(&REGISTERED);
-    let overlapping = registered.range(..from + len.max(1)).next_back().filter(|(at, range)| *at + range.len > from);
+    let overlapping = registered
+        .range(..from + len.max(1))
+        .next_back()
+        .filter(|(at, range)| *at + range.len > from);
     match overlapping {
         None => Ok(Road::Buffered),
         Some((&at, range)) if at <= from && from + len <= at + range.len => {
-            if is_written && range.flags & READ_ONLY != 0 { Err(INVALID_VALUE) } else { Ok(Road::Direct) }
+            if is_written && range.flags & READ_ONLY != 0 {
+                Err(INVALID_VALUE)
+            } else {
+                Ok(Road::Direct)
+            }
         }
         Some(_) => Err(INVALID_VALUE),
     }
@@ -122,7 +133,11 @@ fn register(from: usize, len: usize, flags: c_uint) -> Result<(), Code> {
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemHostRegister_v2(from: *mut c_void, len: usize, flags: c_uint) -> Code {
+pub unsafe extern "C" fn cuMemHostRegister_v2(
+    from: *mut c_void,
+    len: usize,
+    flags: c_uint,
+) -> Code {
     code(enter("cuMemHostRegister", Needs::Sound).and_then(|()| register(from.addr(), len, flags)))
 }
 
@@ -133,7 +148,9 @@ pub unsafe extern "C" fn cuMemHostUnregister(from: *mut c_void) -> Code {
     code(enter("cuMemHostUnregister", Needs::Sound).and_then(|()| {
         let mut registered = lock(&REGISTERED);
         match registered.get(&from.addr()) {
-            Some(range) if !range.is_allocated => registered.remove(&from.addr()).map(drop).ok_or(NOT_REGISTERED),
+            Some(range) if !range.is_allocated => {
+                registered.remove(&from.addr()).map(drop).ok_or(NOT_REGISTERED)
+            }
             _ => Err(NOT_REGISTERED),
         }
     }))
@@ -142,10 +159,15 @@ pub unsafe extern "C" fn cuMemHostUnregister(from: *mut c_void) -> Code {
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemHostAlloc(place: *mut *mut c_void, len: usize, flags: c_uint) -> Code {
+pub unsafe extern "C" fn cuMemHostAlloc(
+    place: *mut *mut c_void,
+    len: usize,
+    flags: c_uint,
+) -> Code {
     code(enter("cuMemHostAlloc", Needs::Sound).and_then(|()| {
         let len = len.next_multiple_of(PAGE);
-        let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (rights, kind) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh mapping.
         let at = unsafe { libc::mmap(ptr::null_mut(), len, rights, kind, -1, 0) };
         if len == 0 || at == libc::MAP_FAILED {
@@ -164,7 +186,11 @@ pub unsafe extern "C" fn cuMemFreeHost(at: *mut c_void) -> Code {
     code(enter("cuMemFreeHost", Needs::Sound).and_then(|()| {
         crate::streams::wait_for_all();
         let mut registered = lock(&REGISTERED);
-        let range = registered.get(&at.addr()).copied().filter(|range| range.is_allocated).ok_or(INVALID_VALUE)?;
+        let range = registered
+            .get(&at.addr())
+            .copied()
+            .filter(|range| range.is_allocated)
+            .ok_or(INVALID_VALUE)?;
         registered.remove(&at.addr());
         // SAFETY: of `cuMemHostAlloc`.
         unsafe { libc::munmap(at, range.len) };

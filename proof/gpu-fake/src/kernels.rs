@@ -29,7 +29,8 @@ pub(crate) fn find(name: &str) -> Option<(Body, &'static [usize])> {
 
 /// Device memory as so many values, to be read.
 fn values<'m, T: 'm>(address: u64, count: u64) -> Result<&'m [T], Code> {
-    let memory = device_memory::find(address, bytes_of::<T>(count)?).map_err(|_| ILLEGAL_ADDRESS)?;
+    let memory =
+        device_memory::find(address, bytes_of::<T>(count)?).map_err(|_| ILLEGAL_ADDRESS)?;
     let at = memory.at(address as usize).cast::<T>();
     if !at.is_aligned() {
         return Err(ILLEGAL_ADDRESS);
@@ -39,7 +40,10 @@ fn values<'m, T: 'm>(address: u64, count: u64) -> Result<&'m [T], Code> {
 }
 
 fn bytes_of<T>(count: u64) -> Result<usize, Code> {
-    usize::try_from(count).ok().and_then(|count| count.checked_mul(size_of::<T>())).ok_or(ILLEGAL_ADDRESS)
+    usize::try_from(count)
+        .ok()
+        .and_then(|count| count.checked_mul(size_of::<T>()))
+        .ok_or(ILLEGAL_ADDRESS)
 }
 
 /// The same, to be written.
@@ -60,7 +64,11 @@ fn sum(_threads: Threads, parameters: &[u64]) -> Result<(), Code> {
     if !bytes.is_multiple_of(16) {
         return Err(ILLEGAL_ADDRESS);
     }
-    let own = if len == 0 { 0 } else { values::<u8>(bytes, len)?.iter().map(|&byte| u64::from(byte)).sum::<u64>() };
+    let own = if len == 0 {
+        0
+    } else {
+        values::<u8>(bytes, len)?.iter().map(|&byte| u64::from(byte)).sum::<u64>()
+    };
     let sum = &mut values_mut::<u64>(sum, 1)?[0];
     *sum = sum.wrapping_add(own);
     Ok(())
@@ -136,11 +144,14 @@ fn light_of(mut from: Vec3, mut to: Vec3, balls: &[Vec3; 3]) -> Vec3 {
     let (mut seen, mut weight) = (vec3(0.0, 0.0, 0.0), 1.0);
     for _ in 0..2 {
         let sky = vec3(0.93, 0.95, 1.0).mix(vec3(0.24, 0.44, 0.78), (to.y * 1.6).clamp(0.0, 1.0));
-        let Some((met, distance)) = meet(from, to, balls) else { return seen.plus(sky.times(weight)) };
+        let Some((met, distance)) = meet(from, to, balls) else {
+            return seen.plus(sky.times(weight));
+        };
         let place = from.plus(to.times(distance));
         let (normal, colour) = if met == FLOOR {
             let squares = place.x.floor() as i32 + place.z.floor() as i32;
-            let colour = if squares & 1 == 1 { vec3(0.85, 0.85, 0.82) } else { vec3(0.20, 0.23, 0.28) };
+            let colour =
+                if squares & 1 == 1 { vec3(0.85, 0.85, 0.82) } else { vec3(0.20, 0.23, 0.28) };
             (vec3(0.0, 1.0, 0.0), colour)
         } else {
             (place.plus(balls[met].times(-1.0)).times(1.0 / RADIUS), COLOURS[met])
@@ -183,7 +194,8 @@ fn filter(threads: Threads, parameters: &[u64]) -> Result<(), Code> {
     let &[from, to, width, height] = parameters else { return Err(ILLEGAL_ADDRESS) };
     let (from, to) = (values::<u32>(from, width * height)?, values_mut::<u32>(to, width * height)?);
     let (width, height) = (width as i64, height as i64);
-    let pixel = |x: i64, y: i64| from[(y.clamp(0, height - 1) * width + x.clamp(0, width - 1)) as usize];
+    let pixel =
+        |x: i64, y: i64| from[(y.clamp(0, height - 1) * width + x.clamp(0, width - 1)) as usize];
     let grey = |x, y| {
         let [red, green, blue, _] = pixel(x, y).to_le_bytes().map(i64::from);
         (77 * red + 150 * green + 29 * blue) >> 8
@@ -195,7 +207,8 @@ fn filter(threads: Threads, parameters: &[u64]) -> Result<(), Code> {
             let down = weighted(&|step| grey(x + step, y + 1) - grey(x + step, y - 1));
             let strength = (across.abs() + down.abs()).min(510) as u32;
             let [red, green, blue, _] = pixel(x, y).to_le_bytes();
-            let made = [red, green, blue].map(|own| ((96 + u32::from(own)) * strength / 510).min(255));
+            let made =
+                [red, green, blue].map(|own| ((96 + u32::from(own)) * strength / 510).min(255));
             to[(y * width + x) as usize] = made[0] | made[1] << 8 | made[2] << 16 | 0xFF00_0000;
         }
     }

@@ -11,7 +11,9 @@ use crate::contexts::put;
 use crate::control::{self, Needs, VIOLATIONS, enter};
 use crate::kernels::{self, Body, Threads};
 use crate::streams::{self, Step};
-use crate::{Code, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED, SUCCESS, code, lock};
+use crate::{
+    Code, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED, SUCCESS, code, lock,
+};
 
 /// A `.entry` of the text.
 struct Entry {
@@ -46,7 +48,8 @@ fn parse(text: &str) -> Option<Vec<Arc<Entry>>> {
     }
     let entry = |rest: &str| {
         let (name, rest) = rest.split_once('(')?;
-        let parameters = rest.split_once(')')?.0.split(',').filter(|parameter| !parameter.trim().is_empty());
+        let parameters =
+            rest.split_once(')')?.0.split(',').filter(|parameter| !parameter.trim().is_empty());
         let sizes = parameters.map(|parameter| {
             parameter.split_whitespace().find_map(|word| match word {
                 ".u64" | ".s64" | ".b64" | ".f64" => Some(8),
@@ -86,7 +89,8 @@ pub unsafe extern "C" fn cuModuleUnload(module: *mut c_void) -> Code {
     code(enter("cuModuleUnload", Needs::Context).and_then(|()| {
         let unloaded = lock(&MODULES).as_mut().and_then(|modules| modules.remove(&module.addr()));
         let unloaded = unloaded.ok_or(INVALID_HANDLE)?;
-        let pending: u64 = unloaded.entries.iter().map(|entry| entry.pending.load(Ordering::Relaxed)).sum();
+        let pending: u64 =
+            unloaded.entries.iter().map(|entry| entry.pending.load(Ordering::Relaxed)).sum();
         VIOLATIONS.fetch_add(pending, Ordering::Relaxed);
         lock(&FUNCTIONS).get_or_insert_default().retain(|_, (of, _)| *of != module.addr());
         Ok(())
@@ -108,7 +112,10 @@ pub unsafe extern "C" fn cuModuleGetFunction(
         // SAFETY: the caller's C string.
         let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| NOT_FOUND)?;
         let modules = lock(&MODULES);
-        let loaded = modules.as_ref().and_then(|modules| modules.get(&module.addr())).ok_or(INVALID_HANDLE)?;
+        let loaded = modules
+            .as_ref()
+            .and_then(|modules| modules.get(&module.addr()))
+            .ok_or(INVALID_HANDLE)?;
         let entry = loaded.entries.iter().find(|entry| entry.name == name).ok_or(NOT_FOUND)?;
         let handle = NEXT.fetch_add(16, Ordering::Relaxed);
         // SAFETY: the caller's.
@@ -130,7 +137,9 @@ unsafe fn read(places: *mut *mut c_void, sizes: &[usize]) -> Result<Vec<u64>, Co
             return Err(INVALID_VALUE);
         }
         // SAFETY: the same.
-        Ok(unsafe { if size == 8 { place.cast::<u64>().read() } else { place.cast::<u32>().read().into() } })
+        Ok(unsafe {
+            if size == 8 { place.cast::<u64>().read() } else { place.cast::<u32>().read().into() }
+        })
     };
     if places.is_null() && !sizes.is_empty() {
         return Err(INVALID_VALUE);
@@ -156,11 +165,15 @@ pub unsafe extern "C" fn cuLaunchKernel(
 ) -> Code {
     code(enter("cuLaunchKernel", Needs::Sound).and_then(|()| {
         let functions = lock(&FUNCTIONS);
-        let (_, entry) = functions.as_ref().and_then(|all| all.get(&function.addr())).ok_or(INVALID_HANDLE)?;
+        let (_, entry) =
+            functions.as_ref().and_then(|all| all.get(&function.addr())).ok_or(INVALID_HANDLE)?;
         let (blocks, threads) = ([blocks_x, blocks_y, blocks_z], [threads_x, threads_y, threads_z]);
         // Limits of sm_50 and later.
-        let within = |all: [u32; 3], most: [u32; 3]| all.iter().zip(most).all(|(&own, most)| 0 < own && own <= most);
-        let fits = within(blocks, [i32::MAX as u32, 65535, 65535]) && within(threads, [1024, 1024, 64]);
+        let within = |all: [u32; 3], most: [u32; 3]| {
+            all.iter().zip(most).all(|(&own, most)| 0 < own && own <= most)
+        };
+        let fits =
+            within(blocks, [i32::MAX as u32, 65535, 65535]) && within(threads, [1024, 1024, 64]);
         if !fits || threads.iter().product::<u32>() > 1024 || shared_bytes > 48 << 10 {
             return Err(INVALID_VALUE);
         }

@@ -132,7 +132,9 @@ pub(crate) fn find(handle: *mut c_void) -> Result<Arc<Stream>, Code> {
 
 /// Made and not destroyed; the default ones do not count.
 pub(crate) fn count() -> u64 {
-    lock(&STREAMS).as_ref().map_or(0, |streams| streams.keys().filter(|handle| **handle > 2).count() as u64)
+    lock(&STREAMS)
+        .as_ref()
+        .map_or(0, |streams| streams.keys().filter(|handle| **handle > 2).count() as u64)
 }
 
 pub(crate) fn wait_for_all() {
@@ -172,8 +174,9 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(stream: *mut c_void) -> Code {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamQuery(stream: *mut c_void) -> Code {
     code(
-        enter("cuStreamQuery", Needs::Sound)
-            .and_then(|()| if *lock(&find(stream)?.pending) == 0 { Ok(()) } else { Err(NOT_READY) }),
+        enter("cuStreamQuery", Needs::Sound).and_then(|()| {
+            if *lock(&find(stream)?.pending) == 0 { Ok(()) } else { Err(NOT_READY) }
+        }),
     )
 }
 
@@ -240,7 +243,11 @@ pub unsafe extern "C" fn cuEventRecord(event: *mut c_void, stream: *mut c_void) 
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuStreamWaitEvent(stream: *mut c_void, event: *mut c_void, _flags: c_uint) -> Code {
+pub unsafe extern "C" fn cuStreamWaitEvent(
+    stream: *mut c_void,
+    event: *mut c_void,
+    _flags: c_uint,
+) -> Code {
     code(enter("cuStreamWaitEvent", Needs::Sound).and_then(|()| {
         // SAFETY: of `cuEventCreate`, as the caller promises.
         let mark = Arc::clone(&lock(unsafe { &(*event.cast::<Event>()).last }));

@@ -11,8 +11,19 @@
 //!
 //! `cargo xtask loom [--all]`; one test: `cargo test -p outlive-loom --profile loom NAME`.
 
-#![allow(dead_code, unused_imports, missing_docs, mismatched_lifetime_syntaxes, reason = "for what is not explored")]
-#![allow(clippy::modulo_one, clippy::unnecessary_min_or_max, clippy::type_complexity, reason = "some sizes are 1 here")]
+#![allow(
+    dead_code,
+    unused_imports,
+    missing_docs,
+    mismatched_lifetime_syntaxes,
+    reason = "for what is not explored"
+)]
+#![allow(
+    clippy::modulo_one,
+    clippy::unnecessary_min_or_max,
+    clippy::type_complexity,
+    reason = "some sizes are 1 here"
+)]
 
 mod claim;
 #[path = "../../../crates/outlive/src/error.rs"]

@@ -11,6 +11,13 @@
 //! tells of the death, or with what it wanted. Whoever waits longer than the deadline is ended, and
 //! told of as not released.
 
+use crate::peers::{
+    BoostMutex, BoostQueue, Call, Iceoryx2, Outlive, OutliveQueue, PosixMq, Publish, Serve,
+    Service, Shape, Subscribe, Topic, UnixStream, Wait, ZeroMq, write_number,
+};
+use ::outlive::Domain;
+use ::outlive::sync::{LockError, RwLock};
+use clap::Args;
 use outlive_bench::harness::crew::{Crew, stay};
 use outlive_bench::harness::report::Absent;
 use outlive_bench::harness::round::Stage;
@@ -19,13 +26,6 @@ use outlive_bench::harness::shared::{Board, Shared};
 use outlive_bench::harness::statistics::Summary;
 use outlive_bench::harness::{clock, interrupt};
 use outlive_bench::{self, Error};
-use crate::peers::{
-    BoostMutex, BoostQueue, Call, Iceoryx2, Outlive, OutliveQueue, PosixMq, Publish, Serve, Service, Shape, Subscribe,
-    Topic, UnixStream, Wait, ZeroMq, write_number,
-};
-use ::outlive::Domain;
-use ::outlive::sync::{LockError, RwLock};
-use clap::Args;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -141,10 +141,12 @@ struct Field<'a> {
 /// Runs it.
 pub(crate) fn run(args: &DeathArgs) -> Result<ExitCode, Error> {
     let _signals = outlive_bench::harness::begin(LIMIT_SECONDS, None)?;
-    let args = if args.quick { DeathArgs { json: args.json, ..DeathArgs::quick() } } else { args.clone() };
+    let args =
+        if args.quick { DeathArgs { json: args.json, ..DeathArgs::quick() } } else { args.clone() };
     let stage = outlive_bench::harness::stage(None, ::outlive::WaitStrategy::default())?;
     let deadline = Duration::from_millis(args.deadline_ms);
-    let mut field = Field { stage: &stage, deadline, times: args.times, rows: Vec::new(), absent: Vec::new() };
+    let mut field =
+        Field { stage: &stage, deadline, times: args.times, rows: Vec::new(), absent: Vec::new() };
     field.publishers()?;
     field.locks()?;
     field.queues()?;
@@ -158,17 +160,26 @@ pub(crate) fn run(args: &DeathArgs) -> Result<ExitCode, Error> {
 }
 
 fn table(rows: &[Row], absent: &[Absent], deadline: Duration) -> String {
-    let mut text = format!("death: from a SIGKILL until who waits for the dead goes on; deadline {deadline:?}\n");
+    let mut text = format!(
+        "death: from a SIGKILL until who waits for the dead goes on; deadline {deadline:?}\n"
+    );
     let mut case = "";
     for row in rows {
         // Writing to a String cannot fail; so below.
         if row.case != case {
             case = row.case;
-            let _ = writeln!(text, "\n{case:28}  {:>10}  {:>10}  {:>10}", "median µs", "min", "max");
+            let _ =
+                writeln!(text, "\n{case:28}  {:>10}  {:>10}  {:>10}", "median µs", "min", "max");
         }
-        let told = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| format!("{:.0}", ns / 1_000.0));
+        let told =
+            |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| format!("{:.0}", ns / 1_000.0));
         let (median, min, max) = (told(row.median), told(row.min), told(row.max));
-        let _ = writeln!(text, "{:28}  {median:>10}  {min:>10}  {max:>10}  {}", row.name, row.end.words());
+        let _ = writeln!(
+            text,
+            "{:28}  {median:>10}  {min:>10}  {max:>10}  {}",
+            row.name,
+            row.end.words()
+        );
     }
     for absent in absent {
         let _ = writeln!(text, "\n{} did not take part: {}", absent.name, absent.why);
@@ -200,7 +211,8 @@ impl Field<'_> {
             took.push(ns as f64);
         }
         let seen = Summary::of(&took);
-        let (median, min, max) = (seen.map(|seen| seen.median), seen.map(|seen| seen.min), seen.map(|seen| seen.max));
+        let (median, min, max) =
+            (seen.map(|seen| seen.median), seen.map(|seen| seen.min), seen.map(|seen| seen.max));
         self.rows.push(Row { case, name, unit: "ns", median, min, max, times: took.len(), end });
         Ok(())
     }
@@ -243,7 +255,8 @@ impl Field<'_> {
                 deadline,
                 |ready| {
                     let lock = open_lock(&scratch)?;
-                    let _held = lock.write().map_err(|_| Error::Child("a new lock is held".into()))?;
+                    let _held =
+                        lock.write().map_err(|_| Error::Child("a new lock is held".into()))?;
                     ready();
                     stay()
                 },
@@ -331,7 +344,8 @@ impl Field<'_> {
 }
 
 fn open_lock(scratch: &Scratch) -> Result<RwLock<u64>, Error> {
-    let domain = Domain::open_at(scratch.path()).map_err(|error| Error::told("opening a domain", error))?;
+    let domain =
+        Domain::open_at(scratch.path()).map_err(|error| Error::told("opening a domain", error))?;
     RwLock::open(&domain, "lock", 0).map_err(|error| Error::told("opening a lock", error))
 }
 

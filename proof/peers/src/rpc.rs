@@ -4,18 +4,18 @@
 //! blocks in both kinds of row, since its own threads bring the messages; the other rows poll where
 //! one may be busy.
 
+use crate::peers::{
+    CacheLine, Call, Futex, Iceoryx2, Outlive, Serve, Service, Shape, Topic, UnixStream, Wait,
+    ZeroMq, read_number, write_number,
+};
+use crate::pubsub::flow::{self, Latencies};
+use crate::pubsub::{Waits, parse_size, size_name};
+use clap::Args;
 use outlive_bench::harness::report::Title;
 use outlive_bench::harness::round::{Contender, Figure, Group, Setting, Stage};
 use outlive_bench::harness::shared::{Board, Shared};
 use outlive_bench::harness::{Common, Prepared, clock, crew::Crew};
 use outlive_bench::{self, Error};
-use crate::peers::{
-    CacheLine, Call, Futex, Iceoryx2, Outlive, Serve, Service, Shape, Topic, UnixStream, Wait, ZeroMq, read_number,
-    write_number,
-};
-use crate::pubsub::flow::{self, Latencies};
-use crate::pubsub::{Waits, parse_size, size_name};
-use clap::Args;
 use std::marker::PhantomData;
 use std::process::ExitCode;
 
@@ -76,10 +76,14 @@ impl<S: Service> Contender for Row<S> {
             let begun = clock::now();
             let mut at = begun;
             for number in 0..all {
-                let found = client.call(bytes, |request| write_number(request, number), read_number)?;
+                let found =
+                    client.call(bytes, |request| write_number(request, number), read_number)?;
                 let after = clock::now();
                 if found != number {
-                    return Err(Error::Wrong(format!("{}: the reply to {number} was {found}", S::NAME)));
+                    return Err(Error::Wrong(format!(
+                        "{}: the reply to {number} was {found}",
+                        S::NAME
+                    )));
                 }
                 if number >= warm_up {
                     latencies.count(after - at);
@@ -109,7 +113,11 @@ impl<T: Topic> Contender for Floor<T> {
 
     fn turn(&mut self, stage: &Stage, operations: u64) -> Result<Figure, Error> {
         let figure = flow::latency::<T>(stage, self.shape, false, operations)?;
-        Ok(Figure { ns: figure.ns * 2.0, tail: figure.tail.map(|ns| ns.map(|ns| ns * 2.0)), ..figure })
+        Ok(Figure {
+            ns: figure.ns * 2.0,
+            tail: figure.tail.map(|ns| ns.map(|ns| ns * 2.0)),
+            ..figure
+        })
     }
 }
 
@@ -133,7 +141,11 @@ impl Field<'_> {
     }
 
     fn floor<T: Topic>(&mut self, of: &str, shape: Shape) {
-        self.push(Box::new(Floor::<T> { name: format!("{} {of}", T::NAME).leak(), shape, topic: PhantomData }));
+        self.push(Box::new(Floor::<T> {
+            name: format!("{} {of}", T::NAME).leak(),
+            shape,
+            topic: PhantomData,
+        }));
     }
 }
 
@@ -162,9 +174,19 @@ pub(crate) fn run(args: &RpcArgs) -> Result<ExitCode, Error> {
     }
     let rows = field.groups.iter().flat_map(|group| &group.rows).map(|row| row.name());
     // As many as there are rows, once in the program's life.
-    let ours: &[&str] = rows.filter(|name| name.starts_with(<Outlive as Service>::NAME)).collect::<Vec<_>>().leak();
-    let title = Title { bench: "rpc", mode: "round trip", meaning: "a request and its reply", ours, rate_of: None };
+    let ours: &[&str] =
+        rows.filter(|name| name.starts_with(<Outlive as Service>::NAME)).collect::<Vec<_>>().leak();
+    let title = Title {
+        bench: "rpc",
+        mode: "round trip",
+        meaning: "a request and its reply",
+        ours,
+        rate_of: None,
+    };
     let prepared = Prepared { groups: field.groups, ..Prepared::of(title, Vec::new(), "") };
     let _signals = outlive_bench::harness::begin(args.common.limit, args.common.nice)?;
-    outlive_bench::harness::tell(&outlive_bench::harness::measure(prepared, &args.common)?, &args.common)
+    outlive_bench::harness::tell(
+        &outlive_bench::harness::measure(prepared, &args.common)?,
+        &args.common,
+    )
 }

@@ -1,15 +1,25 @@
 //! Everything once, as short as can be: that it runs and is told of, not what it tells. For a test
 //! command.
 
-use outlive_bench::{self, Error};
 use crate::{death, pubsub, rpc, scale};
 use clap::{Args, Parser, Subcommand};
+use outlive_bench::{self, Error};
 use std::process::ExitCode;
 
 /// What is run, as it would be typed. No Aeron, whose programs take seconds to start.
 const RUNS: [&[&str]; 9] = [
     &["pubsub", "--size", "64,1MiB", "--peer", "outlive,iceoryx2,zeromq,boost_mq,posix_mq"],
-    &["pubsub", "--size", "4KiB", "--wait", "busy", "--touch", "every", "--peer", "outlive,iceoryx2"],
+    &[
+        "pubsub",
+        "--size",
+        "4KiB",
+        "--wait",
+        "busy",
+        "--touch",
+        "every",
+        "--peer",
+        "outlive,iceoryx2",
+    ],
     &["pubsub", "--what", "rate", "--peer", "outlive,iceoryx2"],
     &["pubsub", "--what", "s2-large", "--peer", "outlive,iceoryx2"],
     &["rpc", "--size", "64"],

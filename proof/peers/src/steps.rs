@@ -53,7 +53,8 @@ impl Loop<'_> {
     fn count(&self, count: u32, arguments: impl Fn(&Turn) -> Vec<String>) -> Result<u64, Error> {
         let place = self.scratch.inner("counted")?;
         let stepping = |source| Error::System { doing: "stepping through a program", source };
-        let [domain, control, log] = ["domain", "control", "log"].map(|name| place.path().join(name));
+        let [domain, control, log] =
+            ["domain", "control", "log"].map(|name| place.path().join(name));
         let page = Control::open(&control).map_err(stepping)?;
         let arguments = arguments(&Turn { domain, control, count });
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -63,7 +64,9 @@ impl Loop<'_> {
             match victim.step(&page).map_err(stepping)? {
                 Stand::Within => steps += 1,
                 Stand::Ended => return Ok(steps),
-                Stand::Asleep | Stand::Gone => return Err(Error::Wrong(format!("{} slept or ended", self.name))),
+                Stand::Asleep | Stand::Gone => {
+                    return Err(Error::Wrong(format!("{} slept or ended", self.name)));
+                }
             }
         }
     }
@@ -97,11 +100,24 @@ struct Document<'a> {
 }
 
 /// Tells them, as a table or as JSON.
-pub(crate) fn tell(bench: &str, meaning: &str, rows: &[Row], json: bool) -> Result<ExitCode, Error> {
+pub(crate) fn tell(
+    bench: &str,
+    meaning: &str,
+    rows: &[Row],
+    json: bool,
+) -> Result<ExitCode, Error> {
     if json {
-        return outlive_bench::harness::print(&outlive_bench::harness::json_line(&Document { bench, mode: "instructions", meaning, rows })?);
+        return outlive_bench::harness::print(&outlive_bench::harness::json_line(&Document {
+            bench,
+            mode: "instructions",
+            meaning,
+            rows,
+        })?);
     }
-    let mut text = format!("{bench} instructions: {meaning}\n\n{:28}{:>14}{:>10}\n", "", "instructions", "ratio");
+    let mut text = format!(
+        "{bench} instructions: {meaning}\n\n{:28}{:>14}{:>10}\n",
+        "", "instructions", "ratio"
+    );
     for row in rows {
         let ratio = if row.baseline { "baseline".to_owned() } else { format!("{:.2}", row.ratio) };
         // Writing to a String cannot fail.

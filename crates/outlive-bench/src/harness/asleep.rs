@@ -27,8 +27,10 @@ pub struct Sleeper {
 impl Sleeper {
     /// Will look at that one.
     pub fn new(pid: u32) -> Result<Self, Error> {
-        let stat = File::open(format!("/proc/{pid}/stat"))
-            .map_err(|source| Error::System { doing: "opening a process's state in /proc", source })?;
+        let stat = File::open(format!("/proc/{pid}/stat")).map_err(|source| Error::System {
+            doing: "opening a process's state in /proc",
+            source,
+        })?;
         Ok(Self { stat })
     }
 
@@ -37,10 +39,10 @@ impl Sleeper {
     pub fn wait_asleep(&self) -> Result<(), Error> {
         loop {
             let mut text = [0; 64];
-            let length = self
-                .stat
-                .read_at(&mut text, 0)
-                .map_err(|source| Error::System { doing: "looking at a process's state", source })?;
+            let length = self.stat.read_at(&mut text, 0).map_err(|source| Error::System {
+                doing: "looking at a process's state",
+                source,
+            })?;
             if state(&text[..length]) == Some(b'S') {
                 thread::sleep(NAP);
                 clock::spin_for(SETTLE_NS);

@@ -60,7 +60,9 @@ impl Scale {
     /// For points, which need no length: from the decade of the least.
     pub(super) fn for_points(self, least: f64) -> Self {
         match self {
-            Self::Logarithmic(_, most) => Self::Logarithmic(10_f64.powf(least.log10().floor()), most),
+            Self::Logarithmic(_, most) => {
+                Self::Logarithmic(10_f64.powf(least.log10().floor()), most)
+            }
             linear => linear,
         }
     }
@@ -76,7 +78,9 @@ impl Scale {
     pub(super) fn place(self, value: f64) -> f64 {
         match self {
             Self::Linear(most) => (value / most).clamp(0.0, 1.0),
-            Self::Logarithmic(least, most) => ((value / least).ln() / (most / least).ln()).clamp(0.0, 1.0),
+            Self::Logarithmic(least, most) => {
+                ((value / least).ln() / (most / least).ln()).clamp(0.0, 1.0)
+            }
         }
     }
 
@@ -86,9 +90,10 @@ impl Scale {
                 let step = step(most);
                 (0..=(most / step).round() as u32).map(|tick| f64::from(tick) * step).collect()
             }
-            Self::Logarithmic(least, most) => {
-                (0..).map(|decade| least * 10_f64.powi(decade)).take_while(|tick| *tick <= most).collect()
-            }
+            Self::Logarithmic(least, most) => (0..)
+                .map(|decade| least * 10_f64.powi(decade))
+                .take_while(|tick| *tick <= most)
+                .collect(),
         }
     }
 }
@@ -96,13 +101,18 @@ impl Scale {
 /// A round step that divides an axis up to `most` into four to ten parts.
 fn step(most: f64) -> f64 {
     let decade = 10_f64.powf((most / 4.0).log10().floor());
-    [5.0, 2.0, 1.0].into_iter().map(|part| part * decade).find(|step| most / step >= 4.0).unwrap_or(decade)
+    [5.0, 2.0, 1.0]
+        .into_iter()
+        .map(|part| part * decade)
+        .find(|step| most / step >= 4.0)
+        .unwrap_or(decade)
 }
 
 /// Draws the report into a file.
 pub fn draw(report: &Report, path: &Path) -> Result<(), Error> {
-    std::fs::write(path, svg(report, true)?)
-        .map_err(|error| Error::Refused(format!("the chart could not be written to {}: {error}", path.display())))
+    std::fs::write(path, svg(report, true)?).map_err(|error| {
+        Error::Refused(format!("the chart could not be written to {}: {error}", path.display()))
+    })
 }
 
 /// Draws the report: under a heading of its own, or for a page that has one.
@@ -121,7 +131,14 @@ pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 /// A line of text, centred on its height.
-pub(super) fn text(area: &Area<'_>, content: &str, at: (i32, i32), size: i32, color: RGBColor, to: HPos) -> Drawn {
+pub(super) fn text(
+    area: &Area<'_>,
+    content: &str,
+    at: (i32, i32),
+    size: i32,
+    color: RGBColor,
+    to: HPos,
+) -> Drawn {
     let style = ("sans-serif", size).into_font().color(&color).pos(Pos::new(to, VPos::Center));
     area.draw(&Text::new(content.to_owned(), at, style))?;
     Ok(())
@@ -175,8 +192,15 @@ fn draw_bars(report: &Report, part: &Part, with_heading: bool, svg: &mut String)
         }
         text(row.name, (left - 12, middle), 15, INK, HPos::Right)?;
         text(&format!("{} ns", figure(row.median)), (right + 100, middle), 15, INK, HPos::Right)?;
-        let compared = if row.baseline { "baseline".to_owned() } else { format!("{} ×", ratio(row.ratio)) };
-        text(&compared, (WIDTH - MARGIN, middle), 15, if row.baseline { PALE_INK } else { INK }, HPos::Right)?;
+        let compared =
+            if row.baseline { "baseline".to_owned() } else { format!("{} ×", ratio(row.ratio)) };
+        text(
+            &compared,
+            (WIDTH - MARGIN, middle),
+            15,
+            if row.baseline { PALE_INK } else { INK },
+            HPos::Right,
+        )?;
     }
     area.draw(&PathElement::new([(left, top - 6), (left, foot)], INK.stroke_width(1)))?;
     area.present()?;
@@ -185,7 +209,11 @@ fn draw_bars(report: &Report, part: &Part, with_heading: bool, svg: &mut String)
 
 /// From the smallest to the largest, with a cap at both ends.
 fn whisker(from: i32, to: i32, middle: i32) -> [[(i32, i32); 2]; 3] {
-    [[(from, middle), (to, middle)], [(from, middle - 5), (from, middle + 5)], [(to, middle - 5), (to, middle + 5)]]
+    [
+        [(from, middle), (to, middle)],
+        [(from, middle - 5), (from, middle + 5)],
+        [(to, middle - 5), (to, middle + 5)],
+    ]
 }
 
 /// In the unit that a person would use.

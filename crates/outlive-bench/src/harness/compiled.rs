@@ -23,7 +23,8 @@ impl Object {
         // Not in /dev/shm, from which loading code is often forbidden.
         let scratch = Scratch::under(&env::temp_dir())?;
         let (path, object) = (scratch.path().join("boost.cpp"), scratch.path().join("boost.so"));
-        fs::write(&path, source).map_err(|source| Error::System { doing: "writing a C++ file", source })?;
+        fs::write(&path, source)
+            .map_err(|source| Error::System { doing: "writing a C++ file", source })?;
         let compiler = env::var_os("CXX").unwrap_or_else(|| OsString::from("c++"));
         let flags = env::var("CXXFLAGS").unwrap_or_default();
         let compiled = Command::new(&compiler)
@@ -54,7 +55,8 @@ impl Object {
         // SAFETY: the object was made just now from our own source; its loading runs no code but
         // the C++ library's.
         let loaded = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-        let refused = || Error::Refused("this program cannot load objects, so none that uses Boost".into());
+        let refused =
+            || Error::Refused("this program cannot load objects, so none that uses Boost".into());
         NonNull::new(loaded).map(Self).ok_or_else(refused)
     }
 
@@ -62,6 +64,10 @@ impl Object {
     pub fn function(&self, name: &CStr) -> Result<*mut c_void, Error> {
         // SAFETY: a loaded object and a string with its NUL.
         let found = unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) };
-        if found.is_null() { Err(Error::Refused("the compiled object is not whole".into())) } else { Ok(found) }
+        if found.is_null() {
+            Err(Error::Refused("the compiled object is not whole".into()))
+        } else {
+            Ok(found)
+        }
     }
 }

@@ -41,7 +41,8 @@ impl LastWords {
     }
 
     fn read(&self) -> String {
-        let bytes: Vec<u8> = self.text.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
+        let bytes: Vec<u8> =
+            self.text.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
         let end = (self.bytes.load(Ordering::Relaxed) as usize).min(bytes.len());
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     }
@@ -97,7 +98,12 @@ impl Crew {
         Ok(pid)
     }
 
-    fn run_in_child(&self, parent: libc::pid_t, core: Option<usize>, job: impl FnOnce() -> Result<(), Error>) -> i32 {
+    fn run_in_child(
+        &self,
+        parent: libc::pid_t,
+        core: Option<usize>,
+        job: impl FnOnce() -> Result<(), Error>,
+    ) -> i32 {
         interrupt::defaults_in_child();
         // SAFETY: plain calls. The parent is asked after: it may have died before the request took
         // effect.
@@ -145,7 +151,11 @@ impl Crew {
                 .hands
                 .iter()
                 .filter(|hand| !hand.ended)
-                .map(|hand| libc::pollfd { fd: hand.pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+                .map(|hand| libc::pollfd {
+                    fd: hand.pidfd.as_raw_fd(),
+                    events: libc::POLLIN,
+                    revents: 0,
+                })
                 .collect();
             // SAFETY: `polls` is valid for its length. 100 ms: a signal between the check and here
             // waits so long.
@@ -155,7 +165,8 @@ impl Crew {
                 preempted += hand.reap(&self.last_words)?;
             }
             if clock::now() > end {
-                let late: Vec<_> = self.hands.iter().filter(|hand| !hand.ended).map(|hand| hand.name).collect();
+                let late: Vec<_> =
+                    self.hands.iter().filter(|hand| !hand.ended).map(|hand| hand.name).collect();
                 return Err(Error::TimedOut(format!("one turn ({})", late.join(", "))));
             }
         }
@@ -176,7 +187,11 @@ impl Hand {
         }
         self.ended = true;
         if libc::WIFSIGNALED(status) {
-            Err(Error::Child(format!("the {} was killed by signal {}", self.name, libc::WTERMSIG(status))))
+            Err(Error::Child(format!(
+                "the {} was killed by signal {}",
+                self.name,
+                libc::WTERMSIG(status)
+            )))
         } else if libc::WEXITSTATUS(status) != 0 {
             Err(Error::Child(format!("the {} failed: {}", self.name, last_words.read())))
         } else {
@@ -198,7 +213,9 @@ fn kill_and_wait(pid: libc::pid_t) {
     // another's. SIGKILL is certain, so the wait ends.
     unsafe {
         libc::kill(pid, libc::SIGKILL);
-        while libc::waitpid(pid, ptr::null_mut(), 0) == -1 && *libc::__errno_location() == libc::EINTR {}
+        while libc::waitpid(pid, ptr::null_mut(), 0) == -1
+            && *libc::__errno_location() == libc::EINTR
+        {}
     }
 }
 
@@ -215,11 +232,16 @@ pub fn allowed_cores() -> Result<Vec<usize>, Error> {
     // SAFETY: a cpu_set_t is plain bits; the call fills at most its size.
     let set = unsafe {
         let mut set: libc::cpu_set_t = mem::zeroed();
-        check(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set), "asking which cores are allowed")?;
+        check(
+            libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set),
+            "asking which cores are allowed",
+        )?;
         set
     };
     // SAFETY: CPU_ISSET reads the set within its bounds.
-    Ok((0..libc::CPU_SETSIZE as usize).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect())
+    Ok((0..libc::CPU_SETSIZE as usize)
+        .filter(|&core| unsafe { libc::CPU_ISSET(core, &set) })
+        .collect())
 }
 
 /// Keeps the calling thread on one core.
@@ -228,7 +250,10 @@ pub fn pin(core: usize) -> Result<(), Error> {
     unsafe {
         let mut set: libc::cpu_set_t = mem::zeroed();
         libc::CPU_SET(core, &mut set);
-        check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set), "pinning a process to a core")?;
+        check(
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set),
+            "pinning a process to a core",
+        )?;
     }
     Ok(())
 }
@@ -236,7 +261,8 @@ pub fn pin(core: usize) -> Result<(), Error> {
 /// Sets the niceness of this process and of those it will fork.
 pub fn set_niceness(niceness: i32) -> Result<(), Error> {
     // SAFETY: no memory is touched.
-    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) }, "setting the niceness").map(drop)
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) }, "setting the niceness")
+        .map(drop)
 }
 
 /// Forking from a program with several threads would copy their locks in any state.
@@ -247,7 +273,9 @@ pub fn require_one_thread() -> Result<(), Error> {
     if threads == 1 {
         Ok(())
     } else {
-        Err(Error::Refused(format!("a benchmark forks, and this program already runs {threads} threads")))
+        Err(Error::Refused(format!(
+            "a benchmark forks, and this program already runs {threads} threads"
+        )))
     }
 }
 

@@ -45,7 +45,9 @@ impl fmt::Display for Error {
             Self::System { doing, source } => write!(f, "while {doing}: {source}"),
             Self::Wrong(what) => write!(f, "wrong result: {what}; this is a fault, not a slow run"),
             Self::Child(what) => write!(f, "{what}"),
-            Self::TimedOut(what) => write!(f, "{what} took too long; try --quick, or --limit for more time"),
+            Self::TimedOut(what) => {
+                write!(f, "{what} took too long; try --quick, or --limit for more time")
+            }
             Self::Interrupted(signal) => write!(f, "ended by signal {signal}"),
         }
     }

@@ -47,7 +47,8 @@ enum Mark {
 /// Draws the report's groups from left to right.
 pub(super) fn draw(report: &Report, with_heading: bool, svg: &mut String) -> Drawn {
     let top = TOP[usize::from(!with_heading)];
-    let area = SVGBackend::with_string(svg, (WIDTH as u32, (top + FIELD + BOTTOM) as u32)).into_drawing_area();
+    let area = SVGBackend::with_string(svg, (WIDTH as u32, (top + FIELD + BOTTOM) as u32))
+        .into_drawing_area();
     area.fill(&WHITE)?;
     if with_heading {
         chart::heading(&area, report)?;
@@ -66,7 +67,9 @@ pub(super) fn draw(report: &Report, with_heading: bool, svg: &mut String) -> Dra
         area.draw(&PathElement::new([(left, y(tick)), (right, y(tick))], GRID.stroke_width(1)))?;
         text(&area, &chart::tick_label(tick), (left - 10, y(tick)), 12, PALE_INK, HPos::Right)?;
     }
-    for (place, setting) in report.parts.iter().enumerate().filter_map(|(place, part)| Some((place, part.setting?))) {
+    for (place, setting) in
+        report.parts.iter().enumerate().filter_map(|(place, part)| Some((place, part.setting?)))
+    {
         text(&area, &setting.number().to_string(), (x(place), foot + 16), 13, INK, HPos::Center)?;
         if place == 0 {
             let axis = format!("{}; up: {}", setting.axis(), scale.axis());
@@ -91,12 +94,17 @@ pub(super) fn draw(report: &Report, with_heading: bool, svg: &mut String) -> Dra
             .parts
             .iter()
             .enumerate()
-            .filter_map(|(place, part)| Some((x(place) + aside, part.rows.iter().find(|row| row.name == name)?)))
+            .filter_map(|(place, part)| {
+                Some((x(place) + aside, part.rows.iter().find(|row| row.name == name)?))
+            })
             .collect();
         let line: Vec<(i32, i32)> = points.iter().map(|(x, row)| (*x, y(row.median))).collect();
         area.draw(&PathElement::new(line.clone(), color.stroke_width(if ours { 3 } else { 2 })))?;
         for (x, row) in points {
-            area.draw(&PathElement::new([(x, y(row.min)), (x, y(row.max))], color.stroke_width(1)))?;
+            area.draw(&PathElement::new(
+                [(x, y(row.min)), (x, y(row.max))],
+                color.stroke_width(1),
+            ))?;
             mark(&area, which, (x, y(row.median)), color)?;
         }
         *if ours { &mut own } else { &mut peers } += 1;

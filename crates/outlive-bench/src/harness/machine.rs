@@ -35,7 +35,12 @@ pub struct Crossing {
 impl Machine {
     /// Looks at this machine.
     pub fn look(cores: usize) -> Self {
-        Self { cpu: cpu_name(), cores, kernel: read("/proc/sys/kernel/osrelease"), crossing_ns: None }
+        Self {
+            cpu: cpu_name(),
+            cores,
+            kernel: read("/proc/sys/kernel/osrelease"),
+            crossing_ns: None,
+        }
     }
 
     /// Adds what the run saw of the crossing.

@@ -190,7 +190,8 @@ pub fn begin(limit: u32, nice: Option<i32>) -> Result<interrupt::Guard, Error> {
 
 /// A report as one line of JSON.
 pub fn json_line(document: &impl Serialize) -> Result<String, Error> {
-    let json = serde_json::to_string(document).map_err(|error| Error::Refused(error.to_string()))?;
+    let json =
+        serde_json::to_string(document).map_err(|error| Error::Refused(error.to_string()))?;
     Ok(json + "\n")
 }
 
@@ -215,11 +216,15 @@ pub fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
     let Prepared { title, mut groups, absent, fixed, needs_two_cores, wait, long_turns } = prepared;
     let stage = stage(common.cores, wait)?;
     if needs_two_cores && stage.cores.is_none() {
-        return Err(Error::Refused("this benchmark needs two cores, and this process may use one only".into()));
+        return Err(Error::Refused(
+            "this benchmark needs two cores, and this process may use one only".into(),
+        ));
     }
     retain_wanted(&mut groups, &common.only, &absent)?;
     if common.nice.is_none() && machine::load_average().is_some_and(|load| load > 0.7) {
-        eprintln!("outlive bench: this machine is busy with something else, which shows in what two processes do");
+        eprintln!(
+            "outlive bench: this machine is busy with something else, which shows in what two processes do"
+        );
     }
     let default_rounds = match (common.quick, long_turns) {
         (true, true) => 2,
@@ -233,7 +238,10 @@ pub fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
         operations: common.loops,
     };
     let run = round::run(groups, &stage, plan)?;
-    Ok(Report { fixed, ..Report::new(title, Machine::look(crew::allowed_cores()?.len()), &run, absent) })
+    Ok(Report {
+        fixed,
+        ..Report::new(title, Machine::look(crew::allowed_cores()?.len()), &run, absent)
+    })
 }
 
 /// Where turns take place: on these cores, or on the first two allowed.
@@ -241,7 +249,13 @@ pub fn stage(asked: Option<Cores>, wait: WaitStrategy) -> Result<Stage, Error> {
     let allowed = crew::allowed_cores()?;
     let cores = choose_cores(&allowed, asked)?;
     let workers_on = asked.map_or(allowed, |cores| vec![cores.first, cores.second]);
-    Ok(Stage { cores, workers_on, scratch: Scratch::new()?, wait, turn_limit: Duration::from_secs(60) })
+    Ok(Stage {
+        cores,
+        workers_on,
+        scratch: Scratch::new()?,
+        wait,
+        turn_limit: Duration::from_secs(60),
+    })
 }
 
 /// Leaves the rows that were asked for, and the baselines.
@@ -262,26 +276,38 @@ fn retain_wanted(groups: &mut [Group], only: &[String], absent: &[Absent]) -> Re
         }));
     }
     for group in groups {
-        group.rows.retain(|row| row.name() == group.baseline || only.iter().any(|name| name == row.name()));
+        group.rows.retain(|row| {
+            row.name() == group.baseline || only.iter().any(|name| name == row.name())
+        });
     }
     Ok(())
 }
 
 /// Milliseconds of a turn.
 pub fn parse_turn(text: &str) -> Result<u64, String> {
-    let turn = within(duration::of(text, TimeUnit::MilliSecond)?, Duration::from_millis(1)..=Duration::from_secs(10))?;
+    let turn = within(
+        duration::of(text, TimeUnit::MilliSecond)?,
+        Duration::from_millis(1)..=Duration::from_secs(10),
+    )?;
     Ok(turn.as_millis() as u64)
 }
 
 /// Whole seconds until the alarm, rounded up.
 pub fn parse_limit(text: &str) -> Result<u32, String> {
-    let limit = within(duration::of(text, TimeUnit::Second)?, Duration::from_nanos(1)..=Duration::from_secs(1 << 31))?;
+    let limit = within(
+        duration::of(text, TimeUnit::Second)?,
+        Duration::from_nanos(1)..=Duration::from_secs(1 << 31),
+    )?;
     Ok(limit.as_secs_f64().ceil() as u32)
 }
 
 /// A time, if it lies in the range.
 pub fn within(time: Duration, range: RangeInclusive<Duration>) -> Result<Duration, String> {
-    if range.contains(&time) { Ok(time) } else { Err(format!("use {:?} to {:?}", range.start(), range.end())) }
+    if range.contains(&time) {
+        Ok(time)
+    } else {
+        Err(format!("use {:?} to {:?}", range.start(), range.end()))
+    }
 }
 
 /// Two core numbers, as in `0,1`.
@@ -289,7 +315,8 @@ pub fn within(time: Duration, range: RangeInclusive<Duration>) -> Result<Duratio
 /// # Errors
 /// What is wrong with the text.
 pub fn parse_cores(text: &str) -> Result<Cores, String> {
-    let parts = text.split_once(',').map(|(first, second)| (first.trim().parse(), second.trim().parse()));
+    let parts =
+        text.split_once(',').map(|(first, second)| (first.trim().parse(), second.trim().parse()));
     match parts {
         Some((Ok(first), Ok(second))) => Ok(Cores { first, second }),
         _ => Err("two core numbers with a comma between them are wanted".into()),
@@ -298,7 +325,9 @@ pub fn parse_cores(text: &str) -> Result<Cores, String> {
 
 fn choose_cores(allowed: &[usize], asked: Option<Cores>) -> Result<Option<Cores>, Error> {
     match asked {
-        Some(Cores { first, second }) if first == second || !allowed.contains(&first) || !allowed.contains(&second) => {
+        Some(Cores { first, second })
+            if first == second || !allowed.contains(&first) || !allowed.contains(&second) =>
+        {
             Err(Error::Refused(format!("--cores takes two different ones of {allowed:?}")))
         }
         Some(cores) => Ok(Some(cores)),
@@ -318,9 +347,15 @@ mod tests {
         assert_eq!(choose_cores(&[0, 1, 2], None).unwrap(), Some(Cores { first: 0, second: 1 }));
         assert_eq!(choose_cores(&[4], None).unwrap(), None);
         let asked = parse_cores("2, 0").unwrap();
-        assert_eq!(choose_cores(&[0, 1, 2], Some(asked)).unwrap(), Some(Cores { first: 2, second: 0 }));
+        assert_eq!(
+            choose_cores(&[0, 1, 2], Some(asked)).unwrap(),
+            Some(Cores { first: 2, second: 0 })
+        );
         for wrong in ["0,0", "0,9"] {
-            assert!(choose_cores(&[0, 1, 2], Some(parse_cores(wrong).unwrap())).is_err(), "{wrong}");
+            assert!(
+                choose_cores(&[0, 1, 2], Some(parse_cores(wrong).unwrap())).is_err(),
+                "{wrong}"
+            );
         }
         for wrong in ["1", "1,", "a,b", "1,2,3"] {
             assert!(parse_cores(wrong).is_err(), "{wrong}");

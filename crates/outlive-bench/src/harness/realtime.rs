@@ -19,7 +19,9 @@ pub fn refuses() -> Option<String> {
     let before = unsafe { libc::sched_getscheduler(0) };
     match schedule(libc::SCHED_FIFO, CEILING).and_then(|_| schedule(before, 0)) {
         Ok(_) => None,
-        Err(_) => Some("real-time scheduling is not permitted (CAP_SYS_NICE, or ulimit -r 2)".into()),
+        Err(_) => {
+            Some("real-time scheduling is not permitted (CAP_SYS_NICE, or ulimit -r 2)".into())
+        }
     }
 }
 
@@ -28,5 +30,8 @@ fn schedule(policy: libc::c_int, priority: libc::c_int) -> Result<libc::c_int, E
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = priority;
     // SAFETY: valid parameters.
-    check(unsafe { libc::sched_setscheduler(0, policy, &parameters) }, "asking for real-time scheduling")
+    check(
+        unsafe { libc::sched_setscheduler(0, policy, &parameters) },
+        "asking for real-time scheduling",
+    )
 }

@@ -204,7 +204,10 @@ impl Part {
 
     /// Which rounds it rests on.
     pub fn counted(&self) -> String {
-        format!("{} of {} rounds compared ({})", self.rounds.compared, self.rounds.run, self.rounds.kind)
+        format!(
+            "{} of {} rounds compared ({})",
+            self.rounds.compared, self.rounds.run, self.rounds.kind
+        )
     }
 }
 
@@ -233,14 +236,19 @@ impl Report {
             rounds: alone.map(|part| &part.rounds),
             rows: self.parts.iter().flat_map(Part::set_rows).collect(),
             other_kind: alone.and_then(|part| part.other_kind.as_ref()),
-            groups: if alone.is_some() { Vec::new() } else { self.parts.iter().map(GroupRounds::of).collect() },
+            groups: if alone.is_some() {
+                Vec::new()
+            } else {
+                self.parts.iter().map(GroupRounds::of).collect()
+            },
             absent: &self.absent,
         }
     }
 
     /// What was measured.
     fn what(&self) -> String {
-        let fixed: String = self.fixed.iter().map(|setting| format!(", {}", setting.label())).collect();
+        let fixed: String =
+            self.fixed.iter().map(|setting| format!(", {}", setting.label())).collect();
         format!("{}{fixed}", self.title.meaning)
     }
 
@@ -254,9 +262,14 @@ impl Report {
     /// The heading: what was measured, on what, under which circumstances.
     pub fn heading(&self) -> [String; 2] {
         let first = format!("{} {}: {}", self.title.bench, self.title.mode, self.what());
-        let counted = if let [part] = &self.parts[..] { format!("; {}", part.counted()) } else { String::new() };
+        let counted = if let [part] = &self.parts[..] {
+            format!("; {}", part.counted())
+        } else {
+            String::new()
+        };
         let Machine { cpu, cores, kernel, .. } = &self.machine;
-        let second = format!("{cpu}, {cores} cores, Linux {kernel}; {}{counted}", self.machine.crossing());
+        let second =
+            format!("{cpu}, {cores} cores, Linux {kernel}; {}{counted}", self.machine.crossing());
         [first, second]
     }
 
@@ -272,7 +285,11 @@ impl Report {
             };
             self.push_rows(&mut text, &part.rows);
             if let Some(other) = &part.other_kind {
-                let _ = write!(text, "\nthe same in {} rounds that were {}:\n", other.compared, other.kind);
+                let _ = write!(
+                    text,
+                    "\nthe same in {} rounds that were {}:\n",
+                    other.compared, other.kind
+                );
                 self.push_rows(&mut text, &other.rows);
             }
         }
@@ -284,7 +301,11 @@ impl Report {
 
     fn push_rows(&self, text: &mut String, rows: &[Row]) {
         let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(4);
-        let _ = write!(text, "{:width$}  {:>11}  {:>11}  {:>11}  {:>8}", "", "median ns", "min", "max", "ratio");
+        let _ = write!(
+            text,
+            "{:width$}  {:>11}  {:>11}  {:>11}  {:>8}",
+            "", "median ns", "min", "max", "ratio"
+        );
         let tails = rows.iter().any(|row| row.p99.is_some());
         if tails {
             let _ = write!(text, "  {:>11}  {:>11}", "p99", "p99.9");
@@ -323,7 +344,8 @@ fn rows(all: &Tracks, kind: Option<Kind>, threshold: f64) -> Vec<Row> {
         let summary = Summary::of(&seen)?;
         let counted = track.turns.iter().zip(&figures).filter(|(_, figure)| figure.is_some());
         let tail = |place: usize| {
-            let tails: Vec<f64> = counted.clone().filter_map(|(turn, _)| turn.figure.tail[place]).collect();
+            let tails: Vec<f64> =
+                counted.clone().filter_map(|(turn, _)| turn.figure.tail[place]).collect();
             median(&tails)
         };
         Some(Row {
@@ -409,8 +431,15 @@ mod tests {
     }
 
     fn told(groups: Vec<Tracks>) -> Report {
-        let title = Title { bench: "mutex", mode: "uncontended", meaning: "a pair", ours: &["quick"], rate_of: None };
-        let machine = Machine { cpu: "cpu".into(), cores: 2, kernel: "6".into(), crossing_ns: None };
+        let title = Title {
+            bench: "mutex",
+            mode: "uncontended",
+            meaning: "a pair",
+            ours: &["quick"],
+            rate_of: None,
+        };
+        let machine =
+            Machine { cpu: "cpu".into(), cores: 2, kernel: "6".into(), crossing_ns: None };
         let run = Run { groups, crossings: vec![25.0, 25.0, 25.0, 25.0, 250.0, 250.0] };
         Report::new(title, machine, &run, vec![Absent { name: "gone", why: "no".into() }])
     }
@@ -456,14 +485,23 @@ mod tests {
         let group = |threads| Tracks { setting: Some(Setting::Threads(threads)), ..measured() };
         let report = told(vec![group(1), group(4)]);
         let json = document(&report);
-        let rows: Vec<_> = json["rows"].as_array().unwrap().iter().map(|row| (&row["name"], &row["threads"])).collect();
+        let rows: Vec<_> = json["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| (&row["name"], &row["threads"]))
+            .collect();
         let wanted = json!([["quick", 1], ["base", 1], ["quick", 4], ["base", 4]]);
         assert_eq!(json!(rows), wanted);
         assert_eq!(json["groups"][1]["threads"], 4);
         assert_eq!(json["groups"][1]["rounds"]["compared"], 2);
         assert!(json.get("rounds").is_none());
         let table = report.table();
-        assert!(table.contains("\n1 thread: 2 of 3 rounds") && table.contains("\n4 threads: 2 of 3 rounds"), "{table}");
+        assert!(
+            table.contains("\n1 thread: 2 of 3 rounds")
+                && table.contains("\n4 threads: 2 of 3 rounds"),
+            "{table}"
+        );
     }
 
     #[test]
@@ -498,7 +536,15 @@ mod tests {
     #[test]
     fn the_table_names_every_row() {
         let table = report().table();
-        for part in ["quick", "base", "baseline", "0.62", "near below", "2 of 3 rounds", "gone did not take part: no"] {
+        for part in [
+            "quick",
+            "base",
+            "baseline",
+            "0.62",
+            "near below",
+            "2 of 3 rounds",
+            "gone did not take part: no",
+        ] {
             assert!(table.contains(part), "{part} is missing in\n{table}");
         }
     }

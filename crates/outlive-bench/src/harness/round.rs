@@ -242,7 +242,11 @@ pub struct Tracks {
 impl Tracks {
     /// The kind of each turn of a track under this threshold. Where nothing crosses, all count as
     /// near.
-    pub fn kinds<'a>(&self, track: &'a Track, threshold: f64) -> impl Iterator<Item = Kind> + use<'a> {
+    pub fn kinds<'a>(
+        &self,
+        track: &'a Track,
+        threshold: f64,
+    ) -> impl Iterator<Item = Kind> + use<'a> {
         let kinds_differ = self.kinds_differ;
         track.turns.iter().map(move |turn| match (turn.before, turn.after) {
             (Some(before), Some(after)) if kinds_differ => Kind::of(before, after, threshold),
@@ -265,7 +269,11 @@ impl Tracks {
             .iter()
             .map(|track| {
                 let figures = self.figures(track, Some(kind), threshold);
-                figures.iter().zip(&base).filter(|(figure, base)| figure.is_some() && base.is_some()).count()
+                figures
+                    .iter()
+                    .zip(&base)
+                    .filter(|(figure, base)| figure.is_some() && base.is_some())
+                    .count()
             })
             .min()
             .unwrap_or(0)
@@ -282,8 +290,11 @@ impl Tracks {
 /// Runs them until enough rounds are of one kind, but at most twice as many rounds as asked.
 pub fn run(mut groups: Vec<Group>, stage: &Stage, plan: Plan) -> Result<Run, Error> {
     // In a round every contender of every group has its turn.
-    let order: Vec<(usize, usize)> =
-        groups.iter().enumerate().flat_map(|(group, of)| (0..of.rows.len()).map(move |row| (group, row))).collect();
+    let order: Vec<(usize, usize)> = groups
+        .iter()
+        .enumerate()
+        .flat_map(|(group, of)| (0..of.rows.len()).map(move |row| (group, row)))
+        .collect();
     let bar = progress(order.len() * (plan.rounds + 1));
     let mut all = Run { groups: Vec::with_capacity(groups.len()), crossings: Vec::new() };
     for group in &mut groups {
@@ -295,7 +306,8 @@ pub fn run(mut groups: Vec<Group>, stage: &Stage, plan: Plan) -> Result<Run, Err
             bar.inc(1);
         }
         let baseline = tracks.iter().position(|track| track.name == group.baseline);
-        let refused = || Error::Refused(format!("the baseline {} cannot take part", group.baseline));
+        let refused =
+            || Error::Refused(format!("the baseline {} cannot take part", group.baseline));
         all.groups.push(Tracks {
             setting: group.setting,
             tracks,
@@ -307,7 +319,8 @@ pub fn run(mut groups: Vec<Group>, stage: &Stage, plan: Plan) -> Result<Run, Err
     for round in 0..plan.rounds * 2 {
         for place in 0..order.len() {
             let (group, row) = order[(round + place) % order.len()];
-            let (contender, track) = (&mut groups[group].rows[row], &mut all.groups[group].tracks[row]);
+            let (contender, track) =
+                (&mut groups[group].rows[row], &mut all.groups[group].tracks[row]);
             bar.set_message(track.name);
             let figure = contender.turn(stage, track.operations)?;
             let after = cross(stage, &mut all.crossings)?;
@@ -333,7 +346,11 @@ fn cross(stage: &Stage, crossings: &mut Vec<f64>) -> Result<Option<f64>, Error> 
 
 /// Raises the number of operations until a turn takes a measurable time, then scales it to the
 /// wanted one.
-fn choose_operations(contender: &mut dyn Contender, stage: &Stage, plan: Plan) -> Result<u64, Error> {
+fn choose_operations(
+    contender: &mut dyn Contender,
+    stage: &Stage,
+    plan: Plan,
+) -> Result<u64, Error> {
     if let Some(fixed) = contender.fixed_operations().or(plan.operations) {
         return Ok(fixed);
     }
@@ -381,8 +398,24 @@ mod tests {
         // Round 0: near for both. 1: the cores part during b's turn. 2 and 3: far for both.
         Tracks {
             tracks: vec![
-                track("a", &[(1.0, 25.0, 25.0), (1.0, 25.0, 25.0), (9.0, 250.0, 250.0), (9.0, 250.0, 250.0)]),
-                track("b", &[(2.0, 25.0, 25.0), (7.0, 25.0, 250.0), (27.0, 250.0, 250.0), (27.0, 250.0, 250.0)]),
+                track(
+                    "a",
+                    &[
+                        (1.0, 25.0, 25.0),
+                        (1.0, 25.0, 25.0),
+                        (9.0, 250.0, 250.0),
+                        (9.0, 250.0, 250.0),
+                    ],
+                ),
+                track(
+                    "b",
+                    &[
+                        (2.0, 25.0, 25.0),
+                        (7.0, 25.0, 250.0),
+                        (27.0, 250.0, 250.0),
+                        (27.0, 250.0, 250.0),
+                    ],
+                ),
             ],
             setting: None,
             baseline: 0,
@@ -393,8 +426,14 @@ mod tests {
     #[test]
     fn only_turns_of_the_kind_count() {
         let all = some_far();
-        assert_eq!(all.figures(&all.tracks[1], Some(Kind::Near), 120.0), [Some(2.0), None, None, None]);
-        assert_eq!(all.figures(&all.tracks[1], Some(Kind::Far), 120.0), [None, None, Some(27.0), Some(27.0)]);
+        assert_eq!(
+            all.figures(&all.tracks[1], Some(Kind::Near), 120.0),
+            [Some(2.0), None, None, None]
+        );
+        assert_eq!(
+            all.figures(&all.tracks[1], Some(Kind::Far), 120.0),
+            [None, None, Some(27.0), Some(27.0)]
+        );
         assert_eq!(all.figures(&all.tracks[1], None, 120.0).iter().flatten().count(), 4);
     }
 

@@ -42,7 +42,8 @@ impl<T: ZeroShared> Shared<T> {
             return Err(Error::last("mapping memory for the benchmark's processes"));
         }
         // The kernel gives address 0 to nobody who has not asked for it.
-        let place = NonNull::new(place.cast()).ok_or_else(|| Error::Refused("mapped at address 0".into()))?;
+        let place = NonNull::new(place.cast())
+            .ok_or_else(|| Error::Refused("mapped at address 0".into()))?;
         Ok(Self { place })
     }
 }

@@ -38,8 +38,11 @@ impl Summary {
 /// round, so what slows a whole round down (a neighbour, a warm processor) cancels out. Rounds that
 /// lack either are left out.
 pub fn paired_ratio(figures: &[Option<f64>], baseline: &[Option<f64>]) -> Option<f64> {
-    let ratios: Vec<f64> =
-        figures.iter().zip(baseline).filter_map(|(figure, base)| Some((*figure)? / (*base)?)).collect();
+    let ratios: Vec<f64> = figures
+        .iter()
+        .zip(baseline)
+        .filter_map(|(figure, base)| Some((*figure)? / (*base)?))
+        .collect();
     median(&ratios)
 }
 
@@ -57,7 +60,10 @@ mod tests {
 
     #[test]
     fn a_summary_holds_the_range() {
-        assert_eq!(Summary::of(&[2.0, 8.0, 4.0]), Some(Summary { median: 4.0, min: 2.0, max: 8.0 }));
+        assert_eq!(
+            Summary::of(&[2.0, 8.0, 4.0]),
+            Some(Summary { median: 4.0, min: 2.0, max: 8.0 })
+        );
         assert_eq!(Summary::of(&[]), None);
     }
 

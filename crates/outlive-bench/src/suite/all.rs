@@ -7,7 +7,9 @@ use super::{Which, inversion, page, pool, prepare};
 use crate::harness::error::Error;
 use crate::harness::machine::Machine;
 use crate::harness::report::Report;
-use crate::harness::{Cores, begin, interrupt, json_line, measure, parse_cores, parse_limit, parse_turn, print};
+use crate::harness::{
+    Cores, begin, interrupt, json_line, measure, parse_cores, parse_limit, parse_turn, print,
+};
 use clap::{Args, Parser, value_parser};
 use serde::{Serialize, Serializer};
 use std::fs;
@@ -87,8 +89,14 @@ const ALL: [(&str, Option<&str>); 30] = [
     ("pool --pattern batch", Some("pool --pattern batch --size 64,49152")),
     ("pool --pattern batch --threads 16", Some("pool --pattern batch --threads 16 --size 64")),
     ("pool --pattern hand-over", Some("pool --pattern hand-over --size 64,49152")),
-    ("pool --pattern hand-over --processes 2", Some("pool --pattern hand-over --processes 2 --size 64,49152")),
-    ("pool --pattern random --threads 16", Some("pool --pattern random --threads 4 --size 64,49152")),
+    (
+        "pool --pattern hand-over --processes 2",
+        Some("pool --pattern hand-over --processes 2 --size 64,49152"),
+    ),
+    (
+        "pool --pattern random --threads 16",
+        Some("pool --pattern random --threads 4 --size 64,49152"),
+    ),
 ];
 
 /// Of each benchmark in a quick run, unless asked for otherwise.
@@ -160,13 +168,17 @@ pub(super) fn run(args: &AllArgs, peers: pool::Peers) -> Result<ExitCode, Error>
         entries.push(Entry { typed, outcome });
     }
     if let Some(path) = &args.html {
-        fs::write(path, page::write(&entries, args.quick)?)
-            .map_err(|error| Error::Refused(format!("the page could not be written to {}: {error}", path.display())))?;
+        fs::write(path, page::write(&entries, args.quick)?).map_err(|error| {
+            Error::Refused(format!("the page could not be written to {}: {error}", path.display()))
+        })?;
         eprintln!("outlive bench all: wrote {}", path.display());
     }
     let code = print(&if args.json { json(&entries)? } else { tables(&entries) })?;
     // A machine that lacks something is no fault; a wrong count is.
-    match entries.into_iter().find_map(|entry| entry.outcome.err().filter(|error| !is_refusal(error))) {
+    match entries
+        .into_iter()
+        .find_map(|entry| entry.outcome.err().filter(|error| !is_refusal(error)))
+    {
         Some(error) => Err(error),
         None => Ok(code),
     }
@@ -178,12 +190,15 @@ fn is_refusal(error: &Error) -> bool {
 
 fn chosen(args: &AllArgs) -> Result<Vec<&'static str>, Error> {
     let first = |typed: &str| typed.split(' ').next().map(str::to_owned).unwrap_or_default();
-    if let Some(name) = args.benches.iter().find(|name| !ALL.iter().any(|(typed, _)| first(typed) == **name)) {
+    if let Some(name) =
+        args.benches.iter().find(|name| !ALL.iter().any(|(typed, _)| first(typed) == **name))
+    {
         return Err(Error::Refused(format!("no benchmark is called {name}")));
     }
     let wanted = |typed: &str| args.benches.is_empty() || args.benches.contains(&first(typed));
-    let short =
-        |(full, quick): &(&'static str, Option<&'static str>)| if args.quick { quick.unwrap_or(full) } else { *full };
+    let short = |(full, quick): &(&'static str, Option<&'static str>)| {
+        if args.quick { quick.unwrap_or(full) } else { *full }
+    };
     Ok(ALL.iter().map(short).filter(|typed| wanted(typed)).collect())
 }
 
@@ -191,12 +206,18 @@ fn one(typed: &str, args: &AllArgs, peers: pool::Peers) -> Result<Told, Error> {
     if typed == "inversion" {
         let words = if args.quick { &["inversion", "--quick"][..] } else { &["inversion"] };
         return match Typed::try_parse_from(words) {
-            Ok(Typed { which: Which::Inversion(args) }) => inversion::measure(&args).map(Told::Inversion),
-            other => Err(Error::Refused(other.err().map(|error| error.to_string()).unwrap_or_default())),
+            Ok(Typed { which: Which::Inversion(args) }) => {
+                inversion::measure(&args).map(Told::Inversion)
+            }
+            other => {
+                Err(Error::Refused(other.err().map(|error| error.to_string()).unwrap_or_default()))
+            }
         };
     }
     let mut words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
-    let mut add = |option: &str, value: Option<String>| words.extend(value.map(|value| format!("{option}={value}")));
+    let mut add = |option: &str, value: Option<String>| {
+        words.extend(value.map(|value| format!("{option}={value}")))
+    };
     let rounds = args.rounds.or(args.quick.then_some(QUICK_ROUNDS));
     add("--rounds", rounds.map(|rounds| rounds.to_string()));
     add("--turn-ms", args.turn_ms.map(|turn| turn.to_string()));

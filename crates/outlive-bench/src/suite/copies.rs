@@ -99,8 +99,10 @@ impl Contender for Copying {
                 let scratch = stage.scratch.inner("copies")?;
                 crew.start("publisher", stage.first_core(), || {
                     let domain = told(Domain::open_at(scratch.path()), "opening a domain")?;
-                    let topic =
-                        told(Topic::options().depth(1).stamps(false).open(&domain, "topic"), "opening a topic")?;
+                    let topic = told(
+                        Topic::options().depth(1).stamps(false).open(&domain, "topic"),
+                        "opening a topic",
+                    )?;
                     let publisher = told(topic.publisher(), "opening a publisher")?;
                     measure(&board, bytes, operations, |message, _| {
                         told(publisher.publish_copy(message), "publishing").map(drop)
@@ -114,7 +116,13 @@ impl Contender for Copying {
                     measure(&board, bytes, operations, |message, number| {
                         let place = places.0[number as usize % count].get();
                         // SAFETY: room for the longest, this process's alone.
-                        unsafe { core::ptr::copy_nonoverlapping(message.as_ptr(), place.cast(), message.len()) };
+                        unsafe {
+                            core::ptr::copy_nonoverlapping(
+                                message.as_ptr(),
+                                place.cast(),
+                                message.len(),
+                            )
+                        };
                         black_box(place);
                         Ok(())
                     })

@@ -205,7 +205,8 @@ fn prepare(which: &Which, peers: pool::Peers) -> Result<(Prepared, &Common), Err
                 (_, _, true) => locks::Mode::Sleeper,
                 _ => locks::Mode::Uncontended,
             };
-            let prepared = prepare_locks(mode.title(), locks::Field::of_locks(mode, &args.common.only), mode);
+            let prepared =
+                prepare_locks(mode.title(), locks::Field::of_locks(mode, &args.common.only), mode);
             let fixed = args.work.map(|ns| Setting::WorkNs(ns as usize)).into_iter().collect();
             (Prepared { fixed, ..prepared.waiting(args.waiting.wait) }, &args.common)
         }
@@ -237,11 +238,16 @@ fn prepare_locks(title: Title, field: locks::Field, mode: locks::Mode) -> Prepar
 
 fn prepare_queue(args: &QueueArgs) -> Result<Prepared, Error> {
     if args.size < queue::LEAST_BYTES {
-        return Err(Error::Refused(format!("a message carries its number: --size {} or more", queue::LEAST_BYTES)));
+        return Err(Error::Refused(format!(
+            "a message carries its number: --size {} or more",
+            queue::LEAST_BYTES
+        )));
     }
     let mode = match args.batch {
         Some(0) => {
-            return Err(Error::Refused("a batch holds at least one message: --batch 1 or more".into()));
+            return Err(Error::Refused(
+                "a batch holds at least one message: --batch 1 or more".into(),
+            ));
         }
         Some(messages) => queue::Mode::Batch(messages),
         None if args.sleeping => queue::Mode::Sleeping,
@@ -251,7 +257,10 @@ fn prepare_queue(args: &QueueArgs) -> Result<Prepared, Error> {
     };
     let field = queue::Field::new(mode, args.size);
     let prepared = Prepared::of(mode.title(), field.rows, field.baseline).without(field.absent);
-    let prepared = Prepared { fixed: vec![Setting::MessageBytes(args.size)], ..prepared.waiting(args.waiting.wait) };
+    let prepared = Prepared {
+        fixed: vec![Setting::MessageBytes(args.size)],
+        ..prepared.waiting(args.waiting.wait)
+    };
     Ok(match mode {
         queue::Mode::Grow(_) => Prepared { long_turns: true, ..prepared.alone() },
         _ => prepared,
@@ -260,7 +269,10 @@ fn prepare_queue(args: &QueueArgs) -> Result<Prepared, Error> {
 
 /// Nanoseconds of work.
 fn parse_work(text: &str) -> Result<u32, String> {
-    let work = within(duration::of(text, TimeUnit::NanoSecond)?, Duration::from_nanos(1)..=Duration::from_millis(1))?;
+    let work = within(
+        duration::of(text, TimeUnit::NanoSecond)?,
+        Duration::from_nanos(1)..=Duration::from_millis(1),
+    )?;
     Ok(work.as_nanos() as u32)
 }
 
@@ -271,9 +283,14 @@ mod tests {
 
     #[test]
     fn row_names_are_an_interface() {
-        let names = |rows: &[Box<dyn Contender>]| rows.iter().map(|row| row.name()).collect::<Vec<_>>().join(" ");
+        let names = |rows: &[Box<dyn Contender>]| {
+            rows.iter().map(|row| row.name()).collect::<Vec<_>>().join(" ")
+        };
         let (rows, baseline) = liveness::contenders(liveness::Mode::Called);
-        assert_eq!((&names(&rows)[..], baseline), ("dummy load mutex epoll kill procfs pidfd fcntl token", "load"));
+        assert_eq!(
+            (&names(&rows)[..], baseline),
+            ("dummy load mutex epoll kill procfs pidfd fcntl token", "load")
+        );
         let field = locks::Field::of_mutexes(locks::Mode::Contended(0));
         let mutexes = "outlive pthread pthread_robust pthread_pi fcntl sysv";
         assert_eq!((&names(&field.rows)[..], field.baseline), (mutexes, "pthread"));

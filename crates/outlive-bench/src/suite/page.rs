@@ -22,7 +22,9 @@ pub(super) fn write(entries: &[Entry], quick: bool) -> Result<String, Error> {
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n\
          <body>\n<header>\n<h1>{title}</h1>\n"
     );
-    if let Some(machine) = entries.iter().find_map(|entry| Some(entry.outcome.as_ref().ok()?.machine())) {
+    if let Some(machine) =
+        entries.iter().find_map(|entry| Some(entry.outcome.as_ref().ok()?.machine()))
+    {
         let Machine { cpu, cores, kernel, .. } = machine;
         let _ = writeln!(
             page,
@@ -59,7 +61,12 @@ fn contents(page: &mut String, entries: &[Entry]) {
             Ok(Told::Inversion(_)) => String::new(),
             Err(_) => "did not run".into(),
         };
-        let _ = writeln!(page, "<li><a href=\"#b{place}\">{}</a> <span>{}</span></li>", Text(typed), Text(&said));
+        let _ = writeln!(
+            page,
+            "<li><a href=\"#b{place}\">{}</a> <span>{}</span></li>",
+            Text(typed),
+            Text(&said)
+        );
     }
     page.push_str("</ol></nav>\n");
 }
@@ -72,17 +79,32 @@ fn first_of_ours(report: &Report) -> Option<String> {
 }
 
 fn section(page: &mut String, place: usize, Entry { typed, outcome }: &Entry) -> Result<(), Error> {
-    let _ = writeln!(page, "<section id=\"b{place}\">\n<h2><code>outlive bench {}</code></h2>", Text(typed));
+    let _ = writeln!(
+        page,
+        "<section id=\"b{place}\">\n<h2><code>outlive bench {}</code></h2>",
+        Text(typed)
+    );
     match outcome {
         Ok(Told::Inversion(report)) => {
-            let _ = writeln!(page, "<figure>{}</figure>\n<pre>{}</pre>", report.svg()?, Text(&report.table()));
+            let _ = writeln!(
+                page,
+                "<figure>{}</figure>\n<pre>{}</pre>",
+                report.svg()?,
+                Text(&report.table())
+            );
         }
         Ok(Told::Compared(report)) => {
             let _ = writeln!(page, "<p>{}.</p>", Text(&report.subtitle()));
-            let label = format!("Costs measured by outlive bench {typed}; the same figures stand in the table below");
+            let label = format!(
+                "Costs measured by outlive bench {typed}; the same figures stand in the table below"
+            );
             let svg = chart::svg(report, false)?;
             // The name for those who cannot see it; the drawing library has no place for one.
-            let named = svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{}\" ", Text(&label)), 1);
+            let named = svg.replacen(
+                "<svg ",
+                &format!("<svg role=\"img\" aria-label=\"{}\" ", Text(&label)),
+                1,
+            );
             let _ = writeln!(page, "<figure>{named}</figure>");
             match &report.parts[..] {
                 [part] => table_of_one(page, report, part),
@@ -91,7 +113,8 @@ fn section(page: &mut String, place: usize, Entry { typed, outcome }: &Entry) ->
             notes(page, report);
         }
         Err(error) => {
-            let _ = writeln!(page, "<p class=\"note\">Did not run: {}.</p>", Text(&error.to_string()));
+            let _ =
+                writeln!(page, "<p class=\"note\">Did not run: {}.</p>", Text(&error.to_string()));
         }
     }
     page.push_str("</section>\n");
@@ -119,7 +142,9 @@ fn table_of_one(page: &mut String, report: &Report, part: &Part) {
 
 /// A column for each group; in a cell the median, and under it min and max, and the ratio.
 fn table_of_many(page: &mut String, report: &Report, parts: &[Part]) {
-    page.push_str("<table>\n<thead><tr><th>median ns<small>min to max</small><small>ratio</small></th>");
+    page.push_str(
+        "<table>\n<thead><tr><th>median ns<small>min to max</small><small>ratio</small></th>",
+    );
     for setting in parts.iter().filter_map(|part| part.setting) {
         let _ = write!(page, "<th>{}</th>", setting.label());
     }
@@ -131,8 +156,11 @@ fn table_of_many(page: &mut String, report: &Report, parts: &[Part]) {
             match part.rows.iter().find(|row| row.name == name) {
                 Some(row) => {
                     let (median, min, max) = (figure(row.median), figure(row.min), figure(row.max));
-                    let _ =
-                        write!(page, "<td>{median}<small>{min} to {max}</small><small>{}</small></td>", compared(row));
+                    let _ = write!(
+                        page,
+                        "<td>{median}<small>{min} to {max}</small><small>{}</small></td>",
+                        compared(row)
+                    );
                 }
                 None => page.push_str("<td>–</td>"),
             }
@@ -154,12 +182,18 @@ fn compared(row: &Row) -> String {
 fn notes(page: &mut String, report: &Report) {
     let _ = write!(page, "<p class=\"small\">{}", Text(&report.machine.crossing()));
     for part in &report.parts {
-        let setting = part.setting.map(|setting| format!("{}: ", setting.label())).unwrap_or_default();
+        let setting =
+            part.setting.map(|setting| format!("{}: ", setting.label())).unwrap_or_default();
         let _ = write!(page, "; {}{}", Text(&setting), Text(&part.counted()));
     }
     page.push_str(".</p>\n");
     for absent in &report.absent {
-        let _ = writeln!(page, "<p class=\"small\">{} did not take part: {}.</p>", absent.name, Text(&absent.why));
+        let _ = writeln!(
+            page,
+            "<p class=\"small\">{} did not take part: {}.</p>",
+            absent.name,
+            Text(&absent.why)
+        );
     }
 }
 

@@ -37,7 +37,10 @@ pub(super) fn prepare(args: &RpcArgs) -> Result<Prepared, Error> {
     sizes.sort_unstable();
     sizes.dedup();
     if sizes.iter().any(|&bytes| bytes < queue::LEAST_BYTES) {
-        return Err(Error::Refused(format!("a request carries its number: --size {} or more", queue::LEAST_BYTES)));
+        return Err(Error::Refused(format!(
+            "a request carries its number: --size {} or more",
+            queue::LEAST_BYTES
+        )));
     }
     let title = Title {
         bench: "calls",
@@ -48,7 +51,8 @@ pub(super) fn prepare(args: &RpcArgs) -> Result<Prepared, Error> {
     };
     let groups = sizes.iter().map(|&bytes| group(bytes, sizes.len() > 1)).collect();
     let prepared = Prepared { groups, ..Prepared::of(title, Vec::new(), "") };
-    let fixed = if let [bytes] = sizes[..] { vec![Setting::MessageBytes(bytes)] } else { Vec::new() };
+    let fixed =
+        if let [bytes] = sizes[..] { vec![Setting::MessageBytes(bytes)] } else { Vec::new() };
     Ok(Prepared { fixed, ..prepared.waiting(args.waiting.wait) })
 }
 
@@ -75,7 +79,9 @@ impl Contender for Calling {
 
     fn turn(&mut self, stage: &Stage, operations: u64) -> Result<Figure, Error> {
         let scratch = stage.scratch.inner("service")?;
-        let open = || Domain::open_at(scratch.path()).map_err(|error| Error::told("opening a domain", error));
+        let open = || {
+            Domain::open_at(scratch.path()).map_err(|error| Error::told("opening a domain", error))
+        };
         let board = Shared::<Board>::new()?;
         let warm_up = operations / 8;
         let all = warm_up + operations;
@@ -86,7 +92,8 @@ impl Contender for Calling {
             let mut server = server.map_err(|error| Error::told("opening a server", error))?;
             board.meet(2);
             for _ in 0..all {
-                let request = server.next().map_err(|error| Error::told("waiting for a request", error))?;
+                let request =
+                    server.next().map_err(|error| Error::told("waiting for a request", error))?;
                 let answer: &[u8] = &request;
                 // Copied as any answer would be written.
                 let answer = Answer::of(answer);
@@ -101,11 +108,16 @@ impl Contender for Calling {
             board.meet(2);
             let mut call = |number: u64| {
                 message[..8].copy_from_slice(&number.to_ne_bytes());
-                let answer = client.call(&message).map_err(|error: CallError| Error::told("calling", error))?;
+                let answer = client
+                    .call(&message)
+                    .map_err(|error: CallError| Error::told("calling", error))?;
                 if *answer == *message {
                     return Ok(());
                 }
-                Err(Error::Wrong(format!("outlive: call {number} was answered with {} other bytes", answer.len())))
+                Err(Error::Wrong(format!(
+                    "outlive: call {number} was answered with {} other bytes",
+                    answer.len()
+                )))
             };
             (0..warm_up).try_for_each(&mut call)?;
             let begun = clock::now();

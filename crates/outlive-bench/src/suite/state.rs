@@ -53,12 +53,15 @@ enum Mode {
 pub(super) fn prepare(args: &StateArgs) -> Prepared {
     let (mode, name, meaning) = match (args.write, args.contended) {
         (true, _) => (Mode::Write, "write", "a value of 64 B written"),
-        (_, true) => {
-            (Mode::Contended, "contended", "a value of 64 B read, which another process writes every microsecond")
-        }
+        (_, true) => (
+            Mode::Contended,
+            "contended",
+            "a value of 64 B read, which another process writes every microsecond",
+        ),
         _ => (Mode::Read, "read", "a value of 64 B read"),
     };
-    let title = Title { bench: "state", mode: name, meaning, ours: &["outlive", "rwlock"], rate_of: None };
+    let title =
+        Title { bench: "state", mode: name, meaning, ours: &["outlive", "rwlock"], rate_of: None };
     let rows: Vec<Box<dyn Contender>> =
         vec![row::<State<Value>>(mode), row::<SeqLock>(mode), row::<RwLock<Value>>(mode)];
     let prepared = Prepared::of(title, rows, SeqLock::NAME);
@@ -138,7 +141,11 @@ fn torn<L: Latest>(value: &Value) -> Error {
     Error::Wrong(format!("{} gave parts of two values: {value:?}", L::NAME))
 }
 
-fn measure(board: &Board, operations: u64, mut one: impl FnMut(u64) -> Result<(), Error>) -> Result<(), Error> {
+fn measure(
+    board: &Board,
+    operations: u64,
+    mut one: impl FnMut(u64) -> Result<(), Error>,
+) -> Result<(), Error> {
     (0..operations / 8).try_for_each(&mut one)?;
     let begun = clock::now();
     (0..operations).try_for_each(&mut one)?;
@@ -197,7 +204,9 @@ impl Latest for RwLock<Value> {
 
     #[inline]
     fn read(&self) -> Result<Value, Error> {
-        RwLock::read(self).map(|value| *value).map_err(|error| Error::Wrong(format!("outlive's lock: {error}")))
+        RwLock::read(self)
+            .map(|value| *value)
+            .map_err(|error| Error::Wrong(format!("outlive's lock: {error}")))
     }
 
     #[inline]

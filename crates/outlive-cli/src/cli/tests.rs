@@ -13,7 +13,8 @@ fn all() -> Vec<(String, Command)> {
     fn collect(command: &Command, path: &str, into: &mut Vec<(String, Command)>) {
         for verb in command.get_subcommands() {
             let name = verb.get_name();
-            let is_short_form = path.is_empty() && SHORT_FORMS.iter().any(|(short, _)| *short == name);
+            let is_short_form =
+                path.is_empty() && SHORT_FORMS.iter().any(|(short, _)| *short == name);
             if name == "help" || (verb.is_hide_set() && !is_short_form) {
                 continue;
             }
@@ -47,8 +48,14 @@ fn the_definitions_agree_with_each_other() {
 #[test]
 fn each_command_says_what_it_does_and_has_an_example() {
     for (path, verb) in all() {
-        let about = verb.get_about().unwrap_or_else(|| panic!("'{path}' does not say what it does")).to_string();
-        assert!(!about.is_empty() && !about.ends_with('.') && !about.starts_with("Arguments"), "'{path}': {about}");
+        let about = verb
+            .get_about()
+            .unwrap_or_else(|| panic!("'{path}' does not say what it does"))
+            .to_string();
+        assert!(
+            !about.is_empty() && !about.ends_with('.') && !about.starts_with("Arguments"),
+            "'{path}': {about}"
+        );
         let help = verb.get_after_long_help().map(ToString::to_string).unwrap_or_default();
         assert!(help.contains("Example"), "'{path}' has no example: {help}");
     }
@@ -56,7 +63,8 @@ fn each_command_says_what_it_does_and_has_an_example() {
 
 /// The words of what is typed after `outlive`, as a shell cuts them; each command of a pipe.
 fn typed(line: &str) -> Vec<Vec<String>> {
-    let (mut commands, mut words, mut word, mut quote) = (Vec::new(), Vec::new(), None::<String>, None);
+    let (mut commands, mut words, mut word, mut quote) =
+        (Vec::new(), Vec::new(), None::<String>, None);
     let mut chars = line.chars().peekable();
     while let Some(c) = chars.next() {
         match (quote, c) {
@@ -113,7 +121,8 @@ fn examples_are_taken_by_the_parser() {
         assert!(found > 0, "'{path}' has no example with 'outlive': {help}");
         // An example shows the verb that it stands under.
         let long = long_form(&path);
-        let shown = if long == "lock run" { "outlive lock".to_owned() } else { format!("outlive {long}") };
+        let shown =
+            if long == "lock run" { "outlive lock".to_owned() } else { format!("outlive {long}") };
         assert!(help.contains(&shown), "'{path}': {help}");
     }
 }
@@ -140,7 +149,9 @@ fn the_pages_show_commands_that_there_are() {
     for (path, json) in JSON {
         let row = match json {
             // Once is enough.
-            Json::Line(of, ENTRY) if path != "domain info" => format!("| `{path}` | {of} | as `domain info` |"),
+            Json::Line(of, ENTRY) if path != "domain info" => {
+                format!("| `{path}` | {of} | as `domain info` |")
+            }
             Json::Line(of, members) => format!("| `{path}` | {of} | {members} |"),
             Json::Refused(why) => format!("| `{path}` | refused: {why} | |"),
         };
@@ -153,12 +164,18 @@ fn a_short_option_has_one_meaning() {
     let mut meanings: BTreeMap<char, BTreeSet<String>> = BTreeMap::new();
     for (path, verb) in all() {
         for option in verb.get_arguments() {
-            let short = option.get_short().into_iter().chain(option.get_visible_short_aliases().unwrap_or_default());
+            let short = option
+                .get_short()
+                .into_iter()
+                .chain(option.get_visible_short_aliases().unwrap_or_default());
             for letter in short {
                 if KEPT_OPTIONS.contains(&(path.as_str(), option.get_id().as_str(), letter)) {
                     continue;
                 }
-                meanings.entry(letter).or_default().insert(option.get_long().unwrap_or("?").to_owned());
+                meanings
+                    .entry(letter)
+                    .or_default()
+                    .insert(option.get_long().unwrap_or("?").to_owned());
             }
         }
     }
@@ -172,7 +189,11 @@ fn a_letter_that_a_short_form_keeps_is_not_one_of_its_long_form() {
     for (short, id, letter) in KEPT_OPTIONS {
         let has = |path: &str| {
             let verb = find(path);
-            let option = verb.get_arguments().find(|option| option.get_id() == id).expect("it has the option").clone();
+            let option = verb
+                .get_arguments()
+                .find(|option| option.get_id() == id)
+                .expect("it has the option")
+                .clone();
             option.get_short() == Some(letter)
                 || option.get_visible_short_aliases().is_some_and(|all| all.contains(&letter))
         };
@@ -184,10 +205,13 @@ fn a_letter_that_a_short_form_keeps_is_not_one_of_its_long_form() {
 #[test]
 fn each_verb_prints_json_or_refuses_to() {
     for (path, verb) in verbs() {
-        let json = json_of(&path).unwrap_or_else(|| panic!("nothing is said about '{path} --json'"));
+        let json =
+            json_of(&path).unwrap_or_else(|| panic!("nothing is said about '{path} --json'"));
         let help = verb.get_after_long_help().map(ToString::to_string).unwrap_or_default();
         let says = match json {
-            Json::Line(of, members) => format!("With --json, one line of JSON for {of}:\n  {members}"),
+            Json::Line(of, members) => {
+                format!("With --json, one line of JSON for {of}:\n  {members}")
+            }
             Json::Refused(why) => format!("--json is refused: {why}."),
         };
         assert!(help.contains(&says), "'{path}': {help}");
@@ -203,22 +227,34 @@ fn each_option_that_takes_a_time_takes_a_unit() {
     for (path, verb) in verbs() {
         for option in verb.get_arguments() {
             let names = option.get_value_names().unwrap_or_default();
-            let of_old = ["SECONDS", "MS", "NS"].iter().any(|old| names.iter().any(|name| name == *old));
+            let of_old =
+                ["SECONDS", "MS", "NS"].iter().any(|old| names.iter().any(|name| name == *old));
             assert!(!of_old, "'{path}': {names:?} takes a bare number only");
             let Some(long) = option.get_long().filter(|_| is_time(option)) else { continue };
             let kind = |time: &str| {
                 let words = path.split(' ').map(str::to_owned);
-                let words = ["outlive".to_owned()].into_iter().chain(words).chain([format!("--{long}={time}")]);
+                let words = ["outlive".to_owned()]
+                    .into_iter()
+                    .chain(words)
+                    .chain([format!("--{long}={time}")]);
                 // What is missing else is found missing later.
                 command().try_get_matches_from(words).err().map(|error| error.kind())
             };
             // At most a millisecond.
             let times = if long == "work" { ["250ns", "2us"] } else { ["250ms", "2s"] };
             for time in ["2x", "s", "m30"] {
-                assert_eq!(kind(time), Some(ErrorKind::ValueValidation), "'{path} --{long} {time}'");
+                assert_eq!(
+                    kind(time),
+                    Some(ErrorKind::ValueValidation),
+                    "'{path} --{long} {time}'"
+                );
             }
             for time in times.into_iter().chain(["100"]) {
-                assert_ne!(kind(time), Some(ErrorKind::ValueValidation), "'{path} --{long} {time}'");
+                assert_ne!(
+                    kind(time),
+                    Some(ErrorKind::ValueValidation),
+                    "'{path} --{long} {time}'"
+                );
             }
             found += 1;
         }
@@ -251,7 +287,10 @@ fn a_short_form_is_its_long_form() {
     let program = command();
     for help in [program.get_after_help(), program.get_after_long_help()] {
         let help = help.expect("it lists short forms").to_string();
-        assert!(SHORT_FORMS.iter().all(|(_, long)| help.lines().any(|line| line.ends_with(long))), "{help}");
+        assert!(
+            SHORT_FORMS.iter().all(|(_, long)| help.lines().any(|line| line.ends_with(long))),
+            "{help}"
+        );
     }
 }
 
@@ -282,5 +321,9 @@ fn a_lock_may_bear_the_name_of_a_verb_as_before() {
     holds("outlive lock backup git log -- file", "backup", "git log -- file");
     holds("outlive lock backup list", "backup", "list");
     assert!(meaning("outlive lock list").contains("List"), "{}", meaning("outlive lock list"));
-    assert!(meaning("outlive lock info run").contains("Info"), "{}", meaning("outlive lock info run"));
+    assert!(
+        meaning("outlive lock info run").contains("Info"),
+        "{}",
+        meaning("outlive lock info run")
+    );
 }

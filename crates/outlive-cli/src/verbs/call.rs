@@ -77,7 +77,8 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
     while let Some(reply) = call.next_until(deadline).map_err(|error| failure(&error))? {
         if common.json {
             let text = str::from_utf8(&reply).ok();
-            let hex = text.is_none().then(|| reply.iter().map(|byte| format!("{byte:02x}")).collect());
+            let hex =
+                text.is_none().then(|| reply.iter().map(|byte| format!("{byte:02x}")).collect());
             output::print_json(&Told { bytes: reply.len(), text, hex })?;
             continue;
         }
@@ -92,10 +93,13 @@ fn request(args: &CallArgs) -> Result<Vec<u8>, Failure> {
         return Ok(request.clone().into_bytes());
     }
     if let Some(file) = &args.file {
-        return std::fs::read(file).map_err(|error| Failure::system(format_args!("read {}", file.display()), &error));
+        return std::fs::read(file)
+            .map_err(|error| Failure::system(format_args!("read {}", file.display()), &error));
     }
     let mut request = Vec::new();
-    stdin().read_to_end(&mut request).map_err(|error| Failure::system("read standard input", &error))?;
+    stdin()
+        .read_to_end(&mut request)
+        .map_err(|error| Failure::system("read standard input", &error))?;
     Ok(request)
 }
 

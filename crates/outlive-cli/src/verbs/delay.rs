@@ -63,7 +63,12 @@ impl Gauge for Age {
         let line = match delay_seconds {
             Some(delays) => {
                 let bare = if bare.is_empty() { bare } else { format!(", {bare}") };
-                format!("{}, {}{}{bare}", delays.of_seconds(), counted(messages, "message"), told_lost(span.lost))
+                format!(
+                    "{}, {}{}{bare}",
+                    delays.of_seconds(),
+                    counted(messages, "message"),
+                    told_lost(span.lost)
+                )
             }
             None if bare.is_empty() => format!("no message{}", told_lost(span.lost)),
             None => format!("{bare}: the topic was made without stamps"),

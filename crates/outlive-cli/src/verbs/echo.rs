@@ -157,7 +157,8 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
     while shown < args.count.unwrap_or(u64::MAX) {
         match subscribing.next(None) {
             Ok(Came::Sample(sample)) => {
-                let publisher = if common.json { publishers.pid(&subscribing, &sample) } else { None };
+                let publisher =
+                    if common.json { publishers.pid(&subscribing, &sample) } else { None };
                 result = write(&sample, &form, &output, common.json.then_some(publisher));
             }
             Ok(Came::Moment) => continue,
@@ -174,15 +175,26 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
 }
 
 /// `json`: as JSON, with the process that published it.
-fn write(sample: &Sample<[u8]>, form: &Form, output: &Output, json: Option<Option<u32>>) -> Result<(), Failure> {
+fn write(
+    sample: &Sample<[u8]>,
+    form: &Form,
+    output: &Output,
+    json: Option<Option<u32>>,
+) -> Result<(), Failure> {
     let bytes = sample.bytes();
     let value = || {
-        msgpack::to_json(bytes)
-            .map_err(|why| Failure::new(Code::BadInput, format!("message {} is no msgpack: {why}", sample.sequence())))
+        msgpack::to_json(bytes).map_err(|why| {
+            Failure::new(
+                Code::BadInput,
+                format!("message {} is no msgpack: {why}", sample.sequence()),
+            )
+        })
     };
     if let Some(publisher) = json {
         let value = if matches!(form, Form::Msgpack) { Some(value()?) } else { None };
-        let text = std::str::from_utf8(bytes).ok().filter(|_| value.is_none() && !matches!(form, Form::Hex));
+        let text = std::str::from_utf8(bytes)
+            .ok()
+            .filter(|_| value.is_none() && !matches!(form, Form::Hex));
         let hex = (text.is_none() && value.is_none()).then(|| hex(bytes));
         let header = sample.header();
         let told = Told {
@@ -236,7 +248,9 @@ struct Publishers(Vec<Holder>);
 impl Publishers {
     fn pid(&mut self, subscribing: &Subscribing, sample: &Sample<[u8]>) -> Option<u32> {
         let token = sample.publisher()?;
-        let known = |all: &[Holder], token: TokenId| all.iter().find(|one| one.token == token).map(|one| one.pid);
+        let known = |all: &[Holder], token: TokenId| {
+            all.iter().find(|one| one.token == token).map(|one| one.pid)
+        };
         known(&self.0, token).or_else(|| {
             self.0 = subscribing.topic()?.publishers();
             known(&self.0, token)

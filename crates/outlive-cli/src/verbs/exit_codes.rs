@@ -21,7 +21,8 @@ struct Row {
 /// Runs the verb.
 pub fn run(common: &Common) -> Result<(), Failure> {
     if common.json {
-        let rows: Vec<Row> = TABLE.iter().map(|(code, meaning)| Row { code: *code as u8, meaning }).collect();
+        let rows: Vec<Row> =
+            TABLE.iter().map(|(code, meaning)| Row { code: *code as u8, meaning }).collect();
         return output::print_json(&rows);
     }
     output::print(format_args!("{}\n", exit::table()))

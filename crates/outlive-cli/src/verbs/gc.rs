@@ -49,8 +49,11 @@ pub fn run(args: &GcArgs, common: &Common) -> Result<(), Failure> {
         Some(domain) => domain.sweep(args.dry_run)?,
         None => SweepReport::default(),
     };
-    let failed: Vec<FailedEntry> =
-        report.failed.iter().map(|(name, why)| FailedEntry { name: name.clone(), why: why.to_string() }).collect();
+    let failed: Vec<FailedEntry> = report
+        .failed
+        .iter()
+        .map(|(name, why)| FailedEntry { name: name.clone(), why: why.to_string() })
+        .collect();
     if common.json {
         output::print_json(&Swept {
             dry_run: args.dry_run,
@@ -64,7 +67,10 @@ pub fn run(args: &GcArgs, common: &Common) -> Result<(), Failure> {
         })?;
     } else {
         for failed in &failed {
-            talk("gc", format_args!("'{}' was left out: {}", failed.name.escape_debug(), failed.why));
+            talk(
+                "gc",
+                format_args!("'{}' was left out: {}", failed.name.escape_debug(), failed.why),
+            );
         }
         output::print(format_args!("{}\n", told(&report, args.dry_run)))?;
     }
@@ -88,12 +94,22 @@ pub fn told(report: &SweepReport, dry_run: bool) -> String {
         .map(|&(number, word)| counted(u64::from(number), word))
         .collect();
     let verb = if dry_run { "would sweep" } else { "swept" };
-    let swept =
-        if parts.is_empty() { "nothing left of the dead".to_owned() } else { format!("{verb} {}", parts.join(", ")) };
+    let swept = if parts.is_empty() {
+        "nothing left of the dead".to_owned()
+    } else {
+        format!("{verb} {}", parts.join(", "))
+    };
     let swept = match report.ending {
         0 => swept,
-        ending => format!("{swept}; {} of processes that have not quite ended", counted(u64::from(ending), "thing")),
+        ending => format!(
+            "{swept}; {} of processes that have not quite ended",
+            counted(u64::from(ending), "thing")
+        ),
     };
-    let back = if report.bytes == 0 { String::new() } else { format!("; {} back to the system", bytes(report.bytes)) };
+    let back = if report.bytes == 0 {
+        String::new()
+    } else {
+        format!("; {} back to the system", bytes(report.bytes))
+    };
     format!("{swept}{back}")
 }

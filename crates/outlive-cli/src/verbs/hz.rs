@@ -54,10 +54,16 @@ impl Gauge for Rate {
         self.gaps.clear();
         let messages = std::mem::take(&mut self.messages);
         let hz = (messages + span.lost) as f64 / span.seconds;
-        let gaps = gap_seconds.map_or_else(String::new, |gaps| format!(", gaps: {}", gaps.of_seconds()));
+        let gaps =
+            gap_seconds.map_or_else(String::new, |gaps| format!(", gaps: {}", gaps.of_seconds()));
         let line = match messages {
             0 => format!("no message{}", told_lost(span.lost)),
-            _ => format!("{} Hz, {}{}{gaps}", measuring::rate(hz), counted(messages, "message"), told_lost(span.lost)),
+            _ => format!(
+                "{} Hz, {}{}{gaps}",
+                measuring::rate(hz),
+                counted(messages, "message"),
+                told_lost(span.lost)
+            ),
         };
         (Report { hz, messages, lost: span.lost, seconds: span.seconds, gap_seconds }, line)
     }

@@ -148,7 +148,12 @@ impl Counters {
 
 impl Owner {
     fn new(holder: &Holder) -> Owner {
-        Owner { pid: holder.pid, tid: holder.tid, program: holder.program.clone(), alive: holder.alive }
+        Owner {
+            pid: holder.pid,
+            tid: holder.tid,
+            program: holder.program.clone(),
+            alive: holder.alive,
+        }
     }
 }
 
@@ -162,7 +167,11 @@ impl Described {
             bytes: entry.bytes,
             max_bytes: entry.max_bytes,
             type_name: entry.type_name.clone(),
-            users: entry.users.iter().map(|&pid| User { pid, program: process::program(pid) }).collect(),
+            users: entry
+                .users
+                .iter()
+                .map(|&pid| User { pid, program: process::program(pid) })
+                .collect(),
             dead_claims: entry.dead_claims,
             not_recoverable: None,
             locks: None,
@@ -187,13 +196,15 @@ impl Described {
                 described.holders = Some(owners(holders));
             }
             Detail::Pool(usage) => {
-                let holders: Vec<Holder> = usage.holders.iter().map(|holder| holder.who.clone()).collect();
+                let holders: Vec<Holder> =
+                    usage.holders.iter().map(|holder| holder.who.clone()).collect();
                 described.holders = Some(owners(&holders));
                 described.figures = Some(pool_figures(&usage.sum).into_iter().collect());
             }
             Detail::State { version, capacity, writer, buffers, pins, .. } => {
                 described.holders = Some(writer.iter().map(Owner::new).collect());
-                described.figures = Some(state_figures(*version, *capacity, *buffers, *pins).into_iter().collect());
+                described.figures =
+                    Some(state_figures(*version, *capacity, *buffers, *pins).into_iter().collect());
             }
             Detail::Queue { counters, receiver, senders, .. } => {
                 described.receiver = Some(receiver.as_ref().map(Owner::new));
@@ -202,14 +213,16 @@ impl Described {
             }
             Detail::Service(overview) => {
                 described.receiver = Some(overview.server.as_ref().map(Owner::new));
-                described.senders = Some(overview.clients.iter().map(|client| Owner::new(&client.who)).collect());
+                described.senders =
+                    Some(overview.clients.iter().map(|client| Owner::new(&client.who)).collect());
                 described.counters = Some(Counters::new(&overview.requests));
                 described.figures = Some(service_figures(overview).into_iter().collect());
             }
             Detail::Topic(usage) => {
                 let publishers = usage.rings.iter().filter_map(|ring| ring.publisher.as_ref());
                 described.publishers = Some(publishers.map(Owner::new).collect());
-                described.subscribers = Some(usage.subscribers.iter().map(|one| Owner::new(&one.who)).collect());
+                described.subscribers =
+                    Some(usage.subscribers.iter().map(|one| Owner::new(&one.who)).collect());
                 described.figures = Some(topic_figures(usage).into_iter().collect());
             }
             _ => {}
@@ -233,26 +246,35 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
     {
         let wanted = ls::word(kinds);
         let name = args.name.escape_debug();
-        let text = format!("'{name}' is no {wanted} but a {kind}; 'outlive domain info {name}' shows it");
+        let text =
+            format!("'{name}' is no {wanted} but a {kind}; 'outlive domain info {name}' shows it");
         return Err(Failure::new(Code::Mismatch, text));
     }
     let rings: Vec<String> = if entry.waiters.is_empty() {
         Vec::new()
     } else {
-        let in_it = |deadlock: &outlive::Deadlock| deadlock.ring.iter().any(|one| one.name == args.name);
+        let in_it =
+            |deadlock: &outlive::Deadlock| deadlock.ring.iter().any(|one| one.name == args.name);
         domain.deadlocks()?.iter().filter(|deadlock| in_it(deadlock)).map(ring).collect()
     };
     let about = |order: &LockOrder| order.pairs.iter().any(|pair| pair.held_name == args.name);
     // Damaged, it is the doctor's business.
     let orders = domain.lock_orders().unwrap_or_default();
-    let orders: Vec<String> = orders.iter().filter(|order| about(order)).map(ToString::to_string).collect();
+    let orders: Vec<String> =
+        orders.iter().filter(|order| about(order)).map(ToString::to_string).collect();
     if common.json {
-        return output::print_json(&Alone { entry: Described::new(&entry), deadlocks: rings, lock_orders: orders });
+        return output::print_json(&Alone {
+            entry: Described::new(&entry),
+            deadlocks: rings,
+            lock_orders: orders,
+        });
     }
     let mut lines = lines(&domain, &entry);
     lines.extend(rings.into_iter().map(|ring| ("DEADLOCK", ring)));
     lines.extend(orders.into_iter().map(|order| ("ORDER", order)));
-    output::print(lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect::<String>())
+    output::print(
+        lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect::<String>(),
+    )
 }
 
 /// All that is known about one thing by itself, a line each, with what the line is about.
@@ -269,14 +291,19 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
     lines.push(("state", ls::state(entry)));
     lines.extend(entry.users.iter().map(|&pid| ("user", user(pid))));
     if entry.dead_claims > 0 {
-        lines.push(("dead", format!("{} of the dead", output::counted(u64::from(entry.dead_claims), "claim"))));
+        lines.push((
+            "dead",
+            format!("{} of the dead", output::counted(u64::from(entry.dead_claims), "claim")),
+        ));
     }
     match &entry.detail {
         Detail::Lock(lock) => {
             lines.extend(lock.holders.iter().map(|holder| ("holder", held(holder, entry))));
             lines.extend(lock.figures.iter().map(|&(name, figure)| (name, count(figure))));
         }
-        Detail::Record { holders, .. } => lines.extend(holders.iter().map(|holder| ("holder", held(holder, entry)))),
+        Detail::Record { holders, .. } => {
+            lines.extend(holders.iter().map(|holder| ("holder", held(holder, entry))))
+        }
         Detail::Pool(usage) => {
             let has = |holder: &outlive::pool::HolderUsage| {
                 format!(
@@ -297,12 +324,21 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
             let size = output::counted(*capacity, "byte");
             lines.push(("value", if *is_fixed_size { size } else { format!("{size} at most") }));
             let figures = state_figures(*version, *capacity, *buffers, *pins);
-            lines.extend(figures.into_iter().filter(|(name, _)| *name != "capacity").map(|(n, f)| (n, count(f))));
+            lines.extend(
+                figures
+                    .into_iter()
+                    .filter(|(name, _)| *name != "capacity")
+                    .map(|(n, f)| (n, count(f))),
+            );
         }
         Detail::Service(overview) => {
             lines.extend(overview.server.iter().map(|server| ("server", who(server))));
             let client = |client: &outlive::rpc::ClientUse| {
-                format!("{}, {} begun", who(&client.who), output::counted(u64::from(client.begun), "call"))
+                format!(
+                    "{}, {} begun",
+                    who(&client.who),
+                    output::counted(u64::from(client.begun), "call")
+                )
             };
             lines.extend(overview.clients.iter().map(|one| ("client", client(one))));
             lines.extend(service_figures(overview).map(|(name, figure)| (name, count(figure))));
@@ -321,11 +357,11 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
             lines.extend(figures.map(|(name, figure)| (name, count(figure))));
         }
         Detail::Topic(usage) => {
-            let publishers = usage.rings.iter().filter_map(|ring| Some((ring, ring.publisher.as_ref()?)));
-            lines.extend(
-                publishers
-                    .map(|(ring, one)| ("publisher", format!("{}, {} published", who(one), count(ring.published)))),
-            );
+            let publishers =
+                usage.rings.iter().filter_map(|ring| Some((ring, ring.publisher.as_ref()?)));
+            lines.extend(publishers.map(|(ring, one)| {
+                ("publisher", format!("{}, {} published", who(one), count(ring.published)))
+            }));
             lines.extend(usage.subscribers.iter().map(|one| ("subscriber", subscribes(one))));
             lines.extend(topic_figures(usage).map(|(name, figure)| (name, count(figure))));
         }
@@ -337,7 +373,12 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
 
 /// What a state says in numbers.
 fn state_figures(version: u64, capacity: u64, buffers: u32, pins: u32) -> [(&'static str, u64); 4] {
-    [("version", version), ("capacity", capacity), ("buffers", buffers.into()), ("pins", pins.into())]
+    [
+        ("version", version),
+        ("capacity", capacity),
+        ("buffers", buffers.into()),
+        ("pins", pins.into()),
+    ]
 }
 
 /// What there is of a service's requests and calls.
@@ -394,9 +435,16 @@ pub fn subscribes(one: &SubscriberUsage) -> String {
 
 /// A holder, and since when it has been one as far as those who wait for it can tell.
 fn held(holder: &Holder, entry: &Entry) -> String {
-    let of = entry.waiters.iter().filter(|waiter| waiter.holder.as_ref().is_some_and(|one| one.token == holder.token));
+    let of = entry
+        .waiters
+        .iter()
+        .filter(|waiter| waiter.holder.as_ref().is_some_and(|one| one.token == holder.token));
     let since = of.filter_map(|waiter| waiter.held).max();
-    format!("{}{}", thread(holder), since.map_or_else(String::new, |held| format!(", for {} at least", span(held))))
+    format!(
+        "{}{}",
+        thread(holder),
+        since.map_or_else(String::new, |held| format!(", for {} at least", span(held)))
+    )
 }
 
 /// A waiter, for how long, and for whom.
@@ -406,7 +454,10 @@ fn waits(waiter: &Waiter, entry: &Entry) -> String {
     } else {
         String::new()
     };
-    let holder = waiter.holder.as_ref().map_or_else(String::new, |holder| format!(", held by {}", who(holder)));
+    let holder = waiter
+        .holder
+        .as_ref()
+        .map_or_else(String::new, |holder| format!(", held by {}", who(holder)));
     format!("{}, for {}{place}{holder}", thread(&waiter.who), span(waiter.waited))
 }
 
@@ -421,7 +472,11 @@ pub fn span(span: Duration) -> String {
 
 /// A thread in a few words.
 pub fn thread(holder: &Holder) -> String {
-    let tid = if [0, holder.pid].contains(&holder.tid) { String::new() } else { format!(", thread {}", holder.tid) };
+    let tid = if [0, holder.pid].contains(&holder.tid) {
+        String::new()
+    } else {
+        format!(", thread {}", holder.tid)
+    };
     format!("{}{tid}", who(holder))
 }
 

@@ -89,7 +89,11 @@ fn open(args: &LockArgs, common: &Common, domain: &Domain) -> Result<RwLock<Runn
 }
 
 /// Gets the lock, and makes sure that no command of a dead holder runs beside ours that may not.
-fn acquire<'a>(args: &LockArgs, under: &Under<'_>, lock: &'a RwLock<Running>) -> Result<Held<'a>, Failure> {
+fn acquire<'a>(
+    args: &LockArgs,
+    under: &Under<'_>,
+    lock: &'a RwLock<Running>,
+) -> Result<Held<'a>, Failure> {
     if !args.shared {
         return Ok(Held::Alone(alone(under, lock)?));
     }
@@ -104,7 +108,9 @@ fn acquire<'a>(args: &LockArgs, under: &Under<'_>, lock: &'a RwLock<Running>) ->
         Got::Repairing(guard) => {
             let all = 0..guard.len();
             outwait(under, &guard, all)?;
-            guard.downgrade().map_err(|_| Failure::new(Code::LockFailed, "the lock could not be shared"))?
+            guard
+                .downgrade()
+                .map_err(|_| Failure::new(Code::LockFailed, "the lock could not be shared"))?
         }
     };
     match running::reserve(&guard[..]).map_err(failed("look for the commands that run"))? {
@@ -117,8 +123,12 @@ fn acquire<'a>(args: &LockArgs, under: &Under<'_>, lock: &'a RwLock<Running>) ->
     }
 }
 
-fn alone<'a>(under: &Under<'_>, lock: &'a RwLock<Running>) -> Result<WriteGuard<'a, Running>, Failure> {
-    let write = |wait: bool| if wait { lock.write_until(under.deadline()) } else { lock.try_write() };
+fn alone<'a>(
+    under: &Under<'_>,
+    lock: &'a RwLock<Running>,
+) -> Result<WriteGuard<'a, Running>, Failure> {
+    let write =
+        |wait: bool| if wait { lock.write_until(under.deadline()) } else { lock.try_write() };
     let (Got::Clean(guard) | Got::Repairing(guard)) = settle(under, lock, write)?;
     // All holders are gone; what the table still names are commands of dead ones.
     let all = 0..guard.len();
@@ -162,7 +172,9 @@ fn settle<'a, G>(
 fn in_the_way(lock: &RwLock<Running>) -> String {
     match lock.holders().as_slice() {
         [] => String::new(),
-        [holder] => format!(": process {} ({}) holds it", holder.pid, holder.program.escape_debug()),
+        [holder] => {
+            format!(": process {} ({}) holds it", holder.pid, holder.program.escape_debug())
+        }
         holders => format!(": {} hold it or wait for it", counted(holders.len() as u64, "thread")),
     }
 }

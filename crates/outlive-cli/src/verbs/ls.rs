@@ -42,28 +42,35 @@ pub fn run_of(kinds: &[Kind], common: &Common) -> Result<(), Failure> {
     };
     entries.retain(|entry| kinds.is_empty() || is_of(entry, kinds));
     if common.json {
-        return output::print_json(&Listing { domain: path, entries: entries.iter().map(Described::new).collect() });
+        return output::print_json(&Listing {
+            domain: path,
+            entries: entries.iter().map(Described::new).collect(),
+        });
     }
     if domain.is_none() {
         talk("ls", format_args!("nothing yet: {path} is made when something is first used"));
         return Ok(());
     }
     if entries.is_empty() {
-        let what = if kinds.is_empty() { "nothing".to_owned() } else { format!("no {}", word(kinds)) };
+        let what =
+            if kinds.is_empty() { "nothing".to_owned() } else { format!("no {}", word(kinds)) };
         talk("ls", format_args!("{what} in {path}"));
         return Ok(());
     }
     let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
-    output::print(output::table(&["NAME", "KIND", "SIZE", "USERS", "DEAD", "STATE"], &[2, 3, 4], &rows))
+    output::print(output::table(
+        &["NAME", "KIND", "SIZE", "USERS", "DEAD", "STATE"],
+        &[2, 3, 4],
+        &rows,
+    ))
 }
 
 /// Whether an entry is listed with things of these kinds. One whose kind cannot be told may be of
 /// them, unless it is no file of this version of Outlive at all; a record without locks is no lock.
 fn is_of(entry: &Entry, kinds: &[Kind]) -> bool {
     match (&entry.kind, &entry.detail) {
-        (Ok(_), Detail::Record { locks: 0, .. }) | (Err(Error::NotASegment { .. } | Error::OtherVersion { .. }), _) => {
-            false
-        }
+        (Ok(_), Detail::Record { locks: 0, .. })
+        | (Err(Error::NotASegment { .. } | Error::OtherVersion { .. }), _) => false,
         (Ok(kind), _) => kinds.contains(kind),
         (Err(_), _) => true,
     }
@@ -106,11 +113,17 @@ pub fn state(entry: &Entry) -> String {
             (Some(state), _) => format!("{state}{waiting}"),
             (None, []) => "free".to_owned(),
             (None, [holder]) => format!("held by {}{waiting}", who(holder)),
-            (None, holders) => format!("held by {}{waiting}", output::counted(holders.len() as u64, "thread")),
+            (None, holders) => {
+                format!("held by {}{waiting}", output::counted(holders.len() as u64, "thread"))
+            }
         },
         Detail::Record { locks: 0, .. } => String::new(),
         Detail::Record { locks, holders, .. } => {
-            format!("{} of {} held{waiting}", holders.len(), output::counted(u64::from(*locks), "lock"))
+            format!(
+                "{} of {} held{waiting}",
+                holders.len(),
+                output::counted(u64::from(*locks), "lock")
+            )
         }
         Detail::Queue { counters, receiver, senders, .. } => {
             let receiver = match receiver {
@@ -161,7 +174,8 @@ pub fn state(entry: &Entry) -> String {
             )
         }
         Detail::Topic(usage) => {
-            let (publishers, subscribers) = (list::living_publishers(usage), list::living_subscribers(usage));
+            let (publishers, subscribers) =
+                (list::living_publishers(usage), list::living_subscribers(usage));
             format!(
                 "{} published, {}, {}",
                 output::counted(list::published(usage), "message"),

@@ -23,13 +23,18 @@ pub struct ManArgs {
 
 /// Runs the verb.
 pub fn run(args: &ManArgs) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::system(format_args!("write man pages to {}", args.dir.display()), &error);
+    let failed = |error: io::Error| {
+        Failure::system(format_args!("write man pages to {}", args.dir.display()), &error)
+    };
     fs::create_dir_all(&args.dir).map_err(failed)?;
     let mut program = without_help_verbs(cli::command());
     program.build();
     let mut written = Vec::new();
     write_all(&program, "outlive", &args.dir, &mut written).map_err(failed)?;
-    talk("man", format_args!("{} in {}", output::counted(written.len() as u64, "page"), args.dir.display()));
+    talk(
+        "man",
+        format_args!("{} in {}", output::counted(written.len() as u64, "page"), args.dir.display()),
+    );
     output::print(written.iter().map(|path| format!("{}\n", path.display())).collect::<String>())
 }
 
@@ -40,7 +45,12 @@ fn without_help_verbs(command: Command) -> Command {
 
 /// The page of a command, and those of its verbs. Short forms are hidden from help, but have their
 /// pages.
-fn write_all(command: &Command, name: &str, dir: &Path, written: &mut Vec<PathBuf>) -> io::Result<()> {
+fn write_all(
+    command: &Command,
+    name: &str,
+    dir: &Path,
+    written: &mut Vec<PathBuf>,
+) -> io::Result<()> {
     written.push(write(command, name, dir)?);
     for verb in command.get_subcommands() {
         let is_short_form = SHORT_FORMS.iter().any(|(short, _)| verb.get_name() == *short);

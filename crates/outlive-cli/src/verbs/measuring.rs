@@ -50,7 +50,12 @@ pub trait Gauge {
 }
 
 /// Measures until it is interrupted.
-pub fn run(verb: &'static str, args: &MeasureArgs, common: &Common, gauge: &mut impl Gauge) -> Result<(), Failure> {
+pub fn run(
+    verb: &'static str,
+    args: &MeasureArgs,
+    common: &Common,
+    gauge: &mut impl Gauge,
+) -> Result<(), Failure> {
     if args.interval.is_zero() {
         return Err(Failure::new(Code::Usage, "--interval: more than 0 seconds"));
     }
@@ -65,7 +70,8 @@ pub fn run(verb: &'static str, args: &MeasureArgs, common: &Common, gauge: &mut 
             Came::Moment if subscribing.topic().is_none() => begun = Instant::now(),
             Came::Moment => {
                 let (now, lost_now) = (Instant::now(), subscribing.lost());
-                let (report, line) = gauge.report(Span { seconds: (now - begun).as_secs_f64(), lost: lost_now - lost });
+                let (report, line) = gauge
+                    .report(Span { seconds: (now - begun).as_secs_f64(), lost: lost_now - lost });
                 if common.json {
                     output::print_json(&report)?
                 } else {
@@ -103,7 +109,8 @@ impl Spread {
         let (first, last) = (*figures.first()?, *figures.last()?);
         let at = |part: f64| figures[(part * (figures.len() - 1) as f64).round() as usize];
         let mean = figures.iter().sum::<f64>() / figures.len() as f64;
-        let variance = figures.iter().map(|figure| (figure - mean).powi(2)).sum::<f64>() / figures.len() as f64;
+        let variance = figures.iter().map(|figure| (figure - mean).powi(2)).sum::<f64>()
+            / figures.len() as f64;
         let deviation = variance.sqrt();
         Some(Spread { min: first, median: at(0.5), p99: at(0.99), max: last, mean, deviation })
     }
@@ -111,7 +118,13 @@ impl Spread {
     /// Figures in seconds, in the unit that fits them.
     pub fn of_seconds(&self) -> String {
         let of = |figure| seconds(figure);
-        format!("min {}, median {}, 99 % {}, max {}", of(self.min), of(self.median), of(self.p99), of(self.max))
+        format!(
+            "min {}, median {}, 99 % {}, max {}",
+            of(self.min),
+            of(self.median),
+            of(self.p99),
+            of(self.max)
+        )
     }
 }
 
@@ -149,10 +162,16 @@ mod tests {
     fn a_spread_knows_its_ends_and_its_middle() {
         assert_eq!(Spread::of(&mut []), None);
         let one = Spread::of(&mut [3.0]).expect("one");
-        assert_eq!((one.min, one.median, one.p99, one.max, one.mean, one.deviation), (3.0, 3.0, 3.0, 3.0, 3.0, 0.0));
+        assert_eq!(
+            (one.min, one.median, one.p99, one.max, one.mean, one.deviation),
+            (3.0, 3.0, 3.0, 3.0, 3.0, 0.0)
+        );
         let mut figures: Vec<f64> = (1..=101).rev().map(f64::from).collect();
         let spread = Spread::of(&mut figures).expect("some");
-        assert_eq!((spread.min, spread.median, spread.p99, spread.max, spread.mean), (1.0, 51.0, 100.0, 101.0, 51.0));
+        assert_eq!(
+            (spread.min, spread.median, spread.p99, spread.max, spread.mean),
+            (1.0, 51.0, 100.0, 101.0, 51.0)
+        );
         assert!((spread.deviation - 29.15).abs() < 0.01);
     }
 

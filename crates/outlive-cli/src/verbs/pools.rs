@@ -229,17 +229,26 @@ impl Pool {
         match by {
             By::Size if self.sizes.is_empty() => {}
             By::Size => {
-                let headings =
-                    ["SIZE", "ALLOC", "USED", "CACHE", "OFFER", "SHARE", "FREE", "NEED", "FAIL", "BY", "BYTES"];
+                let headings = [
+                    "SIZE", "ALLOC", "USED", "CACHE", "OFFER", "SHARE", "FREE", "NEED", "FAIL",
+                    "BY", "BYTES",
+                ];
                 let right: Vec<usize> = (0..headings.len()).collect();
-                let rows: Vec<Vec<String>> = self.sizes.iter().chain([&self.sum]).map(Size::row).collect();
+                let rows: Vec<Vec<String>> =
+                    self.sizes.iter().chain([&self.sum]).map(Size::row).collect();
                 text.push_str(&output::table(&headings, &right, &rows));
             }
             By::Holder => {
                 let mut rows: Vec<Vec<String>> = self.holders.iter().map(Holder::row).collect();
                 if self.unclaimed_bytes > 0 {
                     let (objects, all) = (count(self.sum.offered), bytes(self.unclaimed_bytes));
-                    rows.push(vec!["-".to_owned(), objects, String::new(), all, "handed over, not claimed".to_owned()]);
+                    rows.push(vec![
+                        "-".to_owned(),
+                        objects,
+                        String::new(),
+                        all,
+                        "handed over, not claimed".to_owned(),
+                    ]);
                 }
                 if !rows.is_empty() {
                     let headings = ["PID", "OBJECTS", "CACHED", "BYTES", "PROGRAM"];
@@ -247,7 +256,8 @@ impl Pool {
                 }
             }
             By::Caller => {
-                let rows: Vec<Vec<String>> = self.callers.iter().flatten().map(Place::row).collect();
+                let rows: Vec<Vec<String>> =
+                    self.callers.iter().flatten().map(Place::row).collect();
                 if !rows.is_empty() {
                     text.push_str(&output::table(
                         &["OBJECTS", "BYTES", "PID", "PROGRAM", "TAKEN AT"],
@@ -280,7 +290,13 @@ impl Place {
     fn row(&self) -> Vec<String> {
         let pid = self.pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
         let program = self.program.escape_debug().to_string();
-        vec![count(self.objects), bytes(self.bytes), pid, program, self.place.escape_debug().to_string()]
+        vec![
+            count(self.objects),
+            bytes(self.bytes),
+            pid,
+            program,
+            self.place.escape_debug().to_string(),
+        ]
     }
 }
 
@@ -289,10 +305,19 @@ fn places(held: &[Held]) -> Vec<Place> {
     let mut places: Vec<Place> = Vec::new();
     for Held { bytes, caller, .. } in held {
         let (pid, program, place) = match caller {
-            Some(caller) => (Some(caller.pid), caller.program.clone(), format!("{}:{}", caller.file, caller.line)),
-            None => (None, "?".to_owned(), "not noted: the modes 'caller' and 'tag' were off".to_owned()),
+            Some(caller) => (
+                Some(caller.pid),
+                caller.program.clone(),
+                format!("{}:{}", caller.file, caller.line),
+            ),
+            None => (
+                None,
+                "?".to_owned(),
+                "not noted: the modes 'caller' and 'tag' were off".to_owned(),
+            ),
         };
-        let is_it = |one: &&mut Place| (one.pid, &one.program, &one.place) == (pid, &program, &place);
+        let is_it =
+            |one: &&mut Place| (one.pid, &one.program, &one.place) == (pid, &program, &place);
         match places.iter_mut().find(is_it) {
             Some(one) => (one.objects, one.bytes) = (one.objects + 1, one.bytes + bytes),
             None => places.push(Place { objects: 1, bytes: *bytes, pid, program, place }),
@@ -319,17 +344,25 @@ fn chosen(args: &PoolsArgs, domain: &outlive::Domain) -> Result<Chosen, Failure>
             (Detail::Pool(usage), _) => {
                 let mut pool = Pool::new(&entry.name, usage);
                 if args.modes.is_some() || args.by == By::Caller {
-                    let opened = outlive::pool::Pool::open(domain, &entry.name, PoolOptions::default())?;
+                    let opened =
+                        outlive::pool::Pool::open(domain, &entry.name, PoolOptions::default())?;
                     if let Some(modes) = args.modes {
                         opened.set_modes(modes);
                         pool.modes = opened.modes().to_string();
                     }
-                    pool.callers = (args.by == By::Caller).then(|| opened.held()).transpose()?.as_deref().map(places);
+                    pool.callers = (args.by == By::Caller)
+                        .then(|| opened.held())
+                        .transpose()?
+                        .as_deref()
+                        .map(places);
                 }
                 pools.push(pool);
             }
             (_, Ok(kind)) if named => {
-                let message = format!("'{}' is no pool but a {kind}; 'outlive ls' lists what there is", entry.name);
+                let message = format!(
+                    "'{}' is no pool but a {kind}; 'outlive ls' lists what there is",
+                    entry.name
+                );
                 return Err(Failure::new(Code::Mismatch, message));
             }
             // What is not Outlive's at all is no pool that one would miss.
@@ -344,14 +377,18 @@ fn chosen(args: &PoolsArgs, domain: &outlive::Domain) -> Result<Chosen, Failure>
 /// Runs the verb.
 pub fn run(args: &PoolsArgs, common: &Common) -> Result<(), Failure> {
     let path = common.domain.path().display().to_string();
-    let domain = if args.names.is_empty() { common.domain.look()? } else { Some(common.domain.existing()?) };
+    let domain =
+        if args.names.is_empty() { common.domain.look()? } else { Some(common.domain.existing()?) };
     let (pools, failed) = match &domain {
         Some(domain) => chosen(args, domain)?,
         None => (Vec::new(), Vec::new()),
     };
     let code = failed.first().map(|(_, why)| code_of(why));
     if common.json {
-        let failed = failed.iter().map(|(name, why)| Failed { name: name.clone(), why: why.to_string() }).collect();
+        let failed = failed
+            .iter()
+            .map(|(name, why)| Failed { name: name.clone(), why: why.to_string() })
+            .collect();
         output::print_json(&Report { domain: path, pools, failed })?;
     } else {
         for (name, why) in &failed {
@@ -408,12 +445,16 @@ mod tests {
         for by in [By::Size, By::Holder] {
             let text = pool.told(by);
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-            assert!(
-                text.starts_with("frames\\n: 700.0 MiB of at most 8.0 GiB, 32,775 objects, 1 in a thread's hands\n")
-            );
+            assert!(text.starts_with(
+                "frames\\n: 700.0 MiB of at most 8.0 GiB, 32,775 objects, 1 in a thread's hands\n"
+            ));
             assert!(!text.contains('\u{1b}'), "{text}");
         }
-        assert!(pool.told(By::Holder).contains("12,345      99  8.0 GiB  a\\u{1b}[31m program, dead\n"));
-        assert!(pool.told(By::Size).lines().nth(4).is_some_and(|line| line.starts_with("  > 1 MiB")));
+        assert!(
+            pool.told(By::Holder).contains("12,345      99  8.0 GiB  a\\u{1b}[31m program, dead\n")
+        );
+        assert!(
+            pool.told(By::Size).lines().nth(4).is_some_and(|line| line.starts_with("  > 1 MiB"))
+        );
     }
 }

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use outlive::topic::{Header, LARGEST_PAYLOAD, Participants, PublishError, Publisher, SubscribeError, Topic};
+use outlive::topic::{
+    Header, LARGEST_PAYLOAD, Participants, PublishError, Publisher, SubscribeError, Topic,
+};
 use outlive::{Deadline, Domain, Error};
 use serde::Serialize;
 
@@ -99,7 +101,10 @@ impl FormArgs {
     fn framing(self) -> Result<Option<Framing>, Failure> {
         if let Some(frame) = self.frame {
             if !(1..=LARGEST_PAYLOAD as u64).contains(&frame) {
-                return Err(Failure::new(Code::Usage, format!("--frame: 1 to {LARGEST_PAYLOAD} bytes")));
+                return Err(Failure::new(
+                    Code::Usage,
+                    format!("--frame: 1 to {LARGEST_PAYLOAD} bytes"),
+                ));
             }
             return Ok(Some(Framing::Fixed(frame as usize)));
         }
@@ -138,7 +143,8 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
     let domain = common.domain.open()?;
     let topic = open(args, &domain, !common.domain.no_create)?;
     let publisher = topic.publisher()?;
-    let mut publishing = Publishing { args, signals, publisher: &publisher, next: None, sum: Sum::default() };
+    let mut publishing =
+        Publishing { args, signals, publisher: &publisher, next: None, sum: Sum::default() };
     let result = publishing.wait_for_subscribers(&topic).and_then(|()| publishing.all(framing));
     publishing.sum.subscribers = publisher.subscriber_count();
     let sum = publishing.sum;
@@ -149,7 +155,10 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
         Ok(()) | Err(Stop::Over) => Ok(()),
         Err(Stop::Failed(Failure::Told { code, message })) => {
             let published = output::counted(sum.messages, "message");
-            Err(Failure::Told { code, message: format!("{message} ({published} published before)") })
+            Err(Failure::Told {
+                code,
+                message: format!("{message} ({published} published before)"),
+            })
         }
         Err(Stop::Failed(other)) => Err(other),
     }
@@ -208,7 +217,9 @@ impl Publishing<'_> {
         loop {
             let before = self.sum.messages;
             for path in &self.args.files {
-                let reading = |error: std::io::Error| Failure::system(format_args!("read {}", path.display()), &error);
+                let reading = |error: std::io::Error| {
+                    Failure::system(format_args!("read {}", path.display()), &error)
+                };
                 match framing {
                     Some(framing) => self.stream(File::open(path).map_err(reading)?, framing)?,
                     None => {
@@ -221,7 +232,11 @@ impl Publishing<'_> {
                 return Ok(());
             }
             if self.sum.messages == before {
-                return Err(Failure::new(Code::BadInput, "the files are empty: there is nothing to repeat").into());
+                return Err(Failure::new(
+                    Code::BadInput,
+                    "the files are empty: there is nothing to repeat",
+                )
+                .into());
             }
         }
     }
@@ -233,7 +248,8 @@ impl Publishing<'_> {
         let mut places = Vec::new();
         loop {
             let failed = |error| Failure::system("wait for the input", &error);
-            let ready = wait_readable(&[self.signals.as_fd(), input.as_fd()], None).map_err(failed)?;
+            let ready =
+                wait_readable(&[self.signals.as_fd(), input.as_fd()], None).map_err(failed)?;
             self.heed_signals(ready[0])?;
             if !ready[1] {
                 continue;
@@ -281,11 +297,18 @@ impl Publishing<'_> {
                 Ok(()) => break,
                 Err(error) => error,
             };
-            let PublishError::TimedOut { slowest } = &error else { return Err(Failure::from(error).into()) };
+            let PublishError::TimedOut { slowest } = &error else {
+                return Err(Failure::from(error).into());
+            };
             if !told {
                 told = true;
                 let pid = slowest.pid;
-                talk("pub", format_args!("waiting for process {pid}, a reliable subscriber, to take older messages"));
+                talk(
+                    "pub",
+                    format_args!(
+                        "waiting for process {pid}, a reliable subscriber, to take older messages"
+                    ),
+                );
             }
             self.heed_signals(true)?;
             if self.args.timeout.is_some_and(|timeout| begun.elapsed() >= timeout) {
@@ -311,7 +334,11 @@ impl Publishing<'_> {
     fn wait_until_due(&mut self) -> Result<(), Stop> {
         let Some(rate) = self.args.rate else {
             // Asking costs a system call.
-            return if self.sum.messages.is_multiple_of(256) { self.heed_signals(true) } else { Ok(()) };
+            return if self.sum.messages.is_multiple_of(256) {
+                self.heed_signals(true)
+            } else {
+                Ok(())
+            };
         };
         let period = Duration::from_secs_f64(1.0 / rate);
         loop {
@@ -321,7 +348,11 @@ impl Publishing<'_> {
                 // What came late is made up for, but not more than a second of it.
                 let behind = now - due > Duration::from_secs(1);
                 self.next = Some(if behind { now } else { due } + period);
-                return if self.sum.messages.is_multiple_of(256) { self.heed_signals(true) } else { Ok(()) };
+                return if self.sum.messages.is_multiple_of(256) {
+                    self.heed_signals(true)
+                } else {
+                    Ok(())
+                };
             }
             let failed = |error| Failure::system("wait", &error);
             let ready = wait_readable(&[self.signals.as_fd()], Some(due - now)).map_err(failed)?;

@@ -106,7 +106,8 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
     let shown = !std::io::IsTerminal::is_terminal(&stdout());
     let mut progress = Progress::new(None, shown);
     // Said once: lines in a file cannot tell such a message's end.
-    let mut warned = Stdout::look() != Stdout::File || common.json || args.framing.framing() != Framing::Lines;
+    let mut warned =
+        Stdout::look() != Stdout::File || common.json || args.framing.framing() != Framing::Lines;
     warned |= args.raw || args.output.is_file() || !args.file.is_empty();
     let mut received = 0;
     let mut idle_since = Instant::now();
@@ -175,8 +176,7 @@ fn take(
     }
     if !*warned && (message.contains(&0) || message.contains(&b'\n')) {
         *warned = true;
-        let text =
-            "holds a NUL or a newline, and a newline is written behind it; --output or --raw writes only the bytes";
+        let text = "holds a NUL or a newline, and a newline is written behind it; --output or --raw writes only the bytes";
         talk("recv", format_args!("message {} {text}", number + 1));
     }
     let written = match args.file.get(usize::try_from(number).unwrap_or(usize::MAX)) {
@@ -200,7 +200,9 @@ fn take(
 /// it is.
 fn write_file(path: &Path, message: &[u8]) -> Result<(), Failure> {
     if fs::metadata(path).is_ok_and(|facts| !facts.is_file()) {
-        let writing = |error: &std::io::Error| Failure::system(format_args!("write {}", path.display()), error);
+        let writing = |error: &std::io::Error| {
+            Failure::system(format_args!("write {}", path.display()), error)
+        };
         return fs::write(path, message).map_err(|error| writing(&error));
     }
     let mut beside = path.as_os_str().to_owned();

@@ -69,7 +69,9 @@ fn remove(domain: &Domain, name: &str, force: bool) -> Result<(), Failure> {
         if !users.is_empty() {
             let users: Vec<String> = users
                 .iter()
-                .map(|pid| format!("{pid} ({})", process::program(*pid).unwrap_or_else(|| "?".to_owned())))
+                .map(|pid| {
+                    format!("{pid} ({})", process::program(*pid).unwrap_or_else(|| "?".to_owned()))
+                })
                 .collect();
             let text = format!(
                 "'{}' is open in {}; end that, or use --force: it would go on with the old one, unseen by new users",

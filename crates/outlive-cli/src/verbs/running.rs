@@ -72,7 +72,9 @@ pub fn reserve(running: &[Entry]) -> io::Result<Option<usize>> {
     for (entry, words) in running.iter().enumerate().skip(1) {
         let seen = words[0].load(Ordering::Acquire);
         let free = seen == 0 || is_of_our_namespace(words) && Named(seen).find()?.is_none();
-        if free && words[0].compare_exchange(seen, own.0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if free
+            && words[0].compare_exchange(seen, own.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
             name(running, entry, own);
             return Ok(Some(entry));
         }
@@ -116,7 +118,10 @@ mod tests {
         name(&running, 7, ended);
         assert_eq!(reserve(&running).expect("asked"), Some(7));
         clear(&running, 7, ended);
-        assert!(named(&running, 7).is_some_and(|(named, ours)| named == own && ours), "somebody else's by now");
+        assert!(
+            named(&running, 7).is_some_and(|(named, ours)| named == own && ours),
+            "somebody else's by now"
+        );
         clear(&running, 7, own);
         assert!(named(&running, 7).is_none());
         // A pid of another namespace says nothing here.

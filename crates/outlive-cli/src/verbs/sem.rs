@@ -70,7 +70,11 @@ pub fn run(args: &SemArgs, common: &Common) -> Result<(), Failure> {
     exit_as(status?)
 }
 
-fn open(args: &SemArgs, common: &Common, domain: &Domain) -> Result<(Semaphore, Record<Commands>), Failure> {
+fn open(
+    args: &SemArgs,
+    common: &Common,
+    domain: &Domain,
+) -> Result<(Semaphore, Record<Commands>), Failure> {
     if common.domain.no_create {
         // Says so when it is not there; what it is, the opening below compares.
         domain.entry(&args.name)?;
@@ -79,7 +83,10 @@ fn open(args: &SemArgs, common: &Common, domain: &Domain) -> Result<(Semaphore, 
     if semaphore.room() != args.permits as usize {
         // Going on would break somebody's promise of how many run at once: theirs or ours.
         let room = counted(semaphore.room() as u64, "permit");
-        let text = format!("'{}' was made with {room}: say that, or remove it first (outlive rm)", args.name);
+        let text = format!(
+            "'{}' was made with {room}: say that, or remove it first (outlive rm)",
+            args.name
+        );
         return Err(Failure::new(Code::LockFailed, text));
     }
     let commands = Record::<Commands>::open(domain, &format!("{}.commands", args.name), |_| {})?;
@@ -91,7 +98,11 @@ fn open(args: &SemArgs, common: &Common, domain: &Domain) -> Result<(Semaphore, 
 const SLICE: Duration = Duration::from_millis(20);
 
 /// Gets a permit under which no command runs.
-fn acquire<'a>(under: &Under<'_>, semaphore: &'a Semaphore, running: &[Entry]) -> Result<Permit<'a>, Failure> {
+fn acquire<'a>(
+    under: &Under<'_>,
+    semaphore: &'a Semaphore,
+    running: &[Entry],
+) -> Result<Permit<'a>, Failure> {
     let mut result = semaphore.try_acquire();
     if matches!(result, Err(AcquireError::WouldBlock)) && !under.is_nonblocking() {
         if is_watched() {
@@ -113,12 +124,15 @@ fn acquire<'a>(under: &Under<'_>, semaphore: &'a Semaphore, running: &[Entry]) -
                 }
             },
             Err(error @ (AcquireError::TimedOut | AcquireError::WouldBlock)) => {
-                let Some((_, left_over)) = held_back.first() else { return Err(under.gave_up(error)) };
+                let Some((_, left_over)) = held_back.first() else {
+                    return Err(under.gave_up(error));
+                };
                 if under.until.is_some_and(|until| until <= Instant::now()) {
                     return Err(under.still_runs(left_over));
                 }
                 let slice = Instant::now() + SLICE;
-                left_over.outwait(running, Some(under.until.map_or(slice, |until| until.min(slice))))?;
+                left_over
+                    .outwait(running, Some(under.until.map_or(slice, |until| until.min(slice))))?;
                 if let Some(at) = gone(&held_back, running)? {
                     return Ok(held_back.swap_remove(at).0);
                 }

@@ -97,8 +97,13 @@ struct Sent {
 pub fn run(args: &SendArgs, common: &Common) -> Result<(), Failure> {
     let domain = common.domain.open()?;
     let queue = args.made.open(&domain, &args.queue, !common.domain.no_create)?;
-    let mut sending = Sending { sender: queue.sender()?, timeout: args.timeout, sent: Sent::default() };
-    let result = if args.file.is_empty() { from_stdin(args, &mut sending) } else { from_files(args, &mut sending) };
+    let mut sending =
+        Sending { sender: queue.sender()?, timeout: args.timeout, sent: Sent::default() };
+    let result = if args.file.is_empty() {
+        from_stdin(args, &mut sending)
+    } else {
+        from_files(args, &mut sending)
+    };
     let sent = &sending.sent;
     if common.json {
         output::print_json(sent)?;
@@ -154,7 +159,9 @@ impl Sending {
         let mut batch: Vec<&[u8]> = Vec::new();
         let mut bytes = 0;
         for message in messages {
-            if !batch.is_empty() && (bytes + message.len() > BATCH_BYTES || batch.len() == BATCH_MESSAGES) {
+            if !batch.is_empty()
+                && (bytes + message.len() > BATCH_BYTES || batch.len() == BATCH_MESSAGES)
+            {
                 self.batch(&batch)?;
                 batch.clear();
                 bytes = 0;
@@ -195,10 +202,13 @@ fn from_stdin(args: &SendArgs, sending: &mut Sending) -> Result<(), Failure> {
 }
 
 fn from_files(args: &SendArgs, sending: &mut Sending) -> Result<(), Failure> {
-    let total = args.file.iter().filter_map(|path| fs::metadata(path).ok()).map(|facts| facts.len()).sum();
+    let total =
+        args.file.iter().filter_map(|path| fs::metadata(path).ok()).map(|facts| facts.len()).sum();
     let mut progress = Progress::new(Some(total), true);
     for path in &args.file {
-        let reading = |error: &std::io::Error| Failure::system(format_args!("read {}", path.display()), error);
+        let reading = |error: &std::io::Error| {
+            Failure::system(format_args!("read {}", path.display()), error)
+        };
         let len = fs::metadata(path).map_err(|error| reading(&error))?.len();
         if len > LARGEST_MESSAGE {
             let text = format!(

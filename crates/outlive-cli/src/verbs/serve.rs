@@ -49,7 +49,8 @@ pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
     }
     let mut server = Server::open(&domain, &args.name)?;
     for _ in 0..args.count.unwrap_or(u64::MAX) {
-        let request = server.next().map_err(|error| Failure::new(Code::System, error.to_string()))?;
+        let request =
+            server.next().map_err(|error| Failure::new(Code::System, error.to_string()))?;
         answer(args, request)?;
     }
     Ok(())
@@ -57,7 +58,8 @@ pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
 
 /// Without an answer, the client is told that the request was dropped.
 fn answer(args: &ServeArgs, request: Request) -> Result<(), Failure> {
-    let (program, arguments) = args.command.split_first().ok_or_else(|| Failure::new(Code::Usage, "no command"))?;
+    let (program, arguments) =
+        args.command.split_first().ok_or_else(|| Failure::new(Code::Usage, "no command"))?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
     if let Some(client) = request.client() {

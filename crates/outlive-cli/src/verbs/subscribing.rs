@@ -90,7 +90,10 @@ impl Subscribing {
             // Not with every message of many: asking costs a system call.
             if self.looked.is_none_or(|looked| now - looked > SLICE / 4) {
                 self.looked = Some(now);
-                let signal = self.signals.next().map_err(|error| Failure::system("read a signal", &error))?;
+                let signal = self
+                    .signals
+                    .next()
+                    .map_err(|error| Failure::system("read a signal", &error))?;
                 if signal.is_some() {
                     return Ok(Came::End);
                 }
@@ -112,7 +115,10 @@ impl Subscribing {
                     return Ok(Came::Sample(sample));
                 }
                 Err(SubscribeError::TimedOut) if topic.is_removed() => {
-                    talk(self.verb, format_args!("'{}' has been removed", self.name.escape_debug()));
+                    talk(
+                        self.verb,
+                        format_args!("'{}' has been removed", self.name.escape_debug()),
+                    );
                     self.lost_before += subscriber.lost();
                     self.here = None;
                     self.open(true)?;
@@ -157,7 +163,10 @@ impl Subscribing {
                 Ok(())
             }
             Err(Error::NotFound { .. }) if !self.no_create => {
-                talk(self.verb, format_args!("waiting for somebody to make '{}'", self.name.escape_debug()));
+                talk(
+                    self.verb,
+                    format_args!("waiting for somebody to make '{}'", self.name.escape_debug()),
+                );
                 Ok(())
             }
             Err(error) => Err(error.into()),
@@ -167,9 +176,11 @@ impl Subscribing {
     /// Sleeps until the topic may be there, or that moment has come. False: a signal came.
     fn wait_for_topic(&mut self, until: Option<Instant>) -> Result<bool, Failure> {
         let failed = |error: std::io::Error| Failure::system("watch the domain's folder", &error);
-        let watch = inotify::init(inotify::CreateFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
+        let watch =
+            inotify::init(inotify::CreateFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
         let news = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
-        inotify::add_watch(&watch, self.domain.path(), news).map_err(|errno| failed(errno.into()))?;
+        inotify::add_watch(&watch, self.domain.path(), news)
+            .map_err(|errno| failed(errno.into()))?;
         // Made before the watch began, it is there.
         if self.is_there() {
             return self.open(true).map(|()| true);
@@ -192,7 +203,11 @@ impl Subscribing {
     fn give_up_in_time(&self) -> Result<(), Failure> {
         match self.timeout {
             Some(timeout) if self.since.elapsed() >= timeout => {
-                let text = format!("no message on '{}' for {} s", self.name.escape_debug(), timeout.as_secs_f64());
+                let text = format!(
+                    "no message on '{}' for {} s",
+                    self.name.escape_debug(),
+                    timeout.as_secs_f64()
+                );
                 Err(Failure::new(Code::TimedOut, text))
             }
             _ => Ok(()),

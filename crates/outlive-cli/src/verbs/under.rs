@@ -106,11 +106,15 @@ impl<'a> Under<'a> {
     /// The command that an entry still names after its holder's death, if it still runs. The entry
     /// of one that is gone is cleared.
     pub fn left_over(&self, running: &[Entry], entry: usize) -> Result<Option<LeftOver>, Failure> {
-        let Some((named, of_our_namespace)) = running::named(running, entry) else { return Ok(None) };
+        let Some((named, of_our_namespace)) = running::named(running, entry) else {
+            return Ok(None);
+        };
         if !of_our_namespace {
             // Its kernel kills it all the same; only we cannot watch it.
             self.say("a dead holder's command ran in another pid namespace; whether it has ended cannot be seen here");
-        } else if let Some(process) = named.find().map_err(failed("look for the dead holder's command"))? {
+        } else if let Some(process) =
+            named.find().map_err(failed("look for the dead holder's command"))?
+        {
             return Ok(Some(LeftOver { process, named, entry }));
         }
         running::clear(running, entry, named);
@@ -141,7 +145,8 @@ impl<'a> Under<'a> {
     }
 
     fn run_named(&self, running: &[Entry], entry: usize) -> Result<ExitStatus, Failure> {
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed("make a pipe")(errno.into()))?;
+        let (read, write) =
+            pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed("make a pipe")(errno.into()))?;
         let mut child = self.start(read).map_err(failed("start the command"))?;
         // Not before the start: the command would inherit that they are blocked. Killed by one just
         // here, the command does not get its go-ahead.
@@ -180,7 +185,8 @@ pub struct LeftOver {
 impl LeftOver {
     /// Waits for its end and clears its entry. False: the time was over first.
     pub fn outwait(&self, running: &[Entry], until: Option<Instant>) -> Result<bool, Failure> {
-        let gone = self.process.wait(until).map_err(failed("wait for the dead holder's command"))?;
+        let gone =
+            self.process.wait(until).map_err(failed("wait for the dead holder's command"))?;
         if gone {
             running::clear(running, self.entry, self.named);
         }
@@ -203,8 +209,15 @@ pub fn exit_as(status: ExitStatus) -> Result<(), Failure> {
 }
 
 /// What a supervisor sends to the process that it started is meant for the command.
-const PASSED_ON: [i32; 7] =
-    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCONT];
+const PASSED_ON: [i32; 7] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGCONT,
+];
 
 fn wait_for(child: &mut Child, signals: &mut Signals) -> std::io::Result<ExitStatus> {
     let Some(command) = Process::find(child.id(), None)? else { return child.wait() };
@@ -235,7 +248,8 @@ pub fn become_command(args: &BecomeArgs) -> Result<(), Failure> {
     // Closed without a byte: the holder is dead, and nobody knows of us.
     go_ahead.read_exact(&mut byte).map_err(|_| Failure::Silent(Code::LockFailed as u8))?;
     drop(go_ahead);
-    let (program, arguments) = args.command.split_first().ok_or(Failure::Silent(Code::LockFailed as u8))?;
+    let (program, arguments) =
+        args.command.split_first().ok_or(Failure::Silent(Code::LockFailed as u8))?;
     let error = Command::new(program).args(arguments).exec();
     let code = match error.kind() {
         ErrorKind::NotFound => Code::CommandNotFound,

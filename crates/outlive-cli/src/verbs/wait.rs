@@ -86,11 +86,17 @@ fn wait_for_process(pid: u32, common: &Common, until: Option<Instant>) -> Result
 fn process_token(domain: &Domain, pid: u32) -> Option<TokenId> {
     let mut tokens = domain.tokens().into_iter();
     tokens
-        .find(|info| info.alive && info.same_namespace && info.kind == TokenKind::Process && info.pid == pid)
+        .find(|info| {
+            info.alive && info.same_namespace && info.kind == TokenKind::Process && info.pid == pid
+        })
         .map(|info| info.id)
 }
 
-fn wait_for_token(domain: &Domain, token: TokenId, until: Option<Instant>) -> Result<bool, Failure> {
+fn wait_for_token(
+    domain: &Domain,
+    token: TokenId,
+    until: Option<Instant>,
+) -> Result<bool, Failure> {
     match domain.peer(token).wait_dead(until.map_or(Deadline::NEVER, Deadline::at)) {
         Ok(()) => Ok(true),
         Err(WaitError::TimedOut) => Ok(false),
@@ -99,7 +105,11 @@ fn wait_for_token(domain: &Domain, token: TokenId, until: Option<Instant>) -> Re
 }
 
 /// Waits for each of those who hold the name now.
-fn wait_for_name(name: &str, common: &Common, until: Option<Instant>) -> Result<(Vec<u32>, bool), Failure> {
+fn wait_for_name(
+    name: &str,
+    common: &Common,
+    until: Option<Instant>,
+) -> Result<(Vec<u32>, bool), Failure> {
     let domain = common.domain.existing()?;
     let holders = holders(&domain, name)?;
     let pids = holders.iter().map(|holder| holder.pid).collect();
@@ -119,7 +129,10 @@ fn wait_for_name(name: &str, common: &Common, until: Option<Instant>) -> Result<
                 Err(error) => return Err(error.into()),
             };
             if !still {
-                talk("wait", format_args!("process {} gave '{name}' back, and lives on", holder.pid));
+                talk(
+                    "wait",
+                    format_args!("process {} gave '{name}' back, and lives on", holder.pid),
+                );
                 break;
             }
             if last {

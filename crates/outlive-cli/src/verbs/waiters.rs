@@ -31,7 +31,8 @@ pub fn run(_args: &WaitersArgs, common: &Common) -> Result<(), Failure> {
         Some(domain) => domain.entries()?,
         None => Vec::new(),
     };
-    let waiters = entries.iter().flat_map(|entry| entry.waiters.iter().map(move |waiter| (entry, waiter)));
+    let waiters =
+        entries.iter().flat_map(|entry| entry.waiters.iter().map(move |waiter| (entry, waiter)));
     if common.json {
         return waiters
             .map(|(entry, waiter)| Told { name: &entry.name, waiter: Asleep::new(waiter) })
@@ -40,7 +41,12 @@ pub fn run(_args: &WaitersArgs, common: &Common) -> Result<(), Failure> {
     let rows: Vec<Vec<String>> = waiters
         .map(|(entry, waiter)| {
             let holder = waiter.holder.as_ref().map_or_else(String::new, who);
-            vec![entry.name.escape_debug().to_string(), thread(&waiter.who), span(waiter.waited), holder]
+            vec![
+                entry.name.escape_debug().to_string(),
+                thread(&waiter.who),
+                span(waiter.waited),
+                holder,
+            ]
         })
         .collect();
     if rows.is_empty() {

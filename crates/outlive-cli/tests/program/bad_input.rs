@@ -12,13 +12,21 @@ use crate::stage::{Running, Stage};
 fn what_cannot_be_a_name_is_refused() {
     let stage = Stage::new();
     let long = "x".repeat(300);
-    for (name, why) in
-        [("a/b", "contains '/'"), (&long[..], "longer than 200"), (".q", "starts with '.'"), ("", "empty")]
-    {
+    for (name, why) in [
+        ("a/b", "contains '/'"),
+        (&long[..], "longer than 200"),
+        (".q", "starts with '.'"),
+        ("", "empty"),
+    ] {
         for verb in ["send", "recv", "info", "rm"] {
             // A domain must be there for those that only look.
             stage.run(&["lock", "L", "--", "true"]).expect(0);
-            stage.run(&[verb, name]).expect(13).says("cannot be a name").says(why).says("1 to 200 bytes");
+            stage
+                .run(&[verb, name])
+                .expect(13)
+                .says("cannot be a name")
+                .says(why)
+                .says("1 to 200 bytes");
         }
     }
     let mut command = stage.command(["send"]);
@@ -80,7 +88,11 @@ fn files_that_are_none_of_ours_are_told_apart() {
     let queue = fs::File::options().write(true).open(file("q")).expect("opened");
     // Bytes 8 to 12 are the layout's version.
     queue.write_all_at(&99u32.to_le_bytes(), 8).expect("patched");
-    stage.run(&["recv", "q", "-n", "1"]).expect(8).says("memory layout 99").says("this program needs");
+    stage
+        .run(&["recv", "q", "-n", "1"])
+        .expect(8)
+        .says("memory layout 99")
+        .says("this program needs");
     // Of no use to this version, and so it may go.
     stage.run(&["rm", "q"]).expect(0);
     assert!(!file("q").exists());
@@ -140,7 +152,9 @@ fn a_domain_that_others_may_enter_or_own_is_refused() {
             assert_eq!(ended.status.code(), Some(9), "{said}");
             assert!(said.contains("belongs to") || said.contains("no permission"), "{said}");
         }
-        Err(error) => eprintln!("left out: another user cannot run the program where it was built ({error})"),
+        Err(error) => {
+            eprintln!("left out: another user cannot run the program where it was built ({error})")
+        }
     }
 }
 

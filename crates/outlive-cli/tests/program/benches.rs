@@ -21,7 +21,10 @@ fn bench(args: &[&str]) -> Value {
         assert_eq!(row["unit"], "ns");
     }
     let crossing = &report["machine"]["crossing_ns"];
-    assert!(crossing["measured"].as_u64() >= report["rows"].as_array().map(|rows| rows.len() as u64), "{crossing}");
+    assert!(
+        crossing["measured"].as_u64() >= report["rows"].as_array().map(|rows| rows.len() as u64),
+        "{crossing}"
+    );
     report
 }
 
@@ -39,10 +42,17 @@ fn has_locks(report: &Value, wanted: &str) {
     let absent = names(&report["absent"]);
     for name in wanted.split(' ') {
         let excused = PERHAPS.contains(&name) && absent.iter().any(|absent| absent == name);
-        assert!(present.iter().any(|present| present == name) || excused, "{name} is not in {present:?}");
+        assert!(
+            present.iter().any(|present| present == name) || excused,
+            "{name} is not in {present:?}"
+        );
     }
     assert_eq!(present.len() + absent.len(), 17, "{present:?} and {absent:?}");
-    assert!(report["rows"].as_array().is_some_and(|rows| rows.iter().any(|row| row["baseline"] == true)));
+    assert!(
+        report["rows"]
+            .as_array()
+            .is_some_and(|rows| rows.iter().any(|row| row["baseline"] == true))
+    );
 }
 
 const ALONE: &str = "mutex rwlock_write semaphore pi ceiling pthread pthread_robust pthread_pi pthread_protect \
@@ -75,7 +85,10 @@ fn readers_do_not_hand_over_and_are_said_to_be_missing() {
         assert_eq!(report["mode"], name);
         has_locks(&report, ALONE);
         let absent = names(&report["absent"]);
-        assert!(SHARED.split(' ').all(|name| absent.iter().any(|absent| absent == name)), "{absent:?}");
+        assert!(
+            SHARED.split(' ').all(|name| absent.iter().any(|absent| absent == name)),
+            "{absent:?}"
+        );
     }
     let stage = Stage::new();
     let refused = stage.run(&["bench", "locks", "--wake", "--only=pthread_rwlock_read"]).expect(2);
@@ -89,7 +102,8 @@ fn a_lock_that_cannot_be_built_is_left_out_with_the_reason() {
     command.env("CXX", "no-such-compiler");
     let report = crate::stage::Running::new(command).end().expect(0).json();
     let absent = report["absent"].as_array().expect("absent rows");
-    let boost = absent.iter().find(|row| row["name"] == "boost_exclusive").expect("Boost's is missing");
+    let boost =
+        absent.iter().find(|row| row["name"] == "boost_exclusive").expect("Boost's is missing");
     assert!(boost["why"].as_str().is_some_and(|why| why.contains("no-such-compiler")), "{boost}");
     assert!(names(&report["rows"]).contains(&"mutex".to_owned()));
 }
@@ -97,7 +111,9 @@ fn a_lock_that_cannot_be_built_is_left_out_with_the_reason() {
 #[test]
 fn bench_mutex_keeps_its_rows() {
     let rows = "outlive pthread pthread_robust pthread_pi fcntl sysv";
-    for (mode, name) in [(None, "uncontended"), (Some("--contended"), "contended"), (Some("--wake"), "wake")] {
+    for (mode, name) in
+        [(None, "uncontended"), (Some("--contended"), "contended"), (Some("--wake"), "wake")]
+    {
         let mut args = vec!["mutex", "--loops=20"];
         args.extend(mode);
         let report = bench(&args);
@@ -116,9 +132,17 @@ fn a_crowd_counts_in_threads_and_in_processes() {
         for workers in [1, 3] {
             let of: Vec<_> = rows.iter().filter(|row| row[setting] == workers).cloned().collect();
             let names = names(&of.into()).join(" ");
-            assert_eq!(names, "mutex pthread sem_t sysv two_state three_state four_state", "{setting} {workers}");
+            assert_eq!(
+                names, "mutex pthread sem_t sysv two_state three_state four_state",
+                "{setting} {workers}"
+            );
         }
-        let groups: Vec<_> = report["groups"].as_array().expect("groups").iter().map(|group| &group[setting]).collect();
+        let groups: Vec<_> = report["groups"]
+            .as_array()
+            .expect("groups")
+            .iter()
+            .map(|group| &group[setting])
+            .collect();
         assert_eq!(serde_json::json!(groups), serde_json::json!([1, 3]));
     }
     let stage = Stage::new();
@@ -130,9 +154,13 @@ fn a_crowd_counts_in_threads_and_in_processes() {
 fn message_queues_are_compared_at_each_size() {
     let rows = "mu_cv mu_sm posix_mq outlive_queue";
     let alone = bench(&["mq"]);
-    assert_eq!((names(&alone["rows"]).join(" ").as_str(), &alone["message_bytes"]), (rows, &64.into()));
+    assert_eq!(
+        (names(&alone["rows"]).join(" ").as_str(), &alone["message_bytes"]),
+        (rows, &64.into())
+    );
     let several = bench(&["mq", "--size=512,64", "--wait=block"]);
-    let sizes: Vec<_> = several["rows"].as_array().expect("rows").iter().map(|row| &row["message_bytes"]).collect();
+    let sizes: Vec<_> =
+        several["rows"].as_array().expect("rows").iter().map(|row| &row["message_bytes"]).collect();
     assert_eq!(serde_json::json!(sizes), serde_json::json!([64, 64, 64, 64, 512, 512, 512, 512]));
     let stage = Stage::new();
     stage.run(&["bench", "mq", "--size=7"]).expect(2).says("--size 8 or more");
@@ -157,7 +185,8 @@ fn every_way_to_get_memory_is_a_row_in_every_pattern() {
             assert_eq!(report[key], 2);
             let (present, absent) = (names(&report["rows"]), names(&report["absent"]));
             let crosses = pattern == "hand-over" && key == "processes";
-            let mut wanted: Vec<&str> = POOLS.split_ascii_whitespace().chain([SHARED_MEMORY]).collect();
+            let mut wanted: Vec<&str> =
+                POOLS.split_ascii_whitespace().chain([SHARED_MEMORY]).collect();
             let own = OWN_MEMORY.split(' ');
             if crosses {
                 assert_eq!(absent, own.collect::<Vec<_>>());
@@ -174,8 +203,12 @@ fn every_way_to_get_memory_is_a_row_in_every_pattern() {
 fn memory_of_every_size_comes_in_a_quick_run() {
     let report = bench(&["pool", "--quick"]);
     let rows = report["rows"].as_array().expect("rows");
-    let sizes: Vec<_> =
-        report["groups"].as_array().expect("groups").iter().map(|group| &group["object_bytes"]).collect();
+    let sizes: Vec<_> = report["groups"]
+        .as_array()
+        .expect("groups")
+        .iter()
+        .map(|group| &group["object_bytes"])
+        .collect();
     assert_eq!(serde_json::json!(sizes), serde_json::json!([64, 4096, 49152, 262_144, 2_097_152]));
     for row in rows {
         // From a nanosecond for a small object to a second for 512 pages on a machine that is busy
@@ -184,7 +217,12 @@ fn memory_of_every_size_comes_in_a_quick_run() {
         assert!(row["operations"].as_u64() > Some(0) && row["turns"].as_u64() > Some(0), "{row}");
     }
     let several = bench(&["pool", "--size=4096", "--threads=4,1", "--touch=first", "--loops=100"]);
-    let threads: Vec<_> = several["groups"].as_array().expect("groups").iter().map(|group| &group["threads"]).collect();
+    let threads: Vec<_> = several["groups"]
+        .as_array()
+        .expect("groups")
+        .iter()
+        .map(|group| &group["threads"])
+        .collect();
     assert_eq!(serde_json::json!(threads), serde_json::json!([1, 4]));
     assert_eq!(several["object_bytes"], 4096);
 }
@@ -228,12 +266,23 @@ fn one_page_holds_all_and_asks_nobody() {
     let path = stage.path("report.html");
     let html = format!("--html={}", path.display());
     let ended = stage
-        .run(&[&["bench", "all", "--quick", "--benches=liveness,queue,mq,pool"], &SHORT[..], &[&html]].concat())
+        .run(
+            &[
+                &["bench", "all", "--quick", "--benches=liveness,queue,mq,pool"],
+                &SHORT[..],
+                &[&html],
+            ]
+            .concat(),
+        )
         .expect(0)
         .says("wrote");
     let reports = ended.json();
-    let mut benches: Vec<_> =
-        reports.as_array().expect("reports").iter().map(|report| report["bench"].as_str().expect("a name")).collect();
+    let mut benches: Vec<_> = reports
+        .as_array()
+        .expect("reports")
+        .iter()
+        .map(|report| report["bench"].as_str().expect("a name"))
+        .collect();
     benches.dedup();
     assert_eq!(benches, ["liveness", "queue", "mq", "pool"]);
     let page = fs::read_to_string(path).expect("the page");
@@ -250,18 +299,34 @@ fn one_page_holds_all_and_asks_nobody() {
 #[test]
 fn a_part_of_all_can_be_asked_for() {
     let stage = Stage::new();
-    let reports = stage.run(&[&["bench", "all", "--quick", "--benches=mq"], &SHORT[..]].concat()).expect(0).json();
-    assert!(reports.as_array().is_some_and(|reports| reports.iter().all(|report| report["bench"] == "mq")));
-    stage.run(&["bench", "all", "--benches=nothing"]).expect(2).says("no benchmark is called nothing");
+    let reports = stage
+        .run(&[&["bench", "all", "--quick", "--benches=mq"], &SHORT[..]].concat())
+        .expect(0)
+        .json();
+    assert!(
+        reports
+            .as_array()
+            .is_some_and(|reports| reports.iter().all(|report| report["bench"] == "mq"))
+    );
+    stage
+        .run(&["bench", "all", "--benches=nothing"])
+        .expect(2)
+        .says("no benchmark is called nothing");
 }
 
 #[test]
 fn help_says_what_is_measured() {
     let stage = Stage::new();
-    let help = |args: &[&str]| stage.run(&[&["bench"], args, &["--help"]].concat()).expect(0).text();
+    let help =
+        |args: &[&str]| stage.run(&[&["bench"], args, &["--help"]].concat()).expect(0).text();
     let benches = help(&[]);
-    for name in ["liveness", "locks", "mutex", "counter", "queue", "mq", "copies", "state", "pool", "all"] {
-        assert!(benches.lines().any(|line| line.trim_start().starts_with(name)), "{name} in {benches}");
+    for name in
+        ["liveness", "locks", "mutex", "counter", "queue", "mq", "copies", "state", "pool", "all"]
+    {
+        assert!(
+            benches.lines().any(|line| line.trim_start().starts_with(name)),
+            "{name} in {benches}"
+        );
     }
     for (bench, options) in [
         ("locks", &["--contended", "--work", "--wake", "--sleeper", "--only", "--quick"][..]),
@@ -279,7 +344,10 @@ fn help_says_what_is_measured() {
 fn one_way_to_ask_at_a_time() {
     let stage = Stage::new();
     stage.run(&["bench", "locks", "--wake", "--contended"]).expect(2).says("--contended");
-    stage.run(&["bench", "locks", "--only=nothing"]).expect(2).says("no row is called nothing; there are mutex,");
+    stage
+        .run(&["bench", "locks", "--only=nothing"])
+        .expect(2)
+        .says("no row is called nothing; there are mutex,");
 }
 
 #[test]

@@ -40,9 +40,13 @@ fn what_can_go_wrong_is_told() {
     let server = stage.start(&["serve", "slow", "--", "sh", "-c", "exec sleep 20 2> slow"]);
     until("it serves", || serving(&stage, "slow"));
     let first = stage.start(&["call", "slow", "x"]);
-    until("it is begun", || stage.entry("slow").is_some_and(|entry| entry["figures"]["begun"] == 1));
+    until("it is begun", || {
+        stage.entry("slow").is_some_and(|entry| entry["figures"]["begun"] == 1)
+    });
     let second = stage.start(&["call", "--wait-for-server", "slow", "y"]);
-    until("it waits", || stage.entry("slow").is_some_and(|entry| entry["counters"]["pending"] == 1));
+    until("it waits", || {
+        stage.entry("slow").is_some_and(|entry| entry["counters"]["pending"] == 1)
+    });
     server.kill();
     server.end();
     first.end().expect(3).says("had begun");

@@ -32,8 +32,10 @@ fn no_folders() -> Vec<PathBuf> {
 
 #[track_caller]
 fn all_zero(verdict: &Value) {
-    let robot = ["samples_changed", "lost_for_reliable", "frames_out_of_order", "counts_wrong", "log_lost"];
-    let queue = ["lost", "corrupted", "duplicates_not_marked", "out_of_order", "total_wrong", "hung"];
+    let robot =
+        ["samples_changed", "lost_for_reliable", "frames_out_of_order", "counts_wrong", "log_lost"];
+    let queue =
+        ["lost", "corrupted", "duplicates_not_marked", "out_of_order", "total_wrong", "hung"];
     for name in queue.iter().chain(robot.iter().filter(|_| verdict["frames"].is_number())) {
         assert_eq!(verdict[name], 0, "{name} in {verdict}");
     }
@@ -61,10 +63,14 @@ fn processes_are_killed_and_nothing_is_lost() {
 fn the_zeroes_are_printed_for_people() {
     let stage = Stage::new();
     fs::write(stage.path("records"), "some text to send. ".repeat(1000)).expect("written");
-    let text = stage.run(&["demo", "--seconds", "0.5", "--producers", "2", "--no-robot", "records"]).expect(0).text();
+    let text = stage
+        .run(&["demo", "--seconds", "0.5", "--producers", "2", "--no-robot", "records"])
+        .expect(0)
+        .text();
     assert!(!text.contains("robot"), "{text}");
     stage.run(&["demo", "--watch"]).expect(2).says("needs a terminal");
-    for line in ["acknowledged and lost: 0", "corrupted: 0", "duplicates not marked: 0", "hung: 0"] {
+    for line in ["acknowledged and lost: 0", "corrupted: 0", "duplicates not marked: 0", "hung: 0"]
+    {
         assert!(text.lines().any(|found| found == line), "'{line}' is not in {text}");
     }
 }
@@ -81,7 +87,8 @@ fn a_broken_promise_is_noticed() {
         ("skip", "lost_for_reliable"),
     ] {
         let stage = Stage::new();
-        let mut args = vec!["demo", "--seconds", "1", "--fault", fault, "--patience", "2", "--json"];
+        let mut args =
+            vec!["demo", "--seconds", "1", "--fault", fault, "--patience", "2", "--json"];
         if ["scratch", "skip"].contains(&fault) {
             // It is played with every tenth frame of a sensor.
             (args[2], args[6]) = ("2", "10");
@@ -146,7 +153,9 @@ fn scans_and_pictures_pass() {
         .flatten()
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "bin" || extension == "jpg"))
+        .filter(|path| {
+            path.extension().is_some_and(|extension| extension == "bin" || extension == "jpg")
+        })
         .map(|path| path.display().to_string())
         .collect();
     if files.is_empty() {

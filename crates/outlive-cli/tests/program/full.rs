@@ -12,7 +12,13 @@ struct Small(PathBuf);
 impl Small {
     fn mount(at: &Path) -> Option<Small> {
         std::fs::create_dir(at).expect("a folder to mount on");
-        match mount("tmpfs", at, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, Some(c"size=16m,mode=0700")) {
+        match mount(
+            "tmpfs",
+            at,
+            "tmpfs",
+            MountFlags::NOSUID | MountFlags::NODEV,
+            Some(c"size=16m,mode=0700"),
+        ) {
             Ok(()) => Some(Small(at.to_path_buf())),
             Err(errno) => {
                 crate::stage::skip(&format!("mounting is not permitted here ({errno})"));
@@ -35,7 +41,8 @@ fn a_full_file_system_is_told_and_nothing_is_lost() {
     let domain = small.0.join("domain").display().to_string();
     let line = "a line of some length, so that few of them fill it\n";
     let input = line.repeat(600_000);
-    let args = ["send", "q", "--domain", &domain, "--max-bytes", "1G", "--timeout", "0.2", "--json"];
+    let args =
+        ["send", "q", "--domain", &domain, "--max-bytes", "1G", "--timeout", "0.2", "--json"];
     let ended = stage.feed(&args, input.as_bytes()).expect(5).says("still full");
     let sent = ended.json()["messages"].as_u64().expect("a number");
     assert!(sent > 1000, "{sent}");

@@ -46,7 +46,9 @@ pub fn survivor(go: &std::path::Path, pid_file: &str) -> String {
 pub fn lacks_setpriv() -> bool {
     let lacks = std::process::Command::new("setpriv").arg("--version").output().is_err();
     if lacks {
-        crate::stage::skip("no setpriv here, which starts what the kernel does not kill with its parent");
+        crate::stage::skip(
+            "no setpriv here, which starts what the kernel does not kill with its parent",
+        );
     }
     lacks
 }

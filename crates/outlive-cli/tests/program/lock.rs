@@ -27,7 +27,8 @@ fn one_at_a_time() {
     let stage = Stage::new();
     fs::write(stage.path("count"), "0").expect("written");
     let add = "for i in 1 2 3 4 5; do n=$(cat count); n=$((n + 1)); echo $n > count; done";
-    let running: Vec<_> = (0..8).map(|_| stage.start(&["lock", "L", "--", "sh", "-c", add])).collect();
+    let running: Vec<_> =
+        (0..8).map(|_| stage.start(&["lock", "L", "--", "sh", "-c", add])).collect();
     for locker in running {
         locker.end().expect(0);
     }
@@ -39,7 +40,12 @@ fn held(stage: &Stage, command: &str) -> (crate::stage::Running, u32) {
     held_as(stage, "--exclusive", "pid", command)
 }
 
-fn held_as(stage: &Stage, mode: &str, pid_file: &str, command: &str) -> (crate::stage::Running, u32) {
+fn held_as(
+    stage: &Stage,
+    mode: &str,
+    pid_file: &str,
+    command: &str,
+) -> (crate::stage::Running, u32) {
     let holder = stage.start(&["lock", mode, "L", "--", "sh", "-c", command]);
     (holder, written_pid(stage, pid_file))
 }
@@ -52,7 +58,10 @@ fn a_killed_holder_blocks_nobody_and_its_command_is_gone() {
     // One that waits already, and one that comes later.
     let waiting = stage.start(&["lock", "L", "--", "sh", "-c", &check(command)]);
     see_waiting(&waiting);
-    stage.run(&["lock", "L", "--nonblock", "--", "true"]).expect(124).says("somebody holds the lock");
+    stage
+        .run(&["lock", "L", "--nonblock", "--", "true"])
+        .expect(124)
+        .says("somebody holds the lock");
     stage.run(&["lock", "L", "--timeout", "0.01", "--", "true"]).expect(124);
     holder.kill();
     let ended = waiting.end().expect(0).says("the last holder died");
@@ -117,16 +126,31 @@ fn shared_holders_run_beside_each_other_and_exclusive_ones_alone() {
     let (second, two) = held_as(&stage, "-s", "pid2", &script(2));
     assert!(is_alive(one) && is_alive(two));
     let lock = stage.entry("L").expect("listed");
-    assert_eq!((lock["kind"].as_str(), lock["holders"].as_array().map(Vec::len)), (Some("rwlock"), Some(2)));
+    assert_eq!(
+        (lock["kind"].as_str(), lock["holders"].as_array().map(Vec::len)),
+        (Some("rwlock"), Some(2))
+    );
     assert!(stage.run(&["ls"]).expect(0).text().contains("held by 2 readers"));
     // Others that may not: an exclusive one, at once, in time, and with a code of its own.
     stage.run(&["lock", "-n", "L", "--", "true"]).expect(124).says("somebody holds the lock");
-    stage.run(&["lock", "-n", "-E", "9", "L", "--", "true"]).expect(9).says("somebody holds the lock");
-    stage.run(&["lock", "-w", "0.05", "-x", "L", "--", "true"]).expect(124).says("still held the lock");
-    stage.run(&["lock", "-w", "0.05", "-E", "0", "-e", "L", "--", "true"]).expect(0).says("still held the lock");
+    stage
+        .run(&["lock", "-n", "-E", "9", "L", "--", "true"])
+        .expect(9)
+        .says("somebody holds the lock");
+    stage
+        .run(&["lock", "-w", "0.05", "-x", "L", "--", "true"])
+        .expect(124)
+        .says("still held the lock");
+    stage
+        .run(&["lock", "-w", "0.05", "-E", "0", "-e", "L", "--", "true"])
+        .expect(0)
+        .says("still held the lock");
     stage.run(&["lock", "-s", "-x", "L", "--", "true"]).expect(2);
     stage.run(&["lock", "-E", "256", "L", "--", "true"]).expect(2);
-    assert_eq!(stage.run(&["lock", "-s", "-n", "L", "--", "echo", "in it"]).expect(0).text(), "in it\n");
+    assert_eq!(
+        stage.run(&["lock", "-s", "-n", "L", "--", "echo", "in it"]).expect(0).text(),
+        "in it\n"
+    );
     // One that waits goes first: shared ones that come later do not pass it.
     let waiting = stage.start(&["lock", "L", "--", "sh", "-c", "echo $$ > pid3; exec sleep 1000"]);
     see_waiting(&waiting);
@@ -161,7 +185,11 @@ fn a_killed_shared_holder_blocks_nobody_and_its_command_is_gone() {
     other.kill();
     let ended = waiting.end().expect(0);
     assert_eq!(ended.text(), "alone\n");
-    assert!(!ended.err.contains("half done"), "a shared holder leaves nothing half done: {}", ended.err);
+    assert!(
+        !ended.err.contains("half done"),
+        "a shared holder leaves nothing half done: {}",
+        ended.err
+    );
     assert!(!is_alive(command));
     stage.run(&["lock", "-n", "L", "--", "true"]).expect(0);
 }
@@ -188,7 +216,10 @@ fn commands_that_survive_their_shared_holders_are_waited_for_by_exclusive_ones_o
     }
     fs::write(&go[0], "").expect("written");
     until("the first is gone", || !is_alive(one));
-    stage.run(&["lock", "-n", "L", "--", "true"]).expect(124).says(&format!("process {two}, still runs"));
+    stage
+        .run(&["lock", "-n", "L", "--", "true"])
+        .expect(124)
+        .says(&format!("process {two}, still runs"));
     let next = stage.start(&["lock", "L", "--", "sh", "-c", &check(two)]);
     fs::write(&go[1], "").expect("written");
     assert_eq!(next.end().expect(0).text(), "alone\n");
@@ -205,7 +236,11 @@ fn a_command_that_survives_its_exclusive_holder_is_waited_for_by_shared_ones_too
     holder.kill();
     holder.end();
     // The first is told that the holder died, the second finds its command in the table.
-    stage.run(&["lock", "-s", "-w", "0.05", "L", "--", "true"]).expect(124).says("half done").says("still runs");
+    stage
+        .run(&["lock", "-s", "-w", "0.05", "L", "--", "true"])
+        .expect(124)
+        .says("half done")
+        .says("still runs");
     stage.run(&["lock", "-s", "-n", "L", "--", "true"]).expect(124).says("still runs");
     let next = stage.start(&["lock", "-s", "L", "--", "sh", "-c", &check(command)]);
     fs::write(&go, "").expect("written");

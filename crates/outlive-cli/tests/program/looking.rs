@@ -27,14 +27,24 @@ fn all_there_is_is_listed() {
     stage.feed(&["send", "orders"], b"one\ntwo\n").expect(0);
     let holder = stage.start(&["lock", "lock", "--", "sleep", "1000"]);
     until("it is held", || {
-        stage.entry("lock").is_some_and(|lock| lock["holders"].as_array().is_some_and(|all| !all.is_empty()))
+        stage
+            .entry("lock")
+            .is_some_and(|lock| lock["holders"].as_array().is_some_and(|all| !all.is_empty()))
     });
     fs::write(stage.domain().join("stranger"), "some text, longer than nothing").expect("written");
     let listing = stage.run(&["ls"]).expect(0).text();
-    let line = |name: &str| listing.lines().find(|line| line.starts_with(name)).expect("listed").to_owned();
+    let line = |name: &str| {
+        listing.lines().find(|line| line.starts_with(name)).expect("listed").to_owned()
+    };
     assert!(line("NAME").contains("STATE"));
-    assert!(line("orders").contains("queue") && line("orders").contains("2 messages waiting, no receiver"));
-    assert!(line("lock").contains("rwlock") && line("lock").contains(&format!("held by {}", holder.pid())));
+    assert!(
+        line("orders").contains("queue")
+            && line("orders").contains("2 messages waiting, no receiver")
+    );
+    assert!(
+        line("lock").contains("rwlock")
+            && line("lock").contains(&format!("held by {}", holder.pid()))
+    );
     assert!(line("stranger").contains("not made by Outlive"));
 
     let lock = stage.entry("lock").expect("listed");
@@ -54,8 +64,14 @@ fn all_there_is_is_listed() {
 fn a_name_in_use_is_removed_only_by_force() {
     let stage = Stage::new();
     let receiver = stage.start(&["recv", "q"]);
-    until("it receives", || stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true));
-    stage.run(&["rm", "q"]).expect(12).says(&format!("{} (outlive)", receiver.pid())).says("--force");
+    until("it receives", || {
+        stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true)
+    });
+    stage
+        .run(&["rm", "q"])
+        .expect(12)
+        .says(&format!("{} (outlive)", receiver.pid()))
+        .says("--force");
     assert!(stage.entry("q").is_some());
     assert_eq!(stage.run(&["rm", "q", "--force", "--json"]).expect(0).json()["removed"][0], "q");
     assert!(stage.entry("q").is_none());
@@ -106,8 +122,12 @@ fn the_doctor_looks_and_mends_only_when_asked() {
     stage.feed(&["send", "q"], b"x").expect(0);
     let report = stage.run(&["doctor", "--json"]).expect(0).json();
     assert_eq!(report["ok"], true);
-    let names: Vec<&str> =
-        report["findings"].as_array().expect("a list").iter().filter_map(|finding| finding["name"].as_str()).collect();
+    let names: Vec<&str> = report["findings"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|finding| finding["name"].as_str())
+        .collect();
     for name in [
         "futex_waitv",
         "membarrier",
@@ -143,24 +163,42 @@ fn who_waits_is_named() {
     let killed = stage.start(&["lock", "L", "--", "true"]);
     let waiting = || stage.entry("L").and_then(|lock| lock["waiters"].as_array().map(Vec::len));
     until("both wait", || waiting() == Some(2));
-    assert!(stage.run(&["ls"]).expect(0).text().contains(&format!("held by {} (outlive), 2 waiting", holder.pid())));
+    assert!(
+        stage
+            .run(&["ls"])
+            .expect(0)
+            .text()
+            .contains(&format!("held by {} (outlive), 2 waiting", holder.pid()))
+    );
     let pid = killed.pid();
     killed.kill();
     killed.end();
     assert_eq!(waiting(), Some(1), "{pid} is dead");
 
     let info = stage.run(&["info", "L"]).expect(0).text();
-    let line = |name: &str| info.lines().find(|line| line.starts_with(name)).expect("told").to_owned();
+    let line =
+        |name: &str| info.lines().find(|line| line.starts_with(name)).expect("told").to_owned();
     let begins = format!("holder       {} (outlive), for ", holder.pid());
     assert!(line("holder").starts_with(&begins) && line("holder").ends_with(" at least"), "{info}");
-    assert!(line("waiter").starts_with(&format!("waiter       {} (outlive), for ", waiter.pid())), "{info}");
+    assert!(
+        line("waiter").starts_with(&format!("waiter       {} (outlive), for ", waiter.pid())),
+        "{info}"
+    );
     assert!(line("waiter").ends_with(&format!(", held by {} (outlive)", holder.pid())), "{info}");
 
     let info = stage.run(&["info", "L", "--json"]).expect(0).json();
     let told = &info["waiters"][0];
     assert_eq!((&told["pid"], &told["tid"]), (&waiter.pid().into(), &waiter.pid().into()));
-    assert_eq!((&told["program"], &told["holder"]["pid"]), (&"outlive".into(), &holder.pid().into()));
-    assert!(told["waited_seconds"].is_f64() && told["held_seconds"].is_f64() && info["deadlocks"].is_null(), "{info}");
+    assert_eq!(
+        (&told["program"], &told["holder"]["pid"]),
+        (&"outlive".into(), &holder.pid().into())
+    );
+    assert!(
+        told["waited_seconds"].is_f64()
+            && told["held_seconds"].is_f64()
+            && info["deadlocks"].is_null(),
+        "{info}"
+    );
     holder.signal(15);
     holder.end();
     waiter.end().expect(0);
@@ -175,7 +213,11 @@ fn member(stage: &Stage, first: &str, then: &str) -> Running {
 fn member_command(stage: &Stage, first: &str, then: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("known"));
     command.args(["--exact", "looking::takes_two_locks", "--ignored", "--nocapture"]);
-    command.env("OUTLIVE_DOMAIN", stage.domain()).env("FIRST", first).env("THEN", then).env("STAGE", stage.path(""));
+    command
+        .env("OUTLIVE_DOMAIN", stage.domain())
+        .env("FIRST", first)
+        .env("THEN", then)
+        .env("STAGE", stage.path(""));
     command
 }
 
@@ -225,8 +267,19 @@ fn orders_of_other_locks_are_told_as_well() {
     };
     assert!(!watches("table").contains("deadlock"));
     let told = watches("valve");
-    assert!(told.contains("'valve' while holding 'table'") && told.contains("'table' while holding 'valve'"), "{told}");
-    assert!(stage.run(&["info", "valve"]).expect(0).text().lines().any(|line| line.starts_with("ORDER")));
+    assert!(
+        told.contains("'valve' while holding 'table'")
+            && told.contains("'table' while holding 'valve'"),
+        "{told}"
+    );
+    assert!(
+        stage
+            .run(&["info", "valve"])
+            .expect(0)
+            .text()
+            .lines()
+            .any(|line| line.starts_with("ORDER"))
+    );
     assert!(stage.run(&["doctor"]).expect(1).text().contains("while holding 'valve'"));
 }
 
@@ -236,12 +289,16 @@ fn a_deadlock_is_told() {
     let (a, b) = (member(&stage, "a", "b"), member(&stage, "b", "a"));
     let looks = || stage.run(&["doctor", "--json"]).json();
     let found = |report: &serde_json::Value| {
-        report["findings"].as_array().and_then(|all| all.iter().find(|one| one["name"] == "deadlocks").cloned())
+        report["findings"]
+            .as_array()
+            .and_then(|all| all.iter().find(|one| one["name"] == "deadlocks").cloned())
     };
     until("it is seen", || found(&looks()).is_some_and(|finding| finding["state"] == "fault"));
     let text = stage.run(&["doctor"]).expect(1).text();
     let told = text.lines().find(|line| line.contains("deadlocks")).expect("told");
-    for word in [&format!("{} (", a.pid()), &format!("{} (", b.pid()), "for 'a'", "for 'b'", "FAULT"] {
+    for word in
+        [&format!("{} (", a.pid()), &format!("{} (", b.pid()), "for 'a'", "for 'b'", "FAULT"]
+    {
         assert!(told.contains(word), "{word} is not in: {told}");
     }
     let info = stage.run(&["info", "a"]).expect(0).text();
@@ -265,21 +322,32 @@ fn orders_that_can_deadlock_are_told() {
     };
     let finding = || {
         let report = stage.run(&["doctor", "--json"]).json();
-        report["findings"].as_array().and_then(|all| all.iter().find(|one| one["name"] == "lock order").cloned())
+        report["findings"]
+            .as_array()
+            .and_then(|all| all.iter().find(|one| one["name"] == "lock order").cloned())
     };
     let (first, ended) = watches("a", "b");
     assert!(!ended.err.contains("deadlock"), "{}", ended.err);
     assert_eq!(finding().expect("told")["state"], "good");
     let (second, ended) = watches("b", "a");
-    let words =
-        [format!("'b' while holding 'a' (process {first}, "), format!("'a' while holding 'b' (process {second}, ")];
+    let words = [
+        format!("'b' while holding 'a' (process {first}, "),
+        format!("'a' while holding 'b' (process {second}, "),
+    ];
     for word in &words {
         assert!(ended.err.contains(word), "{word} is not in: {}", ended.err);
-        assert!(finding().expect("told")["found"].as_str().is_some_and(|told| told.contains(word)), "{:?}", finding());
+        assert!(
+            finding().expect("told")["found"].as_str().is_some_and(|told| told.contains(word)),
+            "{:?}",
+            finding()
+        );
     }
     assert_eq!(finding().expect("told")["state"], "fault");
     let info = stage.run(&["info", "a"]).expect(0).text();
-    assert!(info.lines().any(|line| line.starts_with("ORDER") && line.contains(&words[0])), "{info}");
+    assert!(
+        info.lines().any(|line| line.starts_with("ORDER") && line.contains(&words[0])),
+        "{info}"
+    );
     let json = stage.run(&["info", "b", "--json"]).expect(0).json();
     assert_eq!(json["lock_orders"].as_array().map(Vec::len), Some(1), "{json}");
     stage.run(&["lock", "c", "--", "true"]).expect(0);

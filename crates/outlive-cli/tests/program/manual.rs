@@ -25,8 +25,8 @@ const LISTED: [&str; 16] = [
 ];
 
 const SHORT_FORMS: [&str; 16] = [
-    "send", "recv", "call", "serve", "pub", "echo", "hz", "bw", "delay", "sem", "wait", "ls", "info", "pools", "rm",
-    "gc",
+    "send", "recv", "call", "serve", "pub", "echo", "hz", "bw", "delay", "sem", "wait", "ls",
+    "info", "pools", "rm", "gc",
 ];
 
 /// Verbs of nouns, one of each noun at least.
@@ -66,11 +66,20 @@ fn help_names_each_verb_and_hides_the_hidden() {
         .collect();
     assert_eq!(listed, LISTED);
     for verb in SHORT_FORMS {
-        assert!(help.lines().any(|line| line.split_ascii_whitespace().next() == Some(verb)), "{verb}: {help}");
+        assert!(
+            help.lines().any(|line| line.split_ascii_whitespace().next() == Some(verb)),
+            "{verb}: {help}"
+        );
         stage.run(&["help", verb]).expect(0);
     }
     assert!(help.contains("Exit codes:"));
-    assert!(stage.run(&["help", "exit-codes"]).expect(0).text().contains("died and none has taken over"));
+    assert!(
+        stage
+            .run(&["help", "exit-codes"])
+            .expect(0)
+            .text()
+            .contains("died and none has taken over")
+    );
     let life = stage.run(&["help", "rm"]).expect(0).text();
     assert!(life.contains("The life of a name"), "{life}");
 }
@@ -84,7 +93,9 @@ fn exit_codes_are_listed_for_people_and_programs() {
     assert!(rows.len() > 15);
     for row in rows {
         let meaning = row["meaning"].as_str().expect("text");
-        assert!(text.contains(&format!("{:>3}  {meaning}", row["code"].as_u64().expect("a number"))));
+        assert!(
+            text.contains(&format!("{:>3}  {meaning}", row["code"].as_u64().expect("a number")))
+        );
     }
 }
 
@@ -108,7 +119,10 @@ fn man_pages_are_made_for_each_verb() {
         let name = format!("pages/man1/outlive-{verb}.1");
         assert!(listed.lines().any(|line| line == name), "{name} is not in {listed}");
         let page = fs::read_to_string(stage.path(&name)).expect("written");
-        assert!(page.contains(&format!(".TH outlive-{verb} ")) && page.contains(".SH SYNOPSIS"), "{page}");
+        assert!(
+            page.contains(&format!(".TH outlive-{verb} ")) && page.contains(".SH SYNOPSIS"),
+            "{page}"
+        );
     }
     let main = fs::read_to_string(stage.path("pages/man1/outlive.1")).expect("written");
     assert!(main.contains("Exit codes:"), "{main}");

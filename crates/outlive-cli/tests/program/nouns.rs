@@ -36,8 +36,9 @@ fn a_binary_message_of_a_topic_is_whole_in_a_file() {
         fs::write(stage.path("in"), &payload).expect("written");
         stage.run(&["topic", "pub", "t", "in"]).expect(0);
         let latest = ["topic", "echo", "t", "--history", "1", "--count", "1"];
-        let same =
-            |bytes: &[u8], how: &str| assert!(bytes == payload, "{how}: {} of {} bytes", bytes.len(), payload.len());
+        let same = |bytes: &[u8], how: &str| {
+            assert!(bytes == payload, "{how}: {} of {} bytes", bytes.len(), payload.len())
+        };
         same(&to_file(&stage, &latest).0, "redirected");
         same(&to_file(&stage, &[&latest[..], &["--raw"]].concat()).0, "--raw");
         // What was in the file goes.
@@ -90,7 +91,9 @@ fn a_binary_message_of_a_queue_is_whole_in_a_file() {
 fn a_binary_value_or_reply_is_whole_in_a_file() {
     let stage = Stage::new();
     let server = stage.start(&["service", "serve", "same", "cat"]);
-    until("it serves", || stage.entry("same").is_some_and(|entry| entry["receiver"]["alive"] == true));
+    until("it serves", || {
+        stage.entry("same").is_some_and(|entry| entry["receiver"]["alive"] == true)
+    });
     for payload in awkward() {
         fs::write(stage.path("in"), &payload).expect("written");
         stage.feed(&["state", "set", "s", "--size", "1M"], &payload).expect(0);
@@ -110,14 +113,20 @@ fn a_binary_value_or_reply_is_whole_in_a_file() {
 #[test]
 fn a_lock_needs_no_dashes_before_the_command() {
     let stage = Stage::new();
-    for form in [&["lock"][..], &["lock", "run"], &["semaphore", "run", "--permits", "2"], &["sem", "-p", "2"]] {
+    for form in [
+        &["lock"][..],
+        &["lock", "run"],
+        &["semaphore", "run", "--permits", "2"],
+        &["sem", "-p", "2"],
+    ] {
         let name = if form[0] == "lock" { "L" } else { "S" };
         let run = |words: &[&str]| stage.run(&[form, &[name], words].concat());
         assert_eq!(run(&["echo", "in", "it"]).expect(0).text(), "in it\n");
         assert_eq!(run(&["--", "echo", "in", "it"]).expect(0).text(), "in it\n");
         // Options behind the command's first word are the command's, also those that we have too,
         // and dashes.
-        let words = ["echo", "--json", "-n", "-w", "5", "--timeout", "x", "--help", "--", "-d", "y"];
+        let words =
+            ["echo", "--json", "-n", "-w", "5", "--timeout", "x", "--help", "--", "-d", "y"];
         assert_eq!(run(&words).expect(0).text(), format!("{}\n", words[1..].join(" ")));
         assert_eq!(run(&["--timeout", "250ms", "--nonblock"]).code(), 2);
         assert_eq!(run(&["--timeout", "250ms", "echo", "-n", "x"]).expect(0).text(), "x");
@@ -128,7 +137,9 @@ fn a_lock_needs_no_dashes_before_the_command() {
         assert_eq!(stage.feed(&[form, &[name, "cat"]].concat(), b"input").expect(0).out, b"input");
     }
     let server = stage.start(&["serve", "--count", "1", "upper", "tr", "-d", "x"]);
-    until("it serves", || stage.entry("upper").is_some_and(|entry| entry["receiver"]["alive"] == true));
+    until("it serves", || {
+        stage.entry("upper").is_some_and(|entry| entry["receiver"]["alive"] == true)
+    });
     assert_eq!(stage.run(&["service", "call", "upper", "axb"]).expect(0).text(), "ab");
     server.end().expect(0);
 }
@@ -137,7 +148,10 @@ fn a_lock_needs_no_dashes_before_the_command() {
 fn a_lock_of_a_verbs_name_is_held_as_before() {
     let stage = Stage::new();
     for name in ["run", "info", "list", "help"] {
-        assert_eq!(stage.run(&["lock", name, "--", "echo", "held", name]).expect(0).text(), format!("held {name}\n"));
+        assert_eq!(
+            stage.run(&["lock", name, "--", "echo", "held", name]).expect(0).text(),
+            format!("held {name}\n")
+        );
         assert_eq!(stage.entry(name).expect("made")["kind"], "rwlock");
         assert_eq!(stage.run(&["lock", "run", name, "echo", "again"]).expect(0).text(), "again\n");
         stage.run(&["lock", "info", name]).expect(0);
@@ -158,7 +172,10 @@ fn times_have_units() {
         stage.run(&["queue", "recv", "q", "--until-idle", time]).expect(0);
     }
     for time in ["2x", "1m30", "-1s", "s", ""] {
-        stage.run(&["lock", "L", &format!("--timeout={time}"), "true"]).expect(2).says("as in 250ms");
+        stage
+            .run(&["lock", "L", &format!("--timeout={time}"), "true"])
+            .expect(2)
+            .says("as in 250ms");
     }
     holder.kill();
 }
@@ -173,7 +190,8 @@ fn each_kind_is_listed_and_shown_by_its_noun() {
     stage.run(&["semaphore", "run", "--permits", "1", "S", "true"]).expect(0);
     let names = |noun: &str| -> Vec<String> {
         let listing = stage.run(&[noun, "list", "--json"]).expect(0).json();
-        let entries = listing["entries"].as_array().or(listing["topics"].as_array()).expect("a list").clone();
+        let entries =
+            listing["entries"].as_array().or(listing["topics"].as_array()).expect("a list").clone();
         entries.iter().map(|entry| entry["name"].as_str().expect("a name").to_owned()).collect()
     };
     assert_eq!(names("queue"), ["q"]);
@@ -192,11 +210,16 @@ fn each_kind_is_listed_and_shown_by_its_noun() {
             .map(|entry| entry["name"].as_str().expect("a name").to_owned())
             .collect::<Vec<_>>()
     );
-    for (noun, name) in [("queue", "q"), ("topic", "t"), ("state", "s"), ("semaphore", "S"), ("lock", "L")] {
+    for (noun, name) in
+        [("queue", "q"), ("topic", "t"), ("state", "s"), ("semaphore", "S"), ("lock", "L")]
+    {
         stage.run(&[noun, "info", name]).expect(0);
         let other = if noun == "queue" { "s" } else { "q" };
         stage.run(&[noun, "info", other]).expect(7).says(&format!("'{other}' is no {noun} but a "));
-        assert_eq!(stage.run(&["info", name]).expect(0).text(), stage.run(&["domain", "info", name]).expect(0).text());
+        assert_eq!(
+            stage.run(&["info", name]).expect(0).text(),
+            stage.run(&["domain", "info", name]).expect(0).text()
+        );
     }
     stage.run(&["service", "info", "q"]).expect(7);
     stage.run(&["pool", "info", "q"]).expect(7);
@@ -220,7 +243,10 @@ fn waiters_are_told_with_whom_they_wait_for() {
     assert_eq!((&told["name"], &told["pid"]), (&"L".into(), &waiter.pid().into()));
     assert_eq!(told["holder"]["pid"], holder.pid());
     let text = stage.run(&["domain", "waiters"]).expect(0).text();
-    assert!(text.starts_with("NAME") && text.contains(&format!("{} (outlive", holder.pid())), "{text}");
+    assert!(
+        text.starts_with("NAME") && text.contains(&format!("{} (outlive", holder.pid())),
+        "{text}"
+    );
     holder.kill();
     waiter.end().expect(0);
 }
@@ -228,8 +254,12 @@ fn waiters_are_told_with_whom_they_wait_for() {
 /// What the help of a verb says of its JSON: the members of a line.
 fn members(stage: &Stage, verb: &[&str]) -> Vec<String> {
     let help = stage.run(&[&["help"], verb].concat()).expect(0).text();
-    let told = help.split("With --json, one line of JSON for").nth(1).unwrap_or_else(|| panic!("{verb:?}: {help}"));
-    let told: Vec<&str> = told.lines().skip(1).take_while(|line| !line.is_empty()).map(str::trim).collect();
+    let told = help
+        .split("With --json, one line of JSON for")
+        .nth(1)
+        .unwrap_or_else(|| panic!("{verb:?}: {help}"));
+    let told: Vec<&str> =
+        told.lines().skip(1).take_while(|line| !line.is_empty()).map(str::trim).collect();
     told.join(" ").split(", ").map(str::to_owned).collect()
 }
 
@@ -248,7 +278,9 @@ fn json_is_lines_of_the_form_that_the_help_names() {
         outlive::pool::PoolOptions::default(),
     );
     let mut server = stage.start(&["service", "serve", "echo", "cat"]);
-    until("it serves", || stage.entry("echo").is_some_and(|entry| entry["receiver"]["alive"] == true));
+    until("it serves", || {
+        stage.entry("echo").is_some_and(|entry| entry["receiver"]["alive"] == true)
+    });
     let holder = stage.start(&["lock", "L", "sleep", "1000"]);
     until("it holds the lock", || stage.entry("L").expect("there")["holders"][0]["alive"] == true);
     let waiter = stage.start(&["lock", "L", "true"]);
@@ -311,8 +343,8 @@ fn json_is_lines_of_the_form_that_the_help_names() {
             let text = ended.text();
             assert!(!text.is_empty() && text.ends_with('\n'), "{call:?}: {text}");
             for line in text.lines() {
-                let value: Value =
-                    serde_json::from_str(line).unwrap_or_else(|error| panic!("{call:?}: {error}: {line}"));
+                let value: Value = serde_json::from_str(line)
+                    .unwrap_or_else(|error| panic!("{call:?}: {error}: {line}"));
                 if call[0] != "bench" && call[1] != "bench" {
                     inner_members(&value, &mut inner);
                 }
@@ -326,7 +358,8 @@ fn json_is_lines_of_the_form_that_the_help_names() {
     assert_eq!(seen, calls.len() * 2);
     let page = include_str!("../../../../doc/program.md");
     let words: BTreeSet<&str> = page.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-    let untold: Vec<&String> = inner.iter().filter(|name: &&String| !words.contains(name.as_str())).collect();
+    let untold: Vec<&String> =
+        inner.iter().filter(|name: &&String| !words.contains(name.as_str())).collect();
     assert!(untold.is_empty(), "doc/program.md does not name {untold:?}");
     assert!(server.is_running());
     holder.kill();
@@ -361,8 +394,12 @@ fn has_members(value: &Value, members: &[String], call: &str) {
         assert!(there == 1 || perhaps && there == 0, "{call}: {member} in {value}");
         known.extend(one_of);
     }
-    let unknown: Vec<&String> = object.keys().filter(|key| !known.contains(&key.as_str())).collect();
-    assert!(unknown.is_empty() || call.contains("bench"), "{call}: the help does not name {unknown:?}");
+    let unknown: Vec<&String> =
+        object.keys().filter(|key| !known.contains(&key.as_str())).collect();
+    assert!(
+        unknown.is_empty() || call.contains("bench"),
+        "{call}: the help does not name {unknown:?}"
+    );
 }
 
 #[test]

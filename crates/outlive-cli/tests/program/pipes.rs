@@ -39,7 +39,10 @@ fn a_cut_off_record_is_told_and_those_before_it_are_sent() {
     let ended = stage.feed(&["send", "-p", "q"], b"\x02\0\0\0ok\x09\0\0\0short").expect(16);
     ended.says("ends in the middle of a record").says("1 message sent before");
     assert_eq!(stage.run(&["recv", "q", "--until-idle", "0"]).expect(0).out, b"ok\n");
-    stage.feed(&["send", "-p", "q"], b"\xff\xff\xff\xff").expect(16).says("asks for a record of 4294967295 bytes");
+    stage
+        .feed(&["send", "-p", "q"], b"\xff\xff\xff\xff")
+        .expect(16)
+        .says("asks for a record of 4294967295 bytes");
 }
 
 #[test]
@@ -67,7 +70,9 @@ fn a_lot_passes_while_both_run() {
     let stage = Stage::new();
     let mut input = Vec::new();
     for number in 0..400_000u32 {
-        input.extend_from_slice(format!("line {number} {}\n", "x".repeat(number as usize % 90)).as_bytes());
+        input.extend_from_slice(
+            format!("line {number} {}\n", "x".repeat(number as usize % 90)).as_bytes(),
+        );
     }
     // A queue so small that the sender must wait for the receiver.
     let receiver = stage.start(&["recv", "q", "--until-senders-gone", "--max-bytes", "256K"]);
@@ -104,7 +109,10 @@ fn json_tells_text_and_bytes_apart() {
     let lines = stage.run(&["recv", "q", "--json", "--until-idle", "0"]).expect(0).text();
     let messages: Vec<serde_json::Value> =
         lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert_eq!(messages[0], serde_json::json!({"bytes": 13, "redelivered": false, "text": "text \"quoted\""}));
+    assert_eq!(
+        messages[0],
+        serde_json::json!({"bytes": 13, "redelivered": false, "text": "text \"quoted\""})
+    );
     assert_eq!(messages[1], serde_json::json!({"bytes": 2, "redelivered": false, "hex": "ff00"}));
 }
 
@@ -118,12 +126,21 @@ fn whoever_has_read_enough_is_no_error() {
     let mut receiver = Running::with_own_streams(command);
     let mut line = String::new();
     // As head -1 does.
-    BufReader::new(receiver.child.stdout.take().expect("piped")).read_line(&mut line).expect("read");
+    BufReader::new(receiver.child.stdout.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("read");
     assert_eq!(line, "line 0\n");
     let ended = receiver.end().expect(0);
     assert_eq!(ended.err, "");
 
-    for args in [&["ls"][..], &["ls", "--json"], &["completions", "bash"], &["exit-codes"], &["--help"], &["doctor"]] {
+    for args in [
+        &["ls"][..],
+        &["ls", "--json"],
+        &["completions", "bash"],
+        &["exit-codes"],
+        &["--help"],
+        &["doctor"],
+    ] {
         let mut command = stage.command(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = Running::with_own_streams(command);

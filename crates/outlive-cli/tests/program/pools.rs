@@ -60,7 +60,10 @@ fn who_has_what_is_told() {
     let offer = pool.alloc(2 << 20).expect("room").into_offset().expect("ours");
     let by_size = stage.run(&["pools", "frames"]).expect(0).text();
     let line = |text: &str, begins: &str| {
-        text.lines().find(|line| line.trim_start().starts_with(begins)).unwrap_or_else(|| panic!("{text}")).to_owned()
+        text.lines()
+            .find(|line| line.trim_start().starts_with(begins))
+            .unwrap_or_else(|| panic!("{text}"))
+            .to_owned()
     };
     let fields = |line: &str| line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert!(line(&by_size, "frames:").contains("of at most 16.0 MiB"), "{by_size}");
@@ -79,7 +82,10 @@ fn who_has_what_is_told() {
     let by_holder = stage.run(&["pools", "--by", "holder"]).expect(0).text();
     let dead = line(&by_holder, &pid.to_string());
     let objects = |line: &str| fields(line)[1].parse::<u64>().expect("a number");
-    assert!(dead.ends_with(", dead") && objects(&dead) >= 41, "nobody has collected it yet: {by_holder}");
+    assert!(
+        dead.ends_with(", dead") && objects(&dead) >= 41,
+        "nobody has collected it yet: {by_holder}"
+    );
     let alive = line(&by_holder, &living.pid().to_string());
     assert!(!alive.contains("dead") && objects(&alive) >= 4, "{by_holder}");
     assert!(line(&by_holder, "-").ends_with("handed over, not claimed"), "{by_holder}");
@@ -99,7 +105,8 @@ fn who_has_what_is_told() {
     let frames = &json["pools"][0];
     let number = |field: &serde_json::Value| field.as_u64().expect("a number");
     for size in frames["sizes"].as_array().expect("a list").iter().chain([&frames["sum"]]) {
-        let parts = ["used", "cached", "free", "offered", "shared", "moving"].map(|part| number(&size[part]));
+        let parts = ["used", "cached", "free", "offered", "shared", "moving"]
+            .map(|part| number(&size[part]));
         assert_eq!(parts.iter().sum::<u64>(), number(&size["allocated"]), "{size}");
     }
     assert_eq!(number(&frames["sum"]["failed"]), 1, "{json}");
@@ -108,7 +115,9 @@ fn who_has_what_is_told() {
     assert!(number(&frames["bytes"]) <= number(&frames["max_bytes"]));
 
     let info = stage.run(&["info", "frames"]).expect(0).text();
-    for begins in ["kind         pool", "used         ", "needed       ", "failed       1", "offered      1"] {
+    for begins in
+        ["kind         pool", "used         ", "needed       ", "failed       1", "offered      1"]
+    {
         assert!(info.contains(begins), "{begins} in {info}");
     }
     assert!(stage.run(&["ls"]).expect(0).text().contains("objects in use"));
@@ -150,13 +159,17 @@ fn a_damaged_pool_is_left_out_and_told() {
     drop(open(&domain).alloc(100));
     let opened = Domain::open_at(&domain).expect("opens");
     drop(Pool::open(&opened, "whole", PoolOptions::default()).expect("opens"));
-    let file = std::fs::File::options().write(true).open(stage.domain().join("frames")).expect("there");
+    let file =
+        std::fs::File::options().write(true).open(stage.domain().join("frames")).expect("there");
     // Where its records are.
     file.write_all_at(&[0xff; 16], 4096).expect("written");
     let ended = stage.run(&["pools"]).expect(11).says("'frames' was left out");
     assert!(ended.text().starts_with("whole: "), "{}", ended.text());
     let json = stage.run(&["pools", "--json"]).expect(11).json();
-    assert_eq!((&json["pools"][0]["name"], &json["failed"][0]["name"]), (&"whole".into(), &"frames".into()));
+    assert_eq!(
+        (&json["pools"][0]["name"], &json["failed"][0]["name"]),
+        (&"whole".into(), &"frames".into())
+    );
 }
 
 #[test]
@@ -165,13 +178,19 @@ fn modes_are_set_and_places_told() {
     let pool = open(&stage.domain().display().to_string());
     let before = pool.alloc(1000).expect("room");
     let told = stage.run(&["pools", "frames", "--modes", "tag,caller"]).expect(0).text();
-    assert!(told.lines().next().is_some_and(|line| line.ends_with(", debug modes tag,caller")), "{told}");
+    assert!(
+        told.lines().next().is_some_and(|line| line.ends_with(", debug modes tag,caller")),
+        "{told}"
+    );
     let after = [(); 3].map(|()| pool.alloc(5000).expect("room"));
     let by_caller = stage.run(&["pools", "frames", "--by", "caller"]).expect(0).text();
-    let line = |part: &str| by_caller.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{by_caller}"));
+    let line = |part: &str| {
+        by_caller.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{by_caller}"))
+    };
     let of_after = line("program/pools.rs:");
     assert!(
-        of_after.trim_start().starts_with("3 ") && of_after.contains(&std::process::id().to_string()),
+        of_after.trim_start().starts_with("3 ")
+            && of_after.contains(&std::process::id().to_string()),
         "{by_caller}"
     );
     assert!(line("not noted").trim_start().starts_with("1 "), "{by_caller}");
@@ -183,7 +202,13 @@ fn modes_are_set_and_places_told() {
     assert!(stage.run(&["info", "frames"]).expect(0).text().contains("modes        tag,caller"));
     drop((before, after));
 
-    assert!(!stage.run(&["pools", "frames", "--modes", "none"]).expect(0).text().contains("debug modes"));
+    assert!(
+        !stage
+            .run(&["pools", "frames", "--modes", "none"])
+            .expect(0)
+            .text()
+            .contains("debug modes")
+    );
     assert!(pool.modes().is_none());
     // No such mode; none of a pool; nothing that is no pool.
     stage.run(&["pools", "frames", "--modes", "tga"]).expect(2);

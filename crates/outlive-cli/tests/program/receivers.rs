@@ -10,7 +10,9 @@ fn stuck_receiver(stage: &Stage) -> Running {
     let mut command = stage.command(["recv", "q", "--max-bytes", "64K"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let receiver = Running::with_own_streams(command);
-    until("it receives", || stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true));
+    until("it receives", || {
+        stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true)
+    });
     receiver
 }
 
@@ -20,11 +22,16 @@ fn waiting_sender(stage: &Stage) -> Running {
     let input: String = (0..200_000).map(|number| format!("{number}\n")).collect();
     std::fs::write(&path, input).expect("written");
     let mut command = stage.command(["send", "q"]);
-    command.stdin(std::fs::File::open(&path).expect("opened")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(std::fs::File::open(&path).expect("opened"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let sender = Running::with_own_streams(command);
     until("it sleeps, in a wait for space", || {
-        let wait = std::fs::read_to_string(format!("/proc/{}/wchan", sender.pid())).unwrap_or_default();
-        wait.contains("futex") && stage.entry("q").is_some_and(|queue| queue["counters"]["sent"] != 0)
+        let wait =
+            std::fs::read_to_string(format!("/proc/{}/wchan", sender.pid())).unwrap_or_default();
+        wait.contains("futex")
+            && stage.entry("q").is_some_and(|queue| queue["counters"]["sent"] != 0)
     });
     sender
 }
@@ -88,7 +95,9 @@ fn a_receiver_that_is_asked_to_end_leaves_in_good_order() {
     let stage = Stage::new();
     for signal in [2, 15] {
         let receiver = stage.start(&["recv", "q"]);
-        until("it receives", || stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true));
+        until("it receives", || {
+            stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true)
+        });
         receiver.signal(signal);
         receiver.end().expect(0);
         assert!(stage.entry("q").expect("there")["receiver"].is_null());
@@ -125,7 +134,9 @@ fn receiving_ends_when_the_senders_are_gone() {
     let stage = Stage::new();
     let mut sender = stage.start(&["send", "q"]);
     sender.write(b"one\n");
-    until("one is there", || stage.entry("q").is_some_and(|queue| queue["counters"]["pending"] == 1));
+    until("one is there", || {
+        stage.entry("q").is_some_and(|queue| queue["counters"]["pending"] == 1)
+    });
     let mut receiver = stage.start(&["recv", "q", "--until-senders-gone"]);
     until("it receives", || stage.entry("q").expect("there")["counters"]["received"] == 1);
     assert!(receiver.is_running());

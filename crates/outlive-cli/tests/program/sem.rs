@@ -8,14 +8,24 @@ use crate::stage::{Running, Stage, is_alive, until};
 #[test]
 fn the_commands_code_is_passed_on() {
     let stage = Stage::new();
-    assert_eq!(stage.run(&["sem", "S", "--permits", "2", "--", "echo", "in it"]).expect(0).text(), "in it\n");
+    assert_eq!(
+        stage.run(&["sem", "S", "--permits", "2", "--", "echo", "in it"]).expect(0).text(),
+        "in it\n"
+    );
     stage.run(&["sem", "S", "-p", "2", "--", "sh", "-c", "exit 7"]).expect(7);
     stage.run(&["sem", "S", "-p", "2", "--", "sh", "-c", "kill -TERM $$"]).expect(128 + 15);
-    stage.run(&["sem", "S", "-p", "2", "--", "/no/such/program"]).expect(127).says("outlive sem: could not run");
+    stage
+        .run(&["sem", "S", "-p", "2", "--", "/no/such/program"])
+        .expect(127)
+        .says("outlive sem: could not run");
     fs::write(stage.path("text"), "no program").expect("written");
     stage.run(&["sem", "S", "-p", "2", "--", "./text"]).expect(126);
     stage.run(&["sem", "a/b", "-p", "2", "--", "true"]).expect(125).says("cannot be a name");
-    for wrong in [&["sem", "S", "--", "true"][..], &["sem", "S", "-p", "0", "--", "true"], &["sem", "S", "-p", "2"]] {
+    for wrong in [
+        &["sem", "S", "--", "true"][..],
+        &["sem", "S", "-p", "0", "--", "true"],
+        &["sem", "S", "-p", "2"],
+    ] {
         stage.run(wrong).expect(2);
     }
     // Another number would break the promise of one of the two.
@@ -48,13 +58,18 @@ fn so_many_at_once_and_no_more() {
     let stage = Stage::new();
     fs::create_dir(stage.path("inside")).expect("made");
     // Each counts who is inside while it is.
-    let job = "touch inside/$$; n=$(ls inside | wc -l); echo $n; sleep 0.01; rm inside/$$; [ $n -le 3 ]";
-    let running: Vec<_> =
-        (0..12).map(|_| stage.start(&["sem", "S", "--permits", "3", "--", "sh", "-c", job])).collect();
+    let job =
+        "touch inside/$$; n=$(ls inside | wc -l); echo $n; sleep 0.01; rm inside/$$; [ $n -le 3 ]";
+    let running: Vec<_> = (0..12)
+        .map(|_| stage.start(&["sem", "S", "--permits", "3", "--", "sh", "-c", job]))
+        .collect();
     for one in running {
         one.end().expect(0);
     }
-    assert_eq!(stage.run(&["sem", "S", "-p", "3", "-n", "--", "echo", "room"]).expect(0).text(), "room\n");
+    assert_eq!(
+        stage.run(&["sem", "S", "-p", "3", "-n", "--", "echo", "room"]).expect(0).text(),
+        "room\n"
+    );
 }
 
 #[test]

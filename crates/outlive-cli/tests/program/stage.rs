@@ -46,7 +46,11 @@ impl Stage {
     /// The program with these arguments, not started yet.
     pub fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_outlive"));
-        command.args(args).env("OUTLIVE_DOMAIN", self.domain()).env_remove("TERM").current_dir(&self.folder);
+        command
+            .args(args)
+            .env("OUTLIVE_DOMAIN", self.domain())
+            .env_remove("TERM")
+            .current_dir(&self.folder);
         // SAFETY: `signal` is async-signal-safe and allocates nothing.
         unsafe { command.pre_exec(heed_interrupts) };
         command
@@ -210,7 +214,8 @@ impl Ended {
 
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.out).unwrap_or_else(|error| panic!("{error} in {}\n{}", self.text(), self.err))
+        serde_json::from_slice(&self.out)
+            .unwrap_or_else(|error| panic!("{error} in {}\n{}", self.text(), self.err))
     }
 }
 

@@ -15,11 +15,18 @@ fn a_value_is_set_and_got() {
     assert_eq!((&set["version"], &set["bytes"]), (&3.into(), &4.into()));
     assert_eq!(stage.run(&["state", "get", "-r", "mode"]).expect(0).out, b"a\0\xff\n");
     let got = stage.run(&["--json", "state", "get", "mode"]).expect(0).json();
-    assert_eq!((&got["version"], &got["hex"], &got["text"]), (&3.into(), &"6100ff0a".into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&got["version"], &got["hex"], &got["text"]),
+        (&3.into(), &"6100ff0a".into(), &serde_json::Value::Null)
+    );
     // Its size was decided when it was made.
     let large = "x".repeat(5000);
     stage.run(&["state", "set", "mode", &large]).expect(10).says("does not fit, the most is 4096");
-    assert_eq!(stage.run(&["state", "get", "-r", "mode"]).expect(0).out, b"a\0\xff\n", "the value before");
+    assert_eq!(
+        stage.run(&["state", "get", "-r", "mode"]).expect(0).out,
+        b"a\0\xff\n",
+        "the value before"
+    );
     stage.run(&["state", "set", "--size", "8K", "wide", "x"]).expect(0);
     stage.run(&["state", "set", "wide", &large]).expect(0);
     stage.run(&["state", "set", "as-large", &large]).expect(0);
@@ -33,8 +40,11 @@ fn a_change_is_printed_and_a_death_is_told() {
     let stage = Stage::new();
     stage.run(&["state", "set", "mode", "idle"]).expect(0);
     let mut watch = stage.start(&["state", "watch", "--count", "2", "mode"]);
-    let is_watching =
-        || stage.entry("mode").is_some_and(|entry| !entry["waiters"].as_array().is_none_or(Vec::is_empty));
+    let is_watching = || {
+        stage
+            .entry("mode")
+            .is_some_and(|entry| !entry["waiters"].as_array().is_none_or(Vec::is_empty))
+    };
     until("it waits", is_watching);
     assert!(watch.is_running());
     stage.run(&["state", "set", "mode", "driving"]).expect(0);

@@ -26,9 +26,14 @@ impl Terminal {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pty");
         grantpt(&ours).and_then(|()| unlockpt(&ours)).expect("ours");
         let path = ptsname(&ours, Vec::new()).expect("named");
-        let theirs: OwnedFd =
-            File::options().read(true).write(true).open(path.to_str().expect("a path")).expect("opens").into();
-        tcsetwinsize(&theirs, Winsize { ws_col: 80, ws_row: 24, ws_xpixel: 0, ws_ypixel: 0 }).expect("sized");
+        let theirs: OwnedFd = File::options()
+            .read(true)
+            .write(true)
+            .open(path.to_str().expect("a path"))
+            .expect("opens")
+            .into();
+        tcsetwinsize(&theirs, Winsize { ws_col: 80, ws_row: 24, ws_xpixel: 0, ws_ypixel: 0 })
+            .expect("sized");
         let mut command = stage.command(args);
         command.env("TERM", "xterm-256color").stderr(Stdio::piped());
         let end = || Stdio::from(theirs.try_clone().expect("copied"));
@@ -73,7 +78,10 @@ impl Terminal {
         self.shows("\x1b[?1049l");
         self.running.end().expect(0);
         let modes = tcgetattr(&self.theirs).expect("asked").local_modes;
-        assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG), "{modes:?}");
+        assert!(
+            modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG),
+            "{modes:?}"
+        );
     }
 }
 
@@ -83,7 +91,9 @@ fn it_shows_what_there_is_and_ends_by_key_and_by_signal() {
     stage.feed(&["pub", "camera"], b"a frame\n").expect(0);
     stage.feed(&["send", "jobs"], b"one\ntwo\n").expect(0);
     let holder = stage.start(&["lock", "door", "--", "sleep", "1000"]);
-    crate::stage::until("it is held", || stage.entry("door").is_some_and(|door| door["holders"][0]["alive"] == true));
+    crate::stage::until("it is held", || {
+        stage.entry("door").is_some_and(|door| door["holders"][0]["alive"] == true)
+    });
     for end in ["q", "\x03", "SIGTERM", "SIGINT"] {
         let mut terminal = Terminal::start(&stage, &["top", "--interval", "0.2"]);
         terminal.shows("camera");
@@ -108,12 +118,15 @@ fn it_shows_what_there_is_and_ends_by_key_and_by_signal() {
 fn one_look_is_text_and_names_the_dead() {
     let stage = Stage::new();
     let killed = stage.start(&["lock", "door", "--", "sleep", "1000"]);
-    crate::stage::until("it is held", || stage.entry("door").is_some_and(|door| door["holders"][0]["alive"] == true));
+    crate::stage::until("it is held", || {
+        stage.entry("door").is_some_and(|door| door["holders"][0]["alive"] == true)
+    });
     let pid = killed.pid().to_string();
     killed.kill();
     killed.end().expect(-9);
     let text = stage.run(&["top", "--once", "--interval", "0.1"]).expect(0).text();
-    let dead = text.lines().skip_while(|line| !line.starts_with("DEAD")).find(|line| line.contains(&pid));
+    let dead =
+        text.lines().skip_while(|line| !line.starts_with("DEAD")).find(|line| line.contains(&pid));
     assert!(dead.is_some_and(|line| line.contains("rwlock door")), "{text}");
     assert!(text.contains("'outlive gc' would sweep"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -15,7 +15,9 @@ fn subscribers(stage: &Stage, name: &str) -> usize {
         return 0;
     }
     let report = report.json();
-    let topic = report["topics"].as_array().and_then(|all| all.iter().find(|topic| topic["name"] == name).cloned());
+    let topic = report["topics"]
+        .as_array()
+        .and_then(|all| all.iter().find(|topic| topic["name"] == name).cloned());
     topic.and_then(|topic| topic["subscribers"].as_u64()).unwrap_or(0) as usize
 }
 
@@ -35,7 +37,8 @@ fn json_lines(text: &str) -> Vec<Value> {
 #[test]
 fn lines_reach_all_who_wait_for_the_topic_to_be_made() {
     let stage = Stage::new();
-    let echoes: Vec<Running> = (0..3).map(|_| stage.start(&["echo", "news", "--count", "3"])).collect();
+    let echoes: Vec<Running> =
+        (0..3).map(|_| stage.start(&["echo", "news", "--count", "3"])).collect();
     stage.feed(&["pub", "news", "--wait-for", "3"], b"one\n\ntwo words\xff").expect(0);
     for echo in echoes {
         assert_eq!(echo.end().expect(0).text(), "one\n\n74776f20776f726473ff\n");
@@ -51,21 +54,30 @@ fn any_bytes_pass_in_any_form_that_can_hold_them() {
     let stage = Stage::new();
     let bytes: Vec<u8> = (0..=255u8).cycle().take(10_000).collect();
     stage.feed(&["pub", "frames", "--frame", "2500"], &bytes).expect(0);
-    assert_eq!(stage.run(&["echo", "frames", "--history", "9", "-n", "4", "--raw"]).expect(0).out, bytes);
+    assert_eq!(
+        stage.run(&["echo", "frames", "--history", "9", "-n", "4", "--raw"]).expect(0).out,
+        bytes
+    );
     stage
         .feed(&["pub", "frames", "--frame", "2500"], &bytes[..2501])
         .expect(16)
         .says("1 of 2500 bytes")
         .says("1 message");
     stage.feed(&["pub", "nulls", "-0"], b"a\nb\0c\0").expect(0);
-    assert_eq!(stage.run(&["echo", "nulls", "--history", "2", "-n", "2", "-0"]).expect(0).out, b"a\nb\0c\0");
+    assert_eq!(
+        stage.run(&["echo", "nulls", "--history", "2", "-n", "2", "-0"]).expect(0).out,
+        b"a\nb\0c\0"
+    );
     assert_eq!(
         stage.run(&["echo", "nulls", "--history", "2", "-n", "2", "-p"]).expect(0).out,
         b"\x03\0\0\0a\nb\x01\0\0\0c"
     );
     fs::write(stage.path("one"), &bytes[..3]).expect("written");
     fs::write(stage.path("two"), &bytes).expect("written");
-    let sum = stage.run(&["pub", "files", "one", "two", "--repeat", "--count", "5", "--json"]).expect(0).json();
+    let sum = stage
+        .run(&["pub", "files", "one", "two", "--repeat", "--count", "5", "--json"])
+        .expect(0)
+        .json();
     assert_eq!((&sum["messages"], &sum["bytes"]), (&5.into(), &(3 * 3 + 2 * 10_000).into()));
     let shown = stage.run(&["echo", "files", "--history", "5", "-n", "2"]).expect(0).text();
     assert!(shown.starts_with("000102\n") && shown.ends_with("… 10,000 bytes\n"), "{shown}");
@@ -79,9 +91,14 @@ fn json_goes_in_as_msgpack_and_comes_out_as_json() {
     let stage = Stage::new();
     let values = "{\"speed\":1.5,\"names\":[\"größe\",null]}\n[-1,true]\n";
     stage.feed(&["pub", "drive", "--msgpack", "--key", "7"], values.as_bytes()).expect(0);
-    let echo = |more: &[&str]| stage.run(&[&["echo", "drive", "--history", "9", "--msgpack"][..], more].concat());
+    let echo = |more: &[&str]| {
+        stage.run(&[&["echo", "drive", "--history", "9", "--msgpack"][..], more].concat())
+    };
     // Keys of objects come in the order of the alphabet.
-    assert_eq!(echo(&["-n", "2"]).expect(0).text(), "{\"names\":[\"größe\",null],\"speed\":1.5}\n[-1,true]\n");
+    assert_eq!(
+        echo(&["-n", "2"]).expect(0).text(),
+        "{\"names\":[\"größe\",null],\"speed\":1.5}\n[-1,true]\n"
+    );
     let told = json_lines(&echo(&["-n", "1", "--json"]).expect(0).text());
     assert_eq!(told[0]["value"]["speed"], 1.5);
     assert_eq!((&told[0]["sequence"], &told[0]["key"]), (&0.into(), &7.into()));
@@ -105,9 +122,13 @@ fn keys_are_chosen_and_old_messages_passed_over() {
     for key in ["1", "2", "3"] {
         stage.feed(&["pub", "keyed", "--key", key], format!("of {key}\n").as_bytes()).expect(0);
     }
-    let text = stage.run(&["echo", "keyed", "--history", "9", "--key", "1", "--key", "3", "-n", "2"]).expect(0).text();
+    let text = stage
+        .run(&["echo", "keyed", "--history", "9", "--key", "1", "--key", "3", "-n", "2"])
+        .expect(0)
+        .text();
     assert_eq!(text, "of 1\nof 3\n");
-    let last = stage.run(&["echo", "keyed", "--history", "9", "--keep-last", "1", "-n", "1"]).expect(0);
+    let last =
+        stage.run(&["echo", "keyed", "--history", "9", "--keep-last", "1", "-n", "1"]).expect(0);
     assert_eq!(last.text(), "of 3\n");
 }
 
@@ -148,7 +169,9 @@ fn a_reliable_subscriber_gets_all_and_its_death_releases_the_publisher() {
     let stage = Stage::new();
     let input: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
     let echo = stage.start(&["echo", "t", "--reliable", "--count", "20000", "--lines"]);
-    stage.feed(&["pub", "t", "--depth", "4", "--wait-for", "1", "--timeout", "60"], input.as_bytes()).expect(0);
+    stage
+        .feed(&["pub", "t", "--depth", "4", "--wait-for", "1", "--timeout", "60"], input.as_bytes())
+        .expect(0);
     assert!(echo.end().expect(0).text() == input);
 
     // Nobody reads its output: it stands still, and the publisher waits for it.
@@ -207,9 +230,15 @@ fn rates_widths_and_ages_are_told() {
     fs::write(stage.path("frame"), vec![7; 1000]).expect("written");
     let publisher = stage.start(&["pub", "cam", "--rate", "200", "--repeat", "frame"]);
     until("it is there", || stage.domain().join("cam").exists());
-    let one = |verb: &str| json_lines(&stage.run(&[verb, "cam", "-n", "1", "-i", "0.5", "--json"]).expect(0).text());
+    let one = |verb: &str| {
+        json_lines(&stage.run(&[verb, "cam", "-n", "1", "-i", "0.5", "--json"]).expect(0).text())
+    };
     let hz = &one("hz")[0];
-    assert!(hz["hz"].as_f64().is_some_and(|hz| hz > 1.0) && hz["gap_seconds"]["median"].as_f64().is_some(), "{hz}");
+    assert!(
+        hz["hz"].as_f64().is_some_and(|hz| hz > 1.0)
+            && hz["gap_seconds"]["median"].as_f64().is_some(),
+        "{hz}"
+    );
     let bw = &one("bw")[0];
     assert_eq!((&bw["smallest"], &bw["largest"]), (&1000.into(), &1000.into()), "{bw}");
     let delay = &one("delay")[0];
@@ -234,20 +263,30 @@ fn rates_widths_and_ages_are_told() {
 fn both_ends_are_told_and_the_dead_among_them() {
     let stage = Stage::new();
     fs::write(stage.path("frame"), vec![7; 5000]).expect("written");
-    let publisher = stage.start(&["pub", "cam", "--rate", "100", "--repeat", "frame", "--depth", "8"]);
+    let publisher =
+        stage.start(&["pub", "cam", "--rate", "100", "--repeat", "frame", "--depth", "8"]);
     let echo = stage.start(&["echo", "cam", "--reliable", "--raw"]);
     until("it subscribes", || subscribers(&stage, "cam") == 1);
     let report = stage.run(&["topic", "info", "cam", "--json", "--look", "0.5"]).expect(0).json();
     assert_eq!(report["publishers"][0]["pid"], publisher.pid());
     assert_eq!(report["subscribers"][0]["pid"], echo.pid());
-    assert_eq!((&report["subscribers"][0]["reliable"], &report["depth"]), (&true.into(), &8.into()));
+    assert_eq!(
+        (&report["subscribers"][0]["reliable"], &report["depth"]),
+        (&true.into(), &8.into())
+    );
     assert!(report["messages_per_second"].as_f64().is_some_and(|rate| rate > 1.0), "{report}");
     let text = stage.run(&["topic", "info", "cam", "--look", "0"]).expect(0).text();
     assert!(text.contains("PUBLISHER") && text.contains("reliable"), "{text}");
     let listed = stage.run(&["topic", "list"]).expect(0).text();
-    assert!(listed.lines().any(|line| line.starts_with("cam") && line.contains("bytes")), "{listed}");
+    assert!(
+        listed.lines().any(|line| line.starts_with("cam") && line.contains("bytes")),
+        "{listed}"
+    );
     let entry = stage.entry("cam").expect("listed");
-    assert_eq!((&entry["kind"], &entry["publishers"][0]["pid"]), (&"topic".into(), &publisher.pid().into()));
+    assert_eq!(
+        (&entry["kind"], &entry["publishers"][0]["pid"]),
+        (&"topic".into(), &publisher.pid().into())
+    );
     assert!(
         stage
             .run(&["info", "cam"])
@@ -261,8 +300,19 @@ fn both_ends_are_told_and_the_dead_among_them() {
     echo.kill();
     echo.end().expect(-9);
     let report = stage.run(&["topic", "info", "cam", "--json", "--look", "0"]).expect(0).json();
-    assert_eq!((&report["publishers"][0]["alive"], &report["subscribers"][0]["alive"]), (&false.into(), &false.into()));
-    assert!(stage.run(&["topic", "list"]).expect(0).text().lines().nth(1).is_some_and(|line| line.starts_with("cam")));
+    assert_eq!(
+        (&report["publishers"][0]["alive"], &report["subscribers"][0]["alive"]),
+        (&false.into(), &false.into())
+    );
+    assert!(
+        stage
+            .run(&["topic", "list"])
+            .expect(0)
+            .text()
+            .lines()
+            .nth(1)
+            .is_some_and(|line| line.starts_with("cam"))
+    );
     assert!(stage.run(&["ls"]).expect(0).text().contains("0 publishers, 0 subscribers"));
     assert!(stage.run(&["gc"]).expect(0).text().starts_with("swept 2 claims"));
     assert_eq!(stage.entry("cam").expect("listed")["publishers"], serde_json::json!([]));
@@ -281,7 +331,10 @@ fn what_is_no_topic_is_refused() {
     stage.run(&["--no-create", "echo", "nobody"]).expect(6);
     stage.run(&["--no-create", "pub", "nobody"]).expect(6);
     stage.run(&["echo", "nobody", "--timeout", "0.1"]).expect(5).says("no message");
-    stage.run(&["pub", "t", "--wait-for", "1", "--timeout", "0.1"]).expect(5).says("0 of 1 subscribers");
+    stage
+        .run(&["pub", "t", "--wait-for", "1", "--timeout", "0.1"])
+        .expect(5)
+        .says("0 of 1 subscribers");
     stage.run(&["echo", ".hidden", "--timeout", "0.1"]).expect(13);
 }
 
@@ -292,7 +345,10 @@ fn typed_topics_are_looked_at_as_bytes() {
     let topic = outlive::topic::Topic::<[f32]>::open(&domain, "ranges").expect("made");
     let publisher = topic.publisher().expect("made");
     publisher.publish_copy(&[1.0, 2.0]).expect("published");
-    assert_eq!(stage.run(&["echo", "ranges", "--history", "1", "-n", "1"]).expect(0).text(), "0000803f00000040\n");
+    assert_eq!(
+        stage.run(&["echo", "ranges", "--history", "1", "-n", "1"]).expect(0).text(),
+        "0000803f00000040\n"
+    );
     assert!(stage.run(&["topic", "list"]).expect(0).text().contains("[f32]"));
     let mut subscriber = topic.subscriber().expect("made");
     stage.feed(&["pub", "ranges", "--frame", "4"], &3.0f32.to_le_bytes()).expect(0);

@@ -20,7 +20,9 @@ fn a_process_is_waited_for_with_a_token_and_without() {
     let stage = Stage::new();
     let mut sleeper = Command::new("sleep").arg("1000").spawn().expect("started");
     let receiver = stage.start(&["recv", "q"]);
-    until("it receives", || stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true));
+    until("it receives", || {
+        stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true)
+    });
     for pid in [sleeper.id(), receiver.pid()] {
         let pid = pid.to_string();
         stage.run(&["wait", &pid, "--timeout", "0.02"]).expect(5).says("has not ended");
@@ -56,7 +58,9 @@ fn a_name_means_whoever_has_it() {
     assert_eq!(told["processes"], serde_json::json!([pid]));
 
     let receiver = stage.start(&["recv", "7"]);
-    until("it receives", || stage.entry("7").is_some_and(|queue| queue["receiver"]["alive"] == true));
+    until("it receives", || {
+        stage.entry("7").is_some_and(|queue| queue["receiver"]["alive"] == true)
+    });
     let waiter = stage.start(&["wait", "--name", "7"]);
     receiver.kill();
     waiter.end().expect(0);

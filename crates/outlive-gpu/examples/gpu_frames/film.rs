@@ -55,8 +55,9 @@ impl Picture {
             for x in 0..half.width {
                 let at = |dx, dy| 4 * ((2 * y + dy) * self.width + 2 * x + dx);
                 let four = [at(0, 0), at(1, 0), at(0, 1), at(1, 1)];
-                let mean =
-                    |part: usize| (four.iter().map(|at| u32::from(self.bytes[at + part])).sum::<u32>() / 4) as u8;
+                let mean = |part: usize| {
+                    (four.iter().map(|at| u32::from(self.bytes[at + part])).sum::<u32>() / 4) as u8
+                };
                 half.set(x, y, [mean(0), mean(1), mean(2), 255]);
             }
         }
@@ -64,7 +65,11 @@ impl Picture {
     }
 
     fn save(&self, path: &Path) -> Result<(), png::EncodingError> {
-        let mut encoder = png::Encoder::new(BufWriter::new(File::create(path)?), self.width as u32, self.height as u32);
+        let mut encoder = png::Encoder::new(
+            BufWriter::new(File::create(path)?),
+            self.width as u32,
+            self.height as u32,
+        );
         encoder.set_color(png::ColorType::Rgba);
         encoder.set_depth(png::BitDepth::Eight);
         let mut writer = encoder.write_header()?;
@@ -116,7 +121,8 @@ impl Film {
         both.save(&self.folder.join(format!("frame-{number:04}.png")))
     }
 
-    /// All on one page, frames above and their edges below; how many files of single frames there are.
+    /// All on one page, frames above and their edges below; how many files of single frames there
+    /// are.
     pub(crate) fn finish(self) -> Result<usize, png::EncodingError> {
         let (width, height) = (self.width / 2, self.height / 2);
         let (across, down) = (width + MARGIN, 2 * height + 3 * MARGIN);
@@ -126,7 +132,11 @@ impl Film {
         for (place, pair) in self.shown.values().enumerate() {
             let (left, top) = (MARGIN + place % COLUMNS * across, MARGIN + place / COLUMNS * down);
             for (half, picture) in pair.iter().enumerate() {
-                page.put(left, top + half * (height + 2), &picture.as_ref().unwrap_or(&missing).half());
+                page.put(
+                    left,
+                    top + half * (height + 2),
+                    &picture.as_ref().unwrap_or(&missing).half(),
+                );
             }
         }
         page.save(&self.folder.join("film.png"))?;

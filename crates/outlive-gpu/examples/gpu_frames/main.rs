@@ -1,11 +1,13 @@
-//! Three processes and a film: one makes frames on the GPU, one finds their edges on the GPU, one, which needs no GPU, shows both as pictures. In the
-//! middle the second is killed, whatever it is at, and later started again: nobody else stops.
+//! Three processes and a film: one makes frames on the GPU, one finds their edges on the GPU, one,
+//! which needs no GPU, shows both as pictures. In the middle the second is killed, whatever it is
+//! at, and later started again: nobody else stops.
 //!
 //! ```text
 //! camera ── frames ──► filter ── edges ──► viewer ──► frame-0010.png …, film.png
 //!              └───────────────────────────►┘
 //! ```
-//! `cargo run --release -p outlive-gpu --example gpu_frames`; with `--driver LIBRARY` by another driver than the machine's own.
+//! `cargo run --release -p outlive-gpu --example gpu_frames`; with `--driver LIBRARY` by another
+//! driver than the machine's own.
 
 mod film;
 
@@ -19,7 +21,9 @@ use film::Film;
 use outlive::Domain;
 use outlive::topic::{Header, Participants, Sample, Topic};
 use outlive::wait::WaitSet;
-use outlive_gpu::{Argument, DeviceMemory, Driver, Gpu, Kernel, Module, PinnedPublisher, PinnedTopic, Stream};
+use outlive_gpu::{
+    Argument, DeviceMemory, Driver, Gpu, Kernel, Module, PinnedPublisher, PinnedTopic, Stream,
+};
 
 const WIDTH: u32 = 320;
 const HEIGHT: u32 = 180;
@@ -65,17 +69,28 @@ impl Studio {
     ///
     /// # Safety
     /// As [`Kernel::launch`].
-    unsafe fn launch(&self, kernel: &Kernel, arguments: &[Argument]) -> Result<(), outlive_gpu::Error> {
+    unsafe fn launch(
+        &self,
+        kernel: &Kernel,
+        arguments: &[Argument],
+    ) -> Result<(), outlive_gpu::Error> {
         let blocks = [WIDTH.div_ceil(16), HEIGHT.div_ceil(16), 1];
         // SAFETY: the caller's promise.
         unsafe { kernel.launch(blocks, [16, 16, 1], arguments, &self.stream) }
     }
 
-    /// Publishes what a kernel writes there, when it has; nobody waits. The next kernel on the stream comes after the copy.
-    fn publish(&self, publisher: &PinnedPublisher, picture: &DeviceMemory, number: u64) -> Result<()> {
+    /// Publishes what a kernel writes there, when it has; nobody waits. The next kernel on the
+    /// stream comes after the copy.
+    fn publish(
+        &self,
+        publisher: &PinnedPublisher,
+        picture: &DeviceMemory,
+        number: u64,
+    ) -> Result<()> {
         let mut loan = publisher.loan(BYTES)?;
         loan.set_header(Header { frame: number, ..Header::now() });
-        // SAFETY: as long as the loan; it stays until the topic is closed, which waits for the copy.
+        // SAFETY: as long as the loan; it stays until the topic is closed, which waits for the
+        // copy.
         unsafe { loan.copy_from_device(picture.address(), &self.stream)? };
         Ok(publisher.publish_on(loan, &self.stream)?)
     }
@@ -100,8 +115,10 @@ fn camera(options: &Options, domain: &Domain) -> Result<()> {
         let due = begun + PERIOD * number as u32;
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let place = Argument::Address(picture.address());
-        let arguments = [place, Argument::U32(WIDTH), Argument::U32(HEIGHT), Argument::U32(number as u32)];
-        // SAFETY: what the kernel declares; the picture has as many pixels and stays until the topic is closed.
+        let arguments =
+            [place, Argument::U32(WIDTH), Argument::U32(HEIGHT), Argument::U32(number as u32)];
+        // SAFETY: what the kernel declares; the picture has as many pixels and stays until the
+        // topic is closed.
         unsafe { studio.launch(&render, &arguments)? };
         studio.publish(&publisher, &picture, number)?;
     }
@@ -109,7 +126,8 @@ fn camera(options: &Options, domain: &Domain) -> Result<()> {
     Ok(topic.close(SOON)?)
 }
 
-/// Publishes the edges of each frame: copy in, kernel, copy out, all of it on the stream while this waits for the next frame.
+/// Publishes the edges of each frame: copy in, kernel, copy out, all of it on the stream while this
+/// waits for the next frame.
 fn filter(options: &Options, domain: &Domain) -> Result<()> {
     let studio = Studio::open(options)?;
     let kernel = studio.module.kernel(c"outlive_filter")?;
@@ -118,7 +136,8 @@ fn filter(options: &Options, domain: &Domain) -> Result<()> {
         PinnedTopic::<u8>::open(&studio.gpu, domain, "edges")?,
     );
     let publisher = edges.publisher()?;
-    let [seen, made] = [DeviceMemory::new(&studio.gpu, BYTES)?, DeviceMemory::new(&studio.gpu, BYTES)?];
+    let [seen, made] =
+        [DeviceMemory::new(&studio.gpu, BYTES)?, DeviceMemory::new(&studio.gpu, BYTES)?];
     let mut subscriber = frames.subscriber()?;
     loop {
         let frame = subscriber.recv_until(SOON)?;
@@ -129,10 +148,14 @@ fn filter(options: &Options, domain: &Domain) -> Result<()> {
             return Ok(frames.close(SOON)?);
         }
         let places = [seen.address(), made.address()].map(Argument::Address);
-        // SAFETY: as large as a frame, and what the kernel declares; both stay until the topics are closed.
+        // SAFETY: as large as a frame, and what the kernel declares; both stay until the topics are
+        // closed.
         unsafe {
             frame.copy_to_device(seen.address(), &studio.stream)?;
-            studio.launch(&kernel, &[places[0], places[1], Argument::U32(WIDTH), Argument::U32(HEIGHT)])?;
+            studio.launch(
+                &kernel,
+                &[places[0], places[1], Argument::U32(WIDTH), Argument::U32(HEIGHT)],
+            )?;
         }
         studio.publish(&publisher, &made, number)?;
     }
@@ -171,7 +194,8 @@ impl Seen {
     }
 }
 
-/// Shows both topics as pictures, from where the bytes lie; needs no GPU, and does not ask whether there is one.
+/// Shows both topics as pictures, from where the bytes lie; needs no GPU, and does not ask whether
+/// there is one.
 fn viewer(options: &Options, domain: &Domain) -> Result<()> {
     let mut frames = Topic::<[u8]>::open(domain, "frames")?.subscriber()?;
     let mut edges = Topic::<[u8]>::open(domain, "edges")?.subscriber()?;
@@ -198,7 +222,11 @@ fn viewer(options: &Options, domain: &Domain) -> Result<()> {
     let pictures = film.finish()?;
     let made = seen.made.unwrap_or(0);
     let (gap, before, after) = filtered.gap;
-    println!("camera: {made} frames made; {} shown, at most {} ms apart", seen.count, seen.still.as_millis());
+    println!(
+        "camera: {made} frames made; {} shown, at most {} ms apart",
+        seen.count,
+        seen.still.as_millis()
+    );
     println!(
         "filter: edges of {} shown; none for {} ms, between frames {before} and {after}",
         filtered.count,
@@ -219,7 +247,8 @@ fn conductor(options: &Options) -> Result<()> {
     let folder = PathBuf::from(format!("/dev/shm/outlive-gpu-frames-{}", std::process::id()));
     let mut cast = Cast { folder: folder.clone(), started: Vec::new() };
     let domain = Domain::open_at(&folder)?;
-    let (frames, edges) = (Topic::<[u8]>::open(&domain, "frames")?, Topic::<[u8]>::open(&domain, "edges")?);
+    let (frames, edges) =
+        (Topic::<[u8]>::open(&domain, "frames")?, Topic::<[u8]>::open(&domain, "edges")?);
     cast.start("viewer", options)?;
     cast.start("filter", options)?;
     wait_for(&frames, |seen| seen.subscribers.len() == 2)?;
@@ -299,7 +328,8 @@ fn parse() -> Option<Options> {
             "--driver" => options.driver = Some(value.into()),
             "--out" => options.out = value.into(),
             "--frames" => {
-                options.frames = value.to_str()?.parse().ok().filter(|frames| (30..100_000).contains(frames))?
+                options.frames =
+                    value.to_str()?.parse().ok().filter(|frames| (30..100_000).contains(frames))?
             }
             "--as" => role = Some(value.into_string().ok()?),
             "--in" => folder = Some(value.into()),

@@ -10,8 +10,8 @@ use outlive::{Deadline, Domain};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, SocketFlags,
-    SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
+    SocketFlags, SocketType,
 };
 
 use super::card::Says;
@@ -93,8 +93,12 @@ fn receive(socket: &OwnedFd) -> Result<(Answer, Option<OwnedFd>), Error> {
     let mut bytes = [0; size_of::<Answer>()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received =
-        rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC);
+    let received = rustix::net::recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut bytes)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    );
     let (read, is_cut) = match received {
         Ok(received) => (received.bytes, received.flags.contains(ReturnFlags::CTRUNC)),
         Err(Errno::CONNRESET) => (0, false),

@@ -83,7 +83,8 @@ impl Blocks {
         gpu.can_share()?;
         let granularity = mapping::granularity(gpu)?;
         let (own, others, exporter) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let tables = Tables { own, others, exporter, domain: domain.clone(), granularity, gpu: gpu.clone() };
+        let tables =
+            Tables { own, others, exporter, domain: domain.clone(), granularity, gpu: gpu.clone() };
         Ok(Blocks { tables: Some(tables), under_way: Arc::default() })
     }
 
@@ -143,7 +144,12 @@ impl Blocks {
     }
 
     /// Returns where the block is mapped that a held card names. Asks for the block, if need be.
-    pub(crate) fn find(&self, card: usize, says: &Says, deadline: Deadline) -> Result<Arc<Mapping>, Error> {
+    pub(crate) fn find(
+        &self,
+        card: usize,
+        says: &Says,
+        deadline: Deadline,
+    ) -> Result<Arc<Mapping>, Error> {
         let tables = self.tables();
         if says.gpu != tables.gpu.identity() {
             return Err(Error::OtherGpu);
@@ -158,7 +164,8 @@ impl Blocks {
         }
         let file = asker::ask(&tables.domain, says, deadline)?;
         let mapping = Arc::new(Mapping::import(&tables.gpu, file.as_fd(), says.bytes)?);
-        let other = Other { exporter: says.exporter, number: says.number, mapping: Arc::clone(&mapping) };
+        let other =
+            Other { exporter: says.exporter, number: says.number, mapping: Arc::clone(&mapping) };
         let mut others = lock(&tables.others);
         // Another subscriber of this process may have been first: one of the two goes with its last
         // sample.

@@ -50,6 +50,12 @@ impl<T: Plain> Card<T> {
         let exporter = TokenId::from_u32(exporter.try_into().ok()?)?;
         let is_whole = len.is_multiple_of(size_of::<T>().max(1) as u64);
         let gpu = Identity::of_words([high, low]);
-        (number != 0 && is_whole && len <= bytes).then_some(Says { exporter, number, bytes, len, gpu })
+        (number != 0 && is_whole && len <= bytes).then_some(Says {
+            exporter,
+            number,
+            bytes,
+            len,
+            gpu,
+        })
     }
 }

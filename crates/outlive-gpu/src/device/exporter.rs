@@ -23,8 +23,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use outlive::{Domain, TokenId};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
 };
 
 use super::mapping::Mapping;
@@ -92,7 +92,10 @@ fn file_name(token: TokenId) -> String {
 
 /// Returns the address of that process's socket, and what has to stay open while the address is
 /// used.
-pub(super) fn address_of(folder: &Path, token: TokenId) -> Result<(SocketAddrUnix, Option<OwnedFd>), Error> {
+pub(super) fn address_of(
+    folder: &Path,
+    token: TokenId,
+) -> Result<(SocketAddrUnix, Option<OwnedFd>), Error> {
     use rustix::fs::{Mode, OFlags};
     let path = folder.join(file_name(token));
     let to_open = failed("open the domain's folder");
@@ -101,7 +104,8 @@ pub(super) fn address_of(folder: &Path, token: TokenId) -> Result<(SocketAddrUni
     }
     let open = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(folder, open, Mode::empty()).map_err(&to_open)?;
-    let short = format!("/proc/self/fd/{}/{}", std::os::fd::AsRawFd::as_raw_fd(&opened), file_name(token));
+    let short =
+        format!("/proc/self/fd/{}/{}", std::os::fd::AsRawFd::as_raw_fd(&opened), file_name(token));
     Ok((SocketAddrUnix::new(short.as_str()).map_err(to_open)?, Some(opened)))
 }
 
@@ -114,7 +118,8 @@ pub(super) fn remove_dead(folder: &Path, token: TokenId) {
 /// Returns the mapping of that block, if it is this process's own.
 pub(super) fn own(domain: &Domain, token: TokenId, number: u64) -> Option<Arc<Mapping>> {
     let all = all();
-    let exporter = all.iter().find(|(folder, own, _)| *own == token && folder == domain.path())?.2.upgrade();
+    let exporter =
+        all.iter().find(|(folder, own, _)| *own == token && folder == domain.path())?.2.upgrade();
     drop(all);
     lock(&exporter?.offers).get(&number)?.mapping.upgrade()
 }
@@ -139,27 +144,38 @@ impl Exporter {
     fn start(domain: &Domain, token: TokenId) -> Result<Exporter, Error> {
         let folder = domain.path().to_path_buf();
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let listener = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let listener =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let listener = listener.map_err(failed("make a socket"))?;
         let (address, _open) = address_of(&folder, token)?;
         // Left by a former exporter of this process, or by a dead process with the same token.
         remove_dead(&folder, token);
-        rustix::net::bind(&listener, &address).map_err(failed("bind a socket in the domain's folder"))?;
+        rustix::net::bind(&listener, &address)
+            .map_err(failed("bind a socket in the domain's folder"))?;
         open_to_members(&folder, token)?;
         rustix::net::listen(&listener, BACKLOG).map_err(failed("listen on a socket"))?;
-        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed("make an eventfd"))?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(failed("make an eventfd"))?;
         let (stop, offers) = (Arc::new(stop), Arc::<Offers>::default());
         let thread = {
             let (stop, offers) = (Arc::clone(&stop), Arc::clone(&offers));
             let _no_signals = NoSignals::new();
-            let builder = std::thread::Builder::new().name("outlive-gpu".to_owned()).stack_size(STACK);
+            let builder =
+                std::thread::Builder::new().name("outlive-gpu".to_owned()).stack_size(STACK);
             let started = builder.spawn(move || answer_all(&listener, &stop, &offers));
             started.map_err(|error| Error::System {
                 what: "start a thread",
                 errno: error.raw_os_error().unwrap_or_default(),
             })?
         };
-        Ok(Exporter { token, folder, offers, stop, thread: Some(thread), process: std::process::id() })
+        Ok(Exporter {
+            token,
+            folder,
+            offers,
+            stop,
+            thread: Some(thread),
+            process: std::process::id(),
+        })
     }
 
     pub(crate) fn token(&self) -> TokenId {
@@ -172,7 +188,8 @@ impl Exporter {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         // From the time of day on: when a token is reused, cards of the dead process must not have
         // the same numbers.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |span| span.as_nanos() as u64);
+        let now =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |span| span.as_nanos() as u64);
         // Relaxed: only the number counts.
         let _ = NEXT.compare_exchange(0, now.max(1), Ordering::Relaxed, Ordering::Relaxed);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -198,7 +215,9 @@ impl Drop for Exporter {
             // Another one may have been started in the meantime, by the same name.
             let mut all = all();
             let is_latest = all.iter().any(|(folder, token, exporter)| {
-                std::ptr::eq(exporter.as_ptr(), self) && *token == self.token && *folder == self.folder
+                std::ptr::eq(exporter.as_ptr(), self)
+                    && *token == self.token
+                    && *folder == self.folder
             });
             if is_latest {
                 remove_dead(&self.folder, self.token);
@@ -221,7 +240,10 @@ fn open_to_members(folder: &Path, token: TokenId) -> Result<(), Error> {
         if is_group {
             std::os::unix::fs::chown(&path, None, Some(facts.gid()))?;
         }
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(if is_group { 0o660 } else { 0o600 }))
+        std::fs::set_permissions(
+            &path,
+            PermissionsExt::from_mode(if is_group { 0o660 } else { 0o600 }),
+        )
     };
     open().map_err(|error| Error::System {
         what: "open the socket to the domain's members",
@@ -256,7 +278,8 @@ impl Drop for NoSignals {
 fn answer_all(listener: &OwnedFd, stop: &OwnedFd, offers: &Offers) {
     let mut waiting: Vec<OwnedFd> = Vec::new();
     loop {
-        let mut watched = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
+        let mut watched =
+            vec![PollFd::new(stop, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
         watched.extend(waiting.iter().map(|asker| PollFd::new(asker, PollFlags::IN)));
         // Errors: a signal, or no memory for a moment.
         let _ = poll(&mut watched, None);
@@ -272,7 +295,11 @@ fn answer_all(listener: &OwnedFd, stop: &OwnedFd, offers: &Offers) {
         if somebody_comes {
             match rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(asker) => waiting.push(asker),
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
+                Err(
+                    rustix::io::Errno::AGAIN
+                    | rustix::io::Errno::INTR
+                    | rustix::io::Errno::CONNABORTED,
+                ) => {}
                 Err(_) => std::thread::sleep(REST),
             }
             if waiting.len() > MOST_WAITING {

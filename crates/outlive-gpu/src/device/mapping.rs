@@ -39,7 +39,8 @@ impl Mapping {
         let mut handle = 0;
         // SAFETY: `handle` is a place for a handle, and the properties describe memory on this
         // device.
-        let created = unsafe { (gpu.api().create_block)(&mut handle, len as usize, &properties, 0) };
+        let created =
+            unsafe { (gpu.api().create_block)(&mut handle, len as usize, &properties, 0) };
         gpu.checked("cuMemCreate", created)?;
         let handle = Handle { gpu, handle };
         let mut file: c_int = -1;
@@ -71,11 +72,18 @@ impl Mapping {
     }
 
     /// Maps the block with the first of these rights that the driver knows.
-    fn of(_current: &Current<'_>, block: &Handle<'_>, len: u64, rights: &[May]) -> Result<Mapping, Error> {
+    fn of(
+        _current: &Current<'_>,
+        block: &Handle<'_>,
+        len: u64,
+        rights: &[May],
+    ) -> Result<Mapping, Error> {
         let gpu = block.gpu;
-        let mut mapped = Mapped { gpu: gpu.clone(), address: 0, len: len as usize, is_mapped: false };
+        let mut mapped =
+            Mapped { gpu: gpu.clone(), address: 0, len: len as usize, is_mapped: false };
         // SAFETY: `mapped.address` is a place for an address.
-        let reserved = unsafe { (gpu.api().reserve_addresses)(&mut mapped.address, mapped.len, 0, 0, 0) };
+        let reserved =
+            unsafe { (gpu.api().reserve_addresses)(&mut mapped.address, mapped.len, 0, 0, 0) };
         gpu.checked("cuMemAddressReserve", reserved)?;
         // SAFETY: addresses that were just reserved, and a live handle. The driver refuses a block
         // that is shorter.

@@ -282,7 +282,11 @@ impl<T: Plain> DeviceLoan<T> {
     /// # Safety
     /// The caller guarantees that `from` is device memory with as many values, which does not
     /// change until the copy has completed.
-    pub unsafe fn copy_from_device(&mut self, from: DevicePointer, stream: &Stream) -> Result<(), Error> {
+    pub unsafe fn copy_from_device(
+        &mut self,
+        from: DevicePointer,
+        stream: &Stream,
+    ) -> Result<(), Error> {
         stream.expect_no_capture()?;
         // SAFETY: the caller guarantees `from`; the loan's memory stays until the copy has
         // completed.

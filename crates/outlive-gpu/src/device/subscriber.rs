@@ -142,7 +142,10 @@ impl<T: Plain> DeviceSubscriber<T> {
                 Ok(DeviceSample { share, blocks: Arc::clone(&self.blocks) })
             }
             Err(error) => {
-                let is_lost = matches!(error, Error::OwnerDied { .. } | Error::BlockGone { .. } | Error::OtherGpu);
+                let is_lost = matches!(
+                    error,
+                    Error::OwnerDied { .. } | Error::BlockGone { .. } | Error::OtherGpu
+                );
                 self.waiting = (!is_lost).then_some(card);
                 Err(error)
             }
@@ -214,7 +217,11 @@ impl<T: Plain> DeviceSample<T> {
         under_way::look_after_left();
         stream.expect_no_capture()?;
         let share = Arc::clone(&self.share);
-        let held = stream.after(std::slice::from_ref(stream), self.blocks.clone(), Box::new(move || drop(share)));
+        let held = stream.after(
+            std::slice::from_ref(stream),
+            self.blocks.clone(),
+            Box::new(move || drop(share)),
+        );
         held.map_err(|(error, share)| {
             // The device may still be reading, and no callback will tell when it has finished.
             std::mem::forget((share, Arc::clone(&self.blocks)));

@@ -92,7 +92,10 @@ impl<T: Plain> DeviceTopic<T> {
     ///
     /// # If a process dies
     /// The same as with [`Topic::subscriber`].
-    pub fn subscriber_with(&self, options: SubscriberOptions) -> Result<DeviceSubscriber<T>, Error> {
+    pub fn subscriber_with(
+        &self,
+        options: SubscriberOptions,
+    ) -> Result<DeviceSubscriber<T>, Error> {
         under_way::look_after_left();
         Ok(DeviceSubscriber::new(self.topic.subscriber_with(options)?, Arc::clone(&self.blocks)))
     }

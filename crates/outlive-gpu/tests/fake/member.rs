@@ -21,7 +21,8 @@ impl Member {
     pub fn stop(&self) {
         self.signal(libc::SIGSTOP);
         super::wait_for("its stopping", || {
-            let status = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
+            let status =
+                std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
             status.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
         });
     }

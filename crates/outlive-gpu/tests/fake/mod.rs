@@ -40,11 +40,16 @@ pub enum What {
 pub fn library() -> PathBuf {
     let beside = std::env::current_exe().expect("a test has a path");
     let library = beside.with_file_name("liboutlive_gpu_fake.so");
-    assert!(library.exists(), "{} is not there; run `cargo test -p outlive-gpu`", library.display());
+    assert!(
+        library.exists(),
+        "{} is not there; run `cargo test -p outlive-gpu`",
+        library.display()
+    );
     library
 }
 
-/// The fake driver, this test's alone, as if just loaded; and a folder. At the end everything must have been given back.
+/// The fake driver, this test's alone, as if just loaded; and a folder. At the end everything must
+/// have been given back.
 pub struct Fake {
     pub domain: Domain,
     folder: PathBuf,
@@ -69,7 +74,9 @@ fn open_in(domain: Domain, folder: PathBuf, is_member: bool) -> Fake {
     fake.set_shut(false);
     fake.delay(Duration::ZERO);
     fake.break_context(0);
-    for (which, value) in [(99, 1), (100, 0), (102, 1), (103, 1), (113, 1), (-1, 0), (-2, 0), (-3, 0), (-4, 0)] {
+    for (which, value) in
+        [(99, 1), (100, 0), (102, 1), (103, 1), (113, 1), (-1, 0), (-2, 0), (-3, 0), (-4, 0)]
+    {
         fake.set_attribute(which, value);
     }
     fake
@@ -79,7 +86,8 @@ impl Fake {
     pub fn new(test: &str) -> Fake {
         let folder = PathBuf::from(format!("/dev/shm/outlive-gpu-{}-{test}", std::process::id()));
         std::fs::create_dir(&folder).expect("a folder of our own");
-        std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("ours");
+        std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .expect("ours");
         open(folder, false)
     }
 
@@ -106,7 +114,8 @@ impl Fake {
         found
     }
 
-    /// All streams stop before whatever they would do next, until what is given is dropped: also by a test that fails.
+    /// All streams stop before whatever they would do next, until what is given is dropped: also by
+    /// a test that fails.
     #[must_use]
     pub fn shut(&self) -> Shut<'_> {
         self.set_shut(true);
@@ -115,20 +124,23 @@ impl Fake {
 
     fn set_shut(&self, shut: bool) {
         // SAFETY: so it is declared.
-        let set: extern "C" fn(c_int) = unsafe { std::mem::transmute(self.function(c"outlive_fake_shut")) };
+        let set: extern "C" fn(c_int) =
+            unsafe { std::mem::transmute(self.function(c"outlive_fake_shut")) };
         set(shut.into());
     }
 
     /// Copies rest after each 64 KiB.
     pub fn delay(&self, delay: Duration) {
         // SAFETY: so it is declared.
-        let set: extern "C" fn(u64) = unsafe { std::mem::transmute(self.function(c"outlive_fake_delay")) };
+        let set: extern "C" fn(u64) =
+            unsafe { std::mem::transmute(self.function(c"outlive_fake_delay")) };
         set(delay.as_micros() as u64);
     }
 
     pub fn break_context(&self, code: c_int) {
         // SAFETY: so it is declared.
-        let set: extern "C" fn(c_int) = unsafe { std::mem::transmute(self.function(c"outlive_fake_break")) };
+        let set: extern "C" fn(c_int) =
+            unsafe { std::mem::transmute(self.function(c"outlive_fake_break")) };
         set(code);
     }
 
@@ -150,11 +162,13 @@ impl Fake {
 
     pub fn count(&self, what: What) -> u64 {
         // SAFETY: so it is declared.
-        let count: extern "C" fn(c_int) -> u64 = unsafe { std::mem::transmute(self.function(c"outlive_fake_count")) };
+        let count: extern "C" fn(c_int) -> u64 =
+            unsafe { std::mem::transmute(self.function(c"outlive_fake_count")) };
         count(what as c_int)
     }
 
-    /// The fake driver's; or that of the driver which `OUTLIVE_GPU_DRIVER` names, for tests that need no fake.
+    /// The fake driver's; or that of the driver which `OUTLIVE_GPU_DRIVER` names, for tests that
+    /// need no fake.
     pub fn gpu(&self) -> Gpu {
         let library = std::env::var_os(REAL).map_or_else(library, PathBuf::from);
         Driver::load(&library).and_then(|driver| driver.gpu(0)).expect("the driver has a GPU")
@@ -175,7 +189,8 @@ impl Fake {
 
     /// Sockets of those who answer for blocks.
     pub fn sockets(&self) -> usize {
-        let names = std::fs::read_dir(&self.folder).expect("ours").flatten().map(|entry| entry.file_name());
+        let names =
+            std::fs::read_dir(&self.folder).expect("ours").flatten().map(|entry| entry.file_name());
         names.filter(|name| name.to_string_lossy().starts_with(".gpu-")).count()
     }
 
@@ -191,7 +206,10 @@ impl Fake {
             What::Blocks,
         ];
         let counts = left.map(|what| self.count(what));
-        assert_eq!(counts, [0; 7], "registered, streams, allocations, contexts, events, modules, blocks");
+        assert_eq!(
+            counts, [0; 7],
+            "registered, streams, allocations, contexts, events, modules, blocks"
+        );
         assert_eq!(self.count(What::Violations), 0);
     }
 }

@@ -1,6 +1,8 @@
 //! What tests of device topics begin with.
 
-use outlive_gpu::{DevicePublisher, DeviceSample, DeviceSubscriber, DeviceTopic, Error, Gpu, Stream};
+use outlive_gpu::{
+    DevicePublisher, DeviceSample, DeviceSubscriber, DeviceTopic, Error, Gpu, Stream,
+};
 
 use super::{Fake, bytes_at, on_device, pattern};
 
@@ -23,7 +25,12 @@ impl Scene {
 
     pub fn with(fake: Fake) -> Scene {
         let gpu = fake.gpu();
-        Scene { stream: Stream::new(&gpu).expect("a stream"), topic: fake.device_topic(&gpu), gpu, fake }
+        Scene {
+            stream: Stream::new(&gpu).expect("a stream"),
+            topic: fake.device_topic(&gpu),
+            gpu,
+            fake,
+        }
     }
 
     pub fn ends(&self) -> (DevicePublisher, DeviceSubscriber) {
@@ -31,7 +38,12 @@ impl Scene {
     }
 
     /// Publishes a pattern. Where it lies, and what came of it.
-    pub fn publish(&self, publisher: &DevicePublisher, number: u64, len: usize) -> (u64, Result<(), Error>) {
+    pub fn publish(
+        &self,
+        publisher: &DevicePublisher,
+        number: u64,
+        len: usize,
+    ) -> (u64, Result<(), Error>) {
         let from = on_device(&self.gpu, &self.stream, &pattern(number, len));
         let mut loan = publisher.loan(len).expect("room");
         let at = loan.address();

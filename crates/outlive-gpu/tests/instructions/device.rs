@@ -28,7 +28,10 @@ pub fn all() -> [Box<dyn Scenario>; 5] {
 }
 
 fn few(scene: &Scene, name: &str) -> DeviceTopic {
-    let topic = DeviceTopic::<u8>::options().depth(DEPTH as u32).open(&scene.fake.domain, name).expect("a topic");
+    let topic = DeviceTopic::<u8>::options()
+        .depth(DEPTH as u32)
+        .open(&scene.fake.domain, name)
+        .expect("a topic");
     DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks")
 }
 
@@ -74,7 +77,9 @@ impl Scenario for Publish {
             Publish::First => {
                 "lend the first place in a device topic: a socket is made, and a thread that answers on it"
             }
-            Publish::FromLoan => "lend a place in a device topic, copy into it and publish it, beside a subscriber",
+            Publish::FromLoan => {
+                "lend a place in a device topic, copy into it and publish it, beside a subscriber"
+            }
             Publish::FromCopy => "copy into what was lent, and publish it, beside a subscriber",
         }
     }
@@ -228,7 +233,10 @@ impl Scenario for Read {
         let mut subscriber = joins(&few(&scene, place.name));
         let first = subscriber.recv_until(SOON).expect("comes");
         if *self == Read::Release {
-            dies(stage.perform(|| first.release_on(&scene.stream).inspect(|()| stage.acknowledge(1))));
+            dies(
+                stage
+                    .perform(|| first.release_on(&scene.stream).inspect(|()| stage.acknowledge(1))),
+            );
         }
         // One that is not mapped yet.
         dies(stage.perform(|| subscriber.recv_until(SOON).inspect(|_| stage.acknowledge(1))))

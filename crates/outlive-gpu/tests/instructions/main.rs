@@ -1,8 +1,11 @@
-//! Operations on pinned and on device topics, killed at their instructions: scenarios of the testkit's engine, in a program with a main of its own, which is
-//! also what it kills. The driver does what is enqueued at once, in the thread that enqueues it, so host functions are among the instructions.
+//! Operations on pinned and on device topics, killed at their instructions: scenarios of the
+//! testkit's engine, in a program with a main of its own, which is also what it kills. The driver
+//! does what is enqueued at once, in the thread that enqueues it, so host functions are among the
+//! instructions.
 //!
-//! `instructions [--all | --fault] [--from N] [--to N] [NAME]`: at the telling points and beside them; with `--all` at every instruction. With `--fault`
-//! no victim is killed on the way: each system call fails instead, with each error that it may give.
+//! `instructions [--all | --fault] [--from N] [--to N] [NAME]`: at the telling points and beside
+//! them; with `--all` at every instruction. With `--fault` no victim is killed on the way: each
+//! system call fails instead, with each error that it may give.
 
 #[path = "../fake/mod.rs"]
 mod fake;
@@ -31,7 +34,8 @@ fn all() -> Vec<Box<dyn Scenario>> {
     device::all().into_iter().chain(pinned::all()).collect()
 }
 
-/// How many deaths a domain sees: a process may open 960 in its life, and this one has some hundred thousand rounds.
+/// How many deaths a domain sees: a process may open 960 in its life, and this one has some hundred
+/// thousand rounds.
 const ROUNDS: u64 = 200;
 
 thread_local! {
@@ -49,20 +53,24 @@ fn forget() {
 /// That of the round's world.
 fn scene(world: &World) -> Result<Rc<Scene>, Failure> {
     let folder = world.domain();
-    if let Some(scene) =
-        SCENE.with_borrow(|known| known.as_ref().filter(|(of, _)| *of == folder).map(|(_, scene)| scene.clone()))
-    {
+    if let Some(scene) = SCENE.with_borrow(|known| {
+        known.as_ref().filter(|(of, _)| *of == folder).map(|(_, scene)| scene.clone())
+    }) {
         return Ok(scene);
     }
     forget();
-    let domain = world.recheck().open(&folder).map_err(|error| Failure::broken(error.to_string()))?;
+    let domain =
+        world.recheck().open(&folder).map_err(|error| Failure::broken(error.to_string()))?;
     let scene = Rc::new(Scene::with(Fake::in_domain(domain, folder.clone())));
     SCENE.set(Some((folder, scene.clone())));
     Ok(scene)
 }
 
 /// A round's beginning: what is made of its topic's name is kept until `checked`.
-fn prepared<T: 'static>(world: &mut World, prepare: impl FnOnce(&Scene, &str) -> T) -> Result<(), Failure> {
+fn prepared<T: 'static>(
+    world: &mut World,
+    prepare: impl FnOnce(&Scene, &str) -> T,
+) -> Result<(), Failure> {
     // An earlier round's that failed.
     drop(KEPT.take());
     let scene = scene(world)?;
@@ -72,7 +80,10 @@ fn prepared<T: 'static>(world: &mut World, prepare: impl FnOnce(&Scene, &str) ->
 }
 
 /// With what is kept, which stays.
-fn gathered<T: 'static>(world: &mut World, see: impl FnOnce(&Scene, &mut T)) -> Result<(), Failure> {
+fn gathered<T: 'static>(
+    world: &mut World,
+    see: impl FnOnce(&Scene, &mut T),
+) -> Result<(), Failure> {
     let scene = scene(world)?;
     KEPT.with_borrow_mut(|kept| {
         let kept = kept.as_mut().and_then(|kept| kept.downcast_mut::<T>());
@@ -101,7 +112,10 @@ fn nothing_is_left(scene: &Scene, topic: &str) {
     assert!(second.is_clean(), "a second sweep still finds something: {second:?}");
     let entry = domain.entry(topic).expect("there");
     let Detail::Topic(usage) = &entry.detail else { panic!("{entry:?}") };
-    assert!(usage.subscribers.is_empty() && usage.rings.iter().all(|ring| ring.publisher.is_none()), "{entry:?}");
+    assert!(
+        usage.subscribers.is_empty() && usage.rings.iter().all(|ring| ring.publisher.is_none()),
+        "{entry:?}"
+    );
     assert_eq!(entry.dead_claims, 0);
     domain.remove(topic).expect("there");
 }
@@ -110,7 +124,10 @@ fn nothing_is_left(scene: &Scene, topic: &str) {
 fn holds<R>(check: impl FnOnce() -> R) -> Result<R, Failure> {
     catch_unwind(AssertUnwindSafe(check)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
-        Failure::wrong(text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default())
+        Failure::wrong(
+            text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()))
+                .unwrap_or_default(),
+        )
     })
 }
 
@@ -134,8 +151,10 @@ fn killed_only() -> Failure {
 }
 
 fn play(name: &str, place: &Place<'_>, control: &str, cpu: &str) -> Result<(), String> {
-    let stage = Stage::enter(Path::new(control), cpu.parse().ok()).map_err(|error| error.to_string())?;
-    let scenario = all().into_iter().find(|scenario| scenario.name() == name).ok_or("no such scenario")?;
+    let stage =
+        Stage::enter(Path::new(control), cpu.parse().ok()).map_err(|error| error.to_string())?;
+    let scenario =
+        all().into_iter().find(|scenario| scenario.name() == name).ok_or("no such scenario")?;
     scenario.perform(place, &stage)
 }
 
@@ -150,13 +169,18 @@ struct Wanted {
 impl Wanted {
     /// Flags of libtest's make no difference here.
     fn parse(mut words: impl Iterator<Item = String>) -> Wanted {
-        let mut wanted = Wanted { name: String::new(), all: false, fault: false, from: 0, to: u64::MAX };
+        let mut wanted =
+            Wanted { name: String::new(), all: false, fault: false, from: 0, to: u64::MAX };
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--all" => wanted.all = true,
                 "--fault" => wanted.fault = true,
-                "--from" => wanted.from = words.next().and_then(|word| word.parse().ok()).unwrap_or(0),
-                "--to" => wanted.to = words.next().and_then(|word| word.parse().ok()).unwrap_or(u64::MAX),
+                "--from" => {
+                    wanted.from = words.next().and_then(|word| word.parse().ok()).unwrap_or(0)
+                }
+                "--to" => {
+                    wanted.to = words.next().and_then(|word| word.parse().ok()).unwrap_or(u64::MAX)
+                }
                 flag if flag.starts_with('-') => {}
                 _ => wanted.name = word,
             }

@@ -1,4 +1,5 @@
-//! Pinned topics: who publishes when its stream has got there, and whose device reads a sample, is killed.
+//! Pinned topics: who publishes when its stream has got there, and whose device reads a sample, is
+//! killed.
 
 use outlive::topic::{SubscriberOptions, Topic};
 use outlive_gpu::{DeviceMemory, Error, PinnedPublisher, PinnedSubscriber, PinnedTopic};
@@ -19,8 +20,11 @@ pub fn all() -> [Box<dyn Scenario>; 2] {
 }
 
 fn few(scene: &Scene, name: &str) -> PinnedTopic {
-    let topic =
-        Topic::options().depth(DEPTH as u32).max_bytes(256 << 10).open(&scene.fake.domain, name).expect("a topic");
+    let topic = Topic::options()
+        .depth(DEPTH as u32)
+        .max_bytes(256 << 10)
+        .open(&scene.fake.domain, name)
+        .expect("a topic");
     PinnedTopic::new(&scene.gpu, topic)
 }
 
@@ -34,10 +38,14 @@ fn publish(scene: &Scene, publisher: &PinnedPublisher, number: u64) {
 }
 
 fn receives(subscriber: &mut PinnedSubscriber, number: u64) {
-    assert!(**subscriber.recv_until(SOON).expect("comes") == *pattern(number, LEN), "message {number}, whole");
+    assert!(
+        **subscriber.recv_until(SOON).expect("comes") == *pattern(number, LEN),
+        "message {number}, whole"
+    );
 }
 
-/// Of one who lends, copies from its device and publishes: messages whole, and the next publisher as if nothing had been.
+/// Of one who lends, copies from its device and publishes: messages whole, and the next publisher
+/// as if nothing had been.
 struct Publish;
 
 impl Scenario for Publish {

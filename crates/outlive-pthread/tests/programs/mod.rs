@@ -33,7 +33,11 @@ pub const HANG: Duration = Duration::from_millis(1500);
 pub fn shim() -> PathBuf {
     let beside = std::env::current_exe().expect("a test has a path");
     let library = beside.with_file_name("liboutlive_pthread.so");
-    assert!(library.exists(), "{} is not there; run `cargo test -p outlive-pthread`", library.display());
+    assert!(
+        library.exists(),
+        "{} is not there; run `cargo test -p outlive-pthread`",
+        library.display()
+    );
     library
 }
 
@@ -92,7 +96,10 @@ impl Place {
     /// A command that knows where things are.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.env_remove("LD_PRELOAD").env("OUTLIVE_DOMAIN", self.path("domain")).stdin(Stdio::null());
+        command
+            .env_remove("LD_PRELOAD")
+            .env("OUTLIVE_DOMAIN", self.path("domain"))
+            .stdin(Stdio::null());
         if self.with_shim {
             command.env("LD_PRELOAD", shim()).env("OUTLIVE_PTHREAD_LOG", self.path("log"));
         }
@@ -138,7 +145,9 @@ impl Running {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("just compiled");
         let out = BufReader::new(child.stdout.take().expect("piped"));
         let (to, lines) = channel();
-        std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| to.send(line)));
+        std::thread::spawn(move || {
+            out.lines().map_while(Result::ok).try_for_each(|line| to.send(line))
+        });
         Running { child, lines, what: what.to_owned() }
     }
 
@@ -175,7 +184,9 @@ impl Running {
     pub fn hangs_or_fails(self) {
         match self.lines.recv_timeout(HANG) {
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => assert!(!self.ends().success(), "it was to fail"),
+            Err(RecvTimeoutError::Disconnected) => {
+                assert!(!self.ends().success(), "it was to fail")
+            }
             Ok(said) => panic!("`{}` was to fail and went on: {said}", self.what),
         }
     }
@@ -185,7 +196,8 @@ impl Running {
     pub fn falls_asleep(&self) {
         let by = Instant::now() + SOON;
         loop {
-            let call = std::fs::read_to_string(format!("/proc/{}/syscall", self.pid())).unwrap_or_default();
+            let call = std::fs::read_to_string(format!("/proc/{}/syscall", self.pid()))
+                .unwrap_or_default();
             let number = call.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(-1);
             if number == libc::SYS_futex || number == libc::SYS_futex_waitv {
                 return;
@@ -210,7 +222,9 @@ impl Running {
             match self.lines.recv_timeout(by.saturating_duration_since(Instant::now())) {
                 Ok(line) => all.push(line),
                 Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => panic!("`{}` did not end; it said {all:?}", self.what),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("`{}` did not end; it said {all:?}", self.what)
+                }
             }
         }
         let status = self.child.wait().expect("ours");

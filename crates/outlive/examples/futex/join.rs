@@ -38,7 +38,8 @@ impl Thread {
     /// Starts it. The job may compute, and nothing else: see the file's head.
     pub fn start(job: fn(u32) -> u32, argument: u32) -> io::Result<Thread> {
         let mut stack = vec![0u128; STACK / size_of::<u128>()].into_boxed_slice();
-        let task = Box::new(Task { running: AtomicU32::new(0), job, argument, result: AtomicU32::new(0) });
+        let task =
+            Box::new(Task { running: AtomicU32::new(0), job, argument, result: AtomicU32::new(0) });
         let flags = libc::CLONE_VM
             | libc::CLONE_FS
             | libc::CLONE_FILES
@@ -62,7 +63,11 @@ impl Thread {
                 word,
             )
         };
-        if started == -1 { Err(io::Error::last_os_error()) } else { Ok(Thread { task, _stack: stack }) }
+        if started == -1 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(Thread { task, _stack: stack })
+        }
     }
 
     /// Waits until it has ended; its result.

@@ -49,7 +49,10 @@ fn count(name: &str, lock: fn(&AtomicU32), unlock: fn(&AtomicU32)) {
     });
     let wanted = u64::from(THREADS) * TIMES;
     assert_eq!(counter.into_inner(), wanted, "the {name} let two in at once");
-    println!("{name}: {THREADS} threads counted to {wanted} in {:.3} s", begun.elapsed().as_secs_f64());
+    println!(
+        "{name}: {THREADS} threads counted to {wanted} in {:.3} s",
+        begun.elapsed().as_secs_f64()
+    );
 }
 
 /// Many threads meet again and again.

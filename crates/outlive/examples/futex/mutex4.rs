@@ -46,7 +46,9 @@ impl Mutex4 {
 
     /// Gives it back. The caller has it.
     pub fn unlock(word: &AtomicU32) {
-        if word.fetch_and(!LOCKED, Ordering::Release) & SLEEPERS != 0 && futex::wake(word, 1) == Ok(0) {
+        if word.fetch_and(!LOCKED, Ordering::Release) & SLEEPERS != 0
+            && futex::wake(word, 1) == Ok(0)
+        {
             // Nobody slept. If anybody has locked since, this fails, and the bit is theirs to take
             // back.
             let _ = word.compare_exchange(SLEEPERS, 0, Ordering::Relaxed, Ordering::Relaxed);

@@ -27,9 +27,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     for made_of in ["condition variables", "semaphores"] {
         for wait in ["adaptive", "block"] {
-            let folder = std::env::temp_dir().join(format!("outlive-example-mq-{}", std::process::id()));
+            let folder =
+                std::env::temp_dir().join(format!("outlive-example-mq-{}", std::process::id()));
             let domain = Domain::open_at(&folder)?;
-            let mut receiver = Command::new(std::env::current_exe()?).arg(&folder).args([made_of, wait]).spawn()?;
+            let mut receiver = Command::new(std::env::current_exe()?)
+                .arg(&folder)
+                .args([made_of, wait])
+                .spawn()?;
             let begun = Instant::now();
             send(&domain, made_of, wait)?;
             let status = receiver.wait()?;

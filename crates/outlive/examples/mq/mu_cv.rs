@@ -5,7 +5,9 @@
 //! that next one (or for the domain's coarse recheck, where one is set: see
 //! `DomainOptions::recheck`).
 
-use outlive::sync::{Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record};
+use outlive::sync::{
+    Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record,
+};
 use outlive::{Domain, Error, WaitStrategy};
 
 use super::ring::{MOST_BYTES, Ring};

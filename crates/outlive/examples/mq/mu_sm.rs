@@ -6,7 +6,9 @@
 //! that is in the ring, and for all room. One who dies holding a permit and not the mutex changed
 //! nothing, and the permit comes back by itself.
 
-use outlive::sync::{EmbeddedMutex, EmbeddedSemaphore, LockError, Mutex, MutexGuard, Record, Semaphore};
+use outlive::sync::{
+    EmbeddedMutex, EmbeddedSemaphore, LockError, Mutex, MutexGuard, Record, Semaphore,
+};
 use outlive::{Domain, Error, WaitStrategy};
 
 use super::ring::{MOST_BYTES, MOST_MESSAGES, Ring};

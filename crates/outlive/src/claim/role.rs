@@ -100,7 +100,9 @@ impl Standing {
     pub(crate) fn watched(self) -> Option<TokenId> {
         match self.state {
             State::Living(owner) => Some(owner),
-            State::Nobody | State::Dead if self.word & WAITERS == 0 => TokenId::from_word(self.word),
+            State::Nobody | State::Dead if self.word & WAITERS == 0 => {
+                TokenId::from_word(self.word)
+            }
             State::Nobody | State::Dead => None,
         }
     }
@@ -144,7 +146,10 @@ impl Role<'_> {
             }
             // AcqRel: the caller sees all that a predecessor wrote; a process that sees us finds us
             // alive.
-            if holder.compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            if holder
+                .compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
                 if word & WAITERS != 0 {
                     futex::wake_all(holder);
                 }
@@ -178,7 +183,10 @@ impl Role<'_> {
             }
             // By compare-exchange: a running thread of the dead process may have passed the handle
             // on.
-            if inside.compare_exchange(seen, me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            if inside
+                .compare_exchange(seen, me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
                 return Ok(());
             }
         }
@@ -192,7 +200,9 @@ impl Role<'_> {
         let thread = Peer::new(self.registry, thread);
         match thread.wait_dead(deadline) {
             Ok(()) => Ok(()),
-            Err(WaitError::TimedOut) => Err(NoRole::Ending { pid: thread.info().map_or(0, |info| info.pid) }),
+            Err(WaitError::TimedOut) => {
+                Err(NoRole::Ending { pid: thread.info().map_or(0, |info| info.pid) })
+            }
             Err(WaitError::System(error)) => Err(NoRole::System(error)),
         }
     }
@@ -206,7 +216,9 @@ impl Role<'_> {
         // shared store of this thread. Died just after: the next taker waits for this thread's end.
         let inside = &self.words.inside;
         self.registry.process_token_if_any() == Some(process)
-            && inside.compare_exchange(last, me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            && inside
+                .compare_exchange(last, me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
     }
 
     /// Leaves the role in good order. In a forked child it has no effect.
@@ -217,7 +229,12 @@ impl Role<'_> {
         // `inside` first: if it still named this thread, which lives on, a later successor would
         // wait for its end. From the value that we put there last: if that fails, we were declared
         // dead, and another process has the role.
-        if self.words.inside.compare_exchange(inside, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if self
+            .words
+            .inside
+            .compare_exchange(inside, 0, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
             self.leave_holder(process, 0);
         }
     }
@@ -227,7 +244,12 @@ impl Role<'_> {
         let holder = &self.words.holder;
         let mut word = holder.load(Ordering::Relaxed);
         while TokenId::from_word(word) == Some(process) {
-            match holder.compare_exchange(word, leaving | word & WAITERS, Ordering::AcqRel, Ordering::Relaxed) {
+            match holder.compare_exchange(
+                word,
+                leaving | word & WAITERS,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => {
                     // Sleepers watch this word. Died just before: they watch our token as well.
                     futex::wake_all(holder);
@@ -251,7 +273,9 @@ impl Role<'_> {
             (0, _) => State::Nobody,
             (_, Some(process)) => State::Living(process),
             // Its last thread may still be acting.
-            _ => living(self.words.inside.load(Ordering::Acquire)).map_or(State::Dead, State::Living),
+            _ => {
+                living(self.words.inside.load(Ordering::Acquire)).map_or(State::Dead, State::Living)
+            }
         };
         Standing { word, state }
     }
@@ -278,10 +302,13 @@ impl Role<'_> {
             return look_again(deadline);
         }
         // A wake-up by `relay` may have died together with a wait set.
-        let (own, relay) = (Watch { word: holder, expected: asked }, Watch { word: relay, expected: 0 });
+        let (own, relay) =
+            (Watch { word: holder, expected: asked }, Watch { word: relay, expected: 0 });
         let words = [relay, word.unwrap_or(own), own];
         let words = &words[..if word.is_some() { 3 } else { 2 }];
-        let end = Sleep::on(self.registry, words).about(1).until_it_comes(deadline, || has_changed(words));
+        let end = Sleep::on(self.registry, words)
+            .about(1)
+            .until_it_comes(deadline, || has_changed(words));
         self.woken(asked);
         end
     }
@@ -335,7 +362,11 @@ impl Role<'_> {
         let asked = seen.word | WAITERS;
         // `holder` says something else: then the sleep ends at once.
         let _ = self.ask(asked);
-        words.add(&[Watch { word: relay, expected: 0 }, word, Watch { word: holder, expected: asked }]);
+        words.add(&[
+            Watch { word: relay, expected: 0 },
+            word,
+            Watch { word: holder, expected: asked },
+        ]);
         words.relay_by(relay);
         Some(asked)
     }
@@ -403,9 +434,13 @@ mod loom_tests {
     #[test]
     fn loom_role_a_sweep_leaves_no_dead_holders_name_beside_a_waiter() {
         loom::model(|| {
-            let registry: &'static Registry = Box::leak(Box::new(Registry::new(vec![Slot::held_by(100)])));
+            let registry: &'static Registry =
+                Box::leak(Box::new(Registry::new(vec![Slot::held_by(100)])));
             let process = TokenId::new(0, 0);
-            let words = Arc::new(RoleWords { holder: AtomicU32::new(process.as_u32()), ..RoleWords::default() });
+            let words = Arc::new(RoleWords {
+                holder: AtomicU32::new(process.as_u32()),
+                ..RoleWords::default()
+            });
             registry.slots[0].mark_died();
             let waiter = {
                 let words = Arc::clone(&words);
@@ -416,7 +451,11 @@ mod loom_tests {
             };
             let role = Role { words: &words, registry };
             role.sweep(false, &mut Vec::new());
-            assert_eq!(role.holder(), None, "the dead holder's id may be given out again after the sweep");
+            assert_eq!(
+                role.holder(),
+                None,
+                "the dead holder's id may be given out again after the sweep"
+            );
             waiter.join().unwrap();
             assert!(role.standing().is_dead(), "a waiter is told as by the name");
         });

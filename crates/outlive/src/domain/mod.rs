@@ -147,7 +147,10 @@ impl DomainOptions {
         if let Some(span) = self.recheck {
             registry.set_recheck(span);
         }
-        if self.lock_order.unwrap_or_else(|| std::env::var_os("OUTLIVE_LOCK_ORDER").is_some_and(|on| on == "1")) {
+        if self
+            .lock_order
+            .unwrap_or_else(|| std::env::var_os("OUTLIVE_LOCK_ORDER").is_some_and(|on| on == "1"))
+        {
             registry.watch_order();
         }
         Ok(Domain { inner: Arc::new(Inner { folder, registry }) })
@@ -246,7 +249,11 @@ impl Domain {
     /// # If a process dies
     /// Its death wakes every thread that waits for it, alone or among others. The death of another
     /// waiter delays none.
-    pub fn wait_any_dead(&self, ids: &[TokenId], deadline: impl Into<Deadline>) -> Result<TokenId, WaitError> {
+    pub fn wait_any_dead(
+        &self,
+        ids: &[TokenId],
+        deadline: impl Into<Deadline>,
+    ) -> Result<TokenId, WaitError> {
         self.inner.registry.wait_any_dead(ids, deadline.into())
     }
 
@@ -259,7 +266,11 @@ impl Domain {
     /// Returns figures about the domain as a whole.
     pub fn stats(&self) -> DomainStats {
         let registry = self.inner.registry;
-        DomainStats { slots: registry.slots(), rescues: registry.rescues(), owner_deaths: registry.owner_deaths() }
+        DomainStats {
+            slots: registry.slots(),
+            rescues: registry.rescues(),
+            owner_deaths: registry.owner_deaths(),
+        }
     }
 
     pub(crate) fn me(&self) -> Result<Me, Error> {

@@ -131,8 +131,8 @@ impl Domain {
 
     /// Returns the names of things in the domain, without internal files.
     pub(super) fn names(&self) -> Result<Vec<String>, Error> {
-        let names =
-            file::names(self.folder().fd()?).map_err(|errno| Error::from_errno("list", self.folder().path(), errno))?;
+        let names = file::names(self.folder().fd()?)
+            .map_err(|errno| Error::from_errno("list", self.folder().path(), errno))?;
         Ok(names.into_iter().filter(|name| check_name(name).is_ok()).collect())
     }
 
@@ -156,12 +156,16 @@ impl Domain {
         let waiters = |segment: &Segment, locks: &[(u64, LockDetail)]| {
             waits.of(self.registry(), segment, facts.identity(), locks)
         };
-        let dead = |holders: &[Holder]| holders.iter().filter(|holder| !holder.alive).count() as u32;
-        let mut locks: Vec<(u64, LockDetail)> =
-            primitives(&segment, kind)?.into_iter().map(|(at, one)| (at, one.look(self.registry()))).collect();
+        let dead =
+            |holders: &[Holder]| holders.iter().filter(|holder| !holder.alive).count() as u32;
+        let mut locks: Vec<(u64, LockDetail)> = primitives(&segment, kind)?
+            .into_iter()
+            .map(|(at, one)| (at, one.look(self.registry())))
+            .collect();
         match kind {
             Kind::Record => {
-                let holders: Vec<Holder> = locks.iter().flat_map(|(_, lock)| lock.holders.iter().cloned()).collect();
+                let holders: Vec<Holder> =
+                    locks.iter().flat_map(|(_, lock)| lock.holders.iter().cloned()).collect();
                 entry.dead_claims = dead(&holders);
                 entry.waiters = waiters(&segment, &locks);
                 entry.detail = Detail::Record { locks: locks.len() as u32, holders };
@@ -171,13 +175,15 @@ impl Domain {
                 let queue = Queue::finish(segment, self.registry(), crate::WaitStrategy::Adaptive)?;
                 let (receiver, senders) = (queue.current_receiver(), queue.senders());
                 let me = self.me()?;
-                let (claims, found) = crate::queue::sweep(queue.inner(), me, true, &mut Vec::new())?;
+                let (claims, found) =
+                    crate::queue::sweep(queue.inner(), me, true, &mut Vec::new())?;
                 entry.dead_claims = claims + found.count();
                 entry.detail = Detail::Queue { counters: queue.counters()?, receiver, senders };
             }
             Kind::Pool => {
                 let usage = crate::pool::usage_of(segment, self.registry())?;
-                entry.dead_claims = usage.holders.iter().filter(|holder| !holder.who.alive).count() as u32;
+                entry.dead_claims =
+                    usage.holders.iter().filter(|holder| !holder.who.alive).count() as u32;
                 entry.detail = Detail::Pool(usage);
             }
             Kind::Topic => {
@@ -185,7 +191,8 @@ impl Domain {
                 let usage = crate::topic::usage(segment, self.registry())?;
                 let publishers = usage.rings.iter().filter_map(|ring| ring.publisher.as_ref());
                 let subscribers = usage.subscribers.iter().map(|subscriber| &subscriber.who);
-                entry.dead_claims = publishers.chain(subscribers).filter(|who| !who.alive).count() as u32;
+                entry.dead_claims =
+                    publishers.chain(subscribers).filter(|who| !who.alive).count() as u32;
                 entry.detail = Detail::Topic(usage);
             }
             Kind::State => {

@@ -85,7 +85,8 @@ impl Domain {
         // retired, no process can ask whether that process has exited. A process that died after
         // the first look may have names where this sweep has been already, so its token stays for
         // the next sweep.
-        report.tokens = if dry_run || !has_seen_all { dead.len() as u32 } else { registry.retire_dead(&dead) };
+        report.tokens =
+            if dry_run || !has_seen_all { dead.len() as u32 } else { registry.retire_dead(&dead) };
         Ok(report)
     }
 
@@ -98,10 +99,15 @@ impl Domain {
     pub fn sweep_sockets(&self) -> Result<(), Error> {
         let folder = self.folder();
         let fd = folder.fd()?;
-        let names = file::names(fd).map_err(|errno| Error::from_errno("list", folder.path(), errno))?;
+        let names =
+            file::names(fd).map_err(|errno| Error::from_errno("list", folder.path(), errno))?;
         for name in names {
-            let token = name.strip_prefix(".gpu-").and_then(|token| u32::from_str_radix(token, 16).ok());
-            if token.and_then(TokenId::from_u32).is_some_and(|token| !self.registry().is_alive(token)) {
+            let token =
+                name.strip_prefix(".gpu-").and_then(|token| u32::from_str_radix(token, 16).ok());
+            if token
+                .and_then(TokenId::from_u32)
+                .is_some_and(|token| !self.registry().is_alive(token))
+            {
                 // Failed: another sweep has removed it.
                 let _ = file::unlink(fd, &name);
             }
@@ -135,7 +141,8 @@ impl Domain {
                 Ok(false)
             }
             Kind::State => {
-                report.claims += StateBytes::finish(segment, self.registry())?.inner().sweep(me, dry_run, kept);
+                report.claims +=
+                    StateBytes::finish(segment, self.registry())?.inner().sweep(me, dry_run, kept);
                 Ok(false)
             }
             Kind::Pool => {

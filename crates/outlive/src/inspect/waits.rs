@@ -72,12 +72,19 @@ impl Waits {
         let own_proc = process::has_own_proc();
         let located = (0..registry.slots()).filter_map(|index| {
             let noted = registry.note(index)?;
-            let info = registry.info(index).filter(|info| info.id == noted.waiter && info.same_namespace)?;
+            let info = registry
+                .info(index)
+                .filter(|info| info.id == noted.waiter && info.same_namespace)?;
             let ranges = maps.entry(info.pid).or_insert_with(|| Range::all(info.pid));
-            let range = ranges.iter().find(|range| (range.start..range.end).contains(&noted.address))?;
+            let range =
+                ranges.iter().find(|range| (range.start..range.end).contains(&noted.address))?;
             let offset = range.offset + (noted.address - range.start);
             // Still asleep there: so its process had that pid when its maps were read.
-            (registry.note(index) == Some(noted)).then_some(Located { noted, file: range.file, offset })
+            (registry.note(index) == Some(noted)).then_some(Located {
+                noted,
+                file: range.file,
+                offset,
+            })
         });
         Waits(if own_proc { located.collect() } else { Vec::new() })
     }
@@ -95,10 +102,15 @@ impl Waits {
             .iter()
             .filter(|located| located.file == file)
             .map(|located| {
-                let lock = locks.iter().filter(|(begin, _)| *begin <= located.offset).max_by_key(|(begin, _)| *begin);
+                let lock = locks
+                    .iter()
+                    .filter(|(begin, _)| *begin <= located.offset)
+                    .max_by_key(|(begin, _)| *begin);
                 let holders = lock.map_or(&[][..], |(_, lock)| &lock.holders);
                 // A claim in the word itself, or the only claim in the lock.
-                let word = segment.at::<AtomicU32>(located.offset).map_or(0, |word| word.load(Ordering::Acquire));
+                let word = segment
+                    .at::<AtomicU32>(located.offset)
+                    .map_or(0, |word| word.load(Ordering::Acquire));
                 let claim = TokenId::from_word(word).filter(|_| located.offset >= BODY);
                 let holder = match (claim, holders) {
                     (Some(token), _) => Some(Holder::of(registry, token)),
@@ -141,7 +153,9 @@ impl Domain {
 impl Deadlock {
     /// Returns whether the same threads wait for the same things.
     fn is_same(&self, other: &Deadlock) -> bool {
-        let key = |blocked: &Blocked| (blocked.waiter.who.token, blocked.name.clone(), blocked.waiter.offset);
+        let key = |blocked: &Blocked| {
+            (blocked.waiter.who.token, blocked.name.clone(), blocked.waiter.offset)
+        };
         self.ring.iter().map(key).eq(other.ring.iter().map(key))
     }
 }
@@ -152,8 +166,13 @@ fn rings(entries: &[Entry]) -> Vec<Deadlock> {
         .iter()
         .filter(|entry| matches!(entry.detail, Detail::Lock(_) | Detail::Record { .. }))
         .flat_map(|entry| {
-            let blocked = |waiter: &Waiter| Blocked { name: entry.name.clone(), waiter: waiter.clone() };
-            entry.waiters.iter().filter(|waiter| waiter.holder.as_ref().is_some_and(|h| h.alive)).map(blocked)
+            let blocked =
+                |waiter: &Waiter| Blocked { name: entry.name.clone(), waiter: waiter.clone() };
+            entry
+                .waiters
+                .iter()
+                .filter(|waiter| waiter.holder.as_ref().is_some_and(|h| h.alive))
+                .map(blocked)
         })
         .collect();
     // So that the same cycle always begins with the same thread.
@@ -216,8 +235,20 @@ mod tests {
     use super::*;
 
     fn blocked(waiter: u32, holder: u32, name: &str) -> Waiter {
-        let who = |n| Holder { token: TokenId::new(n, 1), pid: n, tid: n, program: format!("{name}'s"), alive: true };
-        Waiter { who: who(waiter), waited: Duration::from_secs(1), offset: 0, holder: Some(who(holder)), held: None }
+        let who = |n| Holder {
+            token: TokenId::new(n, 1),
+            pid: n,
+            tid: n,
+            program: format!("{name}'s"),
+            alive: true,
+        };
+        Waiter {
+            who: who(waiter),
+            waited: Duration::from_secs(1),
+            offset: 0,
+            holder: Some(who(holder)),
+            held: None,
+        }
     }
 
     fn entry(name: &str, waiters: Vec<Waiter>) -> Entry {
@@ -237,20 +268,30 @@ mod tests {
             entry("c", vec![blocked(3, 1, "c"), blocked(5, 4, "c")]),
         ];
         let rings = rings(&entries);
-        let names: Vec<String> =
-            rings.iter().map(|found| found.ring.iter().map(|one| one.name.clone()).collect()).collect();
+        let names: Vec<String> = rings
+            .iter()
+            .map(|found| found.ring.iter().map(|one| one.name.clone()).collect())
+            .collect();
         assert_eq!(names, ["abc", "ab"]);
         assert!(super::rings(&entries[..2]).len() == 1, "the ring of three is open without c");
         let mut dead = entries[0].clone();
-        dead.waiters.iter_mut().for_each(|waiter| waiter.holder.as_mut().expect("one").alive = false);
-        assert!(super::rings(&[dead, entries[1].clone(), entries[2].clone()]).is_empty(), "the dead hold up nobody");
+        dead.waiters
+            .iter_mut()
+            .for_each(|waiter| waiter.holder.as_mut().expect("one").alive = false);
+        assert!(
+            super::rings(&[dead, entries[1].clone(), entries[2].clone()]).is_empty(),
+            "the dead hold up nobody"
+        );
     }
 
     #[test]
     fn a_line_of_maps_is_taken_apart() {
         let line = b"7f2d77400000-7f2d77402000 rw-s 00003000 00:1a 1234                       /dev/shm/x \xff";
         let range = Range::of_line(line).expect("a file's");
-        assert_eq!((range.start, range.end, range.offset), (0x7f2d_7740_0000, 0x7f2d_7740_2000, 0x3000));
+        assert_eq!(
+            (range.start, range.end, range.offset),
+            (0x7f2d_7740_0000, 0x7f2d_7740_2000, 0x3000)
+        );
         assert_eq!(range.file.1, 1234);
         assert!(Range::of_line(b"7ffe-7fff rw-p 00000000 00:00 0 [stack]").is_none());
         assert!(Range::of_line(b"nonsense").is_none());

@@ -98,7 +98,9 @@ impl Registry {
             self.grow(slots).map_err(|error| match (error, damaged) {
                 // libc refused all slots that were not in use: its answer for the last one tells
                 // more.
-                (Error::NoToken { .. }, Some(errno)) => Error::from_errno("take a token in", self.path(), errno),
+                (Error::NoToken { .. }, Some(errno)) => {
+                    Error::from_errno("take a token in", self.path(), errno)
+                }
                 (error, _) => error,
             })?;
         }
@@ -108,7 +110,11 @@ impl Registry {
         let binding = slot.binding.load(Ordering::Relaxed);
         let mine = self.binding()?;
         if binding != mine
-            && (binding != 0 || slot.binding.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed).is_err())
+            && (binding != 0
+                || slot
+                    .binding
+                    .compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_err())
         {
             return Ok(Attempt::Taken);
         }
@@ -124,14 +130,20 @@ impl Registry {
                 return Ok(Attempt::Taken);
             }
             let even = generation.wrapping_add(1);
-            if slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            if slot
+                .generation()
+                .compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+            {
                 return Ok(Attempt::Taken);
             }
             // Sleepers on the old generation watch a dead owner.
             futex::wake_all(slot.generation());
             generation = even;
         }
-        if generation >> 1 & GENERATION_MASK == 0 && slot.quarantine_ended.load(Ordering::Acquire) != generation {
+        if generation >> 1 & GENERATION_MASK == 0
+            && slot.quarantine_ended.load(Ordering::Acquire) != generation
+        {
             return Ok(Attempt::Quarantined);
         }
         libc_mutex::prepare(&self.layout, slot.libc_mutex());
@@ -235,7 +247,12 @@ impl Registry {
         let started = slot.start_time();
         match slot.kind() {
             PROCESS => process::ask_process(pid, started),
-            THREAD => process::ask_thread(pid, started, slot.tid.load(Ordering::Relaxed), slot.start_mark()),
+            THREAD => process::ask_thread(
+                pid,
+                started,
+                slot.tid.load(Ordering::Relaxed),
+                slot.start_mark(),
+            ),
             // A stray write.
             _ => Answer::Unknown,
         }
@@ -249,7 +266,10 @@ impl Registry {
         let even = generation.wrapping_add(1);
         // Release: a process that sees the generation retired sees what was found out before.
         // Acquire: a claimer goes on from here.
-        let retired = slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let retired = slot
+            .generation()
+            .compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
         if retired {
             futex::wake_all(slot.generation());
             futex::wake_all(slot.word());
@@ -271,7 +291,8 @@ impl Registry {
     /// do not: all namespaces of unknown number share one.
     pub(super) fn is_of_my_namespace(&self, slot: &Slot) -> bool {
         let namespace = slot.binding.load(Ordering::Relaxed) >> 32;
-        namespace != u64::from(identity::NAMELESS) && self.binding().is_ok_and(|mine| mine >> 32 == namespace)
+        namespace != u64::from(identity::NAMELESS)
+            && self.binding().is_ok_and(|mine| mine >> 32 == namespace)
     }
 
     /// Ends the quarantine of those slots. The caller has looked through every claim of the domain
@@ -313,15 +334,17 @@ impl Registry {
                 let generation = slot.generation().load(Ordering::Acquire);
                 let dead = !is_alive_word(slot.word().load(Ordering::Acquire))
                     && !is_alive_word(slot.keeper.load(Ordering::Acquire));
-                (generation & 1 != 0 && dead && !self.may_still_write(slot)).then_some((index, generation))
+                (generation & 1 != 0 && dead && !self.may_still_write(slot))
+                    .then_some((index, generation))
             })
             .collect()
     }
 
     /// Retires those of [`Registry::dead`], and returns how many.
     pub(crate) fn retire_dead(&self, dead: &[(u32, u32)]) -> u32 {
-        let retires =
-            |&&(index, generation): &&(u32, u32)| self.slot_at(index).is_some_and(|slot| self.retire(slot, generation));
+        let retires = |&&(index, generation): &&(u32, u32)| {
+            self.slot_at(index).is_some_and(|slot| self.retire(slot, generation))
+        };
         dead.iter().filter(retires).count() as u32
     }
 }

@@ -74,7 +74,8 @@ impl Ends {
     pub(crate) fn have_its_devices_ended(&self, id: TokenId) -> bool {
         self.has_ended(id)
             && (self.numbers(id).is_some_and(|(pid, started)| {
-                process::ask_process(pid, started) == Answer::Gone || self.has_become_another(id, pid)
+                process::ask_process(pid, started) == Answer::Gone
+                    || self.has_become_another(id, pid)
             }) || self.dead_for(id) >= DEVICES_GRACE)
     }
 
@@ -99,7 +100,11 @@ impl Ends {
     /// is one program.
     fn has_become_another(&self, id: TokenId, pid: u32) -> bool {
         (0..self.registry.slots()).filter_map(|slot| self.registry.info(slot)).any(|info| {
-            info.alive && info.kind == TokenKind::Process && info.id != id && info.pid == pid && info.same_namespace
+            info.alive
+                && info.kind == TokenKind::Process
+                && info.id != id
+                && info.pid == pid
+                && info.same_namespace
         })
     }
 

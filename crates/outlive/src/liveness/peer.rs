@@ -93,13 +93,18 @@ const NO_HOLDER: u32 = u32::MAX;
 impl Peer {
     pub(crate) fn new(registry: &'static Registry, id: TokenId) -> Peer {
         let slot = registry.slot(id);
-        let (word, generation) = slot.map_or((&NOBODY, &NOBODY), |slot| (slot.word(), slot.generation()));
+        let (word, generation) =
+            slot.map_or((&NOBODY, &NOBODY), |slot| (slot.word(), slot.generation()));
         let in_use = generation.load(Ordering::Acquire);
         let holder = slot.map_or(NO_HOLDER, |slot| slot.tid.load(Ordering::Relaxed));
         // Remembered only if it is this owner's; if a keeper holds it, or it is dead already, the
         // slot is asked.
         let remembered = holder != 0 && slot.is_some_and(|slot| slot.is_alive(id));
-        let holder = if remembered && generation.load(Ordering::Acquire) == in_use { holder } else { NO_HOLDER };
+        let holder = if remembered && generation.load(Ordering::Acquire) == in_use {
+            holder
+        } else {
+            NO_HOLDER
+        };
         Peer { word, generation, holder, in_use, registry, slot, id }
     }
 

@@ -73,12 +73,13 @@ impl Registry {
         self.me()?;
         // As with malloc: a child forked from several threads, one of them in here, must not come
         // here before exec.
-        let mut keeper = self.process.claiming.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut keeper =
+            self.process.claiming.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(id) = self.process.get() {
             return Ok(id);
         }
-        let number =
-            identity::this_process().map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
+        let number = identity::this_process()
+            .map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
         let main = process::is_main_thread();
         let what = if main { TokenUse::ProcessByMain } else { TokenUse::ProcessByKeeper };
         let (id, started) = self.claim(what)?;
@@ -102,7 +103,8 @@ impl Registry {
         if !self.process.held_by_keeper.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let mut keeper = self.process.claiming.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut keeper =
+            self.process.claiming.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(slot) = self.process.get().and_then(|id| self.slot(id)) else { return Ok(()) };
         if keeper.as_ref().is_some_and(Keeper::is_outdated) {
             // SAFETY: `slot.keeper` lies in the registry's mapping, which is never unmapped
@@ -110,8 +112,9 @@ impl Registry {
             let fresh = unsafe { keeper::start(&slot.keeper) };
             // Killed here: this process holds both, and the kernel's walk of the new keeper's list
             // marks the word.
-            let fresh =
-                fresh.map_err(|errno| Error::from_errno("replace the keeper of a token in", self.path(), errno))?;
+            let fresh = fresh.map_err(|errno| {
+                Error::from_errno("replace the keeper of a token in", self.path(), errno)
+            })?;
             if let Some(former) = keeper.replace(fresh) {
                 former.end();
             }

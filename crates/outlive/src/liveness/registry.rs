@@ -105,7 +105,8 @@ impl Registry {
         if index >= MOST_REGISTRIES {
             return Err(Error::TooManyDomains);
         }
-        let layout = libc_mutex::layout().map_err(|errno| system("lay out a robust mutex in", errno))?;
+        let layout =
+            libc_mutex::layout().map_err(|errno| system("lay out a robust mutex in", errno))?;
         barrier::register();
         let registry: &'static Registry = Box::leak(Box::new(Registry {
             path: folder.path().to_path_buf(),
@@ -117,7 +118,10 @@ impl Registry {
             sweep_wanted: std::sync::atomic::AtomicBool::new(false),
             process: super::process_token::Cell::new(),
             _folder: folder.fd()?.try_clone_to_owned().map_err(|e| {
-                system("keep open", crate::sys::Errno::from_io_error(&e).unwrap_or(crate::sys::Errno::IO))
+                system(
+                    "keep open",
+                    crate::sys::Errno::from_io_error(&e).unwrap_or(crate::sys::Errno::IO),
+                )
             })?,
             segment,
         }));
@@ -221,7 +225,12 @@ impl Registry {
     fn all_slots(&self) -> &'static [Slot] {
         // SAFETY: `slots()` slots exist in the file and are mapped, as in `slot_at`; all their
         // fields are atomics.
-        unsafe { std::slice::from_raw_parts(self.segment.address(SLOTS_AT).cast::<Slot>(), self.slots() as usize) }
+        unsafe {
+            std::slice::from_raw_parts(
+                self.segment.address(SLOTS_AT).cast::<Slot>(),
+                self.slots() as usize,
+            )
+        }
     }
 
     /// Doubles the slots, for a caller that has seen all of `seen` slots in use. Any number of

@@ -190,11 +190,17 @@ impl Slot {
             // a bare WAITERS bit in a released word makes libc refuse that mutex for ever.
             let first = self.is_held_by_first(word);
             let second = is_alive_word(keeper);
-            if (!first || request_wake(self.word(), word)) && (!second || request_wake(&self.keeper, keeper)) {
+            if (!first || request_wake(self.word(), word))
+                && (!second || request_wake(&self.keeper, keeper))
+            {
                 // For a process, `keeper` also while it is free: main may hand over at any moment,
                 // and a sleeper that watched main's word alone would sleep on when the process ends
                 // (keeper.pml, ONLYHELD).
-                let kept = if second { Some(keeper | WAITERS) } else { self.is_process().then_some(keeper) };
+                let kept = if second {
+                    Some(keeper | WAITERS)
+                } else {
+                    self.is_process().then_some(keeper)
+                };
                 return Some(Watched {
                     word: first.then_some(Watch { word: self.word(), expected: word | WAITERS }),
                     keeper: kept.map(|expected| Watch { word: &self.keeper, expected }),
@@ -234,7 +240,8 @@ pub(super) fn is_alive_word(word: u32) -> bool {
 /// Asks the kernel to wake a sleeper when the holder ends. By compare-exchange, never by OR: on a
 /// word that was released meanwhile, OR would leave a bare bit, which libc refuses for ever.
 fn request_wake(word: &AtomicU32, seen: u32) -> bool {
-    seen & WAITERS != 0 || word.compare_exchange(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    seen & WAITERS != 0
+        || word.compare_exchange(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
 #[cfg(all(test, not(loom)))]
@@ -274,7 +281,10 @@ mod tests {
         set(9, 99, 99);
         assert!(!slot.is_alive(id), "the next owner's");
         set(7 + 2 * 8192, 99, 99);
-        assert!(slot.is_alive(id), "8,192 owners later the number is the same: that is what the rest is for");
+        assert!(
+            slot.is_alive(id),
+            "8,192 owners later the number is the same: that is what the rest is for"
+        );
     }
 
     #[test]
@@ -303,7 +313,11 @@ mod tests {
             let watched = slot.watch(id).expect("the keeper holds it");
             assert!(watched.word.is_none(), "nobody holds the first word");
             assert_eq!(watched.keeper.map(|watch| watch.expected), Some(51 | WAITERS));
-            assert_eq!(slot.word().load(Ordering::Relaxed), released, "a bare bit would make libc refuse it for ever");
+            assert_eq!(
+                slot.word().load(Ordering::Relaxed),
+                released,
+                "a bare bit would make libc refuse it for ever"
+            );
         }
     }
 }

@@ -41,10 +41,16 @@ const _: () = assert!(size_of::<Page>() <= map::PAGE as usize);
 struct Zeroes(Page);
 // SAFETY: never written: every store goes through `own_page`, which never returns this page.
 unsafe impl Sync for Zeroes {}
-static ZEROES: Zeroes = Zeroes(Page { list: Cell::new(core::ptr::null_mut()), ids: [const { Cell::new(0) }; _] });
+static ZEROES: Zeroes =
+    Zeroes(Page { list: Cell::new(core::ptr::null_mut()), ids: [const { Cell::new(0) }; _] });
 
 /// Where the thread's page is.
-#[cfg(not(all(feature = "shared-library", target_arch = "x86_64", not(target_feature = "avx512f"), not(miri))))]
+#[cfg(not(all(
+    feature = "shared-library",
+    target_arch = "x86_64",
+    not(target_feature = "avx512f"),
+    not(miri)
+)))]
 mod page {
     use super::*;
 
@@ -62,7 +68,12 @@ mod page {
     }
 }
 
-#[cfg(all(feature = "shared-library", target_arch = "x86_64", not(target_feature = "avx512f"), not(miri)))]
+#[cfg(all(
+    feature = "shared-library",
+    target_arch = "x86_64",
+    not(target_feature = "avx512f"),
+    not(miri)
+))]
 mod page {
     use super::*;
     use crate::sys::thread_word;
@@ -71,7 +82,9 @@ mod page {
     #[inline]
     pub(super) fn get() -> *const Page {
         // Exposed by `set`; of the page of zeroes below.
-        core::ptr::with_exposed_provenance((&raw const ZEROES.0).expose_provenance().wrapping_add(thread_word::get()))
+        core::ptr::with_exposed_provenance(
+            (&raw const ZEROES.0).expose_provenance().wrapping_add(thread_word::get()),
+        )
     }
 
     pub(super) fn set(page: *const Page) {
@@ -162,10 +175,11 @@ impl Registry {
     fn me_slow(&'static self) -> Result<Me, Error> {
         // The page first: a token that cannot be stored would be this thread's until it ends, and
         // the next try would take another.
-        let page = own_page().map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
+        let page =
+            own_page().map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
         let (id, _) = self.claim(TokenUse::Thread)?;
-        let list =
-            robust::list_head().map_err(|errno| Error::from_errno("read the robust list for", self.path(), errno))?;
+        let list = robust::list_head()
+            .map_err(|errno| Error::from_errno("read the robust list for", self.path(), errno))?;
         page.list.set(list);
         page.ids[self.index].set(id.as_u32());
         let me = Me { registry: self, id };

@@ -186,7 +186,8 @@ impl File {
     /// by a death.
     pub(super) fn changes(&self) -> u32 {
         let lists = (0..CLASSES).flat_map(|class| self.lists(class)).map(|list| &list.traffic);
-        let freed = lists.chain(&self.header().runs).map(|traffic| traffic.freed.load(Ordering::Relaxed));
+        let freed =
+            lists.chain(&self.header().runs).map(|traffic| traffic.freed.load(Ordering::Relaxed));
         freed.fold(self.header().frees.load(Ordering::Relaxed), u32::wrapping_add)
     }
 }
@@ -206,7 +207,11 @@ mod tests {
         let need = Demand(AtomicU64::new(0));
         // The clock wraps meanwhile.
         let begun = u32::MAX - 2_000;
-        assert_eq!(Demand(AtomicU64::new(0)).objects(begun, 5), 5, "a fresh one, whatever the clock says");
+        assert_eq!(
+            Demand(AtomicU64::new(0)).objects(begun, 5),
+            5,
+            "a fresh one, whatever the clock says"
+        );
         need.slide(begun, 0);
         let half = run(&need, begun, 2_500, 1000);
         assert!((600..800).contains(&half), "{half} of 1000 after a little more than the window");
@@ -226,7 +231,9 @@ mod tests {
         for word in [u64::MAX, 1 << 63, u64::from(u32::MAX)] {
             let need = Demand(AtomicU64::new(word));
             need.slide(7, u32::MAX);
-            assert!(need.objects(12_345, u32::MAX) <= u32::MAX / 16 + 1 + u32::MAX / FRACTION as u32);
+            assert!(
+                need.objects(12_345, u32::MAX) <= u32::MAX / 16 + 1 + u32::MAX / FRACTION as u32
+            );
         }
     }
 }

@@ -148,12 +148,15 @@ mod tests {
     fn a_full_pool_says_who_has_it() {
         let told = |most| PoolError::NoSpace { wanted: 7, most, injected: false }.to_string();
         assert!(told(None).starts_with("the pool has no room for 7 more bytes; free objects"));
-        let most = HasMost { pid: 12, program: "a\n".into(), alive: false, bytes: 90, unclaimed: 0 };
-        assert!(
-            told(Some(most.clone()))
-                .contains("process 12 (a\\n, dead, its process has not quite ended) has most of it, 90")
-        );
+        let most =
+            HasMost { pid: 12, program: "a\n".into(), alive: false, bytes: 90, unclaimed: 0 };
+        assert!(told(Some(most.clone())).contains(
+            "process 12 (a\\n, dead, its process has not quite ended) has most of it, 90"
+        ));
         let told = told(Some(HasMost { alive: true, unclaimed: 5, ..most }));
-        assert!(told.contains("process 12 (a\\n) has most of it, 90 bytes; 5 bytes are handed over"), "{told}");
+        assert!(
+            told.contains("process 12 (a\\n) has most of it, 90 bytes; 5 bytes are handed over"),
+            "{told}"
+        );
     }
 }

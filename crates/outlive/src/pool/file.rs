@@ -16,7 +16,8 @@ use super::cache::MAGAZINES;
 use super::debug::Modes;
 use super::demand::Demand;
 use super::heap::{
-    BUCKETS, CLASSES, EPOCHS, FreeList, Heap, HeapHost, INDEX_BITS, Links, ObjectRef, PAGE, SPAN, Shape, Traffic,
+    BUCKETS, CLASSES, EPOCHS, FreeList, Heap, HeapHost, INDEX_BITS, Links, ObjectRef, PAGE, SPAN,
+    Shape, Traffic,
 };
 use super::share::Holders;
 use crate::Error;
@@ -231,7 +232,8 @@ impl File {
             return Err(segment.damaged("the pool's configuration"));
         }
         // A process that could not map all of the file uses the spans that it has.
-        let usable = u32::try_from(segment.mapped().saturating_sub(spans_at) / SPAN).unwrap_or(u32::MAX);
+        let usable =
+            u32::try_from(segment.mapped().saturating_sub(spans_at) / SPAN).unwrap_or(u32::MAX);
         let heap = Heap::new(Shape::POOL, CONTROL_AT, tags_at, spans_at, spans.min(usable));
         Ok(File { segment, heap, rows_at, rows, all_spans: spans })
     }
@@ -269,7 +271,12 @@ impl File {
     pub(super) fn end_epoch(&self, me: crate::liveness::Me) {
         let epoch = self.epoch();
         // If this thread died just after, lists end at a link of an older epoch.
-        let _ = self.header().epoch.compare_exchange(epoch, epoch % EPOCHS + 1, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.header().epoch.compare_exchange(
+            epoch,
+            epoch % EPOCHS + 1,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
         for class in 0..CLASSES {
             self.lists(class).iter().for_each(|list| list.empty(me));
         }
@@ -301,7 +308,8 @@ impl Links for File {
 /// of is free to threads that just found none.
 impl HeapHost for File {
     fn allows(&self, more: u64) -> bool {
-        self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
+        self.bytes()
+            .is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
     }
 
     fn met_in_hand(&self) {}

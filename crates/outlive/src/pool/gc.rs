@@ -72,7 +72,10 @@ impl Pool {
         inner.file.end_epoch(me);
         inner.file.trim(me)?;
         let after = inner.file.segment.facts()?.allocated;
-        Ok(Trimmed { objects: u64::from(found.held + found.orphaned), bytes: before.saturating_sub(after) })
+        Ok(Trimmed {
+            objects: u64::from(found.held + found.orphaned),
+            bytes: before.saturating_sub(after),
+        })
     }
 }
 
@@ -129,13 +132,20 @@ impl Heap {
     /// Frees whole spans, the last first, whose objects are all free and exceed the demand, and
     /// gives their pages back.
     #[cold]
-    pub(super) fn trim(&self, segment: &Segment, me: Me, host: &dyn HeapHost, spare: &mut Spare) -> Result<(), Error> {
+    pub(super) fn trim(
+        &self,
+        segment: &Segment,
+        me: Me,
+        host: &dyn HeapHost,
+        spare: &mut Spare,
+    ) -> Result<(), Error> {
         for index in (0..self.used_spans(segment)?).rev() {
             let (span, word) = self.scan_span(segment, me, index, host)?;
             let (magazine, objects) = match word.what() {
-                Use::Class(class) => {
-                    (Some(class), self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)))
-                }
+                Use::Class(class) => (
+                    Some(class),
+                    self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)),
+                ),
                 Use::Run(first) if first == index => {
                     (magazine_of_run(u64::from(span.spans.load(Ordering::Relaxed))), 1)
                 }

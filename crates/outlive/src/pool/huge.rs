@@ -32,7 +32,9 @@ impl Pool {
         // SAFETY: offset 0 is the mapping's beginning.
         let base = unsafe { segment.address(0) };
         map::huge_bytes(base, segment.mapped()).map_err(|error| {
-            let errno = error.raw_os_error().map_or(rustix::io::Errno::IO, rustix::io::Errno::from_raw_os_error);
+            let errno = error
+                .raw_os_error()
+                .map_or(rustix::io::Errno::IO, rustix::io::Errno::from_raw_os_error);
             Error::from_errno("read /proc/self/smaps for", segment.path(), errno)
         })
     }
@@ -57,9 +59,11 @@ impl Inner {
         let span = heap.span(segment, index)?;
         let word = span.word();
         let whole = match word.what() {
-            Use::Class(class) => {
-                u32::from(heap.shape.layout(class).is_some_and(|layout| span.objects(word, layout) == layout.count))
-            }
+            Use::Class(class) => u32::from(
+                heap.shape
+                    .layout(class)
+                    .is_some_and(|layout| span.objects(word, layout) == layout.count),
+            ),
             Use::Run(first) if first == index => (span.run_bytes(word) / SPAN) as u32,
             _ => 0,
         };

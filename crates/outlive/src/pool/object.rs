@@ -69,8 +69,15 @@ unsafe impl Send for Object<'_> {}
 unsafe impl Sync for Object<'_> {}
 
 impl<'p> Object<'p> {
-    pub(super) fn new(inner: &'p Inner, ptr: ObjectPtr, magazine: Option<u32>, len: usize, owned: u64) -> Object<'p> {
-        let handle = inner.handle(Handle::new(inner, ptr, magazine.unwrap_or(MAGAZINES), len, owned));
+    pub(super) fn new(
+        inner: &'p Inner,
+        ptr: ObjectPtr,
+        magazine: Option<u32>,
+        len: usize,
+        owned: u64,
+    ) -> Object<'p> {
+        let handle =
+            inner.handle(Handle::new(inner, ptr, magazine.unwrap_or(MAGAZINES), len, owned));
         Object { handle, _pool: PhantomData }
     }
 
@@ -179,7 +186,11 @@ impl<'p> Object<'p> {
     #[inline]
     pub fn free(self) -> Result<(), PoolError> {
         let object = core::mem::ManuallyDrop::new(self);
-        if object.give_back() { Ok(()) } else { core::mem::ManuallyDrop::into_inner(object).give_back_slow() }
+        if object.give_back() {
+            Ok(())
+        } else {
+            core::mem::ManuallyDrop::into_inner(object).give_back_slow()
+        }
     }
 
     /// Puts it into the cache, with its handle, if no more than that is to be done. Then the caller
@@ -250,7 +261,9 @@ impl<'p> Object<'p> {
         }
         Err(match Tag::decode(bits) {
             Tag::Free | Tag::Cached(_) | Tag::Held(_) => PoolError::Freed,
-            Tag::Damaged | Tag::Queued { .. } => self.inner().file.segment.damaged("an object's tag").into(),
+            Tag::Damaged | Tag::Queued { .. } => {
+                self.inner().file.segment.damaged("an object's tag").into()
+            }
             _ => PoolError::NotOurs,
         })
     }
@@ -295,7 +308,10 @@ impl DerefMut for Object<'_> {
 
 impl core::fmt::Debug for Object<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Object").field("len", &self.len()).field("capacity", &self.capacity()).finish()
+        f.debug_struct("Object")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .finish()
     }
 }
 
@@ -325,7 +341,10 @@ impl Object<'_> {
         if !self.has_redzone() && self.check_owned().is_ok() {
             // Relaxed: this process's own. If it died just after, the tag says owned(P), with a
             // length that is not used.
-            self.ptr().record().note.store(Note::Length(self.len() as u32).encode(), Ordering::Relaxed);
+            self.ptr()
+                .record()
+                .note
+                .store(Note::Length(self.len() as u32).encode(), Ordering::Relaxed);
         }
         self.forget().data
     }
@@ -354,7 +373,9 @@ impl Pool {
         match Tag::decode(seen) {
             Tag::Owned(id) if id == process => {}
             Tag::Free | Tag::Cached(_) | Tag::Held(_) => return Err(PoolError::Freed),
-            Tag::Damaged | Tag::Queued { .. } => return Err(inner.file.segment.damaged("an object's tag").into()),
+            Tag::Damaged | Tag::Queued { .. } => {
+                return Err(inner.file.segment.damaged("an object's tag").into());
+            }
             Tag::Owned(_) | Tag::Offered { .. } | Tag::Shared(_) => return Err(PoolError::NotOurs),
         }
         // Once more, now that no thread can take its span apart.

@@ -12,11 +12,16 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::cache::{Cache, Entries, Entry, FastPath, Handle, MAGAZINES, MOST_CACHES, NegativeCache, magazine_of_long};
+use super::cache::{
+    Cache, Entries, Entry, FastPath, Handle, MAGAZINES, MOST_CACHES, NegativeCache,
+    magazine_of_long,
+};
 use super::debug::{GuardPages, Modes};
 use super::error::PoolError;
 use super::file::{File, MOST_BYTES, ObjectPtr, Plan};
-use super::heap::{CLASSES, CLUSTER, ObjectRef, Tag, class_of, class_of_short_or_long, pop_any, size_of_class};
+use super::heap::{
+    CLASSES, CLUSTER, ObjectRef, Tag, class_of, class_of_short_or_long, pop_any, size_of_class,
+};
 use super::object::Object;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::Spec;
@@ -94,8 +99,12 @@ pub struct PoolOptions {
 
 impl PoolOptions {
     /// The default options, as a constant.
-    pub const DEFAULT: PoolOptions =
-        PoolOptions { max_bytes: u64::MAX, cache_bytes: 16 << 20, huge_pages: false, modes: Modes::NONE };
+    pub const DEFAULT: PoolOptions = PoolOptions {
+        max_bytes: u64::MAX,
+        cache_bytes: 16 << 20,
+        huge_pages: false,
+        modes: Modes::NONE,
+    };
 }
 
 impl Default for PoolOptions {
@@ -167,18 +176,23 @@ impl Pool {
             max_bytes,
             initial: Plan::INITIAL,
         };
-        let file = File::new(domain.create_or_open(name, &spec, |segment| plan.write(segment, options.modes))?)?;
+        let file = File::new(
+            domain.create_or_open(name, &spec, |segment| plan.write(segment, options.modes))?,
+        )?;
         let facts = file.segment.facts()?;
         let file_id = facts.identity();
         // As with malloc: a child forked while a thread is in here must not come here before exec.
         let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(inner) = opened.iter().filter_map(Weak::upgrade).find(|inner| inner.file_id == file_id) {
+        if let Some(inner) =
+            opened.iter().filter_map(Weak::upgrade).find(|inner| inner.file_id == file_id)
+        {
             inner.handles.fetch_add(1, Ordering::Relaxed);
             inner.cache_bytes.store(options.cache_bytes, Ordering::Relaxed);
             inner.ask_for_huge_pages(options);
             return Ok(Pool::of(inner).heeding_environment(name));
         }
-        let number = opened.iter().position(|pool| pool.strong_count() == 0).unwrap_or(opened.len());
+        let number =
+            opened.iter().position(|pool| pool.strong_count() == 0).unwrap_or(opened.len());
         let inner = Arc::new_cyclic(|this| Inner {
             this: Weak::clone(this),
             file,
@@ -240,8 +254,9 @@ impl Pool {
         align: usize,
         at: &'static Location<'static>,
     ) -> Result<Object<'_>, PoolError> {
-        let magazine =
-            class.or_else(|| magazine_of_long(len as u64)).map_or(MAGAZINES as usize, |magazine| magazine as usize);
+        let magazine = class
+            .or_else(|| magazine_of_long(len as u64))
+            .map_or(MAGAZINES as usize, |magazine| magazine as usize);
         // SAFETY: the reference ends with this statement. Numbers are `MOST_CACHES` at most.
         let handle = match unsafe { FastPath::of(self.number) }.take(magazine, len) {
             Some(handle) => handle,
@@ -270,7 +285,12 @@ impl Pool {
 
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&self, len: usize, align: usize, at: &'static Location<'static>) -> Result<Entry, PoolError> {
+    fn alloc_slow(
+        &self,
+        len: usize,
+        align: usize,
+        at: &'static Location<'static>,
+    ) -> Result<Entry, PoolError> {
         if !self.inner.now().modes.is_none() {
             return self.alloc_checked(len, align, at);
         }
@@ -279,11 +299,21 @@ impl Pool {
         ptr.forget_bytes();
         // A death just before: held by a dead thread, free at once; or cached(P).
         ptr.set(owned);
-        Ok(self.inner.handle(Handle::new(&self.inner, ptr, magazine.unwrap_or(MAGAZINES), len, owned)))
+        Ok(self.inner.handle(Handle::new(
+            &self.inner,
+            ptr,
+            magazine.unwrap_or(MAGAZINES),
+            len,
+            owned,
+        )))
     }
 
     /// Takes an object; the caller sets its tag to what it is to be.
-    pub(super) fn take_slow(&self, len: usize, align: usize) -> Result<(ObjectPtr, Option<u32>, u64), PoolError> {
+    pub(super) fn take_slow(
+        &self,
+        len: usize,
+        align: usize,
+    ) -> Result<(ObjectPtr, Option<u32>, u64), PoolError> {
         let inner = &self.inner;
         if len > LARGEST_OBJECT {
             return Err(PoolError::TooLarge { wanted: len as u64 });
@@ -396,7 +426,13 @@ impl Inner {
         Ok(ObjectPtr { data, record, reference: object.reference, capacity })
     }
 
-    fn take_small(&self, me: Me, process: TokenId, class: u32, fast_only: bool) -> Result<Taken, Error> {
+    fn take_small(
+        &self,
+        me: Me,
+        process: TokenId,
+        class: u32,
+        fast_only: bool,
+    ) -> Result<Taken, Error> {
         let (file, size) = (&self.file, size_of_class(class));
         // SAFETY: used in this function alone, where no other code asks for the cache and no user
         // code runs.
@@ -415,7 +451,8 @@ impl Inner {
         let mut found: Vec<ObjectPtr> = Vec::with_capacity(CLUSTER);
         let take = |reference: u32, found: &mut Vec<ObjectPtr>| -> Result<(), Error> {
             // It may be of another size by now: its span has been taken apart since.
-            if let Some(object) = file.heap.object(&file.segment, reference).filter(|object| object.capacity == size)
+            if let Some(object) =
+                file.heap.object(&file.segment, reference).filter(|object| object.capacity == size)
                 && file.record(&object)?.tag.load(Ordering::Relaxed) == 0
                 && file.heap.take(&file.segment, &object, me, file)?
             {
@@ -436,7 +473,8 @@ impl Inner {
             }
         }
         if found.is_empty() {
-            let object = file.heap.allocate_or_try_fast(&file.segment, me, size, file, fast_only)?;
+            let object =
+                file.heap.allocate_or_try_fast(&file.segment, me, size, file, fast_only)?;
             found.push(self.taken(&object)?);
             if self.huge_pages.load(Ordering::Relaxed) {
                 self.make_huge(&object)?;
@@ -455,7 +493,13 @@ impl Inner {
         Ok((first, Some(class)))
     }
 
-    fn take_long(&self, me: Me, process: TokenId, len: u64, fast_only: bool) -> Result<Taken, Error> {
+    fn take_long(
+        &self,
+        me: Me,
+        process: TokenId,
+        len: u64,
+        fast_only: bool,
+    ) -> Result<Taken, Error> {
         let file = &self.file;
         // SAFETY: used in this function alone, where no other code asks for the cache and no user
         // code runs.

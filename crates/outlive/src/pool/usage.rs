@@ -173,16 +173,23 @@ impl Pool {
             };
             let note = file.record(object).map_or(0, |record| record.note.load(Ordering::Relaxed));
             let at = object.capacity.checked_sub(TAIL as u64);
-            let caller = at.filter(|_| matches!(Note::decode(note), Note::Redzone(_))).and_then(|at| {
-                let mut bytes = [0; TAIL];
-                // Read by way of the file: in this process's mapping it may be out of reach
-                // (`debug/guard_pages.rs`), and belong to another process by now.
-                file.segment.read(object.offset + at, &mut bytes).ok()?;
-                // If it was freed and taken meanwhile, it has none or another one, whole.
-                caller_from(&bytes, object.reference)
-            });
+            let caller =
+                at.filter(|_| matches!(Note::decode(note), Note::Redzone(_))).and_then(|at| {
+                    let mut bytes = [0; TAIL];
+                    // Read by way of the file: in this process's mapping it may be out of reach
+                    // (`debug/guard_pages.rs`), and belong to another process by now.
+                    file.segment.read(object.offset + at, &mut bytes).ok()?;
+                    // If it was freed and taken meanwhile, it has none or another one, whole.
+                    caller_from(&bytes, object.reference)
+                });
             let who = who.map(|id| Holder::of(registry, id));
-            all.push(Held { object: object.reference, who, is_offered, bytes: object.capacity, caller });
+            all.push(Held {
+                object: object.reference,
+                who,
+                is_offered,
+                bytes: object.capacity,
+                caller,
+            });
         })?;
         Ok(all)
     }
@@ -191,7 +198,11 @@ impl Pool {
 pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, Error> {
     let failed = |class: u32| file.header().failed[class as usize].load(Ordering::Relaxed);
     let mut small: Vec<SizeUsage> = (0..CLASSES)
-        .map(|class| SizeUsage { size: size_of_class(class), failed: failed(class), ..SizeUsage::default() })
+        .map(|class| SizeUsage {
+            size: size_of_class(class),
+            failed: failed(class),
+            ..SizeUsage::default()
+        })
         .collect();
     let mut long: Vec<SizeUsage> = Vec::new();
     let mut held: Vec<HolderUsage> = Vec::new();
@@ -218,7 +229,12 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
         };
         for id in one.into_iter().chain(file.holders_of(object, tag)) {
             let at = held.iter().position(|one| one.who.token == id).unwrap_or_else(|| {
-                held.push(HolderUsage { who: Holder::of(registry, id), objects: 0, cached: 0, bytes: 0 });
+                held.push(HolderUsage {
+                    who: Holder::of(registry, id),
+                    objects: 0,
+                    cached: 0,
+                    bytes: 0,
+                });
                 held.len() - 1
             });
             // What a thread moves usually belongs to its process, and is counted there.
@@ -240,7 +256,10 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
     let now = coarse_millis();
     let needed = |magazine: u32, one: &SizeUsage| {
         let out = u32::try_from(one.total - one.free).unwrap_or(u32::MAX);
-        file.header().needed.get(magazine as usize).map_or(0, |need| u64::from(need.objects(now, out)))
+        file.header()
+            .needed
+            .get(magazine as usize)
+            .map_or(0, |need| u64::from(need.objects(now, out)))
     };
     (0..).zip(&mut small).for_each(|(class, one)| one.needed = needed(class, one));
     for one in &mut long {
@@ -256,11 +275,16 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
         bytes: file.bytes()?,
         max_bytes: file.segment.header().max_bytes(),
         modes: Modes::from_word(file.header().modes.load(Ordering::Relaxed)),
-        sizes: small.into_iter().chain(long).filter(|one| one.total > 0 || one.failed > 0).collect(),
+        sizes: small
+            .into_iter()
+            .chain(long)
+            .filter(|one| one.total > 0 || one.failed > 0)
+            .collect(),
         ..Usage::default()
     };
     usage.sizes.iter().for_each(|one| usage.sum.add(one));
-    let has_some = |at: usize| counted.iter().any(|of_size| of_size.get(at).is_some_and(|&has| has));
+    let has_some =
+        |at: usize| counted.iter().any(|of_size| of_size.get(at).is_some_and(|&has| has));
     usage.sum.holders = (0..held.len()).filter(|&at| has_some(at)).count() as u64;
     held.sort_by_key(|one| core::cmp::Reverse(one.bytes));
     usage.holders = held;

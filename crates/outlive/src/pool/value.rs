@@ -179,8 +179,13 @@ mod tests {
 
     #[test]
     fn types_have_stamps_of_their_own() {
-        let stamps =
-            [stamp_of::<u64>(), stamp_of::<i64>(), stamp_of::<f64>(), stamp_of::<[u32; 2]>(), stamp_of::<()>()];
+        let stamps = [
+            stamp_of::<u64>(),
+            stamp_of::<i64>(),
+            stamp_of::<f64>(),
+            stamp_of::<[u32; 2]>(),
+            stamp_of::<()>(),
+        ];
         for (at, one) in stamps.iter().enumerate() {
             assert_eq!(stamps.iter().position(|other| other == one), Some(at));
         }

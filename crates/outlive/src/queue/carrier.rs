@@ -106,7 +106,12 @@ impl Queue {
 
     /// Allocates an object that belongs to the calling thread, waiting for one to be freed.
     #[cold]
-    pub(crate) fn allocate_until(&self, me: Me, len: u64, deadline: Deadline) -> Result<ObjectRef, SendError> {
+    pub(crate) fn allocate_until(
+        &self,
+        me: Me,
+        len: u64,
+        deadline: Deadline,
+    ) -> Result<ObjectRef, SendError> {
         match self.allocate(me, len) {
             Err(Error::NoSpace { .. }) => {
                 let most = self.most_bytes();
@@ -155,7 +160,8 @@ impl Queue {
     /// Returns whether the object's tag says that it lies at that place in the annex.
     pub(crate) fn is_put(&self, object: &ObjectRef, place: u64) -> Result<bool, Error> {
         let ring = &self.inner.ring;
-        Ok(ring.pool.tag_of(&ring.segment, object)? == (Tag::Queued { region: ANNEX, position: place }))
+        Ok(ring.pool.tag_of(&ring.segment, object)?
+            == (Tag::Queued { region: ANNEX, position: place }))
     }
 
     /// Frees an object if it is at that place in the annex; returns whether it was.
@@ -211,7 +217,9 @@ impl Receiver {
             match end {
                 Ok(Asleep::LookAgain) => {}
                 Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
-                Err(errno) => return Err(Error::from_errno("wait in", inner.registry.path(), errno).into()),
+                Err(errno) => {
+                    return Err(Error::from_errno("wait in", inner.registry.path(), errno).into());
+                }
             }
         }
     }

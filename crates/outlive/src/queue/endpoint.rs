@@ -52,7 +52,9 @@ pub(super) fn check_receiver(inner: &Inner) -> Result<CurrentReceiver, SendError
     // Acquire pairs with `take_receiver`.
     let word = inner.ring.head().receiver.load(Ordering::Acquire);
     match TokenId::from_word(word) {
-        Some(token) if inner.registry.is_alive(token) => Ok(CurrentReceiver::Process { token, word }),
+        Some(token) if inner.registry.is_alive(token) => {
+            Ok(CurrentReceiver::Process { token, word })
+        }
         Some(_) => Err(SendError::ReceiverDied),
         None => check_no_receiver(inner, word),
     }
@@ -87,13 +89,20 @@ pub(super) fn sleep_without_receiver(
         futex::wake_all(&head.receiver);
         return Ok(Asleep::LookAgain);
     }
-    if word == 0 && head.receiver.compare_exchange(0, WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+    if word == 0
+        && head.receiver.compare_exchange(0, WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_err()
+    {
         return Ok(Asleep::LookAgain);
     }
-    let set = [Watch { word: &head.x, expected: 0 }, space, Watch { word: &head.receiver, expected: WAITERS }];
+    let set = [
+        Watch { word: &head.x, expected: 0 },
+        space,
+        Watch { word: &head.receiver, expected: WAITERS },
+    ];
     // The wait watches no process: a new receiver, or a thread that frees memory, may be stopped
     // before its wake.
-    let end = Sleep::on(inner.registry, &set).about(1).until_it_comes(deadline, || has_changed(&set));
+    let end =
+        Sleep::on(inner.registry, &set).about(1).until_it_comes(deadline, || has_changed(&set));
     if head.receiver.load(Ordering::Acquire) & !WAITERS != 0 {
         futex::wake_all(&head.receiver);
     }
@@ -111,9 +120,14 @@ pub(super) fn sleep_until_receiver_comes(
     let head = inner.ring.head();
     relay.to(&head.x);
     let Some(waited) = ask_who_comes(inner) else { return Ok(Asleep::LookAgain) };
-    let set = [Watch { word: &head.x, expected: 0 }, also, Watch { word: &head.receiver, expected: waited }];
+    let set = [
+        Watch { word: &head.x, expected: 0 },
+        also,
+        Watch { word: &head.receiver, expected: waited },
+    ];
     // The wait watches no process, for the same reason as in `sleep_without_receiver`.
-    let end = Sleep::on(inner.registry, &set).about(2).until_it_comes(deadline, || has_changed(&set));
+    let end =
+        Sleep::on(inner.registry, &set).about(2).until_it_comes(deadline, || has_changed(&set));
     woken_by_who_comes(inner, waited);
     end
 }
@@ -132,7 +146,9 @@ fn ask_who_comes(inner: &Inner) -> Option<u32> {
         futex::wake_all(&head.receiver);
         return None;
     }
-    let asked = || head.receiver.compare_exchange(word, waited, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    let asked = || {
+        head.receiver.compare_exchange(word, waited, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    };
     (word == waited || asked()).then_some(waited)
 }
 
@@ -155,7 +171,10 @@ pub(super) fn add_who_comes<'a>(inner: &'a Inner, words: &mut WaitWords<'a>) -> 
     }
     // A receiver has arrived since: the word has another value, and no waiter sleeps on it.
     let waited = ask_who_comes(inner).unwrap_or(word | WAITERS);
-    words.add(&[Watch { word: &head.x, expected: 0 }, Watch { word: &head.receiver, expected: waited }]);
+    words.add(&[
+        Watch { word: &head.x, expected: 0 },
+        Watch { word: &head.receiver, expected: waited },
+    ]);
     words.relay_by(&head.x);
     Some(waited)
 }
@@ -173,14 +192,21 @@ pub(super) fn take_receiver(inner: &Inner, me: Me, process: TokenId) -> Result<(
             let peer = Peer::new(inner.registry, token);
             if peer.is_alive() {
                 let pid = peer.info().map_or(0, |info| info.pid);
-                return Err(Error::ReceiverTaken { path: inner.ring.segment.path().to_path_buf(), pid });
+                return Err(Error::ReceiverTaken {
+                    path: inner.ring.segment.path().to_path_buf(),
+                    pid,
+                });
             }
         } else if !matches!(word & !WAITERS, 0 | RECEIVER_DIED) {
             return Err(inner.ring.segment.damaged("the receiver's word"));
         }
         // AcqRel: this thread sees all that a predecessor wrote, and senders that see the new name
         // find it alive.
-        if head.receiver.compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if head
+            .receiver
+            .compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
             if word & WAITERS != 0 {
                 futex::wake_all(&head.receiver);
             }
@@ -208,11 +234,18 @@ fn take_inside(inner: &Inner, me: Me, process: TokenId) -> Result<(), Error> {
         // has ended since.
         let receiver = head.receiver.load(Ordering::Acquire);
         if TokenId::from_word(receiver) != Some(process) {
-            return Err(Error::ReceiverTaken { path: inner.ring.segment.path().to_path_buf(), pid: 0 });
+            return Err(Error::ReceiverTaken {
+                path: inner.ring.segment.path().to_path_buf(),
+                pid: 0,
+            });
         }
         // By compare-exchange: a thread of the dead process that still runs may have passed the
         // receiver on.
-        if head.inside.compare_exchange(inside, me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if head
+            .inside
+            .compare_exchange(inside, me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
             return Ok(());
         }
     }
@@ -257,7 +290,12 @@ fn leave_receiver_word(inner: &Inner, process: TokenId, leaving: u32) {
     let mut word = receiver.load(Ordering::Relaxed);
     while TokenId::from_word(word) == Some(process) {
         // Keeps WAITERS: senders that wait for a receiver expect 0 with that bit.
-        match receiver.compare_exchange(word, leaving | word & WAITERS, Ordering::AcqRel, Ordering::Relaxed) {
+        match receiver.compare_exchange(
+            word,
+            leaving | word & WAITERS,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        ) {
             Ok(_) => {
                 // Senders that wait for space sleep on this word too. If this thread died just
                 // before, they are woken because they watch its token as well.

@@ -33,14 +33,19 @@ pub enum SendError {
 impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SendError::Full => f.write_str("the queue is full; try again, wait, or raise max_bytes"),
-            SendError::ReceiverDied => {
-                f.write_str("the queue's receiver died; start another, which takes over what is unread")
+            SendError::Full => {
+                f.write_str("the queue is full; try again, wait, or raise max_bytes")
             }
+            SendError::ReceiverDied => f.write_str(
+                "the queue's receiver died; start another, which takes over what is unread",
+            ),
             SendError::NoReceiver => f.write_str("the queue has no receiver; start one first"),
             SendError::TimedOut => f.write_str("the queue was still full when the deadline passed"),
             SendError::TooLarge { len, most } => {
-                write!(f, "a message of {len} bytes does not fit, the most is {most}; split it, or raise max_bytes")
+                write!(
+                    f,
+                    "a message of {len} bytes does not fit, the most is {most}; split it, or raise max_bytes"
+                )
             }
             SendError::Damaged(error) | SendError::System(error) => error.fmt(f),
         }
@@ -85,7 +90,9 @@ impl fmt::Display for RecvError {
         match self {
             RecvError::Empty => f.write_str("nothing to receive just now; wait, or try later"),
             RecvError::TimedOut => f.write_str("nothing came until the deadline passed"),
-            RecvError::SendersGone => f.write_str("nothing left to receive, and all senders are gone"),
+            RecvError::SendersGone => {
+                f.write_str("nothing left to receive, and all senders are gone")
+            }
             RecvError::NotReceiver => {
                 f.write_str("this is not the queue's receiver; a forked child needs one of its own")
             }

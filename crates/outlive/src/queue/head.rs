@@ -14,7 +14,9 @@
 
 use super::batch::{self, Batch};
 use super::error::RecvError;
-use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, State, pack, published, within};
+use super::layout::{
+    CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, State, pack, published, within,
+};
 use super::receiver::Receiver;
 use super::ring::Slot;
 use super::sweep::{self, Fate};
@@ -91,7 +93,12 @@ impl Receiver {
 
     /// Finds out why the slot is not READY. `None` means: look again.
     #[cold]
-    fn look_slow<'a>(&'a self, me: Me, slot: Slot<'a>, lap: u64) -> Result<Option<AtHead<'a>>, RecvError> {
+    fn look_slow<'a>(
+        &'a self,
+        me: Me,
+        slot: Slot<'a>,
+        lap: u64,
+    ) -> Result<Option<AtHead<'a>>, RecvError> {
         let word = SlotWord(slot.claim.load(Ordering::Acquire));
         let ring = &self.inner.ring;
         let (region, h) = (self.region.get(), self.head.get());
@@ -161,7 +168,9 @@ impl Receiver {
             let Ok(reference) = u32::try_from(reference) else { return Ok(None) };
             let object = ring.pool.find_object(&ring.segment, reference)?;
             // Longer than any sender sends: the receiver would allocate that much for it.
-            let Some(object) = object.filter(|object| len as u64 <= object.capacity.min(LARGEST_MESSAGE)) else {
+            let Some(object) =
+                object.filter(|object| len as u64 <= object.capacity.min(LARGEST_MESSAGE))
+            else {
                 return Ok(None);
             };
             // SAFETY: `Heap::object` has checked the object's range against the file and the

@@ -245,7 +245,11 @@ impl Meta {
 
     #[inline]
     pub(super) fn decode(word: u64) -> Meta {
-        Meta { len: word as u32, batch: (word >> 32) as u32 & 0xff_ffff, object: word >> 56 & 1 != 0 }
+        Meta {
+            len: word as u32,
+            batch: (word >> 32) as u32 & 0xff_ffff,
+            object: word >> 56 & 1 != 0,
+        }
     }
 
     /// Returns the number of messages in the slot.
@@ -256,7 +260,10 @@ impl Meta {
 
 /// Packs a place in the queue for the receiver's words: never 0.
 pub(super) fn pack(region: u32, position: u64, within: u32) -> u64 {
-    1 << 63 | u64::from(region & 31) << 58 | (position & 0x3_ffff_ffff) << 24 | u64::from(within) & 0xff_ffff
+    1 << 63
+        | u64::from(region & 31) << 58
+        | (position & 0x3_ffff_ffff) << 24
+        | u64::from(within) & 0xff_ffff
 }
 
 /// Returns the part of a packed place that counts messages in a batch.

@@ -71,7 +71,10 @@ impl Receiver {
         let redelivered = this.taken_before.get() == place;
         if redelivered {
             this.taken_before.set(0);
-            words.redelivered.store(words.redelivered.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+            words.redelivered.store(
+                words.redelivered.load(Ordering::Relaxed).wrapping_add(1),
+                Ordering::Relaxed,
+            );
         }
         // Release, and before the caller sees the message. If this process died just before, the
         // next receiver gets the message as if for the first time, which it is.

@@ -130,14 +130,26 @@ impl QueueOptions {
     }
 
     /// Does the same for a file of that kind, with another layer's words in it.
-    pub(crate) fn create_as(self, domain: &Domain, name: &str, kind: Kind, annex: Annex) -> Result<Queue, Error> {
+    pub(crate) fn create_as(
+        self,
+        domain: &Domain,
+        name: &str,
+        kind: Kind,
+        annex: Annex,
+    ) -> Result<Queue, Error> {
         let slot_bytes = self.slot_bytes.clamp(64, 4096).next_power_of_two();
         let first_slots = self.first_slots.clamp(4, 65_536).next_power_of_two();
         let quarter = domain.folder().file_system_bytes()? / 4;
         let max_bytes = self.max_bytes.unwrap_or(quarter).clamp(64 << 10, MOST_BYTES);
         // Where another layer's words carry the messages, the ring holds none.
         let most_regions = if annex.len == 0 { MOST_REGIONS } else { 1 };
-        let plan = Plan::new(u64::from(slot_bytes), u64::from(first_slots), most_regions, max_bytes, annex.len);
+        let plan = Plan::new(
+            u64::from(slot_bytes),
+            u64::from(first_slots),
+            most_regions,
+            max_bytes,
+            annex.len,
+        );
         let spec = Spec {
             kind,
             type_name: String::new(),
@@ -156,7 +168,8 @@ impl QueueOptions {
             head.slot_bytes.store(slot_bytes, Ordering::Relaxed);
             head.first_slots.store(first_slots, Ordering::Relaxed);
             head.regions.store(plan.regions, Ordering::Relaxed);
-            head.options.store(u32::from(self.need_receiver) * REFUSE_WITHOUT_RECEIVER, Ordering::Relaxed);
+            head.options
+                .store(u32::from(self.need_receiver) * REFUSE_WITHOUT_RECEIVER, Ordering::Relaxed);
             head.pool_tags_at.store(plan.tags_at, Ordering::Relaxed);
             head.pool_spans_at.store(plan.spans_at, Ordering::Relaxed);
             head.pool_spans.store(plan.spans, Ordering::Relaxed);
@@ -191,7 +204,13 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(slot_bytes: u64, first_slots: u64, most_regions: usize, max_bytes: u64, annex: u64) -> Plan {
+    fn new(
+        slot_bytes: u64,
+        first_slots: u64,
+        most_regions: usize,
+        max_bytes: u64,
+        annex: u64,
+    ) -> Plan {
         let first = slot_bytes * first_slots;
         // As many regions as reach max_bytes together; max_bytes may cut the last one short.
         let mut regions = 1;
@@ -208,7 +227,15 @@ impl Plan {
         let annex_at = (rings_at + rings).next_multiple_of(4096);
         let tags_at = (annex_at + annex).next_multiple_of(4096);
         let spans_at = (tags_at + Shape::QUEUE.tag_bytes(spans)).next_multiple_of(SPAN);
-        Plan { regions, rings_at, annex_at, tags_at, spans, spans_at, end: spans_at + u64::from(spans) * SPAN }
+        Plan {
+            regions,
+            rings_at,
+            annex_at,
+            tags_at,
+            spans,
+            spans_at,
+            end: spans_at + u64::from(spans) * SPAN,
+        }
     }
 }
 
@@ -240,7 +267,11 @@ impl Queue {
         Queue::finish(domain.open_segment(name)?, domain.registry(), WaitStrategy::Adaptive)
     }
 
-    pub(crate) fn finish(segment: Segment, registry: &'static Registry, wait: WaitStrategy) -> Result<Queue, Error> {
+    pub(crate) fn finish(
+        segment: Segment,
+        registry: &'static Registry,
+        wait: WaitStrategy,
+    ) -> Result<Queue, Error> {
         Queue::finish_as(segment, registry, wait, Kind::Queue)
     }
 
@@ -315,7 +346,10 @@ impl Queue {
         let ahead = super::sweep::is_given_back(ring, region, ring.limit(region)?, head);
         let journal = words.journal.load(Ordering::Acquire) == layout::pack(region, head, 0);
         Ok(if ahead && journal {
-            (words.next_received.load(Ordering::Relaxed), words.next_abandoned.load(Ordering::Relaxed))
+            (
+                words.next_received.load(Ordering::Relaxed),
+                words.next_abandoned.load(Ordering::Relaxed),
+            )
         } else {
             (words.received.load(Ordering::Relaxed), words.abandoned.load(Ordering::Relaxed))
         })
@@ -335,7 +369,8 @@ impl Queue {
             let from = region_words.head.load(Ordering::Acquire);
             // One more than the tail: a slot may be READY although its sender died before it moved
             // the tail.
-            let to = (region_words.tail.load(Ordering::Acquire) & !layout::CLOSED).saturating_add(1);
+            let to =
+                (region_words.tail.load(Ordering::Acquire) & !layout::CLOSED).saturating_add(1);
             for position in from..to.min(from.saturating_add(limit & !layout::SEALED)) {
                 let Some(place) = ring.place(region, limit, position) else {
                     break;
@@ -347,7 +382,8 @@ impl Queue {
                 {
                     let meta = layout::Meta::decode(slot.head.meta.load(Ordering::Relaxed));
                     pending += meta.messages();
-                    if meta.batch > 0 && progress & !0xff_ffff == layout::pack(region, position, 0) {
+                    if meta.batch > 0 && progress & !0xff_ffff == layout::pack(region, position, 0)
+                    {
                         in_batch = u64::from(layout::within(progress)).min(meta.messages());
                         pending -= in_batch;
                     }
@@ -367,7 +403,10 @@ impl Queue {
     /// senders.
     pub fn senders(&self) -> Vec<Holder> {
         let words = self.inner.ring.senders().iter().map(|entry| entry.load(Ordering::Acquire));
-        words.filter_map(TokenId::from_word).map(|token| Holder::of(self.inner.registry, token)).collect()
+        words
+            .filter_map(TokenId::from_word)
+            .map(|token| Holder::of(self.inner.registry, token))
+            .collect()
     }
 
     /// Returns whether the queue's name has been removed: processes that have it open go on, no

@@ -15,7 +15,9 @@ use super::senders::{self, Senders};
 use crate::Error;
 use crate::liveness::Registry;
 use crate::shim::Ordering;
-use crate::wake::{EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched};
+use crate::wake::{
+    EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched,
+};
 
 /// A queue as a wait set sees it.
 #[derive(Clone)]
@@ -98,7 +100,9 @@ impl QueueReadiness {
                 State::Empty => SourceState::Waiting,
                 State::Abandoned => SOMETHING,
                 State::Writing => match word.owner() {
-                    Some(owner) if self.inner.registry.is_alive(owner) => SourceState::BehindOwner(owner),
+                    Some(owner) if self.inner.registry.is_alive(owner) => {
+                        SourceState::BehindOwner(owner)
+                    }
                     // Finished, or to be skipped.
                     _ => SOMETHING,
                 },

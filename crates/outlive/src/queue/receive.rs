@@ -98,7 +98,11 @@ impl Receiver {
     /// # Errors
     /// The errors of [`Receiver::recv_until`].
     #[inline]
-    pub fn recv_into_until(&mut self, message: &mut Vec<u8>, deadline: impl Into<Deadline>) -> Result<(), RecvError> {
+    pub fn recv_into_until(
+        &mut self,
+        message: &mut Vec<u8>,
+        deadline: impl Into<Deadline>,
+    ) -> Result<(), RecvError> {
         self.take(message, Some(deadline.into()))
     }
 
@@ -174,7 +178,12 @@ impl Receiver {
     /// # If a process dies
     /// The same as with [`Receiver::recv`].
     #[inline]
-    pub unsafe fn recv_to(&mut self, to: *mut u8, room: usize, deadline: Option<Deadline>) -> Result<usize, RecvError> {
+    pub unsafe fn recv_to(
+        &mut self,
+        to: *mut u8,
+        room: usize,
+        deadline: Option<Deadline>,
+    ) -> Result<usize, RecvError> {
         let me = self.enter()?;
         let this = &*self;
         let Some((slot, lap, len)) = this.plain() else {
@@ -214,7 +223,12 @@ impl Receiver {
     }
 
     #[inline(never)]
-    fn take_slow(&self, me: Me, message: &mut Vec<u8>, deadline: Option<Deadline>) -> Result<(), RecvError> {
+    fn take_slow(
+        &self,
+        me: Me,
+        message: &mut Vec<u8>,
+        deadline: Option<Deadline>,
+    ) -> Result<(), RecvError> {
         if self.take_from_batch(message) {
             return Ok(());
         }
@@ -238,7 +252,10 @@ impl Receiver {
         // SAFETY: `found` checked the range; the batch is in `self.batch` only while its slot is
         // not given back.
         let packed = unsafe { core::slice::from_raw_parts(batch.bytes, batch.len) };
-        let (true, Some((range, next_at))) = (number + 1 < batch.count, batch::next(packed, at)) else { return false };
+        let (true, Some((range, next_at))) = (number + 1 < batch.count, batch::next(packed, at))
+        else {
+            return false;
+        };
         // SAFETY: `batch::next` returns only ranges inside `packed`.
         unsafe { copy(batch.bytes.add(range.start), range.len(), message) };
         self.commit_in_batch(number + 1, next_at);
@@ -282,7 +299,14 @@ impl Receiver {
 
     /// Does step 4 for a slot; `from` is the exact word when another process might change it.
     #[inline]
-    pub(super) fn give_back(&self, slot: Slot<'_>, lap: u64, from: Option<SlotWord>, received: u64, abandoned: u64) {
+    pub(super) fn give_back(
+        &self,
+        slot: Slot<'_>,
+        lap: u64,
+        from: Option<SlotWord>,
+        received: u64,
+        abandoned: u64,
+    ) {
         let (region, h) = (self.region.get(), self.head.get());
         let words = &self.inner.ring.head().receiver_words;
         let received = words.received.load(Ordering::Relaxed).wrapping_add(received);
@@ -296,7 +320,11 @@ impl Receiver {
             // next sender's writes.
             None => slot.claim.store(empty, Ordering::Release),
             Some(from) => {
-                if slot.claim.compare_exchange(from.0, empty, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                if slot
+                    .claim
+                    .compare_exchange(from.0, empty, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_err()
+                {
                     // A sweep has marked it abandoned first: look again.
                     return;
                 }
@@ -323,16 +351,22 @@ impl Receiver {
 
     /// Does step 5 until there is a message.
     #[cold]
-    pub(super) fn wait_for_message(&self, me: Me, deadline: Option<Deadline>) -> Result<FoundMessage<'_>, RecvError> {
+    pub(super) fn wait_for_message(
+        &self,
+        me: Me,
+        deadline: Option<Deadline>,
+    ) -> Result<FoundMessage<'_>, RecvError> {
         if let AtHead::Message(found) = self.look(me)? {
             return Ok(found);
         }
         let Some(deadline) = deadline else {
-            return Err(if self.senders_gone() && matches!(self.look(me)?, AtHead::Nothing(None)) {
-                RecvError::SendersGone
-            } else {
-                RecvError::Empty
-            });
+            return Err(
+                if self.senders_gone() && matches!(self.look(me)?, AtHead::Nothing(None)) {
+                    RecvError::SendersGone
+                } else {
+                    RecvError::Empty
+                },
+            );
         };
         let inner = &*self.inner;
         let head = inner.ring.head();
@@ -376,7 +410,8 @@ impl Receiver {
                 None => None,
             };
             let watch = [head.messages.watch(ticket)];
-            let end = Sleep::on(inner.registry, &watch).behind(&relay, owner.as_slice()).until(slice);
+            let end =
+                Sleep::on(inner.registry, &watch).behind(&relay, owner.as_slice()).until(slice);
             awake();
             // Looks before the next wait is prepared, which costs a membarrier.
             if let AtHead::Message(found) = self.look(me)? {
@@ -385,7 +420,9 @@ impl Receiver {
             match end {
                 Ok(Asleep::LookAgain) => {}
                 Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
-                Err(errno) => return Err(Error::from_errno("wait in", inner.registry.path(), errno).into()),
+                Err(errno) => {
+                    return Err(Error::from_errno("wait in", inner.registry.path(), errno).into());
+                }
             }
         }
     }
@@ -405,7 +442,10 @@ impl Receiver {
         let ring = &self.inner.ring;
         let (region, h) = (self.region.get(), self.head.get());
         let Some(place) = ring.place(region, self.limit.get(), h) else {
-            return ring.head().regions_words[region as usize % MOST_REGIONS].tail.load(Ordering::Relaxed) != h;
+            return ring.head().regions_words[region as usize % MOST_REGIONS]
+                .tail
+                .load(Ordering::Relaxed)
+                != h;
         };
         // The slot alone: each send writes the tail's cache line, and a read of it would make sends
         // wait for this thread. That the region was closed meanwhile is seen after the spin.

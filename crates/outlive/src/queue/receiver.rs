@@ -116,7 +116,12 @@ impl Receiver {
         // dies just after, the next taker waits for its end.
         let inside = &self.inner.ring.head().inside;
         inside
-            .compare_exchange(self.inside.get(), me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(
+                self.inside.get(),
+                me.id.as_u32(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
             .map_err(|_| RecvError::NotReceiver)?;
         self.inside.set(me.id.as_u32());
         Ok(())
@@ -153,7 +158,9 @@ impl Receiver {
     pub(super) fn advance(&self, region: u32, h: u64) {
         // Release: after the slot and the journal. If this thread died just before, the next one's
         // `catch_up` does it.
-        self.inner.ring.head().regions_words[region as usize % MOST_REGIONS].head.store(h, Ordering::Release);
+        self.inner.ring.head().regions_words[region as usize % MOST_REGIONS]
+            .head
+            .store(h, Ordering::Release);
         self.head.set(h);
     }
 }

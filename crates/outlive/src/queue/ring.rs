@@ -13,7 +13,8 @@
 //! | n, sealed or nominal | a ring of n slots | |
 
 use super::layout::{
-    CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, SEALED, SENDERS_AT, SLOT_HEAD, SLOT_OVERHEAD, SlotHead,
+    CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, SEALED, SENDERS_AT, SLOT_HEAD, SLOT_OVERHEAD,
+    SlotHead,
 };
 use crate::Error;
 use crate::pool::{Heap, SPAN, Shape};
@@ -156,7 +157,10 @@ impl Ring {
             return None;
         }
         if slots.is_power_of_two() {
-            return Some(Position { lap: position >> slots.trailing_zeros(), index: position & (slots - 1) });
+            return Some(Position {
+                lap: position >> slots.trailing_zeros(),
+                index: position & (slots - 1),
+            });
         }
         Some(Position { lap: position / slots, index: position % slots })
     }
@@ -184,7 +188,8 @@ impl Ring {
         // SAFETY: the payload follows in the same slot, which `limit` has found mapped.
         let payload = unsafe { self.segment.address(offset + SLOT_HEAD) };
         // SAFETY: the last eight bytes of the same slot, whose size is a multiple of eight.
-        let claim = unsafe { &*self.segment.address(offset + self.slot_bytes - 8).cast::<AtomicU64>() };
+        let claim =
+            unsafe { &*self.segment.address(offset + self.slot_bytes - 8).cast::<AtomicU64>() };
         Slot { head, payload, claim }
     }
 
@@ -204,7 +209,8 @@ impl Ring {
     /// Returns whether so many bytes more stay below `max_bytes`. Two threads that grow at once may
     /// both get `true`.
     pub(super) fn allows(&self, more: u64) -> bool {
-        self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
+        self.bytes()
+            .is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
     }
 
     /// Returns the same for slots: rings take three quarters at most, and never give memory back;
@@ -246,7 +252,8 @@ impl Ring {
         if grown {
             // Release: the pages exist for each thread that reads the limit. A lost exchange:
             // another thread settled it.
-            let _ = word.compare_exchange(limit, slots + step, Ordering::Release, Ordering::Relaxed);
+            let _ =
+                word.compare_exchange(limit, slots + step, Ordering::Release, Ordering::Relaxed);
             return Ok(Growth::Settled);
         }
         if slots == 0 {

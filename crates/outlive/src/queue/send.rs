@@ -97,10 +97,17 @@ struct Claim<'a> {
 impl Sender {
     pub(super) fn new(inner: Arc<Inner>) -> Result<Sender, Error> {
         // If it begins too low, the sender follows the closed tails.
-        let region = inner.ring.head().current.load(Ordering::Acquire).min(inner.ring.regions() - 1);
+        let region =
+            inner.ring.head().current.load(Ordering::Acquire).min(inner.ring.regions() - 1);
         let limit = inner.ring.limit(region)?;
         let entry = senders::enter_sender(&inner)?;
-        Ok(Sender { inner, region: Cell::new(region), limit: Cell::new(limit), entry, _not_sync: PhantomData })
+        Ok(Sender {
+            inner,
+            region: Cell::new(region),
+            limit: Cell::new(limit),
+            entry,
+            _not_sync: PhantomData,
+        })
     }
 
     /// Sends a message, waiting while the queue is full and at its largest size.
@@ -130,7 +137,11 @@ impl Sender {
     /// # Errors
     /// The errors of [`Sender::send`], and [`SendError::TimedOut`].
     #[inline]
-    pub fn send_until(&self, message: &[u8], deadline: impl Into<Deadline>) -> Result<(), SendError> {
+    pub fn send_until(
+        &self,
+        message: &[u8],
+        deadline: impl Into<Deadline>,
+    ) -> Result<(), SendError> {
         self.send_message(message, 0, Some(deadline.into()))
     }
 
@@ -172,18 +183,30 @@ impl Sender {
         match messages {
             [] => {}
             [one] => self.send_until(one.as_ref(), deadline)?,
-            many => batch::pack(many, |packed, count| self.send_message(packed, count, Some(deadline)))?,
+            many => {
+                batch::pack(many, |packed, count| self.send_message(packed, count, Some(deadline)))?
+            }
         }
         Ok(messages.len())
     }
 
     #[inline]
-    fn send_message(&self, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
+    fn send_message(
+        &self,
+        bytes: &[u8],
+        batch: u32,
+        deadline: Option<Deadline>,
+    ) -> Result<(), SendError> {
         self.send_here(bytes, batch, deadline)
     }
 
     #[inline(always)]
-    fn send_here(&self, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
+    fn send_here(
+        &self,
+        bytes: &[u8],
+        batch: u32,
+        deadline: Option<Deadline>,
+    ) -> Result<(), SendError> {
         let me = self.inner.registry.me()?;
         if bytes.len() <= self.inner.ring.inline_bytes() {
             let meta = Meta { len: bytes.len() as u32, batch, object: false };
@@ -193,7 +216,13 @@ impl Sender {
     }
 
     #[inline(never)]
-    fn send_large(&self, me: Me, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
+    fn send_large(
+        &self,
+        me: Me,
+        bytes: &[u8],
+        batch: u32,
+        deadline: Option<Deadline>,
+    ) -> Result<(), SendError> {
         let ring = &self.inner.ring;
         let len = bytes.len() as u64;
         if len > LARGEST_MESSAGE {
@@ -211,7 +240,9 @@ impl Sender {
                 let region = self.region.get() as usize % MOST_REGIONS;
                 let head = &ring.head().regions_words[region].head;
                 let before = head.load(Ordering::Relaxed);
-                wait_for_memory(&self.inner, me, len, deadline, &|| head.load(Ordering::Relaxed) != before)?
+                wait_for_memory(&self.inner, me, len, deadline, &|| {
+                    head.load(Ordering::Relaxed) != before
+                })?
             }
             Err(other) => return Err(other.into()),
         };
@@ -232,7 +263,13 @@ impl Sender {
     /// Does steps 1 to 7, waiting while the queue is full if there is a deadline.
     // Always inline: a call with so many arguments, some of them in memory, is a tenth of a send.
     #[inline(always)]
-    fn put(&self, me: Me, body: &Body<'_>, meta: Meta, deadline: Option<Deadline>) -> Result<(), SendError> {
+    fn put(
+        &self,
+        me: Me,
+        body: &Body<'_>,
+        meta: Meta,
+        deadline: Option<Deadline>,
+    ) -> Result<(), SendError> {
         loop {
             match self.claim(me) {
                 Ok(claim) => match self.publish(me, &claim, body, meta) {
@@ -243,7 +280,9 @@ impl Sender {
                     Err(error) => return Err(self.abandon(me, &claim, error)),
                 },
                 Err(Refused::Error(error)) => return Err(error),
-                Err(Refused::Full { region, place }) => self.wait_for_space(me, region, place, deadline)?,
+                Err(Refused::Full { region, place }) => {
+                    self.wait_for_space(me, region, place, deadline)?
+                }
             }
         }
     }
@@ -274,7 +313,11 @@ impl Sender {
                 let mine = SlotWord::writing(place.lap, me.id);
                 // Acquire pairs with the receiver's EMPTY. A death just after: see the table, row
                 // 4.
-                if slot.claim.compare_exchange(seen.0, mine.0, Ordering::Acquire, Ordering::Relaxed).is_err() {
+                if slot
+                    .claim
+                    .compare_exchange(seen.0, mine.0, Ordering::Acquire, Ordering::Relaxed)
+                    .is_err()
+                {
                     continue;
                 }
                 // Release: a thread that sees the new tail sees the claim. A failure: another
@@ -308,7 +351,12 @@ impl Sender {
         let limit = ring.limit(region + 1)?;
         // Release pairs with `Sender::new`: a sender that begins in that region finds its limit.
         // One that begins too low follows the closed tails.
-        let _ = ring.head().current.compare_exchange(region, region + 1, Ordering::Release, Ordering::Relaxed);
+        let _ = ring.head().current.compare_exchange(
+            region,
+            region + 1,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
         self.region.set(region + 1);
         self.limit.set(limit);
         Ok(())
@@ -321,7 +369,9 @@ impl Sender {
         let ring = &self.inner.ring;
         let limit = ring.limit(region)?;
         self.limit.set(limit);
-        if ring.place(region, limit, t).is_none() && ring.grow_region(region, limit)? == Growth::NoRoom {
+        if ring.place(region, limit, t).is_none()
+            && ring.grow_region(region, limit)? == Growth::NoRoom
+        {
             return Err(ring.segment.damaged("a region without slots").into());
         }
         if ring.place(region, limit, t).is_none() {
@@ -344,7 +394,8 @@ impl Sender {
                     let tail = &ring.head().regions_words[region as usize].tail;
                     // AcqRel: a thread that sees the mark finds r + 1. If this one died just after,
                     // the region is closed, as it should be.
-                    let _ = tail.compare_exchange(t, t | CLOSED, Ordering::AcqRel, Ordering::Relaxed);
+                    let _ =
+                        tail.compare_exchange(t, t | CLOSED, Ordering::AcqRel, Ordering::Relaxed);
                 }
                 Ok(())
             }
@@ -353,13 +404,21 @@ impl Sender {
 
     /// Does step 6.
     #[inline]
-    fn publish(&self, me: Me, claim: &Claim<'_>, body: &Body<'_>, meta: Meta) -> Result<(), SendError> {
+    fn publish(
+        &self,
+        me: Me,
+        claim: &Claim<'_>,
+        body: &Body<'_>,
+        meta: Meta,
+    ) -> Result<(), SendError> {
         let ring = &self.inner.ring;
         match body {
             Body::Inline(bytes) => {
                 // SAFETY: the slot is this sender's until READY, its payload has room for
                 // `inline_bytes`, and `send_message` has checked the length against that.
-                unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), claim.slot.payload, bytes.len()) };
+                unsafe {
+                    core::ptr::copy_nonoverlapping(bytes.as_ptr(), claim.slot.payload, bytes.len())
+                };
                 // Relaxed: READY's Release orders it.
                 claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
             }
@@ -394,7 +453,12 @@ impl Sender {
         // sleeping receiver is woken by this thread's end, which it watches.
         let ours = SlotWord::writing(claim.lap, me.id);
         let abandoned = SlotWord::abandoned(claim.lap);
-        let _ = claim.slot.claim.compare_exchange(ours.0, abandoned.0, Ordering::Release, Ordering::Relaxed);
+        let _ = claim.slot.claim.compare_exchange(
+            ours.0,
+            abandoned.0,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
         wake_receiver(&self.inner);
         error
     }
@@ -569,7 +633,9 @@ fn wait_until(
                 }
             }
             Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
-            Err(errno) => return Err(Error::from_errno("wait in", inner.registry.path(), errno).into()),
+            Err(errno) => {
+                return Err(Error::from_errno("wait in", inner.registry.path(), errno).into());
+            }
         }
     }
 }
@@ -596,7 +662,8 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("outlive-failing-{}", std::process::id()));
         let domain = crate::Domain::open_at(&folder).expect("opens");
         let queue = Queue::create(&domain, "q").expect("made");
-        let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+        let (sender, mut receiver) =
+            (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
         let (ring, me) = (&sender.inner.ring, domain.me().expect("a token"));
         let object = ring.pool.allocate(&ring.segment, me, 1000, ring).expect("room");
         ring.pool.free_held(&ring.segment, &object, me, ring).expect("ours");
@@ -619,7 +686,8 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("outlive-looks-{}", std::process::id()));
         let domain = crate::Domain::open_at(&folder).expect("opens");
         let queue = Queue::options().max_bytes(1 << 20).create(&domain, "q").expect("made");
-        let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+        let (sender, mut receiver) =
+            (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
         let (ring, me) = (&sender.inner.ring, domain.me().expect("a token"));
         // So that the first slot has been given back and does not lie just before the head.
         for message in [b"1", b"2"] {
@@ -630,8 +698,14 @@ mod tests {
         let looks = Looks::new(ring, LEN);
         assert!(matches!(looks.look(me), Ok(Space::None)), "messages have all memory");
         // What a receiver leaves that dies between giving the slot back and freeing the object.
-        let object = ring.pool.find_object(&ring.segment, 0).expect("readable").expect("the first message's");
-        let Tag::Queued { region, position } = ring.pool.tag_of(&ring.segment, &object).expect("readable") else {
+        let object = ring
+            .pool
+            .find_object(&ring.segment, 0)
+            .expect("readable")
+            .expect("the first message's");
+        let Tag::Queued { region, position } =
+            ring.pool.tag_of(&ring.segment, &object).expect("readable")
+        else {
             panic!("a message's");
         };
         ring.pool.free_queued(&ring.segment, &object, region, position).expect("its message's");
@@ -641,7 +715,10 @@ mod tests {
             assert!(matches!(looks.look(me), Ok(Space::None)), "a wake-up looked at all tags");
         }
         let another = Looks::new(ring, LEN);
-        assert!(matches!(another.look(me), Ok(Space::Some)), "a sender that begins to wait looks at all tags");
+        assert!(
+            matches!(another.look(me), Ok(Space::Some)),
+            "a sender that begins to wait looks at all tags"
+        );
         assert_eq!(another.object.take(), Some(object));
         ring.pool.free_held(&ring.segment, &object, me, ring).expect("ours");
         std::thread::scope(|scope| {
@@ -676,7 +753,10 @@ mod tests {
             (SlotWord::empty(1), SlotWord::empty(1)),
         ] {
             slot.claim.store(seen.0, Ordering::Relaxed);
-            assert!(matches!(sender.abandon(me, &claim, SendError::NoReceiver), SendError::NoReceiver));
+            assert!(matches!(
+                sender.abandon(me, &claim, SendError::NoReceiver),
+                SendError::NoReceiver
+            ));
             assert_eq!(slot.claim.load(Ordering::Relaxed), left.0);
         }
         std::fs::remove_dir_all(&folder).expect("removed");

@@ -33,7 +33,11 @@ pub(super) fn enter_sender(inner: &Inner) -> Result<Option<SenderEntry>, Error> 
     for (index, entry) in inner.ring.senders().iter().enumerate() {
         let word = entry.load(Ordering::Relaxed);
         let taken = TokenId::from_word(word).is_some_and(|id| inner.registry.is_alive(id));
-        if !taken && entry.compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if !taken
+            && entry
+                .compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        {
             return Ok(Some(SenderEntry { index, process }));
         }
     }
@@ -97,12 +101,14 @@ impl Queue {
         for region in 0..ring.regions() {
             let slots = ring.limit(region)? & !SEALED;
             // One more than the tail: a claim whose owner has not moved the tail yet.
-            let tail = ring.head().regions_words[region as usize].tail.load(Ordering::Acquire) & !CLOSED;
+            let tail =
+                ring.head().regions_words[region as usize].tail.load(Ordering::Acquire) & !CLOSED;
             for index in 0..slots.min(tail.saturating_add(1)) {
                 let slot = ring.slot(region, index);
                 let word = SlotWord(slot.claim.load(Ordering::Acquire));
                 // A lap has 33 bits here, which no queue lives to see the end of.
-                let is_published = slot.head.ready.load(Ordering::Acquire) == published(word.0 >> 31);
+                let is_published =
+                    slot.head.ready.load(Ordering::Acquire) == published(word.0 >> 31);
                 if word.state() == State::Writing && !is_published {
                     writers.extend(word.owner().map(|token| Holder::of(inner.registry, token)));
                 }
@@ -128,14 +134,17 @@ impl Queue {
             Tag::Held(thread) => holders.push(thread),
             Tag::Queued { region, position } if region < ring.regions() => {
                 match ring.limit(region) {
-                    Ok(limit) if is_given_back(ring, region, limit, position) => holders.extend(inside),
+                    Ok(limit) if is_given_back(ring, region, limit, position) => {
+                        holders.extend(inside)
+                    }
                     // In a slot: a message, or it becomes one when its sender has published it.
                     _ => in_slots = true,
                 }
             }
             _ => {}
         })?;
-        let mut all: Vec<Holder> = holders.into_iter().map(|thread| Holder::of(inner.registry, thread)).collect();
+        let mut all: Vec<Holder> =
+            holders.into_iter().map(|thread| Holder::of(inner.registry, thread)).collect();
         if in_slots {
             all.extend(self.writers()?);
         }
@@ -155,9 +164,12 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("outlive-in-hand-{}", std::process::id()));
         let domain = crate::Domain::open_at(&folder).expect("opens");
         let queue = Queue::create(&domain, "q").expect("made");
-        let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+        let (sender, mut receiver) =
+            (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
         let (ring, me) = (&queue.inner().ring, domain.me().expect("a token"));
-        let holders = || queue.memory_holders().expect("readable").iter().map(|who| who.pid).collect::<Vec<_>>();
+        let holders = || {
+            queue.memory_holders().expect("readable").iter().map(|who| who.pid).collect::<Vec<_>>()
+        };
         let own = std::process::id();
         let object = ring.pool.allocate(&ring.segment, me, 1000, ring).expect("room");
         assert_eq!(holders(), [own]);

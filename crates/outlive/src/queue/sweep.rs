@@ -41,8 +41,11 @@ fn message_at(ring: &Ring, me: Me, region: u32, position: u64) -> Message {
     // entering.
     let head = ring.head();
     let current = region == head.receiver_words.region.load(Ordering::Acquire)
-        && position.wrapping_add(1) >= head.regions_words[region as usize].head.load(Ordering::Acquire);
-    if current && TokenId::from_word(head.inside.load(Ordering::Acquire)).is_some_and(|id| me.is_alive(id)) {
+        && position.wrapping_add(1)
+            >= head.regions_words[region as usize].head.load(Ordering::Acquire);
+    if current
+        && TokenId::from_word(head.inside.load(Ordering::Acquire)).is_some_and(|id| me.is_alive(id))
+    {
         return Message::BeingTaken;
     }
     Message::Gone
@@ -50,7 +53,12 @@ fn message_at(ring: &Ring, me: Me, region: u32, position: u64) -> Message {
 
 /// Frees the object of the message at this place, whose sender died while it wrote or whose
 /// receiver died after it. The slot may hold another message's reference; the object's tag tells.
-pub(super) fn free_object_of(ring: &Ring, slot: Slot<'_>, region: u32, position: u64) -> Result<(), Error> {
+pub(super) fn free_object_of(
+    ring: &Ring,
+    slot: Slot<'_>,
+    region: u32,
+    position: u64,
+) -> Result<(), Error> {
     // SAFETY: slots hold at least 48 bytes of payload, 8-aligned; `Ring` checks the slot's size.
     let reference = unsafe { &*slot.payload.cast::<AtomicU64>() }.load(Ordering::Relaxed);
     if let Ok(reference) = u32::try_from(reference)
@@ -65,7 +73,12 @@ pub(super) fn free_object_of(ring: &Ring, slot: Slot<'_>, region: u32, position:
 /// Takes the names of dead threads out of the queue; returns how many claims and how much of the
 /// pool that was. The name of a dead thread whose process still receives stays, and goes into
 /// `kept`.
-pub(crate) fn sweep(inner: &Inner, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<(u32, Collected), Error> {
+pub(crate) fn sweep(
+    inner: &Inner,
+    me: Me,
+    dry_run: bool,
+    kept: &mut Vec<TokenId>,
+) -> Result<(u32, Collected), Error> {
     let ring = &inner.ring;
     let mut claims = 0;
     for region in 0..ring.regions() {
@@ -75,7 +88,8 @@ pub(crate) fn sweep(inner: &Inner, me: Me, dry_run: bool, kept: &mut Vec<TokenId
             continue;
         }
         // Slots that were never written need no look.
-        let tail = ring.head().regions_words[region as usize].tail.load(Ordering::Acquire) & !CLOSED;
+        let tail =
+            ring.head().regions_words[region as usize].tail.load(Ordering::Acquire) & !CLOSED;
         // One more than the tail: a claim whose owner died before it moved the tail.
         for index in 0..slots.min(tail.saturating_add(2)) {
             let slot = ring.slot(region, index);
@@ -93,11 +107,18 @@ pub(crate) fn sweep(inner: &Inner, me: Me, dry_run: bool, kept: &mut Vec<TokenId
             // under the smaller limit this would be another position, whose message may be waiting.
             // `None`: a claim of a later lap than this limit has; the next sweep, or the receiver,
             // handles it.
-            let Some(position) = ring.position_of(region, ring.limit(region)?, index, lap) else { continue };
+            let Some(position) = ring.position_of(region, ring.limit(region)?, index, lap) else {
+                continue;
+            };
             free_object_of(ring, slot, region, position)?;
             // From that exact word: the receiver may change it at the same time.
             let abandoned = SlotWord::abandoned(lap);
-            let _ = slot.claim.compare_exchange(word.0, abandoned.0, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = slot.claim.compare_exchange(
+                word.0,
+                abandoned.0,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
         }
     }
     claims += sweep_ends(inner, me, dry_run, kept);
@@ -148,7 +169,7 @@ pub(super) fn fate(me: Me, slot: Slot<'_>, seen: SlotWord, lap: u64) -> Fate {
         return Fate::BeingWritten(owner);
     }
     fence(Ordering::Acquire);
-    let unsettled =
-        slot.claim.load(Ordering::Acquire) == seen.0 && slot.head.ready.load(Ordering::Acquire) != published(lap);
+    let unsettled = slot.claim.load(Ordering::Acquire) == seen.0
+        && slot.head.ready.load(Ordering::Acquire) != published(lap);
     if unsettled { Fate::Abandoned } else { Fate::Settled }
 }

@@ -113,8 +113,9 @@ impl<T: Plain> TypedReceiver<T> {
     }
 
     fn value(&self) -> Result<T, RecvError> {
-        T::read_from_bytes(&self.buffer)
-            .map_err(|_| RecvError::Damaged(self.queue.inner.ring.segment.damaged("a value of another size")))
+        T::read_from_bytes(&self.buffer).map_err(|_| {
+            RecvError::Damaged(self.queue.inner.ring.segment.damaged("a value of another size"))
+        })
     }
 
     pub(crate) fn bytes(&self) -> &Receiver {

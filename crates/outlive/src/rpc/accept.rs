@@ -55,7 +55,12 @@ struct AskedCall {
 impl Requests {
     /// Takes the next request for that process, if there is one.
     #[inline]
-    pub(super) fn next(&mut self, service: &Service, me: Me, process: TokenId) -> Result<Option<Request>, Error> {
+    pub(super) fn next(
+        &mut self,
+        service: &Service,
+        me: Me,
+        process: TokenId,
+    ) -> Result<Option<Request>, Error> {
         loop {
             while let Some(found) = self.found.pop() {
                 match service.take(me, process, found.slot, found.number) {
@@ -134,7 +139,9 @@ impl Requests {
                             beyond = true;
                         }
                     }
-                    None => clear_unless(asks, slot, || pending(call.words, call.question).is_some()),
+                    None => {
+                        clear_unless(asks, slot, || pending(call.words, call.question).is_some())
+                    }
                 }
             }
         }
@@ -148,9 +155,16 @@ impl Requests {
 impl Service {
     /// Steps 2 to 4. Returns `None` when the client has let go of the call, or is dead.
     #[inline]
-    fn take(&self, me: Me, process: TokenId, slot: u32, number: u64) -> Result<Option<Request>, Error> {
+    fn take(
+        &self,
+        me: Me,
+        process: TokenId,
+        slot: u32,
+        number: u64,
+    ) -> Result<Option<Request>, Error> {
         let call = self.call(slot)?;
-        let Some((asked, seen)) = pending(call.words, call.question).filter(|(asked, _)| asked.number() == number)
+        let Some((asked, seen)) =
+            pending(call.words, call.question).filter(|(asked, _)| asked.number() == number)
         else {
             return Ok(None);
         };
@@ -185,7 +199,8 @@ impl Service {
             (bytes, lies.object)
         });
         let (payload, object) = copy.unwrap_or_default();
-        let freed = object.map_or(Ok(true), |object| self.queue.free_put(&object, call.request_position()));
+        let freed =
+            object.map_or(Ok(true), |object| self.queue.free_put(&object, call.request_position()));
         call.words.copied(Claim::taken(number, process));
         drop(relay);
         // After an error the request is dropped, which tells its client.
@@ -218,7 +233,9 @@ impl Service {
     pub(super) fn is_pending(&self, slot: u32) -> bool {
         match self.call(slot) {
             // In this order: the asker made that request, or a later one.
-            Ok(call) => pending(call.words, call.question).is_some() && self.is_asker_alive(call.question),
+            Ok(call) => {
+                pending(call.words, call.question).is_some() && self.is_asker_alive(call.question)
+            }
             // The system has not said whether it exists: a try is worth it, and tells.
             Err(error) => !matches!(error, Error::Damaged { .. }),
         }

@@ -76,7 +76,10 @@ impl Asks {
     #[inline]
     pub(super) fn is_any_set(&self, slots: u32) -> bool {
         // Relaxed: a caller that finds one looks again.
-        self.bits.iter().take(slots.div_ceil(64) as usize).any(|word| word.load(Ordering::Relaxed) != 0)
+        self.bits
+            .iter()
+            .take(slots.div_ceil(64) as usize)
+            .any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
     /// Sets the bits of all slots. A new server calls this: so it looks at every slot, and finds

@@ -217,7 +217,13 @@ impl CallWords {
     /// A death just before: not begun, for a successor. Just after: begun, and the claim names the
     /// thread.
     #[inline]
-    pub(super) fn begin_copying(&self, relay: &WakeRelay, seen: Claim, number: u64, thread: TokenId) -> bool {
+    pub(super) fn begin_copying(
+        &self,
+        relay: &WakeRelay,
+        seen: Claim,
+        number: u64,
+        thread: TokenId,
+    ) -> bool {
         // Before the claim: if the thread ends in between, the client wakes for nothing.
         relay.to(&self.x);
         self.change(seen, Claim::writing(number, thread))
@@ -234,7 +240,13 @@ impl CallWords {
     /// Begins writing a reply; returns `false` if the call was cancelled. The thread's end wakes
     /// the client meanwhile.
     #[inline]
-    pub(super) fn begin_writing(&self, relay: &WakeRelay, number: u64, process: TokenId, thread: TokenId) -> bool {
+    pub(super) fn begin_writing(
+        &self,
+        relay: &WakeRelay,
+        number: u64,
+        process: TokenId,
+        thread: TokenId,
+    ) -> bool {
         // Before the claim: if the thread ends in between, the client wakes for nothing.
         relay.to(&self.x);
         self.change(Claim::taken(number, process), Claim::writing(number, thread))

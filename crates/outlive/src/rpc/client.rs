@@ -137,7 +137,11 @@ impl Client {
     /// # If a process dies
     /// The same as with [`Client::call`].
     #[inline]
-    pub fn call_until(&self, request: &[u8], deadline: impl Into<Deadline>) -> Result<Reply, CallError> {
+    pub fn call_until(
+        &self,
+        request: &[u8],
+        deadline: impl Into<Deadline>,
+    ) -> Result<Reply, CallError> {
         let deadline = deadline.into();
         let mut pending = self.begin_until(request, deadline)?;
         match pending.next_until(deadline) {
@@ -168,7 +172,11 @@ impl Client {
     /// # Errors
     /// The errors of [`Client::begin`], and [`CallError::TimedOut`].
     #[inline]
-    pub fn begin_until(&self, request: &[u8], deadline: impl Into<Deadline>) -> Result<Pending<'_>, CallError> {
+    pub fn begin_until(
+        &self,
+        request: &[u8],
+        deadline: impl Into<Deadline>,
+    ) -> Result<Pending<'_>, CallError> {
         let me = self.enter()?;
         let (slot, last) = self.free_slot(me)?;
         let number = next(last);
@@ -181,7 +189,14 @@ impl Client {
 
     /// Does steps 1 to 3 of asked.rs, in a free slot, and wakes the server.
     #[inline]
-    fn ask(&self, me: Me, slot: u32, number: u64, request: &[u8], deadline: Deadline) -> Result<(), SendError> {
+    fn ask(
+        &self,
+        me: Me,
+        slot: u32,
+        number: u64,
+        request: &[u8],
+        deadline: Deadline,
+    ) -> Result<(), SendError> {
         let service = &self.service;
         service.queue.check_server()?;
         let call = service.call(slot)?;
@@ -202,7 +217,13 @@ impl Client {
     /// Writes a request into an object. A death before its tag: it is the dead thread's, for
     /// `collect`. After: the process that settles the slot frees it.
     #[inline(never)]
-    fn write_large(&self, me: Me, call: CallSlot<'_>, request: &[u8], deadline: Deadline) -> Result<(), SendError> {
+    fn write_large(
+        &self,
+        me: Me,
+        call: CallSlot<'_>,
+        request: &[u8],
+        deadline: Deadline,
+    ) -> Result<(), SendError> {
         let queue = &self.service.queue;
         let len = request.len() as u64;
         if len > LARGEST_MESSAGE {
@@ -231,10 +252,16 @@ impl Client {
     /// Perhaps only what dead clients left, or replies to calls that this client let go of, is
     /// missing. No wake announces either, so the client looks for both once a second.
     #[cold]
-    fn wait_for_memory(&self, me: Me, len: u64, deadline: Deadline) -> Result<ObjectRef, SendError> {
+    fn wait_for_memory(
+        &self,
+        me: Me,
+        len: u64,
+        deadline: Deadline,
+    ) -> Result<ObjectRef, SendError> {
         loop {
             // A failure to settle something is an error only if there is no memory without it.
-            let settled = self.settle_parked(me).and(self.service.settle_dead(me, self.process, false));
+            let settled =
+                self.settle_parked(me).and(self.service.settle_dead(me, self.process, false));
             let soon = deadline.earlier(Deadline::after(LOOK_FOR_MEMORY));
             match self.service.queue.allocate_until(me, len, soon) {
                 Err(SendError::TimedOut) => {
@@ -258,7 +285,9 @@ impl Client {
         request: &[u8],
         deadline: Deadline,
     ) -> Result<Pending<'_>, CallError> {
-        while self.is_patient.get() && matches!(error, SendError::ReceiverDied | SendError::NoReceiver) {
+        while self.is_patient.get()
+            && matches!(error, SendError::ReceiverDied | SendError::NoReceiver)
+        {
             if let Err(error) = self.wait_for_a_server(me, deadline) {
                 self.free.borrow_mut().push(slot);
                 return Err(error);
@@ -317,7 +346,9 @@ impl Client {
         for &client_slot in self.client_slots.borrow().iter() {
             // Before anything else that this thread does here. A failure: this process was taken
             // for dead.
-            if !self.service.change_client_slot(client_slot, from, mine) && self.service.who(client_slot) != mine {
+            if !self.service.change_client_slot(client_slot, from, mine)
+                && self.service.who(client_slot) != mine
+            {
                 return Err(CallError::NotClient);
             }
         }

@@ -71,8 +71,15 @@ impl Service {
     }
 
     #[inline]
-    pub(super) fn change_client_slot(&self, client_slot: u32, from: ClientWord, to: ClientWord) -> bool {
-        self.client_slot(client_slot).compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    pub(super) fn change_client_slot(
+        &self,
+        client_slot: u32,
+        from: ClientWord,
+        to: ClientWord,
+    ) -> bool {
+        self.client_slot(client_slot)
+            .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// Takes a client slot, a free or a new one; it is not settled yet.
@@ -94,7 +101,11 @@ impl Service {
     /// Settles the call slots of a client slot that this client owns. Returns the free slots, each
     /// with the number of its last call, and the busy ones. A slot that cannot be settled counts as
     /// busy; the other slots are settled all the same, and the first error is returned beside them.
-    pub(super) fn settle_client_slot(&self, me: Me, client_slot: u32) -> (CallSlots, Result<(), Error>) {
+    pub(super) fn settle_client_slot(
+        &self,
+        me: Me,
+        client_slot: u32,
+    ) -> (CallSlots, Result<(), Error>) {
         let mut slots = CallSlots::default();
         let mut result = Ok(());
         for slot in client_slot * SLOTS..(client_slot + 1) * SLOTS {
@@ -146,7 +157,12 @@ impl Service {
     /// how many of them there were, and how many it has to leave because a thread of the dead
     /// client still runs. If a client slot cannot be settled, the others are settled all the same,
     /// and the first error is returned at the end.
-    pub(super) fn settle_dead(&self, me: Me, process: TokenId, dry_run: bool) -> Result<(u32, u32), Error> {
+    pub(super) fn settle_dead(
+        &self,
+        me: Me,
+        process: TokenId,
+        dry_run: bool,
+    ) -> Result<(u32, u32), Error> {
         let (mut found, mut left) = (0, 0);
         let mut result = Ok(());
         for client_slot in 0..self.client_slots() {
@@ -160,14 +176,24 @@ impl Service {
         result.map(|()| (found, left))
     }
 
-    fn settle_if_dead(&self, me: Me, process: TokenId, client_slot: u32, dry_run: bool) -> Result<Left, Error> {
+    fn settle_if_dead(
+        &self,
+        me: Me,
+        process: TokenId,
+        client_slot: u32,
+        dry_run: bool,
+    ) -> Result<Left, Error> {
         let mine = ClientWord::new(process, me.id.as_u32());
         let seen = self.who(client_slot);
         // A slot that cannot be looked at is settled as far as possible, and the error is returned
         // then. A dry run settles nothing, and returns it now.
-        let is_unsettled =
-            || self.is_unsettled(client_slot).or_else(|error| if dry_run { Err(error) } else { Ok(true) });
-        if seen == ClientWord::NOBODY && !is_unsettled()? || seen.process().is_some_and(|id| me.registry.is_alive(id)) {
+        let is_unsettled = || {
+            self.is_unsettled(client_slot)
+                .or_else(|error| if dry_run { Err(error) } else { Ok(true) })
+        };
+        if seen == ClientWord::NOBODY && !is_unsettled()?
+            || seen.process().is_some_and(|id| me.registry.is_alive(id))
+        {
             return Ok(Left::Nothing);
         }
         if !seen.is_free(me) {
@@ -175,8 +201,11 @@ impl Service {
         }
         // If a client has taken the slot meanwhile, the remains that were seen there may be that
         // client's.
-        let is_still =
-            if dry_run { self.who(client_slot) == seen } else { self.change_client_slot(client_slot, seen, mine) };
+        let is_still = if dry_run {
+            self.who(client_slot) == seen
+        } else {
+            self.change_client_slot(client_slot, seen, mine)
+        };
         if !is_still {
             return Ok(Left::Nothing);
         }

@@ -177,13 +177,22 @@ impl fmt::Display for ReplyError {
         match self {
             ReplyError::Cancelled => f.write_str("the client wants no reply any more"),
             ReplyError::ClientDied => f.write_str("the client died"),
-            ReplyError::TimedOut => f.write_str("the client had not taken earlier replies when the deadline passed"),
-            ReplyError::TooLarge { len, most } => {
-                write!(f, "a reply of {len} bytes does not fit, the most is {most}; stream it, or raise max_bytes")
+            ReplyError::TimedOut => {
+                f.write_str("the client had not taken earlier replies when the deadline passed")
             }
-            ReplyError::NoSpace => f.write_str("there is no memory for the reply; raise max_bytes, or reply in pieces"),
+            ReplyError::TooLarge { len, most } => {
+                write!(
+                    f,
+                    "a reply of {len} bytes does not fit, the most is {most}; stream it, or raise max_bytes"
+                )
+            }
+            ReplyError::NoSpace => {
+                f.write_str("there is no memory for the reply; raise max_bytes, or reply in pieces")
+            }
             ReplyError::Encoding(why) => write!(f, "the value cannot be written as msgpack: {why}"),
-            ReplyError::NotServer => f.write_str("this is a forked child's copy of a request, which is its parent's"),
+            ReplyError::NotServer => {
+                f.write_str("this is a forked child's copy of a request, which is its parent's")
+            }
             ReplyError::Damaged(error) | ReplyError::System(error) => error.fmt(f),
         }
     }

@@ -36,14 +36,22 @@ const SLOT: u64 = 1536;
 pub(super) const CLIENT_SLOT: u64 = SLOT * SLOTS as u64;
 const WORDS_AT: u64 = 4096;
 const CLIENT_SLOTS_AT: u64 = WORDS_AT + MOST_CLIENT_SLOTS as u64 * 8;
-const ANNEX: Annex = Annex { len: CLIENT_SLOTS_AT + MOST_CLIENT_SLOTS as u64 * CLIENT_SLOT, first: CLIENT_SLOTS_AT };
+const ANNEX: Annex =
+    Annex { len: CLIENT_SLOTS_AT + MOST_CLIENT_SLOTS as u64 * CLIENT_SLOT, first: CLIENT_SLOTS_AT };
 
 const _: () = {
     assert!(REPLIES_AT + REPLY * RING as u64 <= QUESTION_AT);
     assert!(REQUEST_AT + INLINE_REQUEST as u64 == SLOT);
-    assert!(core::mem::offset_of!(ServiceHeader, asks) == 128 && size_of::<ServiceHeader>() as u64 <= WORDS_AT);
+    assert!(
+        core::mem::offset_of!(ServiceHeader, asks) == 128
+            && size_of::<ServiceHeader>() as u64 <= WORDS_AT
+    );
     assert!(MOST_CLIENT_SLOTS * SLOTS == 256 * 64);
-    assert!(SLOT.is_multiple_of(64) && CLIENT_SLOT.is_multiple_of(4096) && CLIENT_SLOTS_AT.is_multiple_of(4096));
+    assert!(
+        SLOT.is_multiple_of(64)
+            && CLIENT_SLOT.is_multiple_of(4096)
+            && CLIENT_SLOTS_AT.is_multiple_of(4096)
+    );
 };
 
 /// In tags, the numbers of a slot's objects: its replies', and behind them its request's.
@@ -114,7 +122,8 @@ impl ServiceOptions {
     }
 
     fn open(self, domain: &Domain, name: &str) -> Result<Service, Error> {
-        let options = Queue::options().max_bytes(self.max_bytes).wait(self.wait).need_receiver(true);
+        let options =
+            Queue::options().max_bytes(self.max_bytes).wait(self.wait).need_receiver(true);
         // Requests lie in their clients' slots.
         let options = options.first_slots(0).slot_bytes(0);
         Service::new(options.create_as(domain, name, Kind::Service, ANNEX)?)
@@ -195,10 +204,14 @@ impl Service {
     #[cold]
     pub(super) fn add_client_slot(&self, client_slots: u32) -> Result<(), Error> {
         if client_slots >= MOST_CLIENT_SLOTS {
-            return Err(Error::NoSpace { path: self.segment().path().to_path_buf(), wanted: CLIENT_SLOT });
+            return Err(Error::NoSpace {
+                path: self.segment().path().to_path_buf(),
+                wanted: CLIENT_SLOT,
+            });
         }
         // A death just after leaves pages that no count includes; the next client finds them.
-        self.segment().grow(self.at + CLIENT_SLOTS_AT + u64::from(client_slots) * CLIENT_SLOT, CLIENT_SLOT)?;
+        self.segment()
+            .grow(self.at + CLIENT_SLOTS_AT + u64::from(client_slots) * CLIENT_SLOT, CLIENT_SLOT)?;
         // Release: the pages exist for each process that reads the count. A lost exchange: another
         // client added the slot.
         let _ = self.head().client_slots.compare_exchange(
@@ -235,11 +248,19 @@ impl Service {
     /// Returns the reply of that number in a call's ring; `None` when its words are damaged. Fails
     /// when the system does not say whether its memory exists.
     #[inline]
-    pub(super) fn found(&self, call: CallSlot<'_>, number: u32) -> Result<Option<SlotBytes>, Error> {
+    pub(super) fn found(
+        &self,
+        call: CallSlot<'_>,
+        number: u32,
+    ) -> Result<Option<SlotBytes>, Error> {
         let meta = call.meta(number).load(Ordering::Relaxed);
         let Ok(len) = usize::try_from(meta & !OBJECT) else { return Ok(None) };
         if meta & OBJECT == 0 {
-            return Ok((len <= INLINE).then(|| SlotBytes { bytes: call.bytes(number), len, object: None }));
+            return Ok((len <= INLINE).then(|| SlotBytes {
+                bytes: call.bytes(number),
+                len,
+                object: None,
+            }));
         }
         self.found_in(call.reference(number), len)
     }
@@ -247,7 +268,11 @@ impl Service {
     /// Returns the request in a call's slot, of which the calling thread has the claim; `None` when
     /// its words are damaged. Fails as [`Service::found`].
     #[inline]
-    pub(super) fn request(&self, call: CallSlot<'_>, asked: Asked) -> Result<Option<SlotBytes>, Error> {
+    pub(super) fn request(
+        &self,
+        call: CallSlot<'_>,
+        asked: Asked,
+    ) -> Result<Option<SlotBytes>, Error> {
         let len = asked.len();
         if len <= INLINE_REQUEST {
             return Ok(Some(SlotBytes { bytes: call.request, len, object: None }));
@@ -258,12 +283,14 @@ impl Service {
     fn found_in(&self, reference: Option<u32>, len: usize) -> Result<Option<SlotBytes>, Error> {
         let Some(reference) = reference else { return Ok(None) };
         let object = self.queue.object(reference)?;
-        Ok(object.filter(|object| len as u64 <= object.capacity.min(LARGEST_MESSAGE)).map(|object| {
-            // SAFETY: `Heap::find_object` has checked the object's range against the file and the
-            // mapping.
-            let bytes = unsafe { self.segment().address(object.offset) };
-            SlotBytes { bytes, len, object: Some(object) }
-        }))
+        Ok(object.filter(|object| len as u64 <= object.capacity.min(LARGEST_MESSAGE)).map(
+            |object| {
+                // SAFETY: `Heap::find_object` has checked the object's range against the file and the
+                // mapping.
+                let bytes = unsafe { self.segment().address(object.offset) };
+                SlotBytes { bytes, len, object: Some(object) }
+            },
+        ))
     }
 
     /// Frees the objects in a slot that no other thread writes to or reads. Fails when the system
@@ -273,8 +300,9 @@ impl Service {
     #[cold]
     pub(super) fn free_objects(&self, call: CallSlot<'_>) -> Result<(), Error> {
         let freed = self.free_request(call);
-        call.long_replies()
-            .fold(freed, |freed, number| freed.and(self.free_at(call.reference(number), call.reply_position(number))))
+        call.long_replies().fold(freed, |freed, number| {
+            freed.and(self.free_at(call.reference(number), call.reply_position(number)))
+        })
     }
 
     /// Returns whether an object lies in a slot. Fails as [`Service::free_objects`].
@@ -301,7 +329,10 @@ impl Service {
     fn is_at(&self, reference: Option<u32>, position: u64) -> Result<bool, Error> {
         let Some(reference) = reference else { return Ok(false) };
         // Damaged: treated as absent.
-        Ok(self.queue.object(reference)?.is_some_and(|object| self.queue.is_put(&object, position).unwrap_or(false)))
+        Ok(self
+            .queue
+            .object(reference)?
+            .is_some_and(|object| self.queue.is_put(&object, position).unwrap_or(false)))
     }
 
     fn free_at(&self, reference: Option<u32>, position: u64) -> Result<(), Error> {

@@ -68,7 +68,10 @@ impl Client {
     ///
     /// # If a process dies
     /// The same as with [`Client::begin`].
-    pub fn begin_msgpack<Q: Serialize + ?Sized>(&self, question: &Q) -> Result<Pending<'_>, CallError> {
+    pub fn begin_msgpack<Q: Serialize + ?Sized>(
+        &self,
+        question: &Q,
+    ) -> Result<Pending<'_>, CallError> {
         self.begin(&packed(question).map_err(CallError::Encoding)?)
     }
 }

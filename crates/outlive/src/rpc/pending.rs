@@ -83,7 +83,11 @@ enum Next {
 
 impl<'c> Pending<'c> {
     #[inline]
-    pub(super) fn new(client: &'c Client, slot: u32, number: u64) -> Result<Pending<'c>, CallError> {
+    pub(super) fn new(
+        client: &'c Client,
+        slot: u32,
+        number: u64,
+    ) -> Result<Pending<'c>, CallError> {
         let call = client.service.call(slot)?;
         Ok(Pending { client, call, number, taken: 0, is_over: false, told_over: OnceCell::new() })
     }
@@ -120,7 +124,10 @@ impl<'c> Pending<'c> {
     /// # Errors
     /// The errors of [`Pending::next`], and [`CallError::TimedOut`].
     #[inline]
-    pub fn next_until(&mut self, deadline: impl Into<Deadline>) -> Result<Option<Reply>, CallError> {
+    pub fn next_until(
+        &mut self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Option<Reply>, CallError> {
         match self.look()? {
             Some(found) => Ok(found),
             None => self.wait_slow(Some(deadline.into())),
@@ -209,7 +216,13 @@ impl<'c> Pending<'c> {
     pub(crate) fn readiness(&self) -> CallReadiness {
         let over = self.told_over.get_or_init(|| Arc::new(AtomicBool::new(self.is_over)));
         let service = self.client.service.clone();
-        CallReadiness::new(service, self.call.slot, self.number, self.client.is_patient.get(), Arc::clone(over))
+        CallReadiness::new(
+            service,
+            self.call.slot,
+            self.number,
+            self.client.is_patient.get(),
+            Arc::clone(over),
+        )
     }
 
     #[inline]
@@ -335,7 +348,9 @@ impl<'c> Pending<'c> {
     fn judge_not_begun(&mut self, seen: Claim) -> Result<Next, CallError> {
         let error = match self.client.service.queue.server()? {
             Server::Alive(process) => return Ok(Next::Watch(process)),
-            Server::None | Server::Died if self.client.is_patient.get() => return Ok(Next::WaitForServer),
+            Server::None | Server::Died if self.client.is_patient.get() => {
+                return Ok(Next::WaitForServer);
+            }
             Server::None => CallError::NoServer,
             Server::Died => CallError::ServerDied { begun: false },
         };
@@ -409,7 +424,8 @@ impl<'c> Pending<'c> {
                 let ready = words.ready();
                 ready.number() == self.number && ready.is_end()
             };
-            let is_busy = seen.state() == State::Writing && seen.owner().is_some_and(|thread| me.is_alive(thread));
+            let is_busy = seen.state() == State::Writing
+                && seen.owner().is_some_and(|thread| me.is_alive(thread));
             let goes = match seen.state() {
                 _ if not_begun => words.cancel(seen, self.number),
                 // Damaged, or a living thread writes there.

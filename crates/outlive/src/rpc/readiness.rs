@@ -18,7 +18,9 @@ use crate::liveness::Registry;
 use crate::queue::Server as ServerState;
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
-use crate::wake::{EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched};
+use crate::wake::{
+    EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched,
+};
 
 /// A call as a wait set sees it. It keeps the service mapped.
 #[derive(Clone)]
@@ -80,7 +82,9 @@ impl Waited for CallReadiness {
                 Ok(ServerState::Alive(process)) => SourceState::BehindOwner(process),
                 // A server that died since the words were read: that sleep ends at once, and the
                 // next one asks the next server.
-                Ok(_) if self.is_patient => SourceState::behind(self.service.queue.dead_and_unasked()),
+                Ok(_) if self.is_patient => {
+                    SourceState::behind(self.service.queue.dead_and_unasked())
+                }
                 _ => SourceState::Ready(Readiness::Ended),
             };
         }

@@ -114,7 +114,11 @@ impl Request {
     ///
     /// # Errors
     /// The errors of [`Request::reply`].
-    pub fn reply_with(mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), ReplyError> {
+    pub fn reply_with(
+        mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), ReplyError> {
         if len <= INLINE {
             let mut answer = [0; INLINE];
             fill(&mut answer[..len]);
@@ -199,7 +203,9 @@ impl Request {
         let held = Held { request: self, me, object: Some(object) };
         // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
         // it has room for `len` bytes; the memory reads as some bytes, whatever they are.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(self.service.segment().address(object.offset), len) };
+        let bytes = unsafe {
+            core::slice::from_raw_parts_mut(self.service.segment().address(object.offset), len)
+        };
         fill(bytes);
         self.write(me, call, number.wrapping_add(1), after, || {
             // SAFETY: `write` calls this only once the claim says that this thread writes.
@@ -250,7 +256,10 @@ impl Request {
             words.hand_back(taken);
             return Err(error.into());
         }
-        words.publish(Ready::new(self.number, count, after), (after == After::More).then_some(taken));
+        words.publish(
+            Ready::new(self.number, count, after),
+            (after == After::More).then_some(taken),
+        );
         drop(relay);
         Ok(())
     }

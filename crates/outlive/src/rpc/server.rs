@@ -135,7 +135,8 @@ impl Server {
         }
         let Some(deadline) = deadline else { return Err(ServeError::Empty) };
         let is_any_set = || service.asks().is_any_set(service.client_slots() * SLOTS);
-        Ok(receiver.wait_for(me, deadline, is_any_set, || Ok(requests.next(service, me, process)?))?)
+        Ok(receiver
+            .wait_for(me, deadline, is_any_set, || Ok(requests.next(service, me, process)?))?)
     }
 }
 

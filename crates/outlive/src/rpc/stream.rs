@@ -55,7 +55,11 @@ impl Stream {
     ///
     /// # Errors
     /// The errors of [`Stream::send`], and [`ReplyError::TimedOut`].
-    pub fn send_until(&mut self, reply: &[u8], deadline: impl Into<Deadline>) -> Result<(), ReplyError> {
+    pub fn send_until(
+        &mut self,
+        reply: &[u8],
+        deadline: impl Into<Deadline>,
+    ) -> Result<(), ReplyError> {
         if !self.has_space()? {
             self.wait_for_space(deadline.into())?;
         }
@@ -96,7 +100,8 @@ impl Stream {
         let me = request.enter()?;
         let registry = request.service.queue.registry();
         let words = request.call()?.words;
-        let spun = request.service.queue.spin_wait().spin(|| !matches!(self.has_space(), Ok(false)));
+        let spun =
+            request.service.queue.spin_wait().spin(|| !matches!(self.has_space(), Ok(false)));
         if spun && self.has_space()? {
             return Ok(());
         }
@@ -115,7 +120,9 @@ impl Stream {
                             .behind(&relay, &[client])
                             .until(slice)
                             .map(|_| false)
-                            .map_err(|errno| Error::from_errno("wait in", registry.path(), errno).into())
+                            .map_err(|errno| {
+                                Error::from_errno("wait in", registry.path(), errno).into()
+                            })
                     }
                 },
                 other => other,

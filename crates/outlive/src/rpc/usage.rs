@@ -60,23 +60,38 @@ pub(crate) fn usage(segment: Segment, me: Me) -> Result<(Overview, Swept), Error
         }
         clients.push(ClientUse { who: Holder::of(registry, process), begun, answered });
     }
-    let overview = Overview { server: service.queue.current_receiver(), clients, requests: service.counters()? };
+    let overview = Overview {
+        server: service.queue.current_receiver(),
+        clients,
+        requests: service.counters()?,
+    };
     let swept = service.sweep(me, true, &mut Vec::new())?;
     Ok((overview, swept))
 }
 
 /// Removes the names of dead threads from a service, and frees what was theirs. The name of a dead
 /// thread whose process is still a client or the server stays, and goes into `kept`.
-pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<Swept, Error> {
+pub(crate) fn sweep(
+    segment: Segment,
+    me: Me,
+    dry_run: bool,
+    kept: &mut Vec<TokenId>,
+) -> Result<Swept, Error> {
     open(segment, me.registry)?.sweep(me, dry_run, kept)
 }
 
 impl Service {
     /// Each request has drawn a ticket; those that wait lie in their slots.
     fn counters(&self) -> Result<Counters, Error> {
-        let pending = (0..self.client_slots() * SLOTS).filter(|&slot| self.is_pending(slot)).count() as u64;
+        let pending =
+            (0..self.client_slots() * SLOTS).filter(|&slot| self.is_pending(slot)).count() as u64;
         let sent = self.asks().horizon();
-        Ok(Counters { sent, received: sent.saturating_sub(pending), pending, ..self.queue.counters()? })
+        Ok(Counters {
+            sent,
+            received: sent.saturating_sub(pending),
+            pending,
+            ..self.queue.counters()?
+        })
     }
 
     fn is_begun(&self, slot: u32) -> Result<bool, Error> {
@@ -101,10 +116,15 @@ impl Service {
         let of_calls = self.sweep_claims(me, dry_run);
         let swept = crate::queue::sweep(self.queue.inner(), me, dry_run, kept);
         // After the settling: what is left then stays.
-        let threads = (0..self.client_slots()).filter_map(|client_slot| self.who(client_slot).thread());
+        let threads =
+            (0..self.client_slots()).filter_map(|client_slot| self.who(client_slot).thread());
         kept.extend(threads.filter(|&thread| !me.registry.is_alive(thread)));
         let ((of_client_slots, left), of_calls, (of_queue, found)) = (settled?, of_calls?, swept?);
-        Ok(Swept { claims: of_client_slots + of_calls + of_queue, objects: found.count(), names_left: left > 0 })
+        Ok(Swept {
+            claims: of_client_slots + of_calls + of_queue,
+            objects: found.count(),
+            names_left: left > 0,
+        })
     }
 
     /// Removes dead servers' ids from living clients' calls: this tells the clients whose calls are
@@ -124,7 +144,8 @@ impl Service {
             if dry_run {
                 continue;
             }
-            let to = if is_over { Claim::over(seen.number()) } else { Claim::cancelled(seen.number()) };
+            let to =
+                if is_over { Claim::over(seen.number()) } else { Claim::cancelled(seen.number()) };
             if words.change(seen, to) && !is_over {
                 // A sleeping client watches the dead server, and looks.
                 words.wake_client();

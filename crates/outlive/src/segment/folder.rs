@@ -76,7 +76,9 @@ impl Folder {
             other => other,
         }
         .map_err(|errno| Error::from_errno("open", path, errno))?;
-        let examine = |fd: BorrowedFd<'_>| file::facts(fd).map_err(|errno| Error::from_errno("examine", path, errno));
+        let examine = |fd: BorrowedFd<'_>| {
+            file::facts(fd).map_err(|errno| Error::from_errno("examine", path, errno))
+        };
         let mut facts = examine(fd.as_fd())?;
         let user = process::user_id();
         // On a file system that cannot rename without replacing, a folder gets its name before its
@@ -94,7 +96,9 @@ impl Folder {
         }
         let access = match group {
             // A group's folder: any member may have made it, and no one outside may enter.
-            Some(group) if facts.group == group && facts.mode & 0o077 == 0o070 => Access::Group(group),
+            Some(group) if facts.group == group && facts.mode & 0o077 == 0o070 => {
+                Access::Group(group)
+            }
             Some(_) | None if facts.owner != user => {
                 return Err(Error::Foreign { path: path.to_path_buf(), owner: facts.owner, user });
             }
@@ -103,7 +107,9 @@ impl Folder {
             }
             None if facts.mode & 0o077 == 0 => Access::Mine,
             // The owner opened it for a group before: keep that.
-            None if facts.mode & 0o007 == 0 && facts.mode & 0o070 == 0o070 => Access::Group(facts.group),
+            None if facts.mode & 0o007 == 0 && facts.mode & 0o070 == 0o070 => {
+                Access::Group(facts.group)
+            }
             None => {
                 return Err(Error::TooOpen { path: path.to_path_buf(), mode: facts.mode });
             }
@@ -131,6 +137,7 @@ impl Folder {
 
     /// Returns the size, in bytes, of the file system that holds the folder.
     pub(crate) fn file_system_bytes(&self) -> Result<u64, Error> {
-        file::file_system_bytes(self.fd()?).map_err(|errno| Error::from_errno("examine", &self.path, errno))
+        file::file_system_bytes(self.fd()?)
+            .map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
 }

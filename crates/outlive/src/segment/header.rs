@@ -96,16 +96,24 @@ impl Header {
     /// Checks magic, version, architecture and kind. [`Header::check_type`] checks the type.
     pub(crate) fn check(&self, path: &Path) -> Result<Kind, Error> {
         if self.magic.load(Ordering::Relaxed) != MAGIC {
-            return Err(Error::NotASegment { path: path.to_path_buf(), why: "it lacks the magic bytes" });
+            return Err(Error::NotASegment {
+                path: path.to_path_buf(),
+                why: "it lacks the magic bytes",
+            });
         }
-        let found = (self.layout_version.load(Ordering::Relaxed), self.architecture.load(Ordering::Relaxed));
+        let found = (
+            self.layout_version.load(Ordering::Relaxed),
+            self.architecture.load(Ordering::Relaxed),
+        );
         let ours = (LAYOUT_VERSION, ARCHITECTURE);
         if found != ours {
             return Err(Error::OtherVersion { path: path.to_path_buf(), found, ours });
         }
         let number = self.kind.load(Ordering::Relaxed);
-        Kind::of_number(number)
-            .ok_or_else(|| Error::NotASegment { path: path.to_path_buf(), why: "it is of an unknown kind" })
+        Kind::of_number(number).ok_or_else(|| Error::NotASegment {
+            path: path.to_path_buf(),
+            why: "it is of an unknown kind",
+        })
     }
 
     /// Checks that the values inside have the wanted type.
@@ -113,15 +121,18 @@ impl Header {
         let size = self.type_size.load(Ordering::Relaxed);
         let align = u64::from(self.type_align.load(Ordering::Relaxed));
         let name = self.type_name();
-        if (size, align, name.as_str()) == (spec.type_size, spec.type_align, &*as_kept(&spec.type_name)) {
+        if (size, align, name.as_str())
+            == (spec.type_size, spec.type_align, &*as_kept(&spec.type_name))
+        {
             return Ok(());
         }
         // Languages without Rust's types know only a value's size, and its bytes may be any:
         // `[u8; N]` matches every type of that size. Up to this alignment, values of all types lie
         // at the same place.
-        let has_plain_value =
-            matches!(spec.kind, Kind::Mutex | Kind::RwLock | Kind::PiMutex | Kind::CeilingMutex | Kind::State)
-                && align.max(spec.type_align) <= 64;
+        let has_plain_value = matches!(
+            spec.kind,
+            Kind::Mutex | Kind::RwLock | Kind::PiMutex | Kind::CeilingMutex | Kind::State
+        ) && align.max(spec.type_align) <= 64;
         // For a record, the places of its locks are compared as well (sync/embedded.rs), and it
         // begins at a page.
         let fits = has_plain_value || spec.kind == Kind::Record;
@@ -130,7 +141,9 @@ impl Header {
         if fits && is_bytes && size == spec.type_size {
             return Ok(());
         }
-        let describe = |name: &str, size: u64, align: u64| format!("'{name}' ({size} bytes, alignment {align})");
+        let describe = |name: &str, size: u64, align: u64| {
+            format!("'{name}' ({size} bytes, alignment {align})")
+        };
         Err(Error::OtherType {
             path: path.to_path_buf(),
             found: describe(&name, size, align),
@@ -196,9 +209,13 @@ mod tests {
         for letter in ["x", "ö", "𐍈"] {
             let beginning = letter.repeat(TYPE_NAME);
             let names = ["", "A", "B", "AB"].map(|end| format!("{beginning}{end}"));
-            let kept: std::collections::HashSet<_> = names.iter().map(|name| as_kept(name)).collect();
+            let kept: std::collections::HashSet<_> =
+                names.iter().map(|name| as_kept(name)).collect();
             assert_eq!(kept.len(), names.len(), "{kept:?}");
-            assert!(kept.iter().all(|kept| kept.len() < TYPE_NAME && kept.len() > TYPE_NAME - 5), "{kept:?}");
+            assert!(
+                kept.iter().all(|kept| kept.len() < TYPE_NAME && kept.len() > TYPE_NAME - 5),
+                "{kept:?}"
+            );
         }
     }
 }

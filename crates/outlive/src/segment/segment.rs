@@ -79,7 +79,9 @@ impl Segment {
                 Ok(()) => return Ok(segment),
                 // Another process was quicker: open its file. (It may be gone again by then.)
                 Err(Errno::EXIST) => {}
-                Err(errno) => return Err(Error::from_errno("give a name to", &segment.path, errno)),
+                Err(errno) => {
+                    return Err(Error::from_errno("give a name to", &segment.path, errno));
+                }
             }
         }
     }
@@ -91,11 +93,13 @@ impl Segment {
         let file = file::create_unnamed(folder.fd()?, access.file_mode(), access.group())
             .map_err(|errno| Error::from_errno("create a file in", folder.path(), errno))?;
         let initial = spec.initial.next_multiple_of(PAGE);
-        file::allocate(file.as_fd(), 0, initial).map_err(|errno| allocation_error(&path, initial, errno))?;
+        file::allocate(file.as_fd(), 0, initial)
+            .map_err(|errno| allocation_error(&path, initial, errno))?;
         let reserve = spec.reserve.max(initial);
-        let map =
-            Mapping::reserve(file.as_fd(), reserve, initial).map_err(|errno| mapping_error(&path, reserve, errno))?;
-        let facts = file::facts(file.as_fd()).map_err(|errno| Error::from_errno("examine", &path, errno))?;
+        let map = Mapping::reserve(file.as_fd(), reserve, initial)
+            .map_err(|errno| mapping_error(&path, reserve, errno))?;
+        let facts = file::facts(file.as_fd())
+            .map_err(|errno| Error::from_errno("examine", &path, errno))?;
         let file = KeptFile::new(file, &facts);
         let segment = Segment { file, map, path, known: AtomicU64::new(initial) };
         segment.header().fill(&Spec { reserve, ..spec.clone() }, process::process_id());
@@ -107,10 +111,13 @@ impl Segment {
         let path = folder.file_path(name);
         let file = file::open(folder.fd()?, name).map_err(|errno| match errno {
             Errno::LOOP => Error::NotASegment { path: path.clone(), why: "it is a symbolic link" },
-            Errno::ISDIR | Errno::NXIO => Error::NotASegment { path: path.clone(), why: "it is no ordinary file" },
+            Errno::ISDIR | Errno::NXIO => {
+                Error::NotASegment { path: path.clone(), why: "it is no ordinary file" }
+            }
             errno => Error::from_errno("open", &path, errno),
         })?;
-        let facts = file::facts(file.as_fd()).map_err(|errno| Error::from_errno("examine", &path, errno))?;
+        let facts = file::facts(file.as_fd())
+            .map_err(|errno| Error::from_errno("examine", &path, errno))?;
         if !facts.regular {
             return Err(Error::NotASegment { path, why: "it is no ordinary file" });
         }
@@ -118,22 +125,32 @@ impl Segment {
         if facts.len <= BODY {
             return Err(Error::NotASegment { path, why: "it is too short" });
         }
-        let look = Mapping::reserve(file.as_fd(), PAGE, PAGE).map_err(|errno| mapping_error(&path, PAGE, errno))?;
+        let look = Mapping::reserve(file.as_fd(), PAGE, PAGE)
+            .map_err(|errno| mapping_error(&path, PAGE, errno))?;
         // SAFETY: the mapping is one page, which exists in the file, as `len` says; page-aligned;
         // Header may be shared.
         let header = unsafe { look.base().cast::<Header>().as_ref() };
         header.check(&path)?;
         // A damaged size must not make us map a huge range, nor less than exists.
         let reserve = header.reserve().clamp(facts.len, MOST_RESERVED.max(facts.len));
-        let map =
-            Mapping::reserve(file.as_fd(), reserve, facts.len).map_err(|errno| mapping_error(&path, reserve, errno))?;
-        Ok(Segment { file: KeptFile::new(file, &facts), map, path, known: AtomicU64::new(facts.len) })
+        let map = Mapping::reserve(file.as_fd(), reserve, facts.len)
+            .map_err(|errno| mapping_error(&path, reserve, errno))?;
+        Ok(Segment {
+            file: KeptFile::new(file, &facts),
+            map,
+            path,
+            known: AtomicU64::new(facts.len),
+        })
     }
 
     /// Refuses a file of another kind.
     pub(crate) fn expect(&self, wanted: Kind) -> Result<(), Error> {
         let found = self.header().check(&self.path)?;
-        if found == wanted { Ok(()) } else { Err(Error::OtherKind { path: self.path.clone(), found, wanted }) }
+        if found == wanted {
+            Ok(())
+        } else {
+            Err(Error::OtherKind { path: self.path.clone(), found, wanted })
+        }
     }
 
     pub(crate) fn header(&self) -> &Header {
@@ -200,7 +217,8 @@ impl Segment {
     /// Returns what lies at `offset`.
     #[inline]
     pub(crate) fn at<T: Shared>(&self, offset: u64) -> Result<&T, Error> {
-        let end = offset.checked_add(size_of::<T>() as u64).ok_or_else(|| self.damaged("an offset"))?;
+        let end =
+            offset.checked_add(size_of::<T>() as u64).ok_or_else(|| self.damaged("an offset"))?;
         if !offset.is_multiple_of(align_of::<T>() as u64) {
             return Err(self.damaged("an offset"));
         }
@@ -217,7 +235,9 @@ impl Segment {
     #[cold]
     fn unmapped(&self, end: u64) -> Error {
         match self.facts() {
-            Ok(facts) if end <= facts.len => Error::NoAddressSpace { path: self.path.clone(), wanted: end },
+            Ok(facts) if end <= facts.len => {
+                Error::NoAddressSpace { path: self.path.clone(), wanted: end }
+            }
             Ok(_) => self.damaged("an offset"),
             Err(error) => error,
         }
@@ -244,7 +264,8 @@ impl Segment {
         if end > self.map.len() {
             return Err(Error::NoAddressSpace { path: self.path.clone(), wanted: end });
         }
-        file::allocate(self.fd()?, from, len).map_err(|errno| allocation_error(&self.path, len, errno))?;
+        file::allocate(self.fd()?, from, len)
+            .map_err(|errno| allocation_error(&self.path, len, errno))?;
         // Not asked of the file again: that question might fail, after a claim.
         self.known.fetch_max(end, Ordering::Relaxed);
         Ok(())
@@ -266,18 +287,21 @@ impl Segment {
     /// Maps the whole file once more, writable everywhere.
     pub(crate) fn view(&self) -> Result<View, Error> {
         let len = self.map.len();
-        let map = Mapping::reserve(self.fd()?, len, len).map_err(|errno| mapping_error(&self.path, len, errno))?;
+        let map = Mapping::reserve(self.fd()?, len, len)
+            .map_err(|errno| mapping_error(&self.path, len, errno))?;
         Ok(View { map })
     }
 
     /// Reads from the file what may be out of reach in the mapping.
     pub(crate) fn read(&self, from: u64, bytes: &mut [u8]) -> Result<(), Error> {
-        file::read(self.fd()?, from, bytes).map_err(|errno| Error::from_errno("read", &self.path, errno))
+        file::read(self.fd()?, from, bytes)
+            .map_err(|errno| Error::from_errno("read", &self.path, errno))
     }
 
     /// Gives pages back to the system; they read as zero afterwards.
     pub(crate) fn punch(&self, from: u64, len: u64) -> Result<(), Error> {
-        file::punch(self.fd()?, from, len).map_err(|errno| Error::from_errno("give back pages of", &self.path, errno))
+        file::punch(self.fd()?, from, len)
+            .map_err(|errno| Error::from_errno("give back pages of", &self.path, errno))
     }
 }
 

@@ -4,7 +4,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32 as StdAtomicU32;
 
 use super::layout::{
-    BUFFER_HEAD, BUFFERS_AT, FIXED_SIZE, HEAD_AT, LEAST_BUFFERS, MOST_BUFFERS, MOST_BYTES, StateHead, buffer_bytes,
+    BUFFER_HEAD, BUFFERS_AT, FIXED_SIZE, HEAD_AT, LEAST_BUFFERS, MOST_BUFFERS, MOST_BYTES,
+    StateHead, buffer_bytes,
 };
 use crate::Error;
 use crate::segment::Segment;
@@ -59,7 +60,15 @@ impl Buffers {
         // SAFETY: `exists` has found that it lies inside the mapping, whose address is not null.
         let first = unsafe { NonNull::new_unchecked(segment.address(BUFFERS_AT)) };
         let reach = StdAtomicU32::new(LEAST_BUFFERS);
-        Ok(Buffers { segment, head, first, step: step as usize, capacity: capacity as usize, is_fixed, reach })
+        Ok(Buffers {
+            segment,
+            head,
+            first,
+            step: step as usize,
+            capacity: capacity as usize,
+            is_fixed,
+            reach,
+        })
     }
 
     #[inline]

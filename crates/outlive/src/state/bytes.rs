@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::Inner;
 use super::buffers::{Buffer, Buffers};
 use super::error::SetError;
-use super::layout::{BUFFERS_AT, FIXED_SIZE, HEAD_AT, Latest, MOST_BUFFERS, MOST_BYTES, StateHead, buffer_bytes};
+use super::layout::{
+    BUFFERS_AT, FIXED_SIZE, HEAD_AT, Latest, MOST_BUFFERS, MOST_BYTES, StateHead, buffer_bytes,
+};
 use super::wait::{Change, Told};
 use super::write::RawWriter;
 use crate::claim::Holder;
@@ -66,8 +68,18 @@ impl StateBytes {
     ///
     /// # If a process dies
     /// If this process dies while it makes the state, nothing is left of it.
-    pub fn create(domain: &Domain, name: &str, most: usize, initial: &[u8]) -> Result<StateBytes, Error> {
-        let shape = Shape { type_name: String::new(), type_align: 1, capacity: most as u64, is_fixed: false };
+    pub fn create(
+        domain: &Domain,
+        name: &str,
+        most: usize,
+        initial: &[u8],
+    ) -> Result<StateBytes, Error> {
+        let shape = Shape {
+            type_name: String::new(),
+            type_align: 1,
+            capacity: most as u64,
+            is_fixed: false,
+        };
         StateBytes::make(domain, name, &shape, initial)
     }
 
@@ -96,8 +108,18 @@ impl StateBytes {
     ///
     /// # If a process dies
     /// If this process dies while it makes the state, nothing is left of it.
-    pub fn create_fixed(domain: &Domain, name: &str, size: usize, initial: &[u8]) -> Result<StateBytes, Error> {
-        let shape = Shape { type_name: format!("[u8; {size}]"), type_align: 1, capacity: size as u64, is_fixed: true };
+    pub fn create_fixed(
+        domain: &Domain,
+        name: &str,
+        size: usize,
+        initial: &[u8],
+    ) -> Result<StateBytes, Error> {
+        let shape = Shape {
+            type_name: format!("[u8; {size}]"),
+            type_align: 1,
+            capacity: size as u64,
+            is_fixed: true,
+        };
         let state = StateBytes::make(domain, name, &shape, initial)?;
         // Its header has this size and no more: the rest of it is not trusted.
         if state.capacity() != size || !state.is_fixed_size() {
@@ -106,7 +128,12 @@ impl StateBytes {
         Ok(state)
     }
 
-    pub(super) fn make(domain: &Domain, name: &str, shape: &Shape, initial: &[u8]) -> Result<StateBytes, Error> {
+    pub(super) fn make(
+        domain: &Domain,
+        name: &str,
+        shape: &Shape,
+        initial: &[u8],
+    ) -> Result<StateBytes, Error> {
         let capacity = shape.capacity;
         if capacity > MOST_BYTES || initial.len() as u64 > capacity {
             let wanted = capacity.max(initial.len() as u64);
@@ -132,7 +159,10 @@ impl StateBytes {
             // No other process sees it yet; the link that names it orders all of this before any
             // opener.
             let len: &crate::shim::AtomicU64 = segment.at(BUFFERS_AT + 8)?;
-            len.store(if shape.is_fixed { capacity } else { initial.len() as u64 }, Ordering::Relaxed);
+            len.store(
+                if shape.is_fixed { capacity } else { initial.len() as u64 },
+                Ordering::Relaxed,
+            );
             segment.at::<crate::shim::AtomicU64>(BUFFERS_AT)?.store(1, Ordering::Relaxed);
             segment.exists(BUFFERS_AT + buffer_bytes(capacity))?;
             // SAFETY: the first buffer exists, and holds as many bytes; no other process can reach
@@ -154,7 +184,10 @@ impl StateBytes {
         StateBytes::finish(domain.open_segment(name)?, domain.registry())
     }
 
-    pub(crate) fn finish(segment: Segment, registry: &'static Registry) -> Result<StateBytes, Error> {
+    pub(crate) fn finish(
+        segment: Segment,
+        registry: &'static Registry,
+    ) -> Result<StateBytes, Error> {
         segment.expect(Kind::State)?;
         let buffers = Buffers::new(segment)?;
         Ok(StateBytes { inner: Arc::new(Inner { buffers, registry, spin_wait: SpinWait::new() }) })
@@ -306,8 +339,15 @@ impl StateBytes {
     ///
     /// # Errors
     /// The errors of [`StateBytes::wait_changed`], and [`AwaitError::TimedOut`].
-    pub fn wait_changed_until(&self, version: u64, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
-        let change = self.inner.wait_changed(&Told::of(version), deadline.into()).map_err(AwaitError::System)?;
+    pub fn wait_changed_until(
+        &self,
+        version: u64,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Change, AwaitError> {
+        let change = self
+            .inner
+            .wait_changed(&Told::of(version), deadline.into())
+            .map_err(AwaitError::System)?;
         change.ok_or(AwaitError::TimedOut)
     }
 
@@ -395,7 +435,8 @@ impl BytesWatch {
     /// # Errors
     /// The errors of [`BytesWatch::changed`], and [`AwaitError::TimedOut`].
     pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
-        let change = self.inner.wait_changed(&self.told, deadline.into()).map_err(AwaitError::System)?;
+        let change =
+            self.inner.wait_changed(&self.told, deadline.into()).map_err(AwaitError::System)?;
         change.ok_or(AwaitError::TimedOut)
     }
 }

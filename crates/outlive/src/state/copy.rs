@@ -32,7 +32,11 @@ pub(super) unsafe fn copy_out(words: &[AtomicU64], to: *mut u8, len: usize) {
     }
     while at < whole {
         // SAFETY: `at` is below `whole`; the caller guarantees `len` bytes on both sides.
-        unsafe { to.add(at * WORD).cast::<u64>().write_unaligned(words.get_unchecked(at).load(Ordering::Relaxed)) };
+        unsafe {
+            to.add(at * WORD)
+                .cast::<u64>()
+                .write_unaligned(words.get_unchecked(at).load(Ordering::Relaxed))
+        };
         at += 1;
     }
     if !len.is_multiple_of(WORD) {
@@ -68,7 +72,8 @@ mod tests {
     fn every_length_comes_back() {
         let bytes: Vec<u8> = (1..=200).collect();
         for len in 0..bytes.len() {
-            let words: Vec<AtomicU64> = (0..len.div_ceil(WORD)).map(|_| AtomicU64::new(u64::MAX)).collect();
+            let words: Vec<AtomicU64> =
+                (0..len.div_ceil(WORD)).map(|_| AtomicU64::new(u64::MAX)).collect();
             copy_in(&words, &bytes[..len]);
             let mut back = vec![0xee; len + 8];
             // SAFETY: `words` and `back` both have `len` bytes.

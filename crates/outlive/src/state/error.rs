@@ -36,12 +36,20 @@ impl fmt::Display for SetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SetError::TooLarge { len, most } => {
-                write!(f, "a value of {len} bytes does not fit, the most is {most}; make the state larger")
+                write!(
+                    f,
+                    "a value of {len} bytes does not fit, the most is {most}; make the state larger"
+                )
             }
             SetError::OtherLength { len, wanted } => {
-                write!(f, "a value of {len} bytes does not fit, all values of this state have {wanted}")
+                write!(
+                    f,
+                    "a value of {len} bytes does not fit, all values of this state have {wanted}"
+                )
             }
-            SetError::NotWriter => f.write_str("this is not the state's writer; a forked child needs one of its own"),
+            SetError::NotWriter => {
+                f.write_str("this is not the state's writer; a forked child needs one of its own")
+            }
             SetError::Damaged(error) | SetError::System(error) => error.fmt(f),
         }
     }

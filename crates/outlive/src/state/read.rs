@@ -92,9 +92,11 @@ impl Inner {
             if tries >= OPTIMISTIC {
                 pin = self.registry.me().ok().and_then(|me| self.pin(me));
             }
-            let buffer = self.buffers.get(pin.as_ref().map_or(latest.buffer(), |pin| pin.buffer))?;
+            let buffer =
+                self.buffers.get(pin.as_ref().map_or(latest.buffer(), |pin| pin.buffer))?;
             // Acquire pairs with the Release of the stamp: a pinned buffer's value is there.
-            version = pin.as_ref().map_or(latest.version(), |_| buffer.stamp.load(Ordering::Acquire));
+            version =
+                pin.as_ref().map_or(latest.version(), |_| buffer.stamp.load(Ordering::Acquire));
             // SAFETY: the caller of `read` guarantees room at `to` for what `len_of` returns.
             copied = unsafe { copy(buffer, version, to, len_of) };
         }
@@ -107,7 +109,12 @@ impl Inner {
 /// # Safety
 /// The caller guarantees what [`Inner::read`] asks for.
 #[inline]
-unsafe fn copy(buffer: Buffer<'_>, version: u64, to: *mut u8, len_of: &impl Fn(Buffer<'_>) -> Option<usize>) -> Copied {
+unsafe fn copy(
+    buffer: Buffer<'_>,
+    version: u64,
+    to: *mut u8,
+    len_of: &impl Fn(Buffer<'_>) -> Option<usize>,
+) -> Copied {
     let len = len_of(buffer);
     if let Some(len) = len {
         // SAFETY: `len_of` returned `len`, and the caller guarantees room for that; the buffer's

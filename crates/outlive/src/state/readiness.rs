@@ -9,7 +9,9 @@ use super::state::StateWatch;
 use super::wait::{Told, Untold};
 use crate::Error;
 use crate::liveness::Registry;
-use crate::wake::{EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched};
+use crate::wake::{
+    EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched,
+};
 
 /// See the head of this file. It keeps the state mapped.
 #[derive(Clone)]

@@ -93,7 +93,8 @@ impl<T: Plain> State<T> {
     pub fn get_with_version(&self) -> Result<(T, u64), Error> {
         let mut value = MaybeUninit::<T>::uninit();
         // SAFETY: `value` has room for a T, and a buffer holds no more.
-        let (version, _) = unsafe { self.bytes.inner.read(value.as_mut_ptr().cast(), |_| Some(size_of::<T>()))? };
+        let (version, _) =
+            unsafe { self.bytes.inner.read(value.as_mut_ptr().cast(), |_| Some(size_of::<T>()))? };
         // SAFETY: all its bytes have been written, and every pattern of them is a T.
         Ok((unsafe { value.assume_init() }, version))
     }
@@ -105,7 +106,8 @@ impl<T: Plain> State<T> {
     #[inline]
     pub fn get_into(&self, value: &mut T) -> Result<u64, Error> {
         // SAFETY: `value` has room for a T, of which every byte pattern is a value.
-        let read = unsafe { self.bytes.inner.read((&raw mut *value).cast(), |_| Some(size_of::<T>())) };
+        let read =
+            unsafe { self.bytes.inner.read((&raw mut *value).cast(), |_| Some(size_of::<T>())) };
         Ok(read?.0)
     }
 
@@ -153,7 +155,11 @@ impl<T: Plain> State<T> {
     ///
     /// # Errors
     /// The errors of [`State::wait_changed`], and [`AwaitError::TimedOut`].
-    pub fn wait_changed_until(&self, version: u64, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
+    pub fn wait_changed_until(
+        &self,
+        version: u64,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Change, AwaitError> {
         self.bytes.wait_changed_until(version, deadline)
     }
 

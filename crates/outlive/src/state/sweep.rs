@@ -20,7 +20,8 @@ impl Inner {
             // Once more when a slow writer has turned the dead reader's request into a pin: that
             // leaves the name where it is.
             while !dry_run && Cell(seen).owner() == dead {
-                match cell.compare_exchange(seen, Cell::FREE.0, Ordering::AcqRel, Ordering::Relaxed) {
+                match cell.compare_exchange(seen, Cell::FREE.0, Ordering::AcqRel, Ordering::Relaxed)
+                {
                     Ok(_) => break,
                     Err(now) => seen = now,
                 }
@@ -33,7 +34,11 @@ impl Inner {
     /// Returns the number of buffers that exist, and of readers that have one pinned.
     pub(crate) fn figures(&self) -> (u32, u32) {
         let head = self.buffers.head();
-        let pins = head.cells.iter().filter(|cell| Cell(cell.load(Ordering::Relaxed)).owner().is_some()).count();
+        let pins = head
+            .cells
+            .iter()
+            .filter(|cell| Cell(cell.load(Ordering::Relaxed)).owner().is_some())
+            .count();
         (head.count.load(Ordering::Relaxed), pins as u32)
     }
 }

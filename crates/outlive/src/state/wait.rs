@@ -10,7 +10,9 @@
 //! notification wakes it. The waiter looks first at which writer lives, then at `latest`, so that a
 //! dead writer's last value is reported before its death.
 
-use std::sync::atomic::{AtomicU32 as StdAtomicU32, AtomicU64 as StdAtomicU64, Ordering as StdOrdering};
+use std::sync::atomic::{
+    AtomicU32 as StdAtomicU32, AtomicU64 as StdAtomicU64, Ordering as StdOrdering,
+};
 
 use super::Inner;
 use super::layout::Latest;
@@ -83,7 +85,8 @@ impl Inner {
         }
         if standing.is_living() && death != 0 {
             // The death of another writer would be a change.
-            let _ = told.death.compare_exchange(death, 0, StdOrdering::Relaxed, StdOrdering::Relaxed);
+            let _ =
+                told.death.compare_exchange(death, 0, StdOrdering::Relaxed, StdOrdering::Relaxed);
         }
         Untold::Nothing(standing)
     }
@@ -109,7 +112,11 @@ impl Inner {
     }
 
     /// Waits until there is a change to report. `None`: the deadline passed.
-    pub(super) fn wait_changed(&self, told: &Told, deadline: Deadline) -> Result<Option<Change>, Error> {
+    pub(super) fn wait_changed(
+        &self,
+        told: &Told,
+        deadline: Deadline,
+    ) -> Result<Option<Change>, Error> {
         let mut change = None;
         let mut look = || {
             change = self.try_changed(told);
@@ -133,7 +140,9 @@ impl Inner {
             match self.role().sleep(&relay, Some(changes.watch(ticket)), standing, until) {
                 Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
                 Ok(Asleep::LookAgain) => {}
-                Err(errno) => return Err(Error::from_errno("wait in", self.registry.path(), errno)),
+                Err(errno) => {
+                    return Err(Error::from_errno("wait in", self.registry.path(), errno));
+                }
             }
         }
     }

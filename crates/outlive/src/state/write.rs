@@ -118,7 +118,8 @@ impl Inner {
             let Some(owner) = Cell(seen).owner() else { continue };
             if !me.is_alive(owner) {
                 // A failure: a living reader has it now, and asks: it gets the latest.
-                match cell.compare_exchange(seen, Cell::FREE.0, Ordering::AcqRel, Ordering::Acquire) {
+                match cell.compare_exchange(seen, Cell::FREE.0, Ordering::AcqRel, Ordering::Acquire)
+                {
                     Ok(_) => continue,
                     Err(now) => seen = now,
                 }

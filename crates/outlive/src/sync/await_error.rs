@@ -26,7 +26,9 @@ impl AwaitError {
 impl fmt::Display for AwaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AwaitError::TimedOut => f.write_str("the deadline passed before it came; wait again, or give up"),
+            AwaitError::TimedOut => {
+                f.write_str("the deadline passed before it came; wait again, or give up")
+            }
             AwaitError::System(error) => error.fmt(f),
         }
     }

@@ -101,10 +101,16 @@ pub enum BarrierError {
 impl fmt::Display for BarrierError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BarrierError::Broken => f.write_str("a participant died, which broke the barrier; repair it to go on"),
-            BarrierError::TimedOut => f.write_str("participants were still absent when the deadline passed"),
+            BarrierError::Broken => {
+                f.write_str("a participant died, which broke the barrier; repair it to go on")
+            }
+            BarrierError::TimedOut => {
+                f.write_str("participants were still absent when the deadline passed")
+            }
             BarrierError::Full => f.write_str("all seats of the barrier are taken"),
-            BarrierError::NotSeated => f.write_str("the seat is not this thread's; join from the thread that waits"),
+            BarrierError::NotSeated => {
+                f.write_str("the seat is not this thread's; join from the thread that waits")
+            }
             BarrierError::System(error) => error.fmt(f),
         }
     }
@@ -135,9 +141,17 @@ impl Barrier {
     ///
     /// # If a process dies
     /// While it makes the barrier: no trace of the barrier remains.
-    pub fn open(domain: &Domain, name: &str, parties: u32, when_one_dies: WhenOneDies) -> Result<Barrier, Error> {
+    pub fn open(
+        domain: &Domain,
+        name: &str,
+        parties: u32,
+        when_one_dies: WhenOneDies,
+    ) -> Result<Barrier, Error> {
         if !(1..=MOST_PARTIES).contains(&parties) {
-            return Err(Error::InvalidName { name: name.to_owned(), why: "a barrier has 1 to 65,536 participants" });
+            return Err(Error::InvalidName {
+                name: name.to_owned(),
+                why: "a barrier has 1 to 65,536 participants",
+            });
         }
         let home = Home::<BarrierWords>::open_with_tail(
             domain,
@@ -174,8 +188,16 @@ impl Barrier {
         if !(1..=MOST_PARTIES).contains(&parties) {
             return Err(segment.damaged("a barrier's size"));
         }
-        let seats = NonNull::from(words_at(segment, offset + size_of::<BarrierWords>() as u64, parties as usize)?);
-        Ok(Barrier { home: Home::inside(words, registry, segment), seats, spin_wait: SpinWait::new() })
+        let seats = NonNull::from(words_at(
+            segment,
+            offset + size_of::<BarrierWords>() as u64,
+            parties as usize,
+        )?);
+        Ok(Barrier {
+            home: Home::inside(words, registry, segment),
+            seats,
+            spin_wait: SpinWait::new(),
+        })
     }
 
     /// Sets how this handle waits.
@@ -245,9 +267,11 @@ impl Barrier {
             Stuck::TimedOut => BarrierError::TimedOut,
             Stuck::Full => BarrierError::Full,
             Stuck::NotSeated => BarrierError::NotSeated,
-            Stuck::System(errno) => {
-                BarrierError::System(Error::from_errno("wait for participants in", self.home.registry().path(), errno))
-            }
+            Stuck::System(errno) => BarrierError::System(Error::from_errno(
+                "wait for participants in",
+                self.home.registry().path(),
+                errno,
+            )),
         }
     }
 }
@@ -329,7 +353,10 @@ impl Drop for Seat<'_> {
 
 impl fmt::Debug for Seat<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").field("participant", &self.me.id).field("index", &self.index).finish()
+        f.debug_struct("Seat")
+            .field("participant", &self.me.id)
+            .field("index", &self.index)
+            .finish()
     }
 }
 
@@ -433,8 +460,15 @@ impl Inspect for Seen<'_> {
         };
         LockDetail {
             state: Some(state),
-            figures: vec![("seats", seats as u64), ("seated", seated as u64), ("arrived", arrived as u64)],
-            holders: participants.into_iter().map(|(token, _)| Holder::of(registry, token)).collect(),
+            figures: vec![
+                ("seats", seats as u64),
+                ("seated", seated as u64),
+                ("arrived", arrived as u64),
+            ],
+            holders: participants
+                .into_iter()
+                .map(|(token, _)| Holder::of(registry, token))
+                .collect(),
             ..LockDetail::default()
         }
     }

@@ -120,8 +120,14 @@ impl<T: Plain> CeilingMutex<T> {
     ///
     /// # If a process dies
     /// While it makes the mutex: no trace of the mutex remains.
-    pub fn open(domain: &Domain, name: &str, ceiling: u32, initial: T) -> Result<CeilingMutex<T>, Error> {
-        let other = |found| Error::OtherCeiling { path: domain.path().join(name), found, wanted: ceiling };
+    pub fn open(
+        domain: &Domain,
+        name: &str,
+        ceiling: u32,
+        initial: T,
+    ) -> Result<CeilingMutex<T>, Error> {
+        let other =
+            |found| Error::OtherCeiling { path: domain.path().join(name), found, wanted: ceiling };
         if !(1..=MOST).contains(&ceiling) {
             return Err(other(0));
         }
@@ -130,13 +136,19 @@ impl<T: Plain> CeilingMutex<T> {
             // SAFETY: `T: Plain`, so a copy of `initial`'s bytes is a second, independent value.
             *cell.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
         };
-        let home = Home::<Apart<T>>::open(domain, name, Kind::CeilingMutex, TypeOf::a::<T>(), init)?;
+        let home =
+            Home::<Apart<T>>::open(domain, name, Kind::CeilingMutex, TypeOf::a::<T>(), init)?;
         let found = home.shared().raw.ceiling.load(Ordering::Relaxed);
         if found != ceiling {
             return Err(other(found));
         }
         let value = NonNull::from(&home.shared().value);
-        Ok(CeilingMutex { home: home.part(|cell| &cell.raw), value, ceiling, spin_wait: spin_wait() })
+        Ok(CeilingMutex {
+            home: home.part(|cell| &cell.raw),
+            value,
+            ceiling,
+            spin_wait: spin_wait(),
+        })
     }
 
     /// Returns the priority at which holders run.
@@ -178,7 +190,9 @@ impl<T: Plain> CeilingMutex<T> {
     ///
     /// # Errors
     /// As [`CeilingMutex::lock`], and [`LockError::WouldBlock`].
-    pub fn try_lock(&self) -> Result<CeilingMutexGuard<'_, T>, LockError<CeilingMutexGuard<'_, T>>> {
+    pub fn try_lock(
+        &self,
+    ) -> Result<CeilingMutexGuard<'_, T>, LockError<CeilingMutexGuard<'_, T>>> {
         self.enter(false, |me| self.raw().try_lock(me))
     }
 
@@ -217,9 +231,11 @@ impl<T: Plain> CeilingMutex<T> {
             NotRaised::System(Errno::PERM | Errno::ACCESS) => {
                 LockError::System(Error::NoRealTime { priority: self.ceiling })
             }
-            NotRaised::System(errno) => {
-                LockError::System(Error::from_errno("run at the ceiling of", self.home.path(), errno))
-            }
+            NotRaised::System(errno) => LockError::System(Error::from_errno(
+                "run at the ceiling of",
+                self.home.path(),
+                errno,
+            )),
         })
     }
 
@@ -355,7 +371,12 @@ impl<T: Plain, const CEILING: u32> Embed for EmbeddedCeilingMutex<T, CEILING> {
         // A record that an older build made has no ceiling here; every process writes the same.
         home.shared().raw.ceiling.store(CEILING, Ordering::Relaxed);
         let value = NonNull::from(&home.shared().value);
-        CeilingMutex { home: home.part(|embedded| &embedded.raw), value, ceiling: CEILING, spin_wait: spin_wait() }
+        CeilingMutex {
+            home: home.part(|embedded| &embedded.raw),
+            value,
+            ceiling: CEILING,
+            spin_wait: spin_wait(),
+        }
     }
 }
 

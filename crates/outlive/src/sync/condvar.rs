@@ -82,7 +82,13 @@ impl Condvar {
     /// # If a process dies
     /// While it makes the condition variable: no trace of it remains.
     pub fn open(domain: &Domain, name: &str) -> Result<Condvar, Error> {
-        Ok(Condvar::at(Home::open(domain, name, Kind::Condvar, TypeOf::nothing(), |_: &mut RawCondvar| ())?))
+        Ok(Condvar::at(Home::open(
+            domain,
+            name,
+            Kind::Condvar,
+            TypeOf::nothing(),
+            |_: &mut RawCondvar| (),
+        )?))
     }
 
     fn at(home: Home<RawCondvar>) -> Condvar {
@@ -107,8 +113,13 @@ impl Condvar {
     ///
     /// # If a process dies
     /// See [`Condvar`].
-    pub fn wait<'a, T>(&'a self, guard: MutexGuard<'a, T>) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
-        self.wait_until(guard, Deadline::NEVER).map(|(guard, _)| guard).map_err(|error| error.map(|(guard, _)| guard))
+    pub fn wait<'a, T>(
+        &'a self,
+        guard: MutexGuard<'a, T>,
+    ) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
+        self.wait_until(guard, Deadline::NEVER)
+            .map(|(guard, _)| guard)
+            .map_err(|error| error.map(|(guard, _)| guard))
     }
 
     /// Waits as [`Condvar::wait`] does, until the deadline. It then locks the mutex again without a
@@ -138,7 +149,11 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait`]. A passed deadline is no error: the caller has the mutex again.
-    pub fn wait_until<'a, T>(&'a self, guard: MutexGuard<'a, T>, deadline: impl Into<Deadline>) -> Ended<'a, T> {
+    pub fn wait_until<'a, T>(
+        &'a self,
+        guard: MutexGuard<'a, T>,
+        deadline: impl Into<Deadline>,
+    ) -> Ended<'a, T> {
         self.wait_and_relock_until(guard, deadline, Deadline::NEVER)
     }
 

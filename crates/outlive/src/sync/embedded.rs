@@ -55,7 +55,11 @@ impl Place {
     }
 
     fn unpacked(word: u32) -> Option<Place> {
-        Some(Place { offset: (word & OFFSET) as usize * 4, kind: Kind::of_number(word >> KIND_AT)?, number: 0 })
+        Some(Place {
+            offset: (word & OFFSET) as usize * 4,
+            kind: Kind::of_number(word >> KIND_AT)?,
+            number: 0,
+        })
     }
 }
 
@@ -193,7 +197,10 @@ impl<T: RecordType> Record<T> {
         const { assert!(align_of::<T>() <= 4096) };
         let places = T::primitives();
         if places.len() > MOST_PLACES {
-            return Err(Error::InvalidName { name: name.to_owned(), why: "its type has more than 46 locks" });
+            return Err(Error::InvalidName {
+                name: name.to_owned(),
+                why: "its type has more than 46 locks",
+            });
         }
         let bytes = BODY + (size_of::<T>() as u64).max(1);
         let spec = Spec {
@@ -303,7 +310,9 @@ pub(super) fn note_numbers(segment: &Segment, places: &[Place]) -> Result<(), Er
         match place.kind {
             Kind::Semaphore => super::semaphore::note_room(segment, offset, place.number)?,
             Kind::Barrier => super::barrier::note_seats(segment, offset, place.number)?,
-            Kind::CeilingMutex => super::ceiling_mutex::note_ceiling(segment, offset, place.number)?,
+            Kind::CeilingMutex => {
+                super::ceiling_mutex::note_ceiling(segment, offset, place.number)?
+            }
             _ => {}
         }
     }

@@ -126,7 +126,11 @@ impl Event {
     ///
     /// # Errors
     /// As [`Event::wait_any`], and [`AwaitError::TimedOut`].
-    pub fn wait_any_until(&self, bits: u32, deadline: impl Into<Deadline>) -> Result<u32, AwaitError> {
+    pub fn wait_any_until(
+        &self,
+        bits: u32,
+        deadline: impl Into<Deadline>,
+    ) -> Result<u32, AwaitError> {
         self.wait_until(bits, false, deadline.into())
     }
 
@@ -142,7 +146,11 @@ impl Event {
     ///
     /// # Errors
     /// As [`Event::wait_all`], and [`AwaitError::TimedOut`].
-    pub fn wait_all_until(&self, bits: u32, deadline: impl Into<Deadline>) -> Result<u32, AwaitError> {
+    pub fn wait_all_until(
+        &self,
+        bits: u32,
+        deadline: impl Into<Deadline>,
+    ) -> Result<u32, AwaitError> {
         self.wait_until(bits, true, deadline.into())
     }
 
@@ -171,10 +179,9 @@ impl Event {
         // Waiting needs no token; but with one, a process that inspects the domain finds the
         // waiting thread.
         self.home.me().map_err(AwaitError::System)?;
-        match self
-            .raw()
-            .wait(registry, &self.spin_wait, deadline, Opens::with(bits, all), |raw| self.take(raw, bits, all))
-        {
+        match self.raw().wait(registry, &self.spin_wait, deadline, Opens::with(bits, all), |raw| {
+            self.take(raw, bits, all)
+        }) {
             Ok(got) => got.ok_or(AwaitError::TimedOut),
             Err(errno) => Err(AwaitError::from_errno(registry, errno)),
         }
@@ -408,7 +415,11 @@ impl Inspect for RawEvent {
     fn look(&self, _: &'static Registry) -> LockDetail {
         let word = self.value();
         let what = if self.is_waited_for() { "somebody may wait" } else { "nobody waits" };
-        LockDetail { state: Some(what.to_owned()), figures: vec![("word", u64::from(word))], ..LockDetail::default() }
+        LockDetail {
+            state: Some(what.to_owned()),
+            figures: vec![("word", u64::from(word))],
+            ..LockDetail::default()
+        }
     }
 
     /// Neither names an owner.

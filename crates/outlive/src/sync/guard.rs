@@ -48,7 +48,11 @@ impl<'a, T> MutexGuard<'a, T> {
     /// # Safety
     /// As for [`MutexGuard::settle`]; `me` holds `raw`.
     #[inline]
-    pub(super) unsafe fn new(raw: &'a RawMutex, value: NonNull<T>, mut me: Me) -> MutexGuard<'a, T> {
+    pub(super) unsafe fn new(
+        raw: &'a RawMutex,
+        value: NonNull<T>,
+        mut me: Me,
+    ) -> MutexGuard<'a, T> {
         if std::thread::panicking() {
             me.id = TokenId::from_own(me.id.as_u32() | UNWINDING);
         }
@@ -104,9 +108,10 @@ impl<'a, T> MutexGuard<'a, T> {
             // SAFETY: the caller promises that `raw` guards `value`, valid for `'a`; `me` has just
             // taken `raw`.
             Ok(Acquired::Clean) => Ok(unsafe { MutexGuard::new(raw, value, me) }),
-            // SAFETY: the caller promises that `raw` guards `value`, valid for `'a`; `me` has just
-            // taken `raw`.
-            Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(unsafe { MutexGuard::new(raw, value, me) })),
+            Ok(Acquired::OwnerDied) => {
+                // SAFETY: as in the first arm.
+                Err(LockError::OwnerDied(unsafe { MutexGuard::new(raw, value, me) }))
+            }
             Err(refused) => Err(LockError::from_refused(refused, me)),
         }
     }
@@ -115,7 +120,11 @@ impl<'a, T> MutexGuard<'a, T> {
     /// the new guard keeps it until it is dropped.
     pub(super) fn give_back_during(
         self,
-        meanwhile: impl FnOnce(&'a RawMutex, Me, WakeRelay) -> (Result<Acquired, Refused>, Option<WakeRelay>),
+        meanwhile: impl FnOnce(
+            &'a RawMutex,
+            Me,
+            WakeRelay,
+        ) -> (Result<Acquired, Refused>, Option<WakeRelay>),
     ) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
         let (raw, value) = (self.raw, self.value);
         let bits = self.me.id.as_u32();
@@ -124,13 +133,18 @@ impl<'a, T> MutexGuard<'a, T> {
             return Err(LockError::NotHeld);
         }
         core::mem::forget(self);
-        let relay = if bits & KEPT == 0 { WakeRelay::begin(me.list()) } else { WakeRelay::resume(me.list()) };
+        let relay = if bits & KEPT == 0 {
+            WakeRelay::begin(me.list())
+        } else {
+            WakeRelay::resume(me.list())
+        };
         let (result, relay) = meanwhile(raw, me, relay);
         if result.is_err() {
             order::gives_back(raw);
         }
         let kept = relay.is_some_and(WakeRelay::keep);
-        let holder = if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
+        let holder =
+            if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
         // SAFETY: the old guard's promise holds for the new one: the same lock and value, which
         // `meanwhile` has taken again.
         unsafe { MutexGuard::settle(result, raw, value, holder) }
@@ -303,9 +317,11 @@ impl<G> LockError<G> {
             Refused::WouldBlock => LockError::WouldBlock,
             Refused::TimedOut => LockError::TimedOut,
             Refused::Damaged => LockError::Damaged,
-            Refused::System(errno) => {
-                LockError::System(Error::from_errno("wait for a lock in", me.registry.path(), errno))
-            }
+            Refused::System(errno) => LockError::System(Error::from_errno(
+                "wait for a lock in",
+                me.registry.path(),
+                errno,
+            )),
         }
     }
 }

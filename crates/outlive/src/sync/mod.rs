@@ -72,9 +72,15 @@ pub use untyped::{Untyped, ValueType};
 /// fn takes_plain<T: outlive::sync::Plain>(_: T) {}
 /// takes_plain(Pose { x: 0.0, y: 0.0, heading: 0.0 });
 /// ```
-pub trait Plain: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send + 'static {}
+pub trait Plain:
+    zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send + 'static
+{
+}
 
-impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send + 'static> Plain for T {}
+impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send + 'static> Plain
+    for T
+{
+}
 
 /// Marks values that several processes may read at once: [`Plain`] data, atomics, and structs and
 /// arrays of both, without padding. An [`RwLock`] guards such a value; its readers may change the

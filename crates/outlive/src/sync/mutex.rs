@@ -118,7 +118,10 @@ impl<T: Plain> Mutex<T> {
     /// # If a process dies
     /// The owner's death ends the wait at once.
     #[inline]
-    pub fn lock_until(&self, deadline: impl Into<Deadline>) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
+    pub fn lock_until(
+        &self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
         let (raw, value, spin_wait) = (self.raw(), self.value, &self.spin_wait);
         lock_at(raw, value, self.home.segment(), self.home.registry(), spin_wait, deadline.into())
     }
@@ -130,7 +133,8 @@ impl<T: Plain> Mutex<T> {
     #[inline]
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
-        let result = order::watched(me, self.home.segment(), self.raw(), false, || self.raw().try_lock(me));
+        let result =
+            order::watched(me, self.home.segment(), self.raw(), false, || self.raw().try_lock(me));
         // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
         unsafe { MutexGuard::settle(result, self.raw(), value_of(self.value), me) }
     }
@@ -173,7 +177,15 @@ impl<T: Plain> Mutex<T> {
         deadline: impl Into<Deadline>,
     ) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
         let (segment, registry) = (self.home.segment(), self.home.registry());
-        lock_at_slow(self.raw(), self.value, segment, registry, &self.spin_wait, deadline.into(), halfway.0)
+        lock_at_slow(
+            self.raw(),
+            self.value,
+            segment,
+            registry,
+            &self.spin_wait,
+            deadline.into(),
+            halfway.0,
+        )
     }
 
     /// Gives the lock back whose guard's raw form is in `held`, as [`Mutex::guard_from_raw`] and a
@@ -225,7 +237,10 @@ impl<T: Plain> Mutex<T> {
     ///
     /// # If a process dies
     /// As with [`Mutex::reset`].
-    pub fn lock_to_reset(&self, deadline: impl Into<Deadline>) -> Result<MutexGuard<'_, T>, LockError<()>> {
+    pub fn lock_to_reset(
+        &self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<MutexGuard<'_, T>, LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
         let take = || self.raw().take_to_reset(me, &self.spin_wait, deadline.into());
         let taken = order::watched(me, self.home.segment(), self.raw(), true, take);

@@ -128,7 +128,9 @@ impl<T: Plain + Sync> OnceLock<T> {
     ) -> Result<&T, LockError<()>> {
         match self.get() {
             Some(value) => Ok(value),
-            None => self.init_slow(make, |me| self.raw().turn(me, &self.spin_wait, deadline.into())),
+            None => {
+                self.init_slow(make, |me| self.raw().turn(me, &self.spin_wait, deadline.into()))
+            }
         }
     }
 
@@ -156,9 +158,11 @@ impl<T: Plain + Sync> OnceLock<T> {
             NoTurn::WouldBlock => LockError::WouldBlock,
             NoTurn::TimedOut => LockError::TimedOut,
             NoTurn::Damaged => LockError::Damaged,
-            NoTurn::System(errno) => {
-                LockError::System(Error::from_errno("wait for a value in", me.registry.path(), errno))
-            }
+            NoTurn::System(errno) => LockError::System(Error::from_errno(
+                "wait for a value in",
+                me.registry.path(),
+                errno,
+            )),
         })?;
         if let Turn::Mine { failed } = turn {
             let panicked = Panicked { raw: self.raw(), me };
@@ -232,7 +236,11 @@ unsafe impl<T: Send + Sync> Sync for EmbeddedOnceLock<T> {}
 unsafe impl<T: Plain + Sync> SharedField for EmbeddedOnceLock<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: core::mem::offset_of!(EmbeddedOnceLock<T>, raw), kind: Kind::Once, number: 0 }
+        Place {
+            offset: core::mem::offset_of!(EmbeddedOnceLock<T>, raw),
+            kind: Kind::Once,
+            number: 0,
+        }
     }
 }
 
@@ -246,7 +254,8 @@ impl<T: Plain + Sync> Embed for EmbeddedOnceLock<T> {
 
 impl Inspect for RawOnce {
     fn look(&self, registry: &'static Registry) -> LockDetail {
-        let holders: Vec<Holder> = self.owner().map(|token| Holder::of(registry, token)).into_iter().collect();
+        let holders: Vec<Holder> =
+            self.owner().map(|token| Holder::of(registry, token)).into_iter().collect();
         let state = match (self.is_done(), holders.is_empty()) {
             (true, _) => "done",
             (false, true) => "not done",

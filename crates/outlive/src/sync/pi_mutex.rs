@@ -162,10 +162,16 @@ impl<T: Plain> PiMutex<T> {
     /// the order of locks.
     #[cold]
     #[inline(never)]
-    fn lock_slow(&self, wait: Option<Deadline>) -> Result<PiMutexGuard<'_, T>, LockError<PiMutexGuard<'_, T>>> {
+    fn lock_slow(
+        &self,
+        wait: Option<Deadline>,
+    ) -> Result<PiMutexGuard<'_, T>, LockError<PiMutexGuard<'_, T>>> {
         let me = self.enter().map_err(LockError::System)?;
         let raw = self.raw();
-        self.settle(me, order::watched(me, self.home.segment(), raw, wait.is_some(), || raw.lock(me, wait)))
+        self.settle(
+            me,
+            order::watched(me, self.home.segment(), raw, wait.is_some(), || raw.lock(me, wait)),
+        )
     }
 
     /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this
@@ -238,7 +244,13 @@ impl<T: Plain> PiMutex<T> {
     #[inline]
     fn guard(&self, me: Me) -> PiMutexGuard<'_, T> {
         let unwinding = std::thread::panicking();
-        PiMutexGuard { raw: self.raw(), value: self.value.cast(), me, unwinding, _thread: PhantomData }
+        PiMutexGuard {
+            raw: self.raw(),
+            value: self.value.cast(),
+            me,
+            unwinding,
+            _thread: PhantomData,
+        }
     }
 
     #[inline]
@@ -328,7 +340,11 @@ impl<T> Drop for PiMutexGuard<'_, T> {
         } else {
             let unfinished = std::thread::panicking() && !self.unwinding;
             // Not `self`: see `MutexGuard`.
-            give_back(self.raw, self.me, if unfinished { RawPi::release_unfinished } else { RawPi::release });
+            give_back(
+                self.raw,
+                self.me,
+                if unfinished { RawPi::release_unfinished } else { RawPi::release },
+            );
         }
     }
 }
@@ -370,7 +386,11 @@ unsafe impl<T: Plain> Shared for EmbeddedPiMutex<T> {}
 unsafe impl<T: Plain> SharedField for EmbeddedPiMutex<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: core::mem::offset_of!(EmbeddedPiMutex<T>, raw), kind: Kind::PiMutex, number: 0 }
+        Place {
+            offset: core::mem::offset_of!(EmbeddedPiMutex<T>, raw),
+            kind: Kind::PiMutex,
+            number: 0,
+        }
     }
 }
 
@@ -395,7 +415,9 @@ impl Inspect for RawPi {
         let word = self.word().load(Ordering::Relaxed);
         // A thread took the lock and has not left its name yet, or died before it could.
         let state = match word & TID_MASK {
-            0 if word & OWNER_DIED != 0 => Some("its owner died; the next to lock is told".to_owned()),
+            0 if word & OWNER_DIED != 0 => {
+                Some("its owner died; the next to lock is told".to_owned())
+            }
             tid if tid != 0 && holder.is_none() => Some(format!("held by thread {tid}")),
             _ => None,
         };

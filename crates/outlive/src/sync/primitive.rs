@@ -50,7 +50,11 @@ pub(super) struct TypeOf {
 impl TypeOf {
     /// Returns the type of a primitive that guards a `T`.
     pub(super) fn a<T>() -> TypeOf {
-        TypeOf { name: std::any::type_name::<T>(), size: size_of::<T>() as u64, align: align_of::<T>() as u64 }
+        TypeOf {
+            name: std::any::type_name::<T>(),
+            size: size_of::<T>() as u64,
+            align: align_of::<T>() as u64,
+        }
     }
 
     /// Returns the type of a primitive without a value, which comes in several sorts.
@@ -108,7 +112,10 @@ impl<S> Home<S> {
             segment.at::<S>(BODY)?;
             // SAFETY: `at` has checked the place; the file has no name yet, so this reference is
             // the only one; zeroed bytes are a value of every Shared type.
-            init(unsafe { &mut *segment.address(BODY).cast::<S>() }, words_at(segment, tail_of::<S>(), words)?);
+            init(
+                unsafe { &mut *segment.address(BODY).cast::<S>() },
+                words_at(segment, tail_of::<S>(), words)?,
+            );
             Ok(())
         })?;
         super::order::opened(domain);
@@ -127,7 +134,11 @@ impl<S> Home<S> {
     }
 
     /// Returns the home of what lies inside a file that another handle keeps open, too.
-    pub(super) fn inside(shared: &S, registry: &'static Registry, segment: &Arc<Segment>) -> Home<S> {
+    pub(super) fn inside(
+        shared: &S,
+        registry: &'static Registry,
+        segment: &Arc<Segment>,
+    ) -> Home<S> {
         Home { shared: NonNull::from(shared), registry, segment: Arc::clone(segment) }
     }
 
@@ -144,15 +155,18 @@ impl<S> Home<S> {
         // While the file is mapped, no other file gets its inode number.
         static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
         let mut kept = KEPT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let known =
-            kept.iter().find(|(known, there)| known.is_some() && *known == number || Arc::ptr_eq(there, &self.segment));
+        let known = kept.iter().find(|(known, there)| {
+            known.is_some() && *known == number || Arc::ptr_eq(there, &self.segment)
+        });
         let Some((_, there)) = known else {
             kept.push((number, Arc::clone(&self.segment)));
             return self;
         };
         // SAFETY: offset 0 lies inside every mapping (segment.rs), and the pointer is not read.
         let offset = self.shared.as_ptr() as u64 - unsafe { self.segment.address(0) } as u64;
-        if offset + size_of::<S>() as u64 > there.mapped() || there.exists(offset + size_of::<S>() as u64).is_err() {
+        if offset + size_of::<S>() as u64 > there.mapped()
+            || there.exists(offset + size_of::<S>() as u64).is_err()
+        {
             // The kept mapping is shorter.
             kept.push((None, Arc::clone(&self.segment)));
             return self;
@@ -170,7 +184,11 @@ impl<S> Home<S> {
 
     /// Returns the home of a part of it.
     pub(super) fn part<P>(self, of: impl Fn(&S) -> &P) -> Home<P> {
-        Home { shared: NonNull::from(of(self.shared())), registry: self.registry, segment: self.segment }
+        Home {
+            shared: NonNull::from(of(self.shared())),
+            registry: self.registry,
+            segment: self.segment,
+        }
     }
 
     #[inline]
@@ -202,9 +220,15 @@ const fn tail_of<S>() -> u64 {
 }
 
 /// Returns words of a file, checked against its size.
-pub(super) fn words_at(segment: &Segment, offset: u64, words: usize) -> Result<&[AtomicU32], Error> {
+pub(super) fn words_at(
+    segment: &Segment,
+    offset: u64,
+    words: usize,
+) -> Result<&[AtomicU32], Error> {
     let end = (words as u64).checked_mul(4).and_then(|bytes| offset.checked_add(bytes));
-    let end = end.filter(|_| offset.is_multiple_of(4)).ok_or_else(|| segment.damaged("a number of words"))?;
+    let end = end
+        .filter(|_| offset.is_multiple_of(4))
+        .ok_or_else(|| segment.damaged("a number of words"))?;
     segment.exists(end)?;
     // SAFETY: `exists` has checked mapping and file; the base is page-aligned, `offset` was checked
     // above; atomics.
@@ -248,7 +272,11 @@ impl<T: Inspect> Inspect for &T {
 }
 
 /// Returns the primitive of that kind at `offset`; `None` if the kind is no primitive.
-fn at<'a>(segment: &'a Segment, offset: u64, kind: Kind) -> Result<Option<Box<dyn Inspect + 'a>>, Error> {
+fn at<'a>(
+    segment: &'a Segment,
+    offset: u64,
+    kind: Kind,
+) -> Result<Option<Box<dyn Inspect + 'a>>, Error> {
     Ok(match kind {
         Kind::Mutex => Some(Box::new(segment.at::<RawMutex>(offset)?)),
         Kind::RwLock => Some(Box::new(segment.at::<RawRwLock>(offset)?)),

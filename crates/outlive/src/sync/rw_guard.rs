@@ -159,7 +159,10 @@ impl<'a, T> ReadGuard<'a, T> {
     ///
     /// # If a process dies
     /// The death of another reader lets the caller go on at once; so does that of a waiting writer.
-    pub fn upgrade_until(self, deadline: impl Into<Deadline>) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+    pub fn upgrade_until(
+        self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
         self.upgrade(Some(deadline.into()))
     }
 
@@ -178,7 +181,9 @@ impl<'a, T> ReadGuard<'a, T> {
                 // thread the only holder.
                 Ok(unsafe { WriteGuard::new(held) })
             }
-            Err(refused) => Err(UpgradeError { guard: self, reason: LockError::from_refused(refused, held.me) }),
+            Err(refused) => {
+                Err(UpgradeError { guard: self, reason: LockError::from_refused(refused, held.me) })
+            }
         }
     }
 }

@@ -90,7 +90,11 @@ unsafe impl<T: Send + Sync> Sync for EmbeddedRwLock<T> {}
 unsafe impl<T: Shareable> SharedField for EmbeddedRwLock<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: core::mem::offset_of!(EmbeddedRwLock<T>, raw), kind: Kind::RwLock, number: 0 }
+        Place {
+            offset: core::mem::offset_of!(EmbeddedRwLock<T>, raw),
+            kind: Kind::RwLock,
+            number: 0,
+        }
     }
 }
 
@@ -131,7 +135,8 @@ impl<T: Shareable> RwLock<T> {
             // independent value.
             *body.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
         };
-        Home::<EmbeddedRwLock<T>>::open(domain, name, Kind::RwLock, TypeOf::a::<T>(), init).map(RwLock::of)
+        Home::<EmbeddedRwLock<T>>::open(domain, name, Kind::RwLock, TypeOf::a::<T>(), init)
+            .map(RwLock::of)
     }
 
     fn of(home: Home<EmbeddedRwLock<T>>) -> RwLock<T> {
@@ -167,7 +172,10 @@ impl<T: Shareable> RwLock<T> {
     /// # If a process dies
     /// The writer's death ends the wait at once.
     #[inline]
-    pub fn read_until(&self, deadline: impl Into<Deadline>) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
+    pub fn read_until(
+        &self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
         self.read_with(|| Some(deadline.into()))
     }
 
@@ -200,7 +208,10 @@ impl<T: Shareable> RwLock<T> {
 
     #[cold]
     #[inline(never)]
-    fn read_slow(&self, wait: Option<Deadline>) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
+    fn read_slow(
+        &self,
+        wait: Option<Deadline>,
+    ) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
         let held = self.held(me);
         match self.watched(me, wait.is_some(), |raw| raw.read_slow(me, &self.spin_wait, wait)) {
@@ -272,7 +283,9 @@ impl<T: Shareable> RwLock<T> {
         acquired: bool,
     ) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
-        match self.watched(me, wait.is_some(), |raw| raw.write_slow(me, &self.spin_wait, wait, acquired)) {
+        match self
+            .watched(me, wait.is_some(), |raw| raw.write_slow(me, &self.spin_wait, wait, acquired))
+        {
             // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
             // thread holds the lock.
             Ok(got) => unsafe { WriteGuard::settle(got, self.held(me)) },
@@ -292,7 +305,8 @@ impl<T: Shareable> RwLock<T> {
     /// [`LockError::OwnerDied`].
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
-        let taken = self.watched(me, true, |raw| raw.take_to_reset(me, &self.spin_wait, deadline.into()));
+        let taken =
+            self.watched(me, true, |raw| raw.take_to_reset(me, &self.spin_wait, deadline.into()));
         taken.map_err(|refused| LockError::from_refused(refused, me))?;
         // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
         // thread holds the lock.

@@ -110,9 +110,15 @@ pub enum AcquireError {
 impl fmt::Display for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AcquireError::WouldBlock => f.write_str("all permits are held; wait for one, or try later"),
-            AcquireError::TimedOut => f.write_str("all permits were still held when the deadline passed"),
-            AcquireError::Deadlock => f.write_str("this thread holds all permits; give one back first"),
+            AcquireError::WouldBlock => {
+                f.write_str("all permits are held; wait for one, or try later")
+            }
+            AcquireError::TimedOut => {
+                f.write_str("all permits were still held when the deadline passed")
+            }
+            AcquireError::Deadlock => {
+                f.write_str("this thread holds all permits; give one back first")
+            }
             AcquireError::System(error) => error.fmt(f),
         }
     }
@@ -142,7 +148,10 @@ impl SemaphoreOptions {
     pub fn open(self, domain: &Domain, name: &str) -> Result<Semaphore, Error> {
         let most = self.most.max(self.permits);
         if most == 0 || most > MOST_PERMITS {
-            return Err(Error::InvalidName { name: name.to_owned(), why: "a semaphore has 1 to 65,536 permits" });
+            return Err(Error::InvalidName {
+                name: name.to_owned(),
+                why: "a semaphore has 1 to 65,536 permits",
+            });
         }
         let step = if most <= SPREAD { LINE } else { 1 };
         let words = (most * step) as usize;
@@ -167,7 +176,8 @@ impl SemaphoreOptions {
 /// Returns for how many permits a file has room, and how many words apart they are.
 fn shape(words: &SemaphoreWords) -> Option<(usize, usize)> {
     let (most, step) = (words.most.load(Ordering::Relaxed), words.step.load(Ordering::Relaxed));
-    ((1..=MOST_PERMITS).contains(&most) && (step == 1 || step == LINE)).then_some((most as usize, step as usize))
+    ((1..=MOST_PERMITS).contains(&most) && (step == 1 || step == LINE))
+        .then_some((most as usize, step as usize))
 }
 
 impl Semaphore {
@@ -206,13 +216,24 @@ impl Semaphore {
             }
             None => shape(words).ok_or_else(|| segment.damaged("a semaphore's size"))?,
         };
-        let records = NonNull::from(words_at(segment, offset + size_of::<SemaphoreWords>() as u64, most * step)?);
+        let records = NonNull::from(words_at(
+            segment,
+            offset + size_of::<SemaphoreWords>() as u64,
+            most * step,
+        )?);
         Ok(Semaphore::at(Home::inside(words, registry, segment), records, step))
     }
 
     fn at(home: Home<SemaphoreWords>, records: NonNull<[AtomicU32]>, step: usize) -> Semaphore {
         let hint = AtomicUsize::new(records.len() / step);
-        Semaphore { home, records, step, hint, added: AtomicUsize::new(0), spin_wait: SpinWait::new() }
+        Semaphore {
+            home,
+            records,
+            step,
+            hint,
+            added: AtomicUsize::new(0),
+            spin_wait: SpinWait::new(),
+        }
     }
 
     /// Sets how this handle waits.
@@ -316,7 +337,12 @@ impl Semaphore {
 
     /// Returns the threads that hold permits just now, dead or alive; one entry for each permit.
     pub fn holders(&self) -> Vec<Holder> {
-        self.raw().holders().0.into_iter().map(|token| Holder::of(self.home.registry(), token)).collect()
+        self.raw()
+            .holders()
+            .0
+            .into_iter()
+            .map(|token| Holder::of(self.home.registry(), token))
+            .collect()
     }
 
     /// Returns how many permits are free just now.
@@ -353,9 +379,11 @@ impl Semaphore {
             Err(NoPermit::WouldBlock) => Err(AcquireError::WouldBlock),
             Err(NoPermit::TimedOut) => Err(AcquireError::TimedOut),
             Err(NoPermit::Deadlock) => Err(AcquireError::Deadlock),
-            Err(NoPermit::System(errno)) => {
-                Err(AcquireError::System(Error::from_errno("wait for a permit in", self.home.registry().path(), errno)))
-            }
+            Err(NoPermit::System(errno)) => Err(AcquireError::System(Error::from_errno(
+                "wait for a permit in",
+                self.home.registry().path(),
+                errno,
+            ))),
         }
     }
 
@@ -371,7 +399,9 @@ pub struct Full;
 
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the semaphore has as many permits as it may have; make it with a higher `most`")
+        f.write_str(
+            "the semaphore has as many permits as it may have; make it with a higher `most`",
+        )
     }
 }
 
@@ -525,8 +555,12 @@ pub(super) const fn shape_in_record(room: u32) -> Option<(usize, usize)> {
 pub(super) unsafe fn prepare_at(at: *mut u8, room: u32, permits: u32) {
     // SAFETY: the caller promises words with that room at `at`, unseen by others; the records lie
     // behind the words (`shape_in_record`).
-    let words =
-        unsafe { std::slice::from_raw_parts(at.add(size_of::<SemaphoreWords>()).cast::<AtomicU32>(), room as usize) };
+    let words = unsafe {
+        std::slice::from_raw_parts(
+            at.add(size_of::<SemaphoreWords>()).cast::<AtomicU32>(),
+            room as usize,
+        )
+    };
     Records { words, step: 1 }.prepare(permits as usize);
 }
 
@@ -539,7 +573,11 @@ impl<'a> Seen<'a> {
     pub(super) fn at(segment: &'a Segment, offset: u64) -> Result<Option<Seen<'a>>, Error> {
         let words = segment.at::<SemaphoreWords>(offset)?;
         let Some((most, step)) = shape(words) else {
-            return if offset == BODY { Err(segment.damaged("a semaphore's size")) } else { Ok(None) };
+            return if offset == BODY {
+                Err(segment.damaged("a semaphore's size"))
+            } else {
+                Ok(None)
+            };
         };
         let tail = words_at(segment, offset + size_of::<SemaphoreWords>() as u64, most * step)?;
         Ok(Some(Seen(RawSemaphore {
@@ -555,7 +593,11 @@ impl Inspect for Seen<'_> {
         let (holders, free) = self.0.holders();
         LockDetail {
             state: Some(format!("{free} of {} permits free", free + holders.len())),
-            figures: vec![("free", free as u64), ("held", holders.len() as u64), ("room", self.0.records.len() as u64)],
+            figures: vec![
+                ("free", free as u64),
+                ("held", holders.len() as u64),
+                ("room", self.0.records.len() as u64),
+            ],
             holders: holders.into_iter().map(|token| Holder::of(registry, token)).collect(),
             ..LockDetail::default()
         }

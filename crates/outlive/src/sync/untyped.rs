@@ -9,7 +9,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::ceiling_mutex::{self, RawCeiling};
-use super::embedded::{Embed, MOST_PLACES, Place, has_places, note_numbers, note_places, other_places};
+use super::embedded::{
+    Embed, MOST_PLACES, Place, has_places, note_numbers, note_places, other_places,
+};
 use super::primitive::Home;
 use super::raw::ceiling::MOST as MOST_CEILING;
 use super::raw::condvar::RawCondvar;
@@ -126,8 +128,8 @@ impl Untyped {
         let mut end = 0;
         for place in &sorted {
             let shape = shape(place.kind, place.number);
-            let (size, align) =
-                shape.ok_or_else(|| wrong("a primitive of that kind, or so large, lies in no record"))?;
+            let (size, align) = shape
+                .ok_or_else(|| wrong("a primitive of that kind, or so large, lies in no record"))?;
             if place.offset < end || !place.offset.is_multiple_of(align) || value.align < align {
                 return Err(wrong("its locks lie in one another, or are not aligned"));
             }
@@ -203,7 +205,8 @@ impl Untyped {
         value: ValueType<'_>,
         init: impl Fn(*mut u8),
     ) -> Result<Untyped, Error> {
-        let other = |found| Error::OtherCeiling { path: domain.path().join(name), found, wanted: ceiling };
+        let other =
+            |found| Error::OtherCeiling { path: domain.path().join(name), found, wanted: ceiling };
         if !(1..=MOST_CEILING).contains(&ceiling) {
             return Err(other(0));
         }
@@ -223,7 +226,8 @@ impl Untyped {
         let segment = domain.open_segment(name)?;
         segment.expect(kind)?;
         // A primitive that holds its own size is checked when a handle is made.
-        let (size, _) = shape(kind, 1).ok_or_else(|| segment.damaged("a kind that is no primitive"))?;
+        let (size, _) =
+            shape(kind, 1).ok_or_else(|| segment.damaged("a kind that is no primitive"))?;
         segment.exists(BODY + size as u64)?;
         Ok(Untyped {
             segment: Arc::new(segment),
@@ -330,15 +334,20 @@ impl Untyped {
     /// Returns a handle for the primitive that begins there; `None` if none of that kind does. The
     /// handle keeps the file mapped.
     pub fn handle<F: Embed>(&self, offset: usize) -> Option<F::Handle> {
-        let kind = (F::PRIMITIVES == 1).then(|| F::primitive(0)).filter(|place| place.offset == 0)?.kind;
+        let kind =
+            (F::PRIMITIVES == 1).then(|| F::primitive(0)).filter(|place| place.offset == 0)?.kind;
         let end = offset.checked_add(size_of::<F>()).filter(|&end| end <= self.len);
-        if self.kind_at(offset) != Some(kind) || end.is_none() || !offset.is_multiple_of(align_of::<F>()) {
+        if self.kind_at(offset) != Some(kind)
+            || end.is_none()
+            || !offset.is_multiple_of(align_of::<F>())
+        {
             return None;
         }
         // SAFETY: `places` holds only places inside the file (`open` and `named` checked them), the
         // body is page-aligned, and a SharedField has no invalid bytes and changes only by atomics
         // or under its locks.
-        let shared = unsafe { NonNull::new_unchecked(self.as_ptr().add(offset)).cast::<F>().as_ref() };
+        let shared =
+            unsafe { NonNull::new_unchecked(self.as_ptr().add(offset)).cast::<F>().as_ref() };
         Some(F::handle(Home::inside(shared, self.registry, &self.segment)))
     }
 
@@ -363,7 +372,8 @@ impl Untyped {
 
     /// Returns a record's number if a primitive of that kind begins there.
     fn number_at(&self, offset: usize, kind: Kind) -> Option<Option<u32>> {
-        let place = self.places.iter().find(|place| (place.offset, place.kind) == (offset, kind))?;
+        let place =
+            self.places.iter().find(|place| (place.offset, place.kind) == (offset, kind))?;
         Some((self.kind == Kind::Record).then_some(place.number))
     }
 
@@ -391,10 +401,13 @@ impl Untyped {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::{EmbeddedCondvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex, RwLock};
+    use crate::sync::{
+        EmbeddedCondvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex, RwLock,
+    };
 
     fn in_a_domain(name: &str, test: impl FnOnce(&Domain)) {
-        let folder = std::env::temp_dir().join(format!("outlive-untyped-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("outlive-untyped-{name}-{}", std::process::id()));
         test(&Domain::open_at(&folder).expect("a domain"));
         std::fs::remove_dir_all(&folder).expect("removed");
     }
@@ -410,21 +423,37 @@ mod tests {
                 // SAFETY: the file has no name yet, so no other thread reaches it; eight aligned
                 // bytes.
                 let init = |at: *mut u8| unsafe { *at.cast::<u64>() = 77 };
-                let there = Untyped::lock(domain, &name, kind, ValueType { name: Some("u64"), ..eight }, init);
+                let there = Untyped::lock(
+                    domain,
+                    &name,
+                    kind,
+                    ValueType { name: Some("u64"), ..eight },
+                    init,
+                );
                 let there = there.expect("made");
                 // SAFETY: the value lies inside the file; no thread writes it.
                 assert_eq!(unsafe { *there.as_ptr().add(there.value_offset()).cast::<u64>() }, 77);
                 let seen = match kind {
-                    Kind::Mutex => *Mutex::<u64>::open(domain, &name, 0).expect("open").lock().expect("free"),
-                    Kind::PiMutex => *PiMutex::<u64>::open(domain, &name, 0).expect("open").lock().expect("free"),
-                    _ => *RwLock::<u64>::open(domain, &name, 0).expect("open").read().expect("free"),
+                    Kind::Mutex => {
+                        *Mutex::<u64>::open(domain, &name, 0).expect("open").lock().expect("free")
+                    }
+                    Kind::PiMutex => {
+                        *PiMutex::<u64>::open(domain, &name, 0).expect("open").lock().expect("free")
+                    }
+                    _ => {
+                        *RwLock::<u64>::open(domain, &name, 0).expect("open").read().expect("free")
+                    }
                 };
                 assert_eq!(seen, 77);
-                let other = Untyped::lock(domain, &name, kind, ValueType { size: 9, ..eight }, |_| ());
+                let other =
+                    Untyped::lock(domain, &name, kind, ValueType { size: 9, ..eight }, |_| ());
                 assert!(matches!(other, Err(Error::OtherType { .. })));
                 // Made without a name for its type, it opens for every type of that size.
                 let nameless = format!("{kind} nameless");
-                drop(Untyped::lock(domain, &nameless, kind, ValueType { align: 1, ..eight }, init).expect("made"));
+                drop(
+                    Untyped::lock(domain, &nameless, kind, ValueType { align: 1, ..eight }, init)
+                        .expect("made"),
+                );
                 let opened = |name: &str| match kind {
                     Kind::Mutex => Mutex::<u64>::open(domain, name, 0).map(drop),
                     Kind::PiMutex => PiMutex::<u64>::open(domain, name, 0).map(drop),
@@ -432,7 +461,10 @@ mod tests {
                 };
                 assert_eq!(opened(&nameless), Ok(()));
                 let smaller = format!("{kind} smaller");
-                drop(Untyped::lock(domain, &smaller, kind, ValueType { size: 4, ..eight }, |_| ()).expect("made"));
+                drop(
+                    Untyped::lock(domain, &smaller, kind, ValueType { size: 4, ..eight }, |_| ())
+                        .expect("made"),
+                );
                 assert!(matches!(opened(&smaller), Err(Error::OtherType { .. })));
             }
         });
@@ -455,9 +487,13 @@ mod tests {
             }
             let right = [at(0, Kind::Mutex), at(8, Kind::Condvar)];
             let record = Untyped::record(domain, "right", LAYOUT, &right, |_| ()).expect("made");
-            assert!(record.handle::<EmbeddedMutex<()>>(0).is_some() && record.handle::<EmbeddedCondvar>(8).is_some());
             assert!(
-                record.handle::<EmbeddedMutex<()>>(8).is_none() && record.handle::<EmbeddedRwLock<()>>(0).is_none()
+                record.handle::<EmbeddedMutex<()>>(0).is_some()
+                    && record.handle::<EmbeddedCondvar>(8).is_some()
+            );
+            assert!(
+                record.handle::<EmbeddedMutex<()>>(8).is_none()
+                    && record.handle::<EmbeddedRwLock<()>>(0).is_none()
             );
             assert!(
                 record.handle::<EmbeddedMutex<u64>>(48).is_none()
@@ -479,7 +515,8 @@ mod tests {
         // SAFETY: repr(C); both fields are SharedFields, and `primitives` returns their places.
         unsafe impl<const PERMITS: usize> RecordType for Both<PERMITS> {
             fn primitives() -> Vec<Place> {
-                let step = <EmbeddedBarrier<2>>::primitive(0).after(core::mem::offset_of!(Both<PERMITS>, step));
+                let step = <EmbeddedBarrier<2>>::primitive(0)
+                    .after(core::mem::offset_of!(Both<PERMITS>, step));
                 vec![<EmbeddedSemaphore<PERMITS>>::primitive(0), step]
             }
         }
@@ -487,11 +524,17 @@ mod tests {
         type Wider = Both<5>;
         in_a_domain("sized", |domain| {
             let size = size_of::<Line>();
-            assert_eq!(size, size_of::<Wider>(), "the name of the type and its size do not tell them apart");
+            assert_eq!(
+                size,
+                size_of::<Wider>(),
+                "the name of the type and its size do not tell them apart"
+            );
             let layout = ValueType { name: None, size, align: 64 };
             let at = |offset, kind, number| Place { offset, kind, number };
             let right = [at(0, Kind::Semaphore, 3), at(128, Kind::Barrier, 2)];
-            for wrong in [at(0, Kind::Semaphore, 0), at(0, Kind::Semaphore, 49), at(32, Kind::Barrier, 2)] {
+            for wrong in
+                [at(0, Kind::Semaphore, 0), at(0, Kind::Semaphore, 49), at(32, Kind::Barrier, 2)]
+            {
                 let made = Untyped::record(domain, "wrong", layout, &[wrong], |_| ());
                 assert!(matches!(made, Err(Error::InvalidName { .. })), "{wrong:?}");
             }
@@ -501,15 +544,25 @@ mod tests {
             let made = Untyped::record(domain, "line", layout, &right, init).expect("made");
             let semaphore = made.semaphore(0).expect("there");
             assert_eq!((semaphore.free(), semaphore.room()), (1, 3));
-            assert!(made.semaphore(128).is_none() && made.barrier(0).is_none() && made.barrier(64).is_none());
+            assert!(
+                made.semaphore(128).is_none()
+                    && made.barrier(0).is_none()
+                    && made.barrier(64).is_none()
+            );
             // Rust opens the same record by its own type, though that type has another name.
             let line = Record::<Line>::open(domain, "line", |_| ()).expect("the same");
             let permit = semaphore.acquire().expect("free");
             assert_eq!(line.handle(|line| &line.slots).free(), 0);
             drop(permit);
             let barrier = made.barrier(128).expect("there");
-            let _seats = (barrier.join().expect("a seat"), line.handle(|line| &line.step).participants().len());
-            assert!(matches!(Record::<Wider>::open(domain, "line", |_| ()), Err(Error::OtherType { .. })));
+            let _seats = (
+                barrier.join().expect("a seat"),
+                line.handle(|line| &line.step).participants().len(),
+            );
+            assert!(matches!(
+                Record::<Wider>::open(domain, "line", |_| ()),
+                Err(Error::OtherType { .. })
+            ));
             let wider = [at(0, Kind::Semaphore, 5), right[1]];
             let other = Untyped::record(domain, "line", layout, &wider, |_| ());
             assert!(matches!(other, Err(Error::OtherType { .. })));
@@ -526,12 +579,21 @@ mod tests {
             for permits in [2, 70] {
                 let name = format!("permits {permits}");
                 let ours = Semaphore::open(domain, &name, permits).expect("made");
-                let theirs = Untyped::named(domain, &name, Kind::Semaphore).expect("there").semaphore(0).expect("one");
+                let theirs = Untyped::named(domain, &name, Kind::Semaphore)
+                    .expect("there")
+                    .semaphore(0)
+                    .expect("one");
                 let _permits = [ours.acquire().expect("free"), ours.acquire().expect("free")];
-                assert_eq!((theirs.free(), theirs.room()), (permits as usize - 2, permits as usize));
+                assert_eq!(
+                    (theirs.free(), theirs.room()),
+                    (permits as usize - 2, permits as usize)
+                );
             }
             let ours = Barrier::open(domain, "barrier", 3, WhenOneDies::Break).expect("made");
-            let theirs = Untyped::named(domain, "barrier", Kind::Barrier).expect("there").barrier(0).expect("one");
+            let theirs = Untyped::named(domain, "barrier", Kind::Barrier)
+                .expect("there")
+                .barrier(0)
+                .expect("one");
             let _seats = [ours.join(), theirs.join(), ours.join()].map(|seat| seat.expect("free"));
             assert!(theirs.join().is_err());
         });
@@ -557,7 +619,8 @@ mod tests {
                 let other = Untyped::ceiling_lock(domain, "ours", wrong, eight, init);
                 assert!(matches!(other, Err(Error::OtherCeiling { .. })), "{wrong}");
             }
-            let other = Untyped::ceiling_lock(domain, "ours", 40, ValueType { size: 9, ..eight }, init);
+            let other =
+                Untyped::ceiling_lock(domain, "ours", 40, ValueType { size: 9, ..eight }, init);
             assert!(matches!(other, Err(Error::OtherType { .. })));
             drop(CeilingMutex::<[u32; 2]>::open(domain, "rusts", 7, [1, 2]).expect("made"));
             let rusts = Untyped::ceiling_lock(domain, "rusts", 7, eight, init).expect("the same");
@@ -574,11 +637,16 @@ mod tests {
                 move || mutex.lock().expect("free").into_raw()
             });
             holder.join().expect("ended");
-            let Err(LockError::OwnerDied(guard)) = mutex.lock() else { panic!("its owner's thread ended") };
+            let Err(LockError::OwnerDied(guard)) = mutex.lock() else {
+                panic!("its owner's thread ended")
+            };
             guard.give_up();
             assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)));
             drop(mutex.lock_to_reset(crate::Deadline::NEVER).expect("taken"));
-            assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)), "nobody marked it consistent");
+            assert!(
+                matches!(mutex.lock(), Err(LockError::NotRecoverable)),
+                "nobody marked it consistent"
+            );
             let mut guard = mutex.lock_to_reset(crate::Deadline::NEVER).expect("taken");
             *guard = 5;
             guard.mark_consistent();

@@ -89,7 +89,8 @@ impl Deadline {
 
     /// Returns the time that is left, for calls that take a span; `None` means for ever.
     pub(crate) fn remaining(self) -> Option<Duration> {
-        (self != Deadline::NEVER).then(|| Duration::from_nanos(self.at.saturating_sub(nanos(self.clock))))
+        (self != Deadline::NEVER)
+            .then(|| Duration::from_nanos(self.at.saturating_sub(nanos(self.clock))))
     }
 }
 
@@ -143,7 +144,10 @@ mod tests {
         let soon = Deadline::after(Duration::from_secs(1));
         let later = Deadline::from(SystemTime::now() + Duration::from_secs(60));
         assert_eq!((soon.earlier(later), later.earlier(soon)), (soon, soon));
-        assert_eq!((later.earlier(Deadline::NEVER), Deadline::NEVER.earlier(later)), (later, later));
+        assert_eq!(
+            (later.earlier(Deadline::NEVER), Deadline::NEVER.earlier(later)),
+            (later, later)
+        );
         let past = Deadline::from(UNIX_EPOCH);
         assert_eq!((soon.earlier(past), past.earlier(soon)), (past, past));
         assert_eq!(Deadline::NEVER.earlier(Deadline::NEVER), Deadline::NEVER);

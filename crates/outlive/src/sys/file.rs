@@ -102,7 +102,11 @@ pub(crate) fn facts(file: BorrowedFd<'_>) -> Result<Facts, Errno> {
 
 /// Opens a folder; refuses a symbolic link in its place (`ELOOP` or `ENOTDIR`).
 pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
-    fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+    fs::open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
 }
 
 /// Makes a folder with exactly this mode, whatever the umask. If another process has made it, that
@@ -118,15 +122,17 @@ pub(crate) fn make_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<
     let made = loop {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let rest = format!("{}-{number}", super::process::process_id());
-        let unfinished = path.with_file_name(OsStr::from_bytes(&[&begins[..], rest.as_bytes()].concat()));
+        let unfinished =
+            path.with_file_name(OsStr::from_bytes(&[&begins[..], rest.as_bytes()].concat()));
         match fs::mkdir(&unfinished, Mode::from_raw_mode(0o700)) {
             Ok(()) => {}
             // A dead process with the same number left it.
             Err(Errno::EXIST) => continue,
             Err(error) => break Err(error),
         }
-        let named = finish_folder(&unfinished, mode, group)
-            .and_then(|()| fs::renameat_with(fs::CWD, &unfinished, fs::CWD, path, fs::RenameFlags::NOREPLACE));
+        let named = finish_folder(&unfinished, mode, group).and_then(|()| {
+            fs::renameat_with(fs::CWD, &unfinished, fs::CWD, path, fs::RenameFlags::NOREPLACE)
+        });
         if named.is_err() {
             let _ = fs::rmdir(&unfinished);
         }
@@ -179,12 +185,26 @@ fn remove_unfinished(path: &Path, begins: &[u8]) {
 
 /// Opens a file of the folder for reading and writing.
 pub(crate) fn open(folder: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
-    fs::openat(folder, name, OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
+    fs::openat(
+        folder,
+        name,
+        OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK,
+        Mode::empty(),
+    )
 }
 
 /// Makes a file without a name. If this process dies before the file gets one, the kernel drops it.
-pub(crate) fn create_unnamed(folder: BorrowedFd<'_>, mode: u32, group: Option<u32>) -> Result<OwnedFd, Errno> {
-    let file = fs::openat(folder, ".", OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC, Mode::from_raw_mode(0o600))?;
+pub(crate) fn create_unnamed(
+    folder: BorrowedFd<'_>,
+    mode: u32,
+    group: Option<u32>,
+) -> Result<OwnedFd, Errno> {
+    let file = fs::openat(
+        folder,
+        ".",
+        OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC,
+        Mode::from_raw_mode(0o600),
+    )?;
     if let Some(group) = group {
         fs::fchown(&file, None, Some(fs::Gid::from_raw(group)))?;
     }
@@ -246,7 +266,8 @@ pub(crate) fn allocate(file: BorrowedFd<'_>, from: u64, len: u64) -> Result<(), 
 /// Gives the pages of `from .. from + len` back to the system; they read as zero afterwards.
 pub(crate) fn punch(file: BorrowedFd<'_>, from: u64, len: u64) -> Result<(), Errno> {
     loop {
-        match fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, len) {
+        match fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, len)
+        {
             Err(Errno::INTR) => {}
             other => return other,
         }

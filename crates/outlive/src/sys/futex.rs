@@ -66,7 +66,11 @@ pub(crate) fn pretend_no_waitv() {
 /// The words are queued in the order given: a word that may be woken only once, by a process that
 /// may be gone then, goes first. Where `futex_waitv` is absent, the caller sleeps in slices on the
 /// word with index `principal`.
-pub(crate) fn wait_any(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Result<Wakeup, Errno> {
+pub(crate) fn wait_any(
+    set: &[Watch<'_>],
+    principal: usize,
+    deadline: Deadline,
+) -> Result<Wakeup, Errno> {
     debug_assert!(set.len() <= MOST_WATCHES && principal < set.len());
     if !has_waitv() {
         return wait_in_slices(set, principal, deadline);
@@ -111,7 +115,11 @@ pub(crate) fn wait_any_at(words: &[(usize, u32)], own: Watch<'_>) -> Result<(), 
 
 /// Sleeps on the `principal` alone, for one slice; the caller looks at the others in between.
 #[cold]
-pub(crate) fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Result<Wakeup, Errno> {
+pub(crate) fn wait_in_slices(
+    set: &[Watch<'_>],
+    principal: usize,
+    deadline: Deadline,
+) -> Result<Wakeup, Errno> {
     if set.iter().any(|w| w.word.load(Ordering::Acquire) != w.expected) {
         return Ok(Wakeup::LookAgain);
     }
@@ -122,7 +130,9 @@ pub(crate) fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Dead
     let watch = set[principal];
     match futex_call::wait_for(watch.word, watch.expected, span) {
         // The end of a slice is a reason to look again, and not yet the deadline.
-        Ok(()) | Err(FutexError::Again | FutexError::Interrupted | FutexError::TimedOut) => Ok(Wakeup::LookAgain),
+        Ok(()) | Err(FutexError::Again | FutexError::Interrupted | FutexError::TimedOut) => {
+            Ok(Wakeup::LookAgain)
+        }
         Err(other) => Err(Errno::from_raw_os_error(other.errno())),
     }
 }
@@ -170,8 +180,10 @@ pub(crate) fn wake_one(word: &AtomicU32) -> usize {
 pub(crate) fn is_backed(word: *const u32) -> bool {
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel reads the word and checks its address; the time lives on this stack.
-    let slept = unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 1u32, &raw const at_once) };
-    slept == 0 || matches!(super::robust::last_errno(), Errno::AGAIN | Errno::TIMEDOUT | Errno::INTR)
+    let slept =
+        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 1u32, &raw const at_once) };
+    slept == 0
+        || matches!(super::robust::last_errno(), Errno::AGAIN | Errno::TIMEDOUT | Errno::INTR)
 }
 
 /// Raises `sequence` by one and wakes at most so many sleepers on `through`, in one step

@@ -91,7 +91,8 @@ impl Credentials {
             libc::syscall(libc::SYS_getresuid, ruid, euid, suid);
             libc::syscall(libc::SYS_getresgid, rgid, egid, sgid);
             libc::syscall(libc::SYS_capget, header.as_mut_ptr(), capabilities.as_mut_ptr());
-            capabilities[6] = libc::syscall(libc::SYS_getgroups, 0, core::ptr::null_mut::<u32>()) as u32;
+            capabilities[6] =
+                libc::syscall(libc::SYS_getgroups, 0, core::ptr::null_mut::<u32>()) as u32;
         }
         Credentials(all)
     }
@@ -121,7 +122,15 @@ pub(crate) unsafe fn start(word: &AtomicU32) -> Result<Keeper, Errno> {
     // A signal handler that ran on the keeper would run on libc without a thread of libc's. The raw
     // call, because libc's own leaves two of its internal signals unblocked.
     // SAFETY: both sets are 8 bytes, as the kernel is told.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, &raw mut before, 8) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const all,
+            &raw mut before,
+            8,
+        )
+    };
     let flags = libc::CLONE_VM
         | libc::CLONE_FS
         | libc::CLONE_FILES
@@ -130,10 +139,13 @@ pub(crate) unsafe fn start(word: &AtomicU32) -> Result<Keeper, Errno> {
         | libc::CLONE_SYSVSEM;
     // SAFETY: the stack is memory of its own, never freed once the thread runs; `keep` obeys the
     // rules at the head of this file.
-    let started = unsafe { libc::clone(keep, memory.as_ptr().add(STACK).cast(), flags, control.cast()) };
+    let started =
+        unsafe { libc::clone(keep, memory.as_ptr().add(STACK).cast(), flags, control.cast()) };
     let failed = super::robust::last_errno();
     // SAFETY: the set is 8 bytes, as the kernel is told.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0usize, 8) };
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0usize, 8)
+    };
     if started == -1 {
         // SAFETY: mapped above, and no thread runs there, because `clone` failed.
         unsafe { map::unmap(memory, STACK) };
@@ -157,7 +169,13 @@ extern "C" fn keep(argument: *mut c_void) -> c_int {
     let control: *mut Control = argument.cast();
     // SAFETY: the control block is never freed; the system calls get pointers into it.
     unsafe {
-        raw_syscall(libc::SYS_set_robust_list, (&raw mut (*control).head) as usize, size_of::<ListHead>(), 0, 0);
+        raw_syscall(
+            libc::SYS_set_robust_list,
+            (&raw mut (*control).head) as usize,
+            size_of::<ListHead>(),
+            0,
+            0,
+        );
         let tid = raw_syscall(libc::SYS_gettid, 0, 0, 0, 0) as u32;
         let word = &*(*control).word;
         let entry: *mut u8 = (&raw mut (*control).entry).cast();

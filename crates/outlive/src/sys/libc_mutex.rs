@@ -35,7 +35,10 @@ impl Layout {
     /// Returns a number that differs where two libcs would not understand each other's mutexes: the
     /// lock word's offset in the low 8 bits, and a checksum of an initialised mutex.
     pub(crate) fn mark(&self) -> u32 {
-        let sum = self.template.iter().fold(0u32, |sum, word| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b1));
+        let sum = self
+            .template
+            .iter()
+            .fold(0u32, |sum, word| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b1));
         self.word_offset | 1 << 8 | (sum & 0xffff_0000)
     }
 }
@@ -107,8 +110,14 @@ fn init(mutex: *mut libc::pthread_mutex_t, protocol: libc::c_int) -> Result<(), 
     // ROOM bytes.
     unsafe {
         check_pthread(libc::pthread_mutexattr_init(attr.as_mut_ptr()))?;
-        check_pthread(libc::pthread_mutexattr_setpshared(attr.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED))?;
-        check_pthread(libc::pthread_mutexattr_setrobust(attr.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST))?;
+        check_pthread(libc::pthread_mutexattr_setpshared(
+            attr.as_mut_ptr(),
+            libc::PTHREAD_PROCESS_SHARED,
+        ))?;
+        check_pthread(libc::pthread_mutexattr_setrobust(
+            attr.as_mut_ptr(),
+            libc::PTHREAD_MUTEX_ROBUST,
+        ))?;
         if protocol != libc::PTHREAD_PRIO_NONE {
             check_pthread(libc::pthread_mutexattr_setprotocol(attr.as_mut_ptr(), protocol))?;
         }
@@ -226,7 +235,8 @@ pub(crate) unsafe fn lock_until(mutex: *mut u8, deadline: Deadline) -> Result<Go
     static CANNOT: AtomicBool = AtomicBool::new(false);
     let mutex: *mut libc::pthread_mutex_t = mutex.cast();
     let timespec = |deadline: Deadline| {
-        let until = deadline.timespec().unwrap_or(rustix::time::Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        let until =
+            deadline.timespec().unwrap_or(rustix::time::Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
         libc::timespec { tv_sec: until.tv_sec as _, tv_nsec: until.tv_nsec as _ }
     };
     let mut deadline = deadline;
@@ -238,7 +248,9 @@ pub(crate) unsafe fn lock_until(mutex: *mut u8, deadline: Deadline) -> Result<Go
             // function is libc's own, of that type (`clocklock`).
             match unsafe { clocklock(mutex, libc::CLOCK_MONOTONIC, &timespec(deadline)) } {
                 // Not with priority inheritance, or not with this kernel.
-                libc::EINVAL | libc::ENOSYS | libc::ENOTSUP => CANNOT.store(true, StdOrdering::Relaxed),
+                libc::EINVAL | libc::ENOSYS | libc::ENOTSUP => {
+                    CANNOT.store(true, StdOrdering::Relaxed)
+                }
                 result => return understand(result),
             }
         }
@@ -249,8 +261,11 @@ pub(crate) unsafe fn lock_until(mutex: *mut u8, deadline: Deadline) -> Result<Go
     understand(unsafe { libc::pthread_mutex_timedlock(mutex, &timespec(deadline)) })
 }
 
-type ClockLock =
-    unsafe extern "C" fn(*mut libc::pthread_mutex_t, libc::clockid_t, *const libc::timespec) -> libc::c_int;
+type ClockLock = unsafe extern "C" fn(
+    *mut libc::pthread_mutex_t,
+    libc::clockid_t,
+    *const libc::timespec,
+) -> libc::c_int;
 
 /// Returns `pthread_mutex_clocklock`, if libc has it (glibc from 2.30).
 fn clocklock() -> Option<ClockLock> {

@@ -73,7 +73,9 @@ impl Mapping {
     fn near(wish: *mut u8, file: BorrowedFd<'_>, len: usize) -> Result<Mapping, Errno> {
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
         // SAFETY: a new mapping, not a fixed one, touches no existing memory.
-        let base = unsafe { mm::mmap(wish.cast(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)? };
+        let base = unsafe {
+            mm::mmap(wish.cast(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)?
+        };
         Ok(Mapping { base: NonNull::new(base.cast()).ok_or(Errno::NOMEM)?, len })
     }
 
@@ -85,10 +87,20 @@ impl Mapping {
     /// get `EFAULT` instead of a signal.
     pub(crate) fn set_reach(&self, offset: u64, len: u64, is_reachable: bool) -> Result<(), Errno> {
         let end = offset.checked_add(len).filter(|&end| end <= self.len()).ok_or(Errno::INVAL)?;
-        let flags = if is_reachable { MprotectFlags::READ | MprotectFlags::WRITE } else { MprotectFlags::empty() };
+        let flags = if is_reachable {
+            MprotectFlags::READ | MprotectFlags::WRITE
+        } else {
+            MprotectFlags::empty()
+        };
         // SAFETY: the piece is inside the mapping; a caller that takes it out of reach no longer
         // uses what lies there.
-        unsafe { mm::mprotect(self.base.as_ptr().add(offset as usize).cast(), (end - offset) as usize, flags) }
+        unsafe {
+            mm::mprotect(
+                self.base.as_ptr().add(offset as usize).cast(),
+                (end - offset) as usize,
+                flags,
+            )
+        }
     }
 
     /// Lets instructions of this process only read there, from now on.
@@ -98,7 +110,13 @@ impl Mapping {
         }
         // SAFETY: the piece is inside the mapping; a caller that makes it read-only no longer
         // writes there.
-        unsafe { mm::mprotect(self.base.as_ptr().add(from as usize).cast(), (to - from) as usize, MprotectFlags::READ) }
+        unsafe {
+            mm::mprotect(
+                self.base.as_ptr().add(from as usize).cast(),
+                (to - from) as usize,
+                MprotectFlags::READ,
+            )
+        }
     }
 
     /// Returns the length in bytes of address space, not of memory.
@@ -136,11 +154,17 @@ pub(crate) fn huge_bytes(base: *const u8, len: u64) -> std::io::Result<u64> {
         let first = line.split_ascii_whitespace().next().unwrap_or_default();
         match first.strip_suffix(':') {
             None => {
-                let start = first.split_once('-').and_then(|(start, _)| u64::from_str_radix(start, 16).ok());
+                let start = first
+                    .split_once('-')
+                    .and_then(|(start, _)| u64::from_str_radix(start, 16).ok());
                 inside = start.is_some_and(|start| range.contains(&start));
             }
             Some("ShmemPmdMapped" | "FilePmdMapped") if inside => {
-                kib += line.split_ascii_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0);
+                kib += line
+                    .split_ascii_whitespace()
+                    .nth(1)
+                    .and_then(|kib| kib.parse::<u64>().ok())
+                    .unwrap_or(0);
             }
             Some(_) => {}
         }
@@ -161,7 +185,8 @@ impl Drop for Mapping {
 pub(crate) fn page_wiped_on_fork() -> Result<NonNull<u8>, Errno> {
     let page = anonymous(PAGE as usize)?;
     // SAFETY: the page was mapped above, and no other code knows it yet.
-    let advised = unsafe { mm::madvise(page.as_ptr().cast(), PAGE as usize, Advice::LinuxWipeOnFork) };
+    let advised =
+        unsafe { mm::madvise(page.as_ptr().cast(), PAGE as usize, Advice::LinuxWipeOnFork) };
     if advised.is_err() {
         // SAFETY: the page was mapped above, and no other code knows it yet.
         unsafe { unmap_page(page) };
@@ -225,6 +250,8 @@ pub(crate) fn prefetch_for_write(at: *const u8) {
 pub(crate) fn anonymous(len: usize) -> Result<NonNull<u8>, Errno> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
-    let base = unsafe { mm::mmap_anonymous(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+    let base = unsafe {
+        mm::mmap_anonymous(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)?
+    };
     NonNull::new(base.cast()).ok_or(Errno::NOMEM)
 }

@@ -20,7 +20,12 @@ pub(crate) mod start_thread;
 pub(crate) mod wait_threads;
 
 pub(crate) mod thread_end;
-#[cfg(all(feature = "shared-library", target_arch = "x86_64", not(target_feature = "avx512f"), not(miri)))]
+#[cfg(all(
+    feature = "shared-library",
+    target_arch = "x86_64",
+    not(target_feature = "avx512f"),
+    not(miri)
+))]
 pub(crate) mod thread_word;
 
 pub(crate) use rustix::io::Errno;

@@ -61,7 +61,8 @@ pub(crate) fn own() -> Own {
     let Some(proc) = Proc::any() else { return Own::default() };
     let Some(stat) = proc.own_stat() else { return Own::default() };
     let offset = identity::time_offset(stat.started, || proc.time_offset());
-    let started = |stat: Option<Stat>| stat.map_or(0, |stat| procfs::start_time(stat.started, offset));
+    let started =
+        |stat: Option<Stat>| stat.map_or(0, |stat| procfs::start_time(stat.started, offset));
     let of_process = started(Some(stat));
     let of_thread = if is_main_thread() { of_process } else { started(proc.own_thread_stat()) };
     Own { started: of_process, mark: procfs::start_mark(of_thread), program: stat.name }
@@ -114,7 +115,8 @@ pub(crate) fn ask_thread(pid: u32, started: u64, thread: u32, mark: u32) -> Answ
     }
     // SAFETY: no pointers are passed. Both numbers are positive, so this asks after one thread and
     // sends no signal.
-    let there = unsafe { libc::syscall(libc::SYS_tgkill, pid as libc::pid_t, thread as libc::pid_t, 0) };
+    let there =
+        unsafe { libc::syscall(libc::SYS_tgkill, pid as libc::pid_t, thread as libc::pid_t, 0) };
     if there == -1 && super::robust::last_errno() == Errno::SRCH {
         return Answer::Gone;
     }
@@ -230,7 +232,11 @@ mod tests {
         }
         assert_eq!(ask_thread(me, started, thread_id(), mark), Answer::Alive);
         assert_eq!(ask_thread(me, started, thread_id(), 0), Answer::Unknown);
-        assert_eq!(ask_thread(me, started, thread_id(), mark ^ 0x8000), Answer::Gone, "another one with that number");
+        assert_eq!(
+            ask_thread(me, started, thread_id(), mark ^ 0x8000),
+            Answer::Gone,
+            "another one with that number"
+        );
         assert_eq!(ask_thread(me, started, 1, mark), Answer::Gone, "of another process");
     }
 

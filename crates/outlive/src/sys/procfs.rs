@@ -60,7 +60,8 @@ impl Proc {
         const PROC_SUPER_MAGIC: i64 = 0x9fa0;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(c"/proc", flags, Mode::empty()).ok()?;
-        (rustix::fs::fstatfs(&folder).ok()?.f_type as i64 == PROC_SUPER_MAGIC).then_some(Proc { folder })
+        (rustix::fs::fstatfs(&folder).ok()?.f_type as i64 == PROC_SUPER_MAGIC)
+            .then_some(Proc { folder })
     }
 
     /// Returns what it says of the calling process.
@@ -102,10 +103,12 @@ impl Proc {
     /// `None` if unknown.
     pub(crate) fn time_offset(&self) -> Option<i64> {
         let time = rustix::fs::statat(&self.folder, c"self/ns/time", AtFlags::empty());
-        let of_children = rustix::fs::statat(&self.folder, c"self/ns/time_for_children", AtFlags::empty());
+        let of_children =
+            rustix::fs::statat(&self.folder, c"self/ns/time_for_children", AtFlags::empty());
         match (time, of_children) {
             // The file below describes the namespace of children, which may be another one.
-            (Ok(own), Ok(of_children)) if (own.st_dev, own.st_ino) == (of_children.st_dev, of_children.st_ino) => {}
+            (Ok(own), Ok(of_children))
+                if (own.st_dev, own.st_ino) == (of_children.st_dev, of_children.st_ino) => {}
             // A kernel without time namespaces.
             (Err(Errno::NOENT), Err(Errno::NOENT)) => return Some(0),
             _ => return None,
@@ -304,7 +307,9 @@ impl NumbersOf {
 
     fn take_digit(&mut self, byte: u8) {
         if byte.is_ascii_digit() {
-            self.number = Some(self.number.unwrap_or(0).wrapping_mul(10).wrapping_add(u64::from(byte - b'0')));
+            self.number = Some(
+                self.number.unwrap_or(0).wrapping_mul(10).wrapping_add(u64::from(byte - b'0')),
+            );
         } else if let Some(number) = self.number.take() {
             self.count += 1;
             self.last = number;
@@ -325,12 +330,18 @@ mod tests {
 
     #[test]
     fn a_name_may_hold_any_bytes() {
-        for name in [&b"plain"[..], b"a b", b"a) R 1 2 3 (b", "наблюдатель".as_bytes().split_at(15).0, b"\xff\n)"]
-        {
+        for name in [
+            &b"plain"[..],
+            b"a b",
+            b"a) R 1 2 3 (b",
+            "наблюдатель".as_bytes().split_at(15).0,
+            b"\xff\n)",
+        ] {
             let stat = [b"12 (", name, b")", REST].concat();
             let mut padded = [0; 16];
             padded[..name.len().min(15)].copy_from_slice(&name[..name.len().min(15)]);
-            let expected = Stat { name: padded, state: b'S', flags: 4_194_304, threads: 3, started: 777 };
+            let expected =
+                Stat { name: padded, state: b'S', flags: 4_194_304, threads: 3, started: 777 };
             assert_eq!(Stat::parse(&stat), Some(expected), "{name:?}");
         }
         let stat = [b"12 (x)", REST].concat();
@@ -354,7 +365,12 @@ mod tests {
 
     #[test]
     fn offsets_of_time_namespaces() {
-        assert_eq!(parse_time_offset(b"monotonic           0         0\nboottime            0         0\n"), Some(0));
+        assert_eq!(
+            parse_time_offset(
+                b"monotonic           0         0\nboottime            0         0\n"
+            ),
+            Some(0)
+        );
         assert_eq!(parse_time_offset(b"monotonic  5 0\nboottime  100 20000000\n"), Some(10_002));
         assert_eq!(parse_time_offset(b"1 5 0\n7 -1 990000000\n"), Some(-1));
         assert_eq!(parse_time_offset(b"monotonic 5 0\n"), None);

@@ -26,7 +26,8 @@ pub(crate) fn list_head() -> Result<*mut ListHead, Errno> {
     let mut size: usize = 0;
     // SAFETY: get_robust_list writes one pointer and one size to the two places given, which live
     // on this stack.
-    let result = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut size) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut size) };
     if result == 0 { Ok(head) } else { Err(last_errno()) }
 }
 
@@ -61,7 +62,8 @@ unsafe fn hand_on(head: *mut ListHead, entry: *mut u8) {
     }
     // The lowest bit marks a PI mutex of libc's.
     // SAFETY: the caller promises that `head` is the calling thread's list head.
-    let word = entry.map_addr(|address| address & !1).wrapping_offset(unsafe { (*head).futex_offset });
+    let word =
+        entry.map_addr(|address| address & !1).wrapping_offset(unsafe { (*head).futex_offset });
     // By address: the word's memory may be gone (EFAULT), and then no thread sleeps there.
     // SAFETY: FUTEX_WAKE reads and writes no memory of the caller's.
     unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, 1) };
@@ -140,7 +142,10 @@ impl WakeRelay {
         // stored address and so arrives at `word`. Volatile, because only the kernel reads it, at
         // any moment.
         unsafe {
-            let entry = word.as_ptr().cast::<u8>().wrapping_offset((*self.head).futex_offset.wrapping_neg());
+            let entry = word
+                .as_ptr()
+                .cast::<u8>()
+                .wrapping_offset((*self.head).futex_offset.wrapping_neg());
             let before = (&raw const (*self.head).list_op_pending).read_volatile();
             if before == entry {
                 return;

@@ -27,21 +27,35 @@ const BEFORE_ALL: u32 = 100;
 
 impl Schedule {
     /// No thread's schedule: before a thread has asked for its own.
-    pub(crate) const NONE: Schedule =
-        Schedule { size: SIZE, policy: 0, flags: 0, nice: 0, priority: 0, runtime: 0, deadline: 0, period: 0 };
+    pub(crate) const NONE: Schedule = Schedule {
+        size: SIZE,
+        policy: 0,
+        flags: 0,
+        nice: 0,
+        priority: 0,
+        runtime: 0,
+        deadline: 0,
+        period: 0,
+    };
 
     /// Returns the calling thread's schedule.
     pub(crate) fn own() -> Result<Schedule, Errno> {
         let mut schedule = Schedule::NONE;
         // SAFETY: the kernel writes at most SIZE bytes, and the place has so many.
-        let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut schedule, SIZE, 0) };
+        let result =
+            unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut schedule, SIZE, 0) };
         if result == 0 { Ok(schedule) } else { Err(last_errno()) }
     }
 
     /// Returns the same schedule, but with `SCHED_FIFO` and that priority.
     pub(crate) fn raised_to(self, priority: u32) -> Schedule {
         // The kernel keeps the niceness meanwhile; a forked child gets the same as before.
-        Schedule { policy: libc::SCHED_FIFO as u32, priority, flags: self.flags & RESET_ON_FORK, ..Schedule::NONE }
+        Schedule {
+            policy: libc::SCHED_FIFO as u32,
+            priority,
+            flags: self.flags & RESET_ON_FORK,
+            ..Schedule::NONE
+        }
     }
 
     /// Returns an ordinary schedule with this one's niceness.
@@ -52,7 +66,8 @@ impl Schedule {
     /// Makes it the calling thread's schedule.
     pub(crate) fn apply(&self) -> Result<(), Errno> {
         // SAFETY: the kernel reads `size` bytes, which is this struct's size.
-        let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, core::ptr::from_ref(self), 0) };
+        let result =
+            unsafe { libc::syscall(libc::SYS_sched_setattr, 0, core::ptr::from_ref(self), 0) };
         if result == 0 { Ok(()) } else { Err(last_errno()) }
     }
 
@@ -60,7 +75,9 @@ impl Schedule {
     pub(crate) fn rank(&self) -> u32 {
         match self.policy {
             DEADLINE => BEFORE_ALL,
-            policy if policy == libc::SCHED_FIFO as u32 || policy == libc::SCHED_RR as u32 => self.priority,
+            policy if policy == libc::SCHED_FIFO as u32 || policy == libc::SCHED_RR as u32 => {
+                self.priority
+            }
             _ => 0,
         }
     }

@@ -15,8 +15,11 @@ pub(crate) fn start_thread(body: impl FnOnce() + Send + 'static) -> Result<(), E
         check_pthread(libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before))?;
         before
     };
-    let started = std::thread::Builder::new().name(NAME.to_owned()).stack_size(256 * 1024).spawn(body);
+    let started =
+        std::thread::Builder::new().name(NAME.to_owned()).stack_size(256 * 1024).spawn(body);
     // SAFETY: `before` holds this thread's own mask, from above.
-    check_pthread(unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut()) })?;
+    check_pthread(unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut())
+    })?;
     started.map(drop).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
 }

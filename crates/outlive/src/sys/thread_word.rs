@@ -50,7 +50,9 @@ pub(crate) fn get() -> usize {
     let word;
     // SAFETY: `place` is the offset of this thread's own eight bytes, which the linker reserved
     // above.
-    unsafe { core::arch::asm!("mov {0}, fs:[{1}]", out(reg) word, in(reg) place(), options(pure, readonly, nostack)) };
+    unsafe {
+        core::arch::asm!("mov {0}, fs:[{1}]", out(reg) word, in(reg) place(), options(pure, readonly, nostack))
+    };
     word
 }
 
@@ -58,5 +60,7 @@ pub(crate) fn get() -> usize {
 pub(crate) fn set(word: usize) {
     // SAFETY: `place` is the offset of this thread's own eight bytes, which the linker reserved
     // above.
-    unsafe { core::arch::asm!("mov fs:[{0}], {1}", in(reg) place(), in(reg) word, options(nostack)) };
+    unsafe {
+        core::arch::asm!("mov fs:[{0}], {1}", in(reg) place(), in(reg) word, options(nostack))
+    };
 }

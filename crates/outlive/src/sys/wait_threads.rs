@@ -60,7 +60,11 @@ enum Order {
 impl WaitThreads {
     /// Makes it without helpers.
     pub(crate) fn new() -> Result<WaitThreads, Errno> {
-        Ok(WaitThreads { bell: Arc::new(AtomicU32::new(0)), helpers: Vec::new(), of: identity::this_process()? })
+        Ok(WaitThreads {
+            bell: Arc::new(AtomicU32::new(0)),
+            helpers: Vec::new(),
+            of: identity::this_process()?,
+        })
     }
 
     /// Returns whether the helpers are this process's: a forked child has none.
@@ -90,7 +94,10 @@ impl WaitThreads {
         deadline: Deadline,
     ) -> Result<Wakeup, Errno> {
         let Some((first, others)) = groups.split_first() else { return Err(Errno::INVAL) };
-        debug_assert!(groups.iter().all(|group| group.len() < MOST_WATCHES) && others.len() <= self.helpers.len());
+        debug_assert!(
+            groups.iter().all(|group| group.len() < MOST_WATCHES)
+                && others.len() <= self.helpers.len()
+        );
         // Acquire pairs with the helpers' change of the word.
         let heard = self.bell.load(StdOrdering::Acquire);
         for (helper, group) in self.helpers.iter().zip(others) {
@@ -105,10 +112,11 @@ impl WaitThreads {
         let helpers = &self.helpers[..others.len()];
         helpers.iter().for_each(|helper| helper.give(Order::Rest));
         self.wait_left(helpers);
-        let failed = helpers.iter().filter_map(|helper| helper.failure()).reduce(|one, other| match one {
-            Errno::FAULT => one,
-            _ => other,
-        });
+        let failed =
+            helpers.iter().filter_map(|helper| helper.failure()).reduce(|one, other| match one {
+                Errno::FAULT => one,
+                _ => other,
+            });
         match failed {
             Some(errno) => Err(errno),
             None => slept,
@@ -127,7 +135,8 @@ impl WaitThreads {
                 if helper.inside.load(StdOrdering::Acquire) == 0 || deadline.has_passed() {
                     break;
                 }
-                let _ = futex::wait_any(&[Watch { word: &self.bell, expected: heard }], 0, deadline);
+                let _ =
+                    futex::wait_any(&[Watch { word: &self.bell, expected: heard }], 0, deadline);
             }
         }
     }
@@ -259,7 +268,9 @@ mod loom_tests {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.max_branches = 20_000;
-        model.check(move || test(Arc::new(World { event: AtomicU32::new(0), owner: AtomicU32::new(HELD) })));
+        model.check(move || {
+            test(Arc::new(World { event: AtomicU32::new(0), owner: AtomicU32::new(HELD) }))
+        });
     }
 
     /// The caller's sleep ends for another reason, and then the owner ends, for which others may

@@ -20,7 +20,8 @@ use crate::liveness::{Me, Registry};
 use crate::shim::{Ordering, fence};
 use crate::sys::robust::WakeRelay;
 use crate::wake::{
-    Asleep, EventCount, PreparedWait, Readiness, Sleep, Source, SourceState, WaitWords, Waited, Watched,
+    Asleep, EventCount, PreparedWait, Readiness, Sleep, Source, SourceState, WaitWords, Waited,
+    Watched,
 };
 use crate::{Deadline, Error, TokenId};
 
@@ -71,7 +72,13 @@ pub(super) fn needed_from(inner: &Inner, index: u32) -> u64 {
 }
 
 /// Waits until there is room; returns up to which message.
-pub(super) fn wait(inner: &Inner, me: Me, index: u32, position: u64, deadline: Deadline) -> Result<u64, PublishError> {
+pub(super) fn wait(
+    inner: &Inner,
+    me: Me,
+    index: u32,
+    position: u64,
+    deadline: Deadline,
+) -> Result<u64, PublishError> {
     let mut until = 0;
     let mut is_clear = || look(inner, index, position).map(|clear| until = clear).is_ok();
     if is_clear() || !deadline.has_passed() && inner.spin_wait.spin(&mut is_clear) {
@@ -95,7 +102,9 @@ pub(super) fn wait(inner: &Inner, me: Me, index: u32, position: u64, deadline: D
             Err(slowest) => slowest,
         };
         if deadline.has_passed() {
-            return Err(PublishError::TimedOut { slowest: Holder::of(inner.registry, slowest.process) });
+            return Err(PublishError::TimedOut {
+                slowest: Holder::of(inner.registry, slowest.process),
+            });
         }
         if (slowest.slot, slowest.process) != (named.slot, named.process) {
             // It took a message, or died: no subscriber notifies for the one that is the slowest
@@ -107,8 +116,9 @@ pub(super) fn wait(inner: &Inner, me: Me, index: u32, position: u64, deadline: D
             .behind(&relay, end.as_slice())
             .until(ticket.until(deadline));
         // Timed out: looks once more.
-        let (Asleep::LookAgain | Asleep::TimedOut) =
-            slept.map_err(|errno| PublishError::System(Error::from_errno("wait in", inner.segment.path(), errno)))?;
+        let (Asleep::LookAgain | Asleep::TimedOut) = slept.map_err(|errno| {
+            PublishError::System(Error::from_errno("wait in", inner.segment.path(), errno))
+        })?;
     }
 }
 

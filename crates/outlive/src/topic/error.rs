@@ -48,19 +48,37 @@ impl fmt::Display for PublishError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PublishError::Full { slowest } => {
-                write!(f, "process {} has not taken an older message yet; try later, or wait", slowest.pid)
+                write!(
+                    f,
+                    "process {} has not taken an older message yet; try later, or wait",
+                    slowest.pid
+                )
             }
             PublishError::TimedOut { slowest } => {
-                write!(f, "process {} had not taken an older message when the deadline passed", slowest.pid)
+                write!(
+                    f,
+                    "process {} had not taken an older message when the deadline passed",
+                    slowest.pid
+                )
             }
             PublishError::NoSpace { wanted, held } => {
-                write!(f, "no room for {wanted} bytes; subscribers hold {held} samples; drop some, or raise max_bytes")
+                write!(
+                    f,
+                    "no room for {wanted} bytes; subscribers hold {held} samples; drop some, or raise max_bytes"
+                )
             }
             PublishError::TooLarge { len, most } => {
-                write!(f, "a message of {len} bytes does not fit, the most is {most}; split it, or raise max_bytes")
+                write!(
+                    f,
+                    "a message of {len} bytes does not fit, the most is {most}; split it, or raise max_bytes"
+                )
             }
-            PublishError::NotPublisher => f.write_str("a forked child needs a publisher of its own"),
-            PublishError::Encoding(why) => write!(f, "the value cannot be written as msgpack: {why}"),
+            PublishError::NotPublisher => {
+                f.write_str("a forked child needs a publisher of its own")
+            }
+            PublishError::Encoding(why) => {
+                write!(f, "the value cannot be written as msgpack: {why}")
+            }
             PublishError::Damaged(error) | PublishError::System(error) => error.fmt(f),
         }
     }
@@ -102,9 +120,15 @@ impl fmt::Display for SubscribeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SubscribeError::TimedOut => f.write_str("nothing came until the deadline passed"),
-            SubscribeError::Missed => f.write_str("nothing has come for longer than the period that was asked for"),
-            SubscribeError::TooManyHeld => f.write_str("this subscriber holds 256 samples; drop some first"),
-            SubscribeError::NotSubscriber => f.write_str("a forked child needs a subscriber of its own"),
+            SubscribeError::Missed => {
+                f.write_str("nothing has come for longer than the period that was asked for")
+            }
+            SubscribeError::TooManyHeld => {
+                f.write_str("this subscriber holds 256 samples; drop some first")
+            }
+            SubscribeError::NotSubscriber => {
+                f.write_str("a forked child needs a subscriber of its own")
+            }
             SubscribeError::Damaged(error) | SubscribeError::System(error) => error.fmt(f),
         }
     }

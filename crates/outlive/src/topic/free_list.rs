@@ -56,7 +56,11 @@ impl FreeList {
 
     /// Takes an object of at least so many bytes for which `fits` returns `true`; tries the last
     /// one first.
-    pub(super) fn take_that(&mut self, len: u64, mut fits: impl FnMut(&ObjectRef) -> bool) -> Option<ObjectRef> {
+    pub(super) fn take_that(
+        &mut self,
+        len: u64,
+        mut fits: impl FnMut(&ObjectRef) -> bool,
+    ) -> Option<ObjectRef> {
         let at = self.ready.iter().rposition(|block| block.capacity >= len && fits(block))?;
         let block = self.ready.remove(at);
         self.ready_bytes -= block.capacity;
@@ -80,8 +84,13 @@ impl FreeList {
         }
         if let Some(me) = me {
             // A dead subscriber's pointers would count for ever.
-            let is_dead = |claim| super::layout::Claim::of(claim).is_some_and(|claim| !me.is_alive(claim.process));
-            if inner.subscriber_slots().any(|words| is_dead(words.claim.load(crate::shim::Ordering::Relaxed))) {
+            let is_dead = |claim| {
+                super::layout::Claim::of(claim).is_some_and(|claim| !me.is_alive(claim.process))
+            };
+            if inner
+                .subscriber_slots()
+                .any(|words| is_dead(words.claim.load(crate::shim::Ordering::Relaxed)))
+            {
                 subscriber_slot::sweep(inner, me, &inner.ends(), false);
             }
         }

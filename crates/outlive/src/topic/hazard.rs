@@ -89,13 +89,17 @@ pub(super) fn release(pointer: &AtomicU32) {
 /// Collects what any subscriber holds, in order. The caller has overwritten the slots whose objects
 /// it asks about; `subscribers` is called in here, after the fence, because a subscriber that came
 /// before it may hold one of them.
-pub(super) fn names<'l, L: Iterator<Item = HazardPointers<'l>>>(subscribers: impl FnOnce() -> L, into: &mut Vec<u32>) {
+pub(super) fn names<'l, L: Iterator<Item = HazardPointers<'l>>>(
+    subscribers: impl FnOnce() -> L,
+    into: &mut Vec<u32>,
+) {
     // Pairs with the fence in `Slot::hold`.
     fence(Ordering::SeqCst);
     into.clear();
     for subscriber in subscribers() {
         // Acquire pairs with `release`.
-        let held = subscriber.used().filter_map(|pointer| pointer.load(Ordering::Acquire).checked_sub(1));
+        let held =
+            subscriber.used().filter_map(|pointer| pointer.load(Ordering::Acquire).checked_sub(1));
         into.extend(held);
     }
     into.sort_unstable();
@@ -241,7 +245,11 @@ mod loom_tests {
                             let byte = position as u8 + 1;
                             // SAFETY: `words` is initialized above, to zeroes.
                             let read = words.map(|word| unsafe { word.assume_init() });
-                            assert_eq!(read, [u64::from_ne_bytes([byte; 8]); 2], "not of two messages");
+                            assert_eq!(
+                                read,
+                                [u64::from_ne_bytes([byte; 8]); 2],
+                                "not of two messages"
+                            );
                             assert_eq!(metadata.order, position);
                         }
                     }

@@ -32,14 +32,18 @@ impl Header {
     /// Returns a header with the time of day as its stamp.
     #[must_use]
     pub fn now() -> Header {
-        let stamp = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |span| span.as_nanos() as u64);
+        let stamp = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |span| span.as_nanos() as u64);
         Header { stamp, ..Header::default() }
     }
 
     /// Returns the stamp as a time of day; `None` when the stamp is 0.
     #[must_use]
     pub fn time(&self) -> Option<SystemTime> {
-        (self.stamp != 0).then(|| SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(self.stamp))).flatten()
+        (self.stamp != 0)
+            .then(|| SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(self.stamp)))
+            .flatten()
     }
 
     pub(super) fn to_words(self) -> [u64; HEADER_WORDS] {
@@ -65,7 +69,8 @@ mod tests {
 
     #[test]
     fn words_keep_what_they_are_given() {
-        let header = Header { stamp: 1, frame: 2, key: u64::MAX, own: core::array::from_fn(|at| at as u8) };
+        let header =
+            Header { stamp: 1, frame: 2, key: u64::MAX, own: core::array::from_fn(|at| at as u8) };
         assert_eq!(Header::of_words(header.to_words()), header);
         assert_eq!(Header::default().time(), None);
     }

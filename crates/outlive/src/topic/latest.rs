@@ -51,7 +51,9 @@ impl<M: Message + ?Sized> Subscriber<M> {
                 Took::No => continue,
                 Took::TooManyHeld => return Err(SubscribeError::TooManyHeld),
                 Took::Unknown(error) => return Err((*error).into()),
-                Took::Damaged(what) => return Err(SubscribeError::Damaged(self.inner.segment.damaged(what))),
+                Took::Damaged(what) => {
+                    return Err(SubscribeError::Damaged(self.inner.segment.damaged(what)));
+                }
             };
             // A ring that was made before this message was published: what is older there is passed
             // over, too.
@@ -60,7 +62,11 @@ impl<M: Message + ?Sized> Subscriber<M> {
             }
             for other in 0..self.cursors.len() {
                 let cursor = self.cursors[other];
-                let end = if other == ring { cursor.max(position + 1) } else { older_end(self, other, cursor, newest) };
+                let end = if other == ring {
+                    cursor.max(position + 1)
+                } else {
+                    older_end(self, other, cursor, newest)
+                };
                 if end != cursor {
                     self.advance(other, end);
                 }

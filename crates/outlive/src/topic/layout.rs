@@ -100,7 +100,9 @@ impl Awaited {
 
     /// Returns whether the subscriber in that slot notifies the publisher when it takes a message.
     pub(super) fn is(self, slot: u32) -> bool {
-        self == Awaited::subscriber(slot) || self == Awaited::ANYBODY || self == Awaited::ANYBODY_FOR_GOOD
+        self == Awaited::subscriber(slot)
+            || self == Awaited::ANYBODY
+            || self == Awaited::ANYBODY_FOR_GOOD
     }
 }
 
@@ -116,7 +118,8 @@ impl RingWords {
         // Another thread may just have begun to use a wait set, which all subscribers notify.
         let seen = self.awaited.load(Ordering::Relaxed);
         if seen != Awaited::ANYBODY_FOR_GOOD.0 {
-            let _ = self.awaited.compare_exchange(seen, whom.0, Ordering::Relaxed, Ordering::Relaxed);
+            let _ =
+                self.awaited.compare_exchange(seen, whom.0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
@@ -154,7 +157,10 @@ const _: () = {
     assert!(size_of::<RingWords>() == 128);
     assert!(core::mem::offset_of!(RingWords, published) == 64);
     assert!(MOST_RINGS as u64 * 128 <= 2 * PAGE);
-    assert!(core::mem::offset_of!(SubscriberSlot, hazard_pointers) + NEAR * size_of::<AtomicU32>() == 64);
+    assert!(
+        core::mem::offset_of!(SubscriberSlot, hazard_pointers) + NEAR * size_of::<AtomicU32>()
+            == 64
+    );
     assert!(size_of::<SubscriberSlot>() as u64 <= SUBSCRIBER_SLOT_BYTES);
 };
 
@@ -293,12 +299,17 @@ impl Plan {
         }
         let plan = Plan::of(depth, spans);
         let says = (head.tags_at.load(Ordering::Relaxed), head.spans_at.load(Ordering::Relaxed));
-        if says == (plan.tags_at, plan.spans_at) { Ok(plan) } else { Err(segment.damaged("the topic's configuration")) }
+        if says == (plan.tags_at, plan.spans_at) {
+            Ok(plan)
+        } else {
+            Err(segment.damaged("the topic's configuration"))
+        }
     }
 
     pub(super) fn heap(&self, segment: &Segment) -> Heap {
         // A process that could not map all of the file uses the spans that it has.
-        let usable = u32::try_from(segment.mapped().saturating_sub(self.spans_at) / SPAN).unwrap_or(u32::MAX);
+        let usable = u32::try_from(segment.mapped().saturating_sub(self.spans_at) / SPAN)
+            .unwrap_or(u32::MAX);
         Heap::new(Shape::QUEUE, CONTROL_AT, self.tags_at, self.spans_at, self.spans.min(usable))
     }
 
@@ -336,7 +347,13 @@ mod tests {
     #[test]
     fn claims_keep_what_they_are_given() {
         for process in [TokenId::new(0, 0), TokenId::new(65_535, 8_191)] {
-            for state in [State::Joining, State::Subscribed, State::Reliable, State::Leaving, State::Sweeping] {
+            for state in [
+                State::Joining,
+                State::Subscribed,
+                State::Reliable,
+                State::Leaving,
+                State::Sweeping,
+            ] {
                 let claim = Claim { process, state };
                 assert_eq!(Claim::of(claim.word()), Some(claim));
             }

@@ -41,7 +41,15 @@ impl Lent {
     fn new(is_alone: bool) -> NonNull<Lent> {
         let at = core::ptr::null_mut();
         let inline = [0; INLINE_WORDS];
-        let lent = Lent { is_out: Cell::new(false), is_alone, at, len: 0, object: None, header: None, inline };
+        let lent = Lent {
+            is_out: Cell::new(false),
+            is_alone,
+            at,
+            len: 0,
+            object: None,
+            header: None,
+            inline,
+        };
         Box::leak(Box::new(lent)).into()
     }
 
@@ -80,7 +88,11 @@ impl<'p, M: Message + ?Sized> Loan<'p, M> {
     /// Makes a loan of an object of the publisher's, with the address where it is written, or of
     /// room in a slot.
     #[inline]
-    pub(super) fn new(publisher: &'p Publisher<M>, len: usize, object: Option<(ObjectRef, *mut u8)>) -> Loan<'p, M> {
+    pub(super) fn new(
+        publisher: &'p Publisher<M>,
+        len: usize,
+        object: Option<(ObjectRef, *mut u8)>,
+    ) -> Loan<'p, M> {
         let mut lent = publisher.loan_cache().free();
         // SAFETY: `free` returned a description that no loan uses, so this is the only reference.
         let this = unsafe { lent.as_mut() };

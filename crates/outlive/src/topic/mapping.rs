@@ -2,7 +2,8 @@
 //! registers them with a device's driver.
 
 use super::layout::{
-    MOST_RINGS, MOST_SUBSCRIBERS, Plan, RingWords, SUBSCRIBER_SLOT_BYTES, SubscriberSlot, TopicHead, ring_bytes,
+    MOST_RINGS, MOST_SUBSCRIBERS, Plan, RingWords, SUBSCRIBER_SLOT_BYTES, SubscriberSlot,
+    TopicHead, ring_bytes,
 };
 use super::message::Message;
 use super::slot::{SLOT, Slot};
@@ -34,10 +35,21 @@ impl Inner {
         let plan = Plan::read(&segment)?;
         let heap = plan.heap(&segment);
         let payloads = plan.payloads();
-        segment.set_read_only(payloads.start.min(segment.mapped()), payloads.end.min(segment.mapped()))?;
+        segment.set_read_only(
+            payloads.start.min(segment.mapped()),
+            payloads.end.min(segment.mapped()),
+        )?;
         let facts = segment.facts()?;
         let file_id = facts.identity();
-        Ok(Inner { segment, writable: OnceLock::new(), plan, heap, registry, spin_wait: SpinWait::new(), file_id })
+        Ok(Inner {
+            segment,
+            writable: OnceLock::new(),
+            plan,
+            heap,
+            registry,
+            spin_wait: SpinWait::new(),
+            file_id,
+        })
     }
 
     #[inline]
@@ -141,7 +153,8 @@ impl Inner {
 /// No thread waits for a topic's memory.
 impl HeapHost for Inner {
     fn allows(&self, more: u64) -> bool {
-        self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
+        self.bytes()
+            .is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
     }
 
     fn met_in_hand(&self) {}

@@ -57,8 +57,12 @@ impl Facts {
 }
 
 impl<T: Plain> Message for T {
-    const FACTS: Facts =
-        Facts { name: core::any::type_name::<T>, size: size_of::<T>() as u64, align: align_of::<T>(), is_slice: false };
+    const FACTS: Facts = Facts {
+        name: core::any::type_name::<T>,
+        size: size_of::<T>() as u64,
+        align: align_of::<T>(),
+        is_slice: false,
+    };
 
     unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a T> {
         if size_of::<T>() == 0 {
@@ -88,8 +92,12 @@ impl<T: Plain> Message for T {
 }
 
 impl<T: Plain> Message for [T] {
-    const FACTS: Facts =
-        Facts { name: core::any::type_name::<T>, size: size_of::<T>() as u64, align: align_of::<T>(), is_slice: true };
+    const FACTS: Facts = Facts {
+        name: core::any::type_name::<T>,
+        size: size_of::<T>() as u64,
+        align: align_of::<T>(),
+        is_slice: true,
+    };
 
     unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a [T]> {
         let count = len.checked_div(size_of::<T>())?;
@@ -98,7 +106,8 @@ impl<T: Plain> Message for [T] {
         }
         // SAFETY: the caller guarantees alignment and `len` readable bytes; all bit patterns are
         // values.
-        (count * size_of::<T>() == len).then(|| unsafe { core::slice::from_raw_parts(at.cast(), count) })
+        (count * size_of::<T>() == len)
+            .then(|| unsafe { core::slice::from_raw_parts(at.cast(), count) })
     }
 
     unsafe fn at_mut<'a>(at: *mut u8, len: usize) -> Option<&'a mut [T]> {
@@ -108,7 +117,8 @@ impl<T: Plain> Message for [T] {
         }
         // SAFETY: the caller guarantees alignment, `len` bytes and no other reference; all bit
         // patterns are values.
-        (count * size_of::<T>() == len).then(|| unsafe { core::slice::from_raw_parts_mut(at.cast(), count) })
+        (count * size_of::<T>() == len)
+            .then(|| unsafe { core::slice::from_raw_parts_mut(at.cast(), count) })
     }
 
     fn bytes(&self) -> &[u8] {

@@ -59,7 +59,10 @@ impl Publisher<[u8]> {
     ///
     /// # If a process dies
     /// The same as with [`Publisher::publish`].
-    pub fn publish_msgpack<T: Serialize + ?Sized>(&self, value: &T) -> Result<Published<'_>, PublishError> {
+    pub fn publish_msgpack<T: Serialize + ?Sized>(
+        &self,
+        value: &T,
+    ) -> Result<Published<'_>, PublishError> {
         let mut len = self.msgpack_guess().max(FIRST_GUESS);
         loop {
             let mut loan = self.loan(len)?;

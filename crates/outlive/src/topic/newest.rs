@@ -128,7 +128,13 @@ mod loom_tests {
             let order = own.max(self.orders[1 - ring].load(Ordering::Acquire)) + 1;
             let slot = &self.slots[ring];
             slot.begin();
-            slot.describe(Metadata { order, publisher: 0, len: 0, object: None, has_header: false });
+            slot.describe(Metadata {
+                order,
+                publisher: 0,
+                len: 0,
+                object: None,
+                has_header: false,
+            });
             self.orders[ring].store(order, Ordering::Relaxed);
             slot.publish(position);
             self.published[ring].store(position + 1, Ordering::Release);
@@ -136,7 +142,9 @@ mod loom_tests {
         }
 
         fn newest(&self) -> Option<(OrderKey, u64)> {
-            let of = |ring: usize| newest_in(self, ring).map(|(order, position)| ((order, ring), position));
+            let of = |ring: usize| {
+                newest_in(self, ring).map(|(order, position)| ((order, ring), position))
+            };
             [of(0), of(1)].into_iter().flatten().max()
         }
     }
@@ -167,7 +175,11 @@ mod loom_tests {
             if let Some((newest, _)) = world.newest()
                 && newest.1 == 0
             {
-                assert_eq!(order_of(&*world, 1, 0), Some(1), "the question is in sight of who sees the answer");
+                assert_eq!(
+                    order_of(&*world, 1, 0),
+                    Some(1),
+                    "the question is in sight of who sees the answer"
+                );
                 assert!(newest.0 > 1, "and comes before it");
                 assert_eq!(older_end(&*world, 1, 0, newest), 1, "so it is passed over");
             }
@@ -193,7 +205,10 @@ mod loom_tests {
             let (newest, other, end) = found.expect("one was published before");
             let orders = [&first[..], &second[..]][other];
             let is_older = |order: &u64| (*order, other) < newest;
-            assert!(orders[..end as usize].iter().all(is_older), "{newest:?} beside {orders:?}: up to {end}");
+            assert!(
+                orders[..end as usize].iter().all(is_older),
+                "{newest:?} beside {orders:?}: up to {end}"
+            );
         });
     }
 }

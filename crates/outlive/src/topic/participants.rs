@@ -21,7 +21,9 @@ use crate::liveness::Registry;
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, PreparedWait, Readiness, Sleep, Source, SourceState, WaitWords, Waited, Watched};
+use crate::wake::{
+    Asleep, PreparedWait, Readiness, Sleep, Source, SourceState, WaitWords, Waited, Watched,
+};
 use crate::{Deadline, Error, TokenId};
 
 /// The publishers and subscribers of a topic at one moment.
@@ -46,8 +48,13 @@ pub(super) enum Side {
 
 impl Side {
     fn present(self, inner: &Inner) -> Participants {
-        let publishers = if self == Side::Subscribers { Vec::new() } else { ring::living(inner).collect() };
-        let subscribers = if self == Side::Publishers { Vec::new() } else { subscriber_slot::living(inner).collect() };
+        let publishers =
+            if self == Side::Subscribers { Vec::new() } else { ring::living(inner).collect() };
+        let subscribers = if self == Side::Publishers {
+            Vec::new()
+        } else {
+            subscriber_slot::living(inner).collect()
+        };
         Participants { publishers, subscribers, known: true }
     }
 }
@@ -85,7 +92,10 @@ pub(super) fn wait_change(
         owners.sort_unstable_by_key(|id| id.as_u32());
         owners.dedup();
         let words = [Watch { word: changes, expected: count }];
-        let slept = Sleep::on(inner.registry, &words).behind(&relay, &owners).beginning_at(start).until(deadline);
+        let slept = Sleep::on(inner.registry, &words)
+            .behind(&relay, &owners)
+            .beginning_at(start)
+            .until(deadline);
         start = start.wrapping_add(1);
         let (Asleep::LookAgain | Asleep::TimedOut) =
             slept.map_err(|errno| Error::from_errno("watch", inner.segment.path(), errno))?;
@@ -138,7 +148,10 @@ impl Presence {
     ///
     /// # Errors
     /// The errors of [`Presence::changed`], and [`SubscribeError::TimedOut`].
-    pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Participants, SubscribeError> {
+    pub fn changed_until(
+        &mut self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Participants, SubscribeError> {
         let mut seen = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
         wait_change(&self.inner, self.side, &mut seen, deadline.into())?;
         self.told.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&seen);
@@ -146,7 +159,11 @@ impl Presence {
     }
 
     pub(crate) fn readiness(&self) -> PresenceReadiness {
-        PresenceReadiness { inner: Arc::clone(&self.inner), side: self.side, told: Arc::clone(&self.told) }
+        PresenceReadiness {
+            inner: Arc::clone(&self.inner),
+            side: self.side,
+            told: Arc::clone(&self.told),
+        }
     }
 }
 

@@ -270,7 +270,9 @@ impl<M: Message + ?Sized> Publisher<M> {
     pub fn try_publish_copy(&self, message: &M) -> Result<Published<'_>, PublishError> {
         let me = self.enter()?;
         if let Err(slowest) = self.is_clear() {
-            return Err(PublishError::Full { slowest: crate::claim::Holder::of(self.inner.registry, slowest) });
+            return Err(PublishError::Full {
+                slowest: crate::claim::Holder::of(self.inner.registry, slowest),
+            });
         }
         self.write(me, message.bytes(), self.header(None))
     }
@@ -389,7 +391,9 @@ impl<M: Message + ?Sized> Publisher<M> {
     #[inline]
     fn header(&self, given: Option<Header>) -> Option<Header> {
         match given {
-            Some(header) if header.stamp == 0 && self.stamps => Some(Header { stamp: Header::now().stamp, ..header }),
+            Some(header) if header.stamp == 0 && self.stamps => {
+                Some(Header { stamp: Header::now().stamp, ..header })
+            }
             None if self.stamps => Some(Header::now()),
             given => given,
         }
@@ -397,7 +401,12 @@ impl<M: Message + ?Sized> Publisher<M> {
 
     /// Writes a message into the slot, or into an object.
     #[inline]
-    fn write(&self, me: Me, bytes: &[u8], header: Option<Header>) -> Result<Published<'_>, PublishError> {
+    fn write(
+        &self,
+        me: Me,
+        bytes: &[u8],
+        header: Option<Header>,
+    ) -> Result<Published<'_>, PublishError> {
         if bytes.len() <= INLINE && (M::FACTS.align <= 8 || bytes.is_empty()) {
             self.put(me, bytes.len(), None, header.as_ref(), |slot| slot.write(bytes));
             return Ok(self.published());
@@ -406,7 +415,12 @@ impl<M: Message + ?Sized> Publisher<M> {
     }
 
     #[inline(never)]
-    fn write_long(&self, me: Me, bytes: &[u8], header: Option<Header>) -> Result<Published<'_>, PublishError> {
+    fn write_long(
+        &self,
+        me: Me,
+        bytes: &[u8],
+        header: Option<Header>,
+    ) -> Result<Published<'_>, PublishError> {
         let (block, at) = self.take_object(me, bytes.len())?;
         // SAFETY: the loan has at least `bytes.len()` bytes and is this publisher's alone.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
@@ -416,7 +430,14 @@ impl<M: Message + ?Sized> Publisher<M> {
 
     /// Publishes the next message, in its slot.
     #[inline]
-    fn put(&self, me: Me, len: usize, object: Option<ObjectRef>, header: Option<&Header>, fill: impl FnOnce(&Slot)) {
+    fn put(
+        &self,
+        me: Me,
+        len: usize,
+        object: Option<ObjectRef>,
+        header: Option<&Header>,
+        fill: impl FnOnce(&Slot),
+    ) {
         let inner = &*self.inner;
         let head = inner.head();
         // SAFETY: the publisher is not `Sync`, and nothing that is called here calls `put` again.
@@ -470,7 +491,11 @@ impl<M: Message + ?Sized> Publisher<M> {
 
     /// Waits until no reliable subscriber is in the way of the next message.
     #[inline]
-    fn wait_for_room(&self, me: Me, deadline: impl FnOnce() -> Deadline) -> Result<(), PublishError> {
+    fn wait_for_room(
+        &self,
+        me: Me,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<(), PublishError> {
         if self.ring(|ring| ring.published) < self.room_until.get() {
             Ok(())
         } else {
@@ -491,12 +516,18 @@ impl<M: Message + ?Sized> Publisher<M> {
         if position < self.room_until.get() {
             return Ok(());
         }
-        self.room_until.set(back_pressure::look(&self.inner, index, position).map_err(|slowest| slowest.process)?);
+        self.room_until.set(
+            back_pressure::look(&self.inner, index, position).map_err(|slowest| slowest.process)?,
+        );
         Ok(())
     }
 
     /// Returns an object for so many bytes, and where to write them.
-    pub(super) fn take_object(&self, me: Me, len: usize) -> Result<(ObjectRef, *mut u8), PublishError> {
+    pub(super) fn take_object(
+        &self,
+        me: Me,
+        len: usize,
+    ) -> Result<(ObjectRef, *mut u8), PublishError> {
         if len > LARGEST_PAYLOAD {
             return Err(PublishError::TooLarge { len: len as u64, most: LARGEST_PAYLOAD as u64 });
         }
@@ -607,7 +638,10 @@ impl<T: crate::sync::Plain> Publisher<T> {
     /// # Errors
     /// The errors of [`Publisher::loan_value`].
     #[doc(hidden)]
-    pub fn loan_again(&self, mut fits: impl FnMut(*const T) -> bool) -> Result<Option<Loan<'_, T>>, PublishError> {
+    pub fn loan_again(
+        &self,
+        mut fits: impl FnMut(*const T) -> bool,
+    ) -> Result<Option<Loan<'_, T>>, PublishError> {
         let me = self.enter()?;
         let inner = &*self.inner;
         let view = inner.writable()?;
@@ -615,8 +649,9 @@ impl<T: crate::sync::Plain> Publisher<T> {
         let at = |block: &ObjectRef| unsafe { view.address(block.offset) };
         let len = size_of::<T>();
         let block = self.ring(|ring| {
-            let mut take =
-                |ring: &mut Ring| ring.free_list.take_that(len as u64, |block| fits(at(block).cast_const().cast()));
+            let mut take = |ring: &mut Ring| {
+                ring.free_list.take_that(len as u64, |block| fits(at(block).cast_const().cast()))
+            };
             take(ring).or_else(|| {
                 ring.free_list.look(inner, Some(me));
                 take(ring)
@@ -635,11 +670,12 @@ impl<T: crate::sync::Plain> Publisher<T> {
         let inner = &*self.inner;
         let view = inner.writable()?;
         let len = size_of::<T>();
-        let block =
-            self.ring(|ring| match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.index, inner) {
+        let block = self.ring(|ring| {
+            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.index, inner) {
                 Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
                 other => other.map_err(PublishError::from),
-            })?;
+            }
+        })?;
         // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
         let at = unsafe { view.address(block.offset) };
         Ok(Loan::new(self, len, Some((block, at))))

@@ -14,7 +14,8 @@ use crate::Error;
 use crate::liveness::Registry;
 use crate::shim::Ordering;
 use crate::wake::{
-    EventCount, PreparedWait, Readiness, RelayedEventCount, Source, SourceState, WaitWords, Waited, Watched,
+    EventCount, PreparedWait, Readiness, RelayedEventCount, Source, SourceState, WaitWords, Waited,
+    Watched,
 };
 
 /// See the head of this file. It keeps the topic mapped.
@@ -46,7 +47,9 @@ impl Inner {
             }
             MessageState::Overwritten => Some(GONE),
             // Given up, or being written. A subscriber that takes it looks once more.
-            MessageState::NotThere if slot.position().is_none() => (self.published(ring) > position).then_some(GONE),
+            MessageState::NotThere if slot.position().is_none() => {
+                (self.published(ring) > position).then_some(GONE)
+            }
             MessageState::NotThere => None,
         }
     }
@@ -79,11 +82,15 @@ impl SubscriberReadiness {
         let words = self.inner.subscriber_slot(self.subscriber_slot).ok()?;
         // Acquire: the cursors of the subscriber that has the slot. Another claim: the subscriber
         // is gone, and nothing comes.
-        (words.claim.load(Ordering::Acquire) == self.claim && Claim::of(self.claim).is_some()).then_some(words)
+        (words.claim.load(Ordering::Acquire) == self.claim && Claim::of(self.claim).is_some())
+            .then_some(words)
     }
 
     /// Returns each ring's slot at the cursor.
-    fn slots<'i>(&'i self, words: &'i SubscriberSlot) -> impl Iterator<Item = (u32, &'i Slot, u64)> {
+    fn slots<'i>(
+        &'i self,
+        words: &'i SubscriberSlot,
+    ) -> impl Iterator<Item = (u32, &'i Slot, u64)> {
         (0..self.inner.rings()).filter_map(|ring| {
             let position = words.cursors[ring as usize].load(Ordering::Relaxed);
             let slots = self.inner.slots(ring).ok()?;
@@ -94,7 +101,8 @@ impl SubscriberReadiness {
     /// Returns whether a try to receive is worth it.
     fn has_something(&self) -> bool {
         let Some(words) = self.words() else { return false };
-        self.slots(words).any(|(ring, slot, position)| self.inner.peek(ring, slot, position).is_some())
+        self.slots(words)
+            .any(|(ring, slot, position)| self.inner.peek(ring, slot, position).is_some())
     }
 
     fn notifications(&self) -> &RelayedEventCount {
@@ -116,8 +124,10 @@ impl Waited for SubscriberReadiness {
 
     /// The words of `WakeWords` in subscriber.rs.
     fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
-        let slots = self.words().into_iter().flat_map(|words| self.slots(words)).map(|(_, slot, _)| slot);
-        words.add(WakeWords::now(&self.inner, prepared.ticket, self.inner.rings(), slots).watches());
+        let slots =
+            self.words().into_iter().flat_map(|words| self.slots(words)).map(|(_, slot, _)| slot);
+        words
+            .add(WakeWords::now(&self.inner, prepared.ticket, self.inner.rings(), slots).watches());
         words.relay_by(self.notifications().relay());
     }
 

@@ -100,13 +100,18 @@ impl<M: Message + ?Sized> Subscriber<M> {
         if self.options.keep_last != u32::MAX {
             self.keep_last();
         }
-        if self.cursors.len() == 1 { self.peek(0).map(|order| (order, 0)) } else { self.next_of_several() }
+        if self.cursors.len() == 1 {
+            self.peek(0).map(|order| (order, 0))
+        } else {
+            self.next_of_several()
+        }
     }
 
     #[cold]
     #[inline(never)]
     fn next_of_several(&self) -> Option<(u64, usize)> {
-        let look = || (0..self.cursors.len()).filter_map(|ring| Some((self.peek(ring)?, ring))).min();
+        let look =
+            || (0..self.cursors.len()).filter_map(|ring| Some((self.peek(ring)?, ring))).min();
         // Looks once more when there is one: this look sees all that was published before that
         // message.
         look().and_then(|_| look())
@@ -158,7 +163,9 @@ impl<M: Message + ?Sized> Subscriber<M> {
     #[inline(never)]
     pub(super) fn meet_rings(&mut self) -> Result<(), SubscribeError> {
         if (self.inner.rings() as usize) < self.cursors.len() {
-            return Err(SubscribeError::Damaged(self.inner.segment.damaged("the number of its publishers")));
+            return Err(SubscribeError::Damaged(
+                self.inner.segment.damaged("the number of its publishers"),
+            ));
         }
         for ring in self.cursors.len() as u32..self.inner.rings() {
             self.inner.slots(ring)?;
@@ -188,13 +195,18 @@ impl<M: Message + ?Sized> Subscriber<M> {
             }
         }
         let keys = &self.options.keys;
-        if !keys.is_empty() && slot.is_still(position) && keys.binary_search(&taken.header().key).is_err() {
+        if !keys.is_empty()
+            && slot.is_still(position)
+            && keys.binary_search(&taken.header().key).is_err()
+        {
             return Took::Unwanted;
         }
         match metadata.object {
             None if taken.len > INLINE => Took::Damaged("a message's length"),
             // SAFETY: `Taken` has as many bytes as were copied, aligned to 8.
-            None if unsafe { M::at(taken.data(), taken.len) }.is_none() || M::FACTS.align > 8 && taken.len > 0 => {
+            None if unsafe { M::at(taken.data(), taken.len) }.is_none()
+                || M::FACTS.align > 8 && taken.len > 0 =>
+            {
                 Took::Damaged("a value of another size")
             }
             None => Took::Yes(free.keep()),
@@ -204,7 +216,14 @@ impl<M: Message + ?Sized> Subscriber<M> {
 
     /// Holds the object of a message by a hazard pointer.
     #[inline]
-    fn hold(&mut self, ring: usize, position: u64, metadata: Metadata, reference: u32, mut free: Free) -> Took {
+    fn hold(
+        &mut self,
+        ring: usize,
+        position: u64,
+        metadata: Metadata,
+        reference: u32,
+        mut free: Free,
+    ) -> Took {
         let pointers = self.words().hazard_pointers();
         let Some(at) = pointers.find(free.near) else { return Took::TooManyHeld };
         // Finds the object before it is held: if the slot still names it below, it was there all

@@ -91,11 +91,16 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Erro
 /// deadline has passed.
 #[cold]
 fn wait_for_one(inner: &Inner, me: Me, deadline: Deadline) -> Result<bool, Error> {
-    let owners = || (0..MOST_RINGS as u32).map(|index| (index, inner.ring(index).owner.load(Ordering::Acquire)));
-    let is_soon_free = |owner: u32| {
-        owner & LOOKING_AFTER != 0 || TokenId::from_word(owner).is_none_or(|id| !inner.registry.is_alive(id))
+    let owners = || {
+        (0..MOST_RINGS as u32).map(|index| (index, inner.ring(index).owner.load(Ordering::Acquire)))
     };
-    let Some((index, expected)) = owners().find(|(_, owner)| is_soon_free(*owner)) else { return Ok(false) };
+    let is_soon_free = |owner: u32| {
+        owner & LOOKING_AFTER != 0
+            || TokenId::from_word(owner).is_none_or(|id| !inner.registry.is_alive(id))
+    };
+    let Some((index, expected)) = owners().find(|(_, owner)| is_soon_free(*owner)) else {
+        return Ok(false);
+    };
     if deadline.has_passed() {
         return Ok(false);
     }
@@ -104,7 +109,8 @@ fn wait_for_one(inner: &Inner, me: Me, deadline: Deadline) -> Result<bool, Error
     let living = TokenId::from_word(expected).filter(|&id| inner.registry.is_alive(id));
     // If it is given back between the look and the sleep, the word has another value. If the
     // process that cleans it is dead, it is polled from then on.
-    let until = if living.is_some() { deadline } else { deadline.earlier(Deadline::after(ASK_AGAIN)) };
+    let until =
+        if living.is_some() { deadline } else { deadline.earlier(Deadline::after(ASK_AGAIN)) };
     Sleep::on(inner.registry, &[word])
         .behind(&relay, living.as_slice())
         .until(until)
@@ -113,7 +119,13 @@ fn wait_for_one(inner: &Inner, me: Me, deadline: Deadline) -> Result<bool, Error
 }
 
 /// Takes that ring, if it is free.
-fn take_one(inner: &Inner, process: TokenId, index: u32, ends: &Ends, purpose: Purpose) -> Result<Option<Ring>, Error> {
+fn take_one(
+    inner: &Inner,
+    process: TokenId,
+    index: u32,
+    ends: &Ends,
+    purpose: Purpose,
+) -> Result<Option<Ring>, Error> {
     let words = inner.ring(index);
     let seen = words.owner.load(Ordering::Acquire);
     if !is_free(words, seen, ends) {
@@ -195,7 +207,8 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
             *place = Some(block);
         }
     }
-    let mut in_place: Vec<u32> = ring.places.iter().flatten().map(|block| block.reference).collect();
+    let mut in_place: Vec<u32> =
+        ring.places.iter().flatten().map(|block| block.reference).collect();
     in_place.sort_unstable();
     let free_list = &mut ring.free_list;
     inner.heap.queued_in(&inner.segment, index, |block| {
@@ -218,7 +231,9 @@ impl Ring {
         let slots = inner.slots(self.index)?;
         let depth = slots.len() as u64;
         let needed = back_pressure::needed_from(inner, self.index);
-        for position in self.published.saturating_sub(depth)..self.published.saturating_sub(1).min(needed) {
+        for position in
+            self.published.saturating_sub(depth)..self.published.saturating_sub(1).min(needed)
+        {
             let at = (position & (depth - 1)) as usize;
             if self.places[at].is_none() {
                 continue;
@@ -268,7 +283,12 @@ pub(super) fn give_up_left<T>(
 }
 
 /// Cleans rings that have no owner: frees their objects that no subscriber holds. Returns how many.
-pub(super) fn sweep(inner: &Inner, process: TokenId, ends: &Ends, dry_run: bool) -> Result<(u32, u32), Error> {
+pub(super) fn sweep(
+    inner: &Inner,
+    process: TokenId,
+    ends: &Ends,
+    dry_run: bool,
+) -> Result<(u32, u32), Error> {
     let (mut claims, mut objects) = (0, 0);
     for index in 0..inner.rings() {
         let words = inner.ring(index);
@@ -331,7 +351,8 @@ mod tests {
             });
             while !waiting.is_finished() {
                 let taken = take_one(inner, process, 0, &inner.ends(), Purpose::LookAfter);
-                is_nobodys &= matches!(taken, Err(Error::Damaged { .. })) && owner.load(Ordering::Relaxed) == 0;
+                is_nobodys &= matches!(taken, Err(Error::Damaged { .. }))
+                    && owner.load(Ordering::Relaxed) == 0;
                 std::thread::yield_now();
             }
             waiting.join().expect("no panic")

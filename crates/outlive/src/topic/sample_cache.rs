@@ -128,7 +128,9 @@ impl SampleCache {
     pub(super) fn new() -> SampleCache {
         // As with malloc: a child forked while a thread is in here must not come here before exec.
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.unwrap_or_else(|| SampleCache(Box::leak(Box::new([const { Taken::none(false) }; NEAR])).into()))
+        spare.unwrap_or_else(|| {
+            SampleCache(Box::leak(Box::new([const { Taken::none(false) }; NEAR])).into())
+        })
     }
 
     #[inline]

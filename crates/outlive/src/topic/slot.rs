@@ -83,9 +83,16 @@ impl Slot {
     #[inline]
     pub(super) fn describe(&self, metadata: Metadata) {
         self.order.store(metadata.order, Ordering::Relaxed);
-        self.what.store(u64::from(metadata.publisher) << 32 | u64::from(metadata.len), Ordering::Relaxed);
-        let form = (u32::from(metadata.object.is_some()) * OBJECT) | (u32::from(metadata.has_header) * HEADER);
-        self.form.store(u64::from(form) << 32 | u64::from(metadata.object.unwrap_or(0)), Ordering::Relaxed);
+        self.what.store(
+            u64::from(metadata.publisher) << 32 | u64::from(metadata.len),
+            Ordering::Relaxed,
+        );
+        let form = (u32::from(metadata.object.is_some()) * OBJECT)
+            | (u32::from(metadata.has_header) * HEADER);
+        self.form.store(
+            u64::from(form) << 32 | u64::from(metadata.object.unwrap_or(0)),
+            Ordering::Relaxed,
+        );
     }
 
     /// Writes the payload, between `begin` and `publish`; of more bytes than fit, as many as fit.
@@ -106,7 +113,10 @@ impl Slot {
     /// Writes the header, between `begin` and `publish`.
     #[inline]
     pub(super) fn write_header(&self, header: &[u64; HEADER_WORDS]) {
-        self.header.iter().zip(header).for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
+        self.header
+            .iter()
+            .zip(header)
+            .for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
     }
 
     /// Publishes message `position`.
@@ -182,7 +192,13 @@ impl Slot {
     /// Holds this message's object by that hazard pointer. Returns `false` when the message is not
     /// there any more.
     #[inline]
-    pub(super) fn hold(&self, position: u64, reference: u32, pointers: &HazardPointers<'_>, at: usize) -> bool {
+    pub(super) fn hold(
+        &self,
+        position: u64,
+        reference: u32,
+        pointers: &HazardPointers<'_>,
+        at: usize,
+    ) -> bool {
         pointers.set(at, reference);
         // Of this reader and a publisher that overwrites the slot, at least one sees the other:
         // pairs with the fence in `hazard::names`.
@@ -221,7 +237,13 @@ mod tests {
         let bytes: Vec<u8> = (0..INLINE as u8).collect();
         for (position, len) in (0..=INLINE).enumerate() {
             let position = position as u64;
-            let metadata = Metadata { order: 7, publisher: 8, len: len as u32, object: None, has_header: len % 2 == 0 };
+            let metadata = Metadata {
+                order: 7,
+                publisher: 8,
+                len: len as u32,
+                object: None,
+                has_header: len % 2 == 0,
+            };
             assert_eq!(slot.look(position), MessageState::NotThere);
             slot.begin();
             slot.describe(metadata);
@@ -239,8 +261,13 @@ mod tests {
             assert!(position == 0 || slot.look(position - 1) == MessageState::Overwritten);
         }
         slot.begin();
-        let metadata =
-            Metadata { order: 1, publisher: 2, len: 1 << 30, object: Some((1 << 29) - 1), has_header: false };
+        let metadata = Metadata {
+            order: 1,
+            publisher: 2,
+            len: 1 << 30,
+            object: Some((1 << 29) - 1),
+            has_header: false,
+        };
         slot.describe(metadata);
         assert_eq!(slot.metadata(), metadata);
     }

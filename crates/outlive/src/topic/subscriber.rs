@@ -110,7 +110,13 @@ pub struct SubscriberOptions {
 
 impl Default for SubscriberOptions {
     fn default() -> SubscriberOptions {
-        SubscriberOptions { reliable: false, history: 0, keep_last: u32::MAX, keys: Vec::new(), period: None }
+        SubscriberOptions {
+            reliable: false,
+            history: 0,
+            keep_last: u32::MAX,
+            keys: Vec::new(),
+            period: None,
+        }
     }
 }
 
@@ -138,12 +144,15 @@ struct Pause {
 }
 
 impl<M: Message + ?Sized> Subscriber<M> {
-    pub(super) fn new(inner: Arc<Inner>, mut options: SubscriberOptions) -> Result<Subscriber<M>, Error> {
+    pub(super) fn new(
+        inner: Arc<Inner>,
+        mut options: SubscriberOptions,
+    ) -> Result<Subscriber<M>, Error> {
         look_after_orphans();
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
-        let owner =
-            identity::this_process().map_err(|errno| Error::from_errno("subscribe to", inner.segment.path(), errno))?;
+        let owner = identity::this_process()
+            .map_err(|errno| Error::from_errno("subscribe to", inner.segment.path(), errno))?;
         let subscriber_slot = subscriber_slot::take(&inner, me, process)?;
         let words = inner.subscriber_slot(subscriber_slot)?;
         let depth = u64::from(inner.plan.depth);
@@ -206,14 +215,21 @@ impl<M: Message + ?Sized> Subscriber<M> {
     pub(super) fn words(&self) -> &SubscriberSlot {
         // SAFETY: `new` has checked the slot's range through `Segment::at`, and mappings do not
         // shrink.
-        unsafe { &*self.inner.segment.address(self.inner.plan.subscriber_slot_at(self.subscriber_slot)).cast() }
+        unsafe {
+            &*self
+                .inner
+                .segment
+                .address(self.inner.plan.subscriber_slot_at(self.subscriber_slot))
+                .cast()
+        }
     }
 
     /// Returns the slot of a message.
     #[inline]
     pub(super) fn slot(&self, ring: usize, position: u64) -> &Slot {
         let depth = u64::from(self.inner.plan.depth);
-        let at = self.inner.plan.slots_at(ring as u32) + (position & (depth - 1)) * size_of::<Slot>() as u64;
+        let at = self.inner.plan.slots_at(ring as u32)
+            + (position & (depth - 1)) * size_of::<Slot>() as u64;
         // SAFETY: `meet_rings` has found that this ring's slots exist; mappings do not shrink.
         unsafe { &*self.inner.segment.address(at).cast() }
     }
@@ -254,7 +270,10 @@ impl<M: Message + ?Sized> Subscriber<M> {
     /// # If a process dies
     /// The same as with [`Subscriber::try_recv`].
     #[inline]
-    pub fn recv_until(&mut self, deadline: impl Into<Deadline>) -> Result<Sample<M>, SubscribeError> {
+    pub fn recv_until(
+        &mut self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Sample<M>, SubscribeError> {
         self.enter()?;
         let mut deadline = Some(deadline);
         let mut pause = None;
@@ -263,7 +282,9 @@ impl<M: Message + ?Sized> Subscriber<M> {
                 return Ok(sample);
             }
             // Only from here on: a message that is there costs no look at the clock.
-            let pause = pause.get_or_insert_with(|| self.pause(deadline.take().map_or(Deadline::NEVER, Into::into)));
+            let pause = pause.get_or_insert_with(|| {
+                self.pause(deadline.take().map_or(Deadline::NEVER, Into::into))
+            });
             self.wait(pause)?;
         }
     }
@@ -291,7 +312,11 @@ impl<M: Message + ?Sized> Subscriber<M> {
         }
         pause.has_waited = true;
         let me = self.enter()?;
-        wait_for_message(self, me, pause.due.map_or(pause.deadline, |due| pause.deadline.earlier(due)))
+        wait_for_message(
+            self,
+            me,
+            pause.due.map_or(pause.deadline, |due| pause.deadline.earlier(due)),
+        )
     }
 
     /// Returns how many messages were overwritten or skipped before this subscriber took them.
@@ -372,14 +397,17 @@ fn wait_for_message<M: Message + ?Sized>(
     relay.to(notifications.relay());
     loop {
         let ticket = notifications.count().prepare_wait();
-        let slots = (0..subscriber.ring_count()).map(|ring| subscriber.slot(ring, subscriber.cursor(ring)));
+        let slots =
+            (0..subscriber.ring_count()).map(|ring| subscriber.slot(ring, subscriber.cursor(ring)));
         let seen = WakeWords::now(inner, ticket, subscriber.ring_count() as u32, slots);
         if subscriber.is_ready() || deadline.has_passed() {
             return Ok(());
         }
         Sleep::on(inner.registry, seen.watches())
             .among_others_until(ticket.until(deadline))
-            .map_err(|errno| SubscribeError::System(Error::from_errno("wait for", inner.segment.path(), errno)))?;
+            .map_err(|errno| {
+                SubscribeError::System(Error::from_errno("wait for", inner.segment.path(), errno))
+            })?;
         notifications.woken(ticket, || subscriber.is_ready());
     }
 }

@@ -39,7 +39,9 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<u32, Error
         let _relay = WakeRelay::begin(me.list());
         Sleep::on(inner.registry, &[news])
             .until(deadline.earlier(Deadline::after(ASK_AGAIN)))
-            .map_err(|errno| Error::from_errno("wait for a subscriber's slot of", inner.segment.path(), errno))?;
+            .map_err(|errno| {
+                Error::from_errno("wait for a subscriber's slot of", inner.segment.path(), errno)
+            })?;
     }
 }
 
@@ -47,8 +49,9 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<u32, Error
 #[cold]
 fn is_one_soon_free(inner: &Inner) -> bool {
     inner.subscriber_slots().any(|words| {
-        Claim::of(words.claim.load(Ordering::Acquire))
-            .is_none_or(|claim| claim.state == State::Sweeping || !inner.registry.is_alive(claim.process))
+        Claim::of(words.claim.load(Ordering::Acquire)).is_none_or(|claim| {
+            claim.state == State::Sweeping || !inner.registry.is_alive(claim.process)
+        })
     })
 }
 
@@ -69,7 +72,8 @@ fn take_one(inner: &Inner, process: TokenId) -> Result<Option<u32>, Error> {
         }
         // Acquire: after all that its last owner did with it. If this process died just after, the
         // slot has a dead owner and holds nothing.
-        if words.claim.compare_exchange(seen, joining, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        if words.claim.compare_exchange(seen, joining, Ordering::AcqRel, Ordering::Relaxed).is_err()
+        {
             continue;
         }
         words.hazard_pointers().reset();

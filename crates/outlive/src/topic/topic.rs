@@ -134,7 +134,13 @@ impl<M: Message + ?Sized> Topic<M> {
     /// Returns the default options, for changing them.
     #[must_use]
     pub fn options() -> TopicOptions<M> {
-        TopicOptions { depth: 16, max_bytes: None, stamps: true, wait: WaitStrategy::Adaptive, _message: PhantomData }
+        TopicOptions {
+            depth: 16,
+            max_bytes: None,
+            stamps: true,
+            wait: WaitStrategy::Adaptive,
+            _message: PhantomData,
+        }
     }
 
     /// Opens the topic of that name, or makes it with default options if there is none.
@@ -145,7 +151,11 @@ impl<M: Message + ?Sized> Topic<M> {
         Topic::options().open(domain, name)
     }
 
-    pub(crate) fn finish(segment: Segment, registry: &'static Registry, wait: WaitStrategy) -> Result<Topic<M>, Error> {
+    pub(crate) fn finish(
+        segment: Segment,
+        registry: &'static Registry,
+        wait: WaitStrategy,
+    ) -> Result<Topic<M>, Error> {
         segment.expect(Kind::Topic)?;
         let inner = Inner::new(segment, registry)?;
         inner.spin_wait.set(wait);

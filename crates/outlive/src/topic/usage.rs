@@ -85,7 +85,10 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
         let words = inner.ring(index);
         let published = words.published.load(Ordering::Acquire);
         let slots = inner.slots(index)?;
-        let kept = slots.iter().filter(|slot| slot.position().is_some_and(|position| position < published)).count();
+        let kept = slots
+            .iter()
+            .filter(|slot| slot.position().is_some_and(|position| position < published))
+            .count();
         let (mut objects, mut bytes) = (0, 0);
         inner.heap.queued_in(&inner.segment, index, |block| {
             objects += 1;
@@ -128,5 +131,9 @@ pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Er
         owner.is_some_and(|id| !me.is_alive(id) && !ring::has_ended(words, id, &ends))
     });
     inner.heap.expect_whole(&inner.segment)?;
-    Ok(Swept { claims: slots + rings, objects: objects + found.count(), names_left: names_left || ending })
+    Ok(Swept {
+        claims: slots + rings,
+        objects: objects + found.count(),
+        names_left: names_left || ending,
+    })
 }

@@ -62,7 +62,8 @@ impl WaitSet {
     /// # If a process dies
     /// As with [`WaitSet::wait`]. A forked child asks for a descriptor of its own.
     pub fn as_fd(&mut self) -> Result<BorrowedFd<'_>, Error> {
-        let failed = |errno| Error::from_errno("make a descriptor for", self.registry.path(), errno);
+        let failed =
+            |errno| Error::from_errno("make a descriptor for", self.registry.path(), errno);
         let of = identity::this_process().map_err(failed)?;
         if self.descriptor.as_ref().is_none_or(|known| known.of != of) {
             let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?;

@@ -18,7 +18,8 @@ use crate::rpc::{CallError, Pending, Reply, Request, ServeError, Server};
 use crate::state::{BytesWatch, Change, StateWatch};
 use crate::sync::{AwaitError, Event, Latch, Plain};
 use crate::topic::{
-    Message, Participants, Presence, PublishError, Published, Publisher, Sample, SubscribeError, Subscriber,
+    Message, Participants, Presence, PublishError, Published, Publisher, Sample, SubscribeError,
+    Subscriber,
 };
 use crate::wake::{Source, SourceState, Waited};
 use crate::{Error, Peer, WaitError};
@@ -48,7 +49,11 @@ impl Future for UntilReady {
             self.registration = None;
             return Poll::Ready(Ok(()));
         }
-        if !self.registration.as_ref().is_some_and(|registration| registration.tell_instead(context.waker())) {
+        if !self
+            .registration
+            .as_ref()
+            .is_some_and(|registration| registration.tell_instead(context.waker()))
+        {
             let whom = Whom::Task(context.waker().clone());
             // The former registration first: it is no longer on the list.
             self.registration = None;
@@ -180,7 +185,9 @@ impl Latch {
 async fn opened(source: &impl Source) -> Result<(), AwaitError> {
     let watched = source.watched().map_err(AwaitError::System)?;
     match watched.registry {
-        Some(registry) => UntilReady::of(registry, vec![watched.waited]).await.map_err(AwaitError::System),
+        Some(registry) => {
+            UntilReady::of(registry, vec![watched.waited]).await.map_err(AwaitError::System)
+        }
         None => Ok(()),
     }
 }
@@ -259,7 +266,8 @@ impl BytesWatch {
             if let Some(change) = self.try_changed() {
                 return Ok(change);
             }
-            let readiness = UntilReady::of_one(self, self.readiness().registry()).map_err(AwaitError::System)?;
+            let readiness = UntilReady::of_one(self, self.readiness().registry())
+                .map_err(AwaitError::System)?;
             readiness.await.map_err(AwaitError::System)?;
         }
     }

@@ -80,12 +80,15 @@ const AFTER_ERROR: Duration = Duration::from_millis(10);
 impl Reactor {
     /// Returns this process's reactor for that domain, and starts it if there is none.
     fn of(registry: &'static Registry) -> Result<&'static Reactor, Error> {
-        let refused = |errno| Error::from_errno("start a thread that waits in", registry.path(), errno);
+        let refused =
+            |errno| Error::from_errno("start a thread that waits in", registry.path(), errno);
         let of = identity::this_process().map_err(refused)?;
         // As with malloc: a child forked from several threads, one of them in here, must not come
         // here before exec.
         let mut reactors = REACTORS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(reactor) = reactors.iter().find(|b| b.of == of && core::ptr::eq(b.registry, registry)) {
+        if let Some(reactor) =
+            reactors.iter().find(|b| b.of == of && core::ptr::eq(b.registry, registry))
+        {
             return Ok(reactor);
         }
         let reactor: &'static Reactor = Box::leak(Box::new(Reactor {
@@ -128,9 +131,14 @@ impl Reactor {
             let mut let_go = Vec::new();
             {
                 let list = self.list();
-                source_list.retain(|key| list.binary_search_by_key(&key, |one| one.id).is_ok(), &mut let_go);
+                source_list.retain(
+                    |key| list.binary_search_by_key(&key, |one| one.id).is_ok(),
+                    &mut let_go,
+                );
                 for one in list.iter().filter(|one| one.id >= taken_in) {
-                    one.sources.iter().for_each(|source| source_list.add(one.id, Arc::clone(source)));
+                    one.sources
+                        .iter()
+                        .for_each(|source| source_list.add(one.id, Arc::clone(source)));
                 }
                 taken_in = list.last().map_or(taken_in, |last| taken_in.max(last.id + 1));
             }
@@ -154,7 +162,8 @@ impl Reactor {
             return false;
         }
         ready.sort_unstable();
-        let told: Vec<Entry> = self.list().extract_if(.., |one| ready.binary_search(&one.id).is_ok()).collect();
+        let told: Vec<Entry> =
+            self.list().extract_if(.., |one| ready.binary_search(&one.id).is_ok()).collect();
         told.into_iter().for_each(|one| one.whom.tell());
         // The next round takes them out of the source list, as they are out of the list.
         true
@@ -183,7 +192,8 @@ impl Registration {
 
     /// Returns whether it is still on the list, and the reactor is this process's.
     pub(super) fn is_there(&self) -> bool {
-        self.is_of_this_process() && self.reactor.list().binary_search_by_key(&self.id, |one| one.id).is_ok()
+        self.is_of_this_process()
+            && self.reactor.list().binary_search_by_key(&self.id, |one| one.id).is_ok()
     }
 
     /// Makes the reactor tell another task. Returns false if it is no longer on the list.

@@ -125,7 +125,8 @@ impl WaitSet {
     /// [`Error::OtherDomain`], and any error that keeps the source from being waited for.
     pub fn add(&mut self, source: &impl Source) -> Result<Key, Error> {
         let watched = source.watched()?;
-        if let Some(other) = watched.registry.filter(|other| !core::ptr::eq(*other, self.registry)) {
+        if let Some(other) = watched.registry.filter(|other| !core::ptr::eq(*other, self.registry))
+        {
             let (path, wanted) = (other.path().to_path_buf(), self.registry.path().to_path_buf());
             return Err(Error::OtherDomain { path, wanted });
         }
@@ -213,7 +214,9 @@ impl WaitSet {
         let relay = WakeRelay::begin(me.list());
         while !deadline.has_passed() {
             let slept = self.source_list.sleep(self.registry, &relay, None, deadline);
-            slept.map_err(|errno| AwaitError::System(Error::from_errno("wait in", self.registry.path(), errno)))?;
+            slept.map_err(|errno| {
+                AwaitError::System(Error::from_errno("wait in", self.registry.path(), errno))
+            })?;
             if self.look() {
                 return Ok(());
             }

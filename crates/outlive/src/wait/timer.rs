@@ -67,7 +67,9 @@ impl Timer {
     fn passed(&self) -> (u64, &AtomicU64) {
         match &*self.0 {
             Moments::Once { moment, taken } => (u64::from(moment.has_passed()), taken),
-            Moments::Every { begin, span, taken } => (clock::monotonic_nanos().saturating_sub(*begin) / span, taken),
+            Moments::Every { begin, span, taken } => {
+                (clock::monotonic_nanos().saturating_sub(*begin) / span, taken)
+            }
         }
     }
 }
@@ -88,9 +90,9 @@ impl Waited for Timer {
         match &*self.0 {
             Moments::Once { .. } if taken > 0 => SourceState::Waiting,
             Moments::Once { moment, .. } => SourceState::NotBefore(*moment),
-            Moments::Every { begin, span, .. } => {
-                SourceState::NotBefore(Deadline::at_nanos(begin.saturating_add(span.saturating_mul(taken + 1))))
-            }
+            Moments::Every { begin, span, .. } => SourceState::NotBefore(Deadline::at_nanos(
+                begin.saturating_add(span.saturating_mul(taken + 1)),
+            )),
         }
     }
 }

@@ -131,7 +131,12 @@ impl EventCount {
             // No waiter is left asleep, and a waiter that is about to sleep finds another
             // `sequence`. AcqRel keeps the chain of `announce`s that a later notifier's Acquire
             // reads from.
-            let _ = self.epoch.compare_exchange(epoch, next(epoch), Ordering::AcqRel, Ordering::Relaxed);
+            let _ = self.epoch.compare_exchange(
+                epoch,
+                next(epoch),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
         }
     }
 
@@ -169,7 +174,8 @@ impl EventCount {
             let epoch = next(seen) | kept | SOMEBODY;
             // Release pairs with `epoch()`. Acquire pairs with `note_fence`. Died just after: one
             // empty wake.
-            match self.epoch.compare_exchange_weak(seen, epoch, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.epoch.compare_exchange_weak(seen, epoch, Ordering::AcqRel, Ordering::Relaxed)
+            {
                 Ok(_) => return Ticket { sequence, epoch, is_first, is_fenced: kept != 0 },
                 Err(now) => seen = now,
             }
@@ -194,7 +200,12 @@ impl EventCount {
         if seen & SOMEBODY != 0 && seen & FENCED == 0 && !self.is_notified(*ticket) {
             // Release pairs with `announce`: the fence. Died just before: the next one makes
             // another.
-            let noted = self.epoch.compare_exchange(seen, seen | FENCED, Ordering::Release, Ordering::Relaxed);
+            let noted = self.epoch.compare_exchange(
+                seen,
+                seen | FENCED,
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
             if noted.is_ok() && seen == ticket.epoch {
                 ticket.epoch |= FENCED;
             }
@@ -206,7 +217,12 @@ impl EventCount {
         if ticket.is_first {
             // That very word: no waiter has prepared since, and none was there before. Relaxed:
             // nothing comes with it.
-            let _ = self.epoch.compare_exchange(ticket.epoch, next(ticket.epoch), Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self.epoch.compare_exchange(
+                ticket.epoch,
+                next(ticket.epoch),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
         }
     }
 

@@ -60,16 +60,37 @@ thread_local! {
 /// Returns whether to ask `/proc` now, after a sleep on `word` behind those owners ended without
 /// what it waits for. `whole`: the sleep lasted for a whole recheck.
 #[cold]
-pub(super) fn is_time_to_ask(registry: &Registry, word: &AtomicU32, owners: &[TokenId], whole: bool) -> bool {
+pub(super) fn is_time_to_ask(
+    registry: &Registry,
+    word: &AtomicU32,
+    owners: &[TokenId],
+    whole: bool,
+) -> bool {
     let Some(span) = registry.recheck() else { return false };
-    let owners = owners.iter().fold(0u32, |sum, owner| sum.wrapping_add(owner.as_u32().wrapping_mul(0x9e37_79b1)));
+    let owners = owners
+        .iter()
+        .fold(0u32, |sum, owner| sum.wrapping_add(owner.as_u32().wrapping_mul(0x9e37_79b1)));
     let mut all = ASKED.get();
-    let due = is_due(&mut all, core::ptr::from_ref(word).addr(), owners, clock::monotonic_nanos(), span, whole);
+    let due = is_due(
+        &mut all,
+        core::ptr::from_ref(word).addr(),
+        owners,
+        clock::monotonic_nanos(),
+        span,
+        whole,
+    );
     ASKED.set(all);
     due
 }
 
-fn is_due(all: &mut [Asked; MOST_WORDS], word: usize, owners: u32, now: u64, span: Duration, whole: bool) -> bool {
+fn is_due(
+    all: &mut [Asked; MOST_WORDS],
+    word: usize,
+    owners: u32,
+    now: u64,
+    span: Duration,
+    whole: bool,
+) -> bool {
     let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     let at = match all.iter().position(|asked| asked.word == word && asked.owners == owners) {
         Some(at) => at,
@@ -120,8 +141,9 @@ mod tests {
     #[test]
     fn other_owners_and_other_words_have_a_count_of_their_own() {
         let mut all = [NONE; MOST_WORDS];
-        let mut due =
-            |word, owners, seconds: u64, whole| is_due(&mut all, word, owners, (1000 + seconds) * SECOND, SPAN, whole);
+        let mut due = |word, owners, seconds: u64, whole| {
+            is_due(&mut all, word, owners, (1000 + seconds) * SECOND, SPAN, whole)
+        };
         assert!(due(64, 1, 1, true));
         assert!(due(128, 1, 1, true), "another word");
         assert!(!due(64, 1, 2, true));

@@ -123,7 +123,11 @@ impl FoundRecord {
     pub(crate) fn waited(&self) -> Duration {
         // The clock may go on between our two readings: then it is not 49 days.
         let age = now().wrapping_sub(self.since) as i32;
-        if age < 0 && age > -1000 { Duration::ZERO } else { Duration::from_millis(u64::from(age as u32)) }
+        if age < 0 && age > -1000 {
+            Duration::ZERO
+        } else {
+            Duration::from_millis(u64::from(age as u32))
+        }
     }
 
     /// Returns for how long, at least, the word has had the value that the waiter sleeps on.
@@ -145,7 +149,8 @@ impl Registry {
             return None;
         }
         let since = slot.waiting_since.load(Ordering::Relaxed);
-        let noted = FoundRecord { waiter, address: at & ADDRESS, since, later: (at >> LATER_AT) as u32 };
+        let noted =
+            FoundRecord { waiter, address: at & ADDRESS, since, later: (at >> LATER_AT) as u32 };
         // Still the same waiter's?
         (slot.is_alive(waiter) && slot.waiting_at.load(Ordering::Acquire) == at).then_some(noted)
     }

@@ -120,7 +120,11 @@ impl<'a> Sleep<'a> {
     /// passes over finds a changed word at its next recheck, which is no rescue. It is a rescue if
     /// `has_come` says that what the sleeper waits for is there.
     #[cold]
-    pub(crate) fn until_it_comes(self, deadline: Deadline, has_come: impl Fn() -> bool) -> Result<Asleep, Errno> {
+    pub(crate) fn until_it_comes(
+        self,
+        deadline: Deadline,
+        has_come: impl Fn() -> bool,
+    ) -> Result<Asleep, Errno> {
         match (self.owners, self.relay) {
             (&[], _) | (_, None) => {
                 let (end, _) = self.in_kernel(self.words, self.principal, deadline, has_come);
@@ -181,7 +185,14 @@ impl<'a> Sleep<'a> {
         has_come: impl Fn() -> bool,
     ) -> Result<Asleep, Errno> {
         let Sleep { registry, owners, start, .. } = self;
-        let watched = || owners.iter().cycle().skip(start % owners.len()).take(owners.len().min(MOST_WATCHED)).copied();
+        let watched = || {
+            owners
+                .iter()
+                .cycle()
+                .skip(start % owners.len())
+                .take(owners.len().min(MOST_WATCHED))
+                .copied()
+        };
         let brief = owners.len() > MOST_OWNERS;
         for owner in watched() {
             let Some(slot) = registry.slot(owner) else { return look_again(deadline) };
@@ -190,7 +201,9 @@ impl<'a> Sleep<'a> {
         relay.to(registry.relay());
         let mut set = WaitSet::<{ futex::MOST_WATCHES }>::new(registry, true);
         for owner in watched() {
-            let add = |slot| if brief { set.watch_briefly(slot, owner) } else { set.watch(slot, owner, true) };
+            let add = |slot| {
+                if brief { set.watch_briefly(slot, owner) } else { set.watch(slot, owner, true) }
+            };
             if !registry.slot(owner).is_some_and(add) {
                 return look_again(deadline);
             }
@@ -247,7 +260,12 @@ impl<'a> Sleep<'a> {
 /// Asks `/proc` now and then whether the kernel has lost a mark (recheck.rs), after a sleep behind
 /// owners that ended without a reason: by the recheck, by the caller's deadline, by a signal.
 #[cold]
-pub(super) fn ask_when_due(registry: &Registry, principal: Watch<'_>, owners: &[TokenId], by_recheck: bool) {
+pub(super) fn ask_when_due(
+    registry: &Registry,
+    principal: Watch<'_>,
+    owners: &[TokenId],
+    by_recheck: bool,
+) {
     if !recheck::is_time_to_ask(registry, principal.word, owners, by_recheck) {
         return;
     }
@@ -281,7 +299,11 @@ impl<'a, const N: usize> WaitSet<'a, N> {
     fn new(registry: &'a Registry, shared: bool) -> WaitSet<'a, N> {
         // The shared relay comes before all else.
         let len = usize::from(shared);
-        WaitSet { set: [Watch { word: registry.relay(), expected: 0 }; N], len, first_owner: len + 1 }
+        WaitSet {
+            set: [Watch { word: registry.relay(), expected: 0 }; N],
+            len,
+            first_owner: len + 1,
+        }
     }
 
     fn add(&mut self, watch: Watch<'a>) {
@@ -291,7 +313,10 @@ impl<'a, const N: usize> WaitSet<'a, N> {
 
     /// Adds an owner's words, its relay word first; returns false when the owner is dead.
     fn watch(&mut self, slot: &'a Slot, owner: TokenId, shared: bool) -> bool {
-        self.add(Watch { word: &slot.relay, expected: if shared { SHARED_RELAY } else { OWN_RELAY } });
+        self.add(Watch {
+            word: &slot.relay,
+            expected: if shared { SHARED_RELAY } else { OWN_RELAY },
+        });
         let Some(watched) = slot.watch(owner) else {
             slot.wake_watchers();
             return false;

@@ -40,7 +40,11 @@ pub(crate) struct SpinWait {
 
 impl SpinWait {
     pub(crate) const fn new() -> SpinWait {
-        SpinWait { wait: StdAtomicU32::new(0), rounds: StdAtomicU32::new(MOST_ROUNDS), spins: StdAtomicU32::new(0) }
+        SpinWait {
+            wait: StdAtomicU32::new(0),
+            rounds: StdAtomicU32::new(MOST_ROUNDS),
+            spins: StdAtomicU32::new(0),
+        }
     }
 
     pub(crate) fn set(&self, wait: WaitStrategy) {

@@ -54,7 +54,11 @@ impl Peer {
                 Ok(Asleep::TimedOut) if !self.is_alive_slow() => break,
                 Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),
                 Err(errno) => {
-                    return Err(WaitError::System(Error::from_errno("wait in", self.registry().path(), errno)));
+                    return Err(WaitError::System(Error::from_errno(
+                        "wait in",
+                        self.registry().path(),
+                        errno,
+                    )));
                 }
             }
         }
@@ -64,7 +68,11 @@ impl Peer {
 
 impl Registry {
     /// Sleeps until one of those tokens' owners has ended: see `Domain::wait_any_dead`.
-    pub(crate) fn wait_any_dead(&'static self, ids: &[TokenId], deadline: Deadline) -> Result<TokenId, WaitError> {
+    pub(crate) fn wait_any_dead(
+        &'static self,
+        ids: &[TokenId],
+        deadline: Deadline,
+    ) -> Result<TokenId, WaitError> {
         let dead = || ids.iter().copied().find(|&id| !self.is_alive(id));
         if let Some(id) = dead() {
             return Ok(id);
@@ -76,14 +84,21 @@ impl Registry {
         let words: &[Watch<'_>] = if ids.is_empty() { &nothing } else { &[] };
         let mut turn = 0;
         loop {
-            let slept = Sleep::on(self, words).behind(&relay, ids).beginning_at(turn).until(deadline);
+            let slept =
+                Sleep::on(self, words).behind(&relay, ids).beginning_at(turn).until(deadline);
             if let Some(id) = dead() {
                 return Ok(id);
             }
             match slept {
                 Ok(Asleep::LookAgain) => turn += MOST_OWNERS,
                 Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),
-                Err(errno) => return Err(WaitError::System(Error::from_errno("wait in", self.path(), errno))),
+                Err(errno) => {
+                    return Err(WaitError::System(Error::from_errno(
+                        "wait in",
+                        self.path(),
+                        errno,
+                    )));
+                }
             }
         }
     }

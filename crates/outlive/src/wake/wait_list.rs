@@ -117,7 +117,8 @@ impl WaitList {
         let principal = principal.or(words.words.get(1).copied()).unwrap_or(words.words[0]);
         let looks = looks || !owners.is_empty();
         let record = WaitRecord::begin(registry, Some(&principal));
-        let woken = self.sleep_in_groups(&words, head, principal, || recheck::until(registry, looks, deadline));
+        let woken = self
+            .sleep_in_groups(&words, head, principal, || recheck::until(registry, looks, deadline));
         WaitRecord::end(record, woken == Ok(Wakeup::TimedOut));
         let dead = |owner: &&TokenId| !registry.is_alive(**owner);
         let by_recheck = woken == Ok(Wakeup::TimedOut) && !deadline.has_passed();

@@ -47,7 +47,8 @@ impl Group {
     }
 
     fn write(&self, file: &str, text: &str) {
-        fs::write(self.folder.join(file), text).unwrap_or_else(|error| panic!("{file} of the group: {error}"));
+        fs::write(self.folder.join(file), text)
+            .unwrap_or_else(|error| panic!("{file} of the group: {error}"));
     }
 
     /// Puts the calling process into it.
@@ -130,7 +131,11 @@ fn in_a_control_group_and_then_it_kills(world: &World) {
             let lock = Mutex::<u64>::open(&domain, &name, 0).expect("a lock");
             board.set(crate::operations::FREE + 1, 1);
             let got = lock.lock_until(PATIENCE);
-            assert!(matches!(got, Err(LockError::OwnerDied(_))), "told of the death, not {:?}", got.map(|_| "locked"));
+            assert!(
+                matches!(got, Err(LockError::OwnerDied(_))),
+                "told of the death, not {:?}",
+                got.map(|_| "locked")
+            );
         });
         assert_eq!(doomed.wait(), End::Signal(libc::SIGKILL), "the group's memory runs out");
         waiting.finish();
@@ -140,7 +145,12 @@ fn in_a_control_group_and_then_it_kills(world: &World) {
 /// What a frozen process holds stays its own; what it does not hold goes on; and thawed it goes on
 /// itself.
 fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
-    run(&Environment { open: &|| plain(world), enter: &|| group.enter(), forks: false, use_up: &|| {} });
+    run(&Environment {
+        open: &|| plain(world),
+        enter: &|| group.enter(),
+        forks: false,
+        use_up: &|| {},
+    });
     let domain = plain(world);
     let board = Board::new();
     let [holds, thawed] = [crate::operations::FREE, crate::operations::FREE + 1];
@@ -159,7 +169,8 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
                 drop(lock.lock_until(PATIENCE).expect("given back by one that lives"));
             } else {
                 let queue = Queue::create(&domain, "q").expect("a queue");
-                let message = queue.receiver().expect("the only one").recv_until(PATIENCE).expect("sent");
+                let message =
+                    queue.receiver().expect("the only one").recv_until(PATIENCE).expect("sent");
                 assert_eq!(message, b"while it was frozen");
             }
         })
@@ -170,7 +181,11 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
     freeze(true);
     let lock = Mutex::<u64>::open(&domain, "held", 0).expect("a lock");
     let got = lock.lock_until(Duration::from_millis(1500));
-    assert!(matches!(got, Err(LockError::TimedOut)), "its owner is frozen, not dead: {:?}", got.map(|_| "locked"));
+    assert!(
+        matches!(got, Err(LockError::TimedOut)),
+        "its owner is frozen, not dead: {:?}",
+        got.map(|_| "locked")
+    );
     drop(got);
     Queue::create(&domain, "q")
         .expect("a queue")
@@ -179,7 +194,8 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
         .send(b"while it was frozen")
         .expect("sent");
     // The others, beside all of these: in a domain of their own, since the names are taken.
-    let other = || crate::operations::options().open_at(world.folder().join("other")).expect("opens");
+    let other =
+        || crate::operations::options().open_at(world.folder().join("other")).expect("opens");
     run(&Environment { open: &other, enter: &|| {}, forks: false, use_up: &|| {} });
     freeze(false);
     board.set(thawed, 1);
@@ -195,7 +211,9 @@ fn second_freezer(world: &World) -> Group {
 fn freeze_by_second(group: &Group, on: bool) {
     group.write("cgroup.freeze", if on { "1" } else { "0" });
     let expected = if on { "frozen 1" } else { "frozen 0" };
-    wait_until("the group is as it was told to be", || group.read("cgroup.events").contains(expected));
+    wait_until("the group is as it was told to be", || {
+        group.read("cgroup.events").contains(expected)
+    });
 }
 
 /// The same of the first version.
@@ -319,6 +337,8 @@ fn a_death_notice_that_a_sleeper_frozen_by_the_first_version_has(world: &World) 
 /// The kernel's version.
 fn kernel() -> (u32, u32) {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("readable");
-    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).filter_map(|number| number.parse().ok());
+    let mut numbers = release
+        .split(|letter: char| !letter.is_ascii_digit())
+        .filter_map(|number| number.parse().ok());
     (numbers.next().expect("a version"), numbers.next().expect("a version"))
 }

@@ -57,7 +57,11 @@ fn install(more: &[u32]) {
     filter.extend([jump(at_least, YOUNGER, 0, 1), refuse(libc::EPERM as u32)]);
     // A process that is made may get no namespace of its own.
     const NAMESPACES: u32 = 0x7e02_0000;
-    filter.extend([jump(equal, libc::SYS_clone as u32, 0, 3), statement(load, 16), jump(bits, NAMESPACES, 0, 1)]);
+    filter.extend([
+        jump(equal, libc::SYS_clone as u32, 0, 3),
+        statement(load, 16),
+        jump(bits, NAMESPACES, 0, 1),
+    ]);
     filter.extend([refuse(libc::EPERM as u32), statement(back, libc::SECCOMP_RET_ALLOW)]);
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // SAFETY: the program lies where it says, and is copied before the call returns.
@@ -72,7 +76,12 @@ fn under(world: &World, more: &[u32]) {
     if !cfg!(target_arch = "x86_64") {
         world.skip("the list has the numbers of x86-64");
     }
-    let environment = Environment { open: &|| plain(world), enter: &|| install(more), forks: false, use_up: &|| {} };
+    let environment = Environment {
+        open: &|| plain(world),
+        enter: &|| install(more),
+        forks: false,
+        use_up: &|| {},
+    };
     run_if_permitted(world, "a seccomp filter", &environment);
 }
 

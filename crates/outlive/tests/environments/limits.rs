@@ -21,7 +21,8 @@ fn limit(what: libc::__rlimit_resource_t, most: u64) {
 }
 
 fn used_up(world: &World, use_up: impl Fn()) {
-    let environment = Environment { open: &|| plain(world), enter: &|| {}, forks: false, use_up: &use_up };
+    let environment =
+        Environment { open: &|| plain(world), enter: &|| {}, forks: false, use_up: &use_up };
     run_if_permitted(world, "a limit", &environment);
 }
 
@@ -37,7 +38,8 @@ fn no_more_open_files(world: &World) {
 /// Bytes of address space that this process has.
 fn address_space() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("read");
-    let pages: u64 = statm.split(' ').next().and_then(|pages| pages.parse().ok()).expect("a number");
+    let pages: u64 =
+        statm.split(' ').next().and_then(|pages| pages.parse().ok()).expect("a number");
     pages * 4096
 }
 
@@ -48,7 +50,8 @@ fn no_more_address_space(world: &World) {
 
 fn two_gibibytes_of_address_space(world: &World) {
     let enter = || limit(libc::RLIMIT_AS, address_space() + (2 << 30));
-    let environment = Environment { open: &|| plain(world), enter: &enter, forks: false, use_up: &|| {} };
+    let environment =
+        Environment { open: &|| plain(world), enter: &enter, forks: false, use_up: &|| {} };
     run_if_permitted(world, "a limit", &environment);
 }
 
@@ -60,12 +63,18 @@ fn no_more_processes(world: &World) {
         let refused = std::thread::Builder::new().spawn(|| {}).is_err();
         assert!(refused, "no thread can be made");
     };
-    let environment = Environment { open: &|| shared(world), enter: &become_another, forks: false, use_up: &use_up };
+    let environment = Environment {
+        open: &|| shared(world),
+        enter: &become_another,
+        forks: false,
+        use_up: &use_up,
+    };
     run_if_permitted(world, "another user", &environment);
 }
 
 fn no_locked_memory(world: &World) {
     let enter = || limit(libc::RLIMIT_MEMLOCK, 0);
-    let environment = Environment { open: &|| plain(world), enter: &enter, forks: false, use_up: &|| {} };
+    let environment =
+        Environment { open: &|| plain(world), enter: &enter, forks: false, use_up: &|| {} };
     run_if_permitted(world, "a limit", &environment);
 }

@@ -31,12 +31,17 @@ fn unshare(flags: libc::c_int) {
 /// Mounts there, in a mount namespace of this process's own.
 pub fn mount(kind: &str, target: &str, options: &str) {
     unshare(libc::CLONE_NEWNS);
-    let [kind, target, options] = [kind, target, options].map(|text| CString::new(text).expect("no NUL"));
+    let [kind, target, options] =
+        [kind, target, options].map(|text| CString::new(text).expect("no NUL"));
     let (none, private) = (core::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
     // SAFETY: strings that live until the call returns.
-    succeeds("make private", unsafe { libc::mount(none, c"/".as_ptr(), none, private, core::ptr::null()) });
+    succeeds("make private", unsafe {
+        libc::mount(none, c"/".as_ptr(), none, private, core::ptr::null())
+    });
     // SAFETY: the same.
-    let mounted = unsafe { libc::mount(kind.as_ptr(), target.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast()) };
+    let mounted = unsafe {
+        libc::mount(kind.as_ptr(), target.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast())
+    };
     succeeds("mount", mounted);
 }
 
@@ -77,7 +82,8 @@ fn a_time_namespace(world: &World) {
     // Its clock is a day ahead, and so are the start times that it reads in /proc.
     inside(world, "a time namespace", true, || {
         unshare(libc::CLONE_NEWTIME);
-        fs::write("/proc/self/timens_offsets", "boottime 86400 0\nmonotonic 86400 0\n").expect("written");
+        fs::write("/proc/self/timens_offsets", "boottime 86400 0\nmonotonic 86400 0\n")
+            .expect("written");
     });
 }
 

@@ -102,9 +102,16 @@ struct Things {
 impl Things {
     fn open(domain: Domain, side: Side) -> Things {
         let other = side.other();
-        let queue = |name: &str| Queue::options().max_bytes(1 << 20).create(&domain, name).expect("a queue");
-        let topic =
-            |name: &str| Topic::<[u8]>::options().depth(4).max_bytes(2 << 20).open(&domain, name).expect("a topic");
+        let queue = |name: &str| {
+            Queue::options().max_bytes(1 << 20).create(&domain, name).expect("a queue")
+        };
+        let topic = |name: &str| {
+            Topic::<[u8]>::options()
+                .depth(4)
+                .max_bytes(2 << 20)
+                .open(&domain, name)
+                .expect("a topic")
+        };
         let state = |name: &str| State::open(&domain, name, [0; 100]).expect("a state");
         let lock = |name: &str| Mutex::open(&domain, name, 0).expect("a lock");
         let service = || outlive::rpc::Client::options().max_bytes(1 << 20);
@@ -137,7 +144,9 @@ impl Things {
         step.together();
         match self.other_lock.lock_until(A_WHILE) {
             Err(LockError::TimedOut) => {}
-            other => panic!("the other side lives and holds it, yet: {:?}", other.map(|_| "locked")),
+            other => {
+                panic!("the other side lives and holds it, yet: {:?}", other.map(|_| "locked"))
+            }
         }
         step.together();
         drop(own);
@@ -186,7 +195,10 @@ impl Things {
                     assert_eq!(*request, *payload);
                     request.reply(&payload).expect("it waits");
                 } else {
-                    assert_eq!(*self.client.call_until(&payload, PATIENCE).expect("answered"), *payload);
+                    assert_eq!(
+                        *self.client.call_until(&payload, PATIENCE).expect("answered"),
+                        *payload
+                    );
                 }
             }
             step.together();
@@ -266,7 +278,8 @@ impl Steps {
     /// Both have come so far.
     fn together(&mut self) {
         self.at += 1;
-        let (own, other) = if self.side == Side::Inside { (INSIDE, OUTSIDE) } else { (OUTSIDE, INSIDE) };
+        let (own, other) =
+            if self.side == Side::Inside { (INSIDE, OUTSIDE) } else { (OUTSIDE, INSIDE) };
         self.board.set(own, self.at);
         self.board.reach(other, self.at);
     }
@@ -307,15 +320,21 @@ fn token(domain: &Domain, board: Board, word: usize) -> TokenId {
 /// partner outside.
 pub fn run(environment: &Environment<'_>) {
     let (board, open) = (Board::new(), environment.open);
-    let mut dying_inside = start_inside(environment, || hold_until_killed(open, "held-inside", board, DYING_INSIDE));
-    let mut dying_outside = Child::start(|| hold_until_killed(open, "held-outside", board, DYING_OUTSIDE));
+    let mut dying_inside =
+        start_inside(environment, || hold_until_killed(open, "held-inside", board, DYING_INSIDE));
+    let mut dying_outside =
+        Child::start(|| hold_until_killed(open, "held-outside", board, DYING_OUTSIDE));
     let inside = start_inside(environment, || {
         let mut things = Things::open(open(), Side::Inside);
         let mut step = Steps::new(board, Side::Inside);
-        let ids = [DYING_INSIDE, DYING_OUTSIDE, PARTNER].map(|word| token(&things.domain, board, word));
+        let ids =
+            [DYING_INSIDE, DYING_OUTSIDE, PARTNER].map(|word| token(&things.domain, board, word));
         // Once with all that it wants: what a process needs of the system only at its first sleep,
         // or its first large message.
-        assert!(things.domain.wait_any_dead(&ids, Duration::from_millis(1)).is_err(), "all three live");
+        assert!(
+            things.domain.wait_any_dead(&ids, Duration::from_millis(1)).is_err(),
+            "all three live"
+        );
         things.exchange(&mut step);
         (environment.use_up)();
         things.exchange(&mut step);

@@ -20,7 +20,10 @@ const GROUP: u32 = 61_235;
 
 /// A domain that the group shares.
 pub fn shared(world: &World) -> Domain {
-    options().group(Some(GROUP)).open_at(world.folder().join("domain")).expect("the group's domain opens")
+    options()
+        .group(Some(GROUP))
+        .open_at(world.folder().join("domain"))
+        .expect("the group's domain opens")
 }
 
 /// From now on the other user, and of the group.
@@ -53,7 +56,12 @@ pub fn prepare(world: &World) {
 
 fn two_users_of_one_group(world: &World) {
     prepare(world);
-    let environment = Environment { open: &|| shared(world), enter: &become_another, forks: false, use_up: &|| {} };
+    let environment = Environment {
+        open: &|| shared(world),
+        enter: &become_another,
+        forks: false,
+        use_up: &|| {},
+    };
     run_if_permitted(world, "another user", &environment);
 }
 
@@ -66,6 +74,7 @@ fn hidepid_between_two_users_of_one_group(world: &World) {
         let parent = unsafe { libc::getppid() };
         assert!(fs::metadata(format!("/proc/{parent}/stat")).is_err(), "the partner is hidden");
     };
-    let environment = Environment { open: &|| shared(world), enter: &enter, forks: false, use_up: &|| {} };
+    let environment =
+        Environment { open: &|| shared(world), enter: &enter, forks: false, use_up: &|| {} };
     run_if_permitted(world, "/proc with hidepid", &environment);
 }

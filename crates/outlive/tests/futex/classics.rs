@@ -58,7 +58,8 @@ fn mutex_of_four_states() {
 fn all_meet_and_one_is_serial() {
     const THREADS: u32 = 50;
     const ROUNDS: u32 = 40;
-    let (barrier, come, serial) = (barrier::Barrier::default(), AtomicU32::new(0), AtomicU32::new(0));
+    let (barrier, come, serial) =
+        (barrier::Barrier::default(), AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
@@ -67,7 +68,10 @@ fn all_meet_and_one_is_serial() {
                     if barrier.wait(THREADS) {
                         serial.fetch_add(1, Ordering::Relaxed);
                     }
-                    assert!(come.load(Ordering::Relaxed) >= THREADS * round, "went on before all had come");
+                    assert!(
+                        come.load(Ordering::Relaxed) >= THREADS * round,
+                        "went on before all had come"
+                    );
                 }
             });
         }
@@ -77,8 +81,9 @@ fn all_meet_and_one_is_serial() {
 
 #[test]
 fn a_thread_s_end_is_waited_for() {
-    let threads: Vec<_> =
-        (1..20).map(|n| join::Thread::start(|n| (1..=n * 10_000).fold(0, u32::wrapping_add), n).unwrap()).collect();
+    let threads: Vec<_> = (1..20)
+        .map(|n| join::Thread::start(|n| (1..=n * 10_000).fold(0, u32::wrapping_add), n).unwrap())
+        .collect();
     for (n, thread) in (1u32..20).zip(threads) {
         let wanted = (1..=n * 10_000).fold(0, u32::wrapping_add);
         assert_eq!(thread.join(), wanted);

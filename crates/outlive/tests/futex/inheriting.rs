@@ -39,7 +39,9 @@ fn another_s_lock_is_waited_for_and_handed_over() {
     // A monotonic deadline wants Linux 5.14.
     assert!(matches!(late[0], Err(FutexError::TimedOut | FutexError::Absent)), "{late:?}");
     assert_eq!(late[1], Err(FutexError::TimedOut));
-    let waiter = Caller::asleep(move || futex::lock_pi(word, Deadline::NEVER).and_then(|()| futex::unlock_pi(word)));
+    let waiter = Caller::asleep(move || {
+        futex::lock_pi(word, Deadline::NEVER).and_then(|()| futex::unlock_pi(word))
+    });
     assert_ne!(word.load(Ordering::SeqCst) & WAITERS, 0, "so that the owner calls the kernel");
     futex::unlock_pi(word).expect("ours");
     assert_eq!(waiter.result(), Ok(()));
@@ -51,7 +53,9 @@ fn a_signal_does_not_end_the_wait() {
     crate::thread::handle(libc::SIGALRM, 0);
     let word = word(0);
     futex::lock_pi(word, Deadline::NEVER).expect("free");
-    let waiter = Caller::asleep(move || futex::lock_pi(word, Deadline::NEVER).and_then(|()| futex::unlock_pi(word)));
+    let waiter = Caller::asleep(move || {
+        futex::lock_pi(word, Deadline::NEVER).and_then(|()| futex::unlock_pi(word))
+    });
     waiter.signal(libc::SIGALRM);
     std::thread::sleep(SOON);
     futex::unlock_pi(word).expect("ours");
@@ -80,7 +84,10 @@ fn a_kernel_thread_s_number_is_refused() {
 fn the_mark_of_a_death_stays_for_the_next_owner() {
     let word = word(OWNER_DIED);
     futex::lock_pi(word, SOON).expect("nobody's");
-    assert_eq!(word.load(Ordering::SeqCst) & (OWNER_DIED | TID_MASK), OWNER_DIED | futex::thread_id());
+    assert_eq!(
+        word.load(Ordering::SeqCst) & (OWNER_DIED | TID_MASK),
+        OWNER_DIED | futex::thread_id()
+    );
     // The kernel leaves the bit to us; unlocking clears it with the rest.
     futex::unlock_pi(word).expect("ours");
     assert_eq!(word.load(Ordering::SeqCst), 0);
@@ -113,11 +120,14 @@ fn an_owner_that_ends_hands_over_to_a_sleeper_and_leaves_the_mark() {
 fn an_owner_that_ends_unnoticed_leaves_its_number() {
     let word = word(0);
     let owner = Caller::start(move || {
-        word.compare_exchange(0, futex::thread_id(), Ordering::Acquire, Ordering::Relaxed).expect("free");
+        word.compare_exchange(0, futex::thread_id(), Ordering::Acquire, Ordering::Relaxed)
+            .expect("free");
     });
     let tid = owner.tid();
     owner.result();
-    wait_until("it has ended", || !std::path::Path::new(&format!("/proc/self/task/{tid}")).exists());
+    wait_until("it has ended", || {
+        !std::path::Path::new(&format!("/proc/self/task/{tid}")).exists()
+    });
     assert_eq!(word.load(Ordering::SeqCst), tid);
     assert_eq!(futex::lock_pi(word, SOON), Err(FutexError::NoSuchThread));
 }
@@ -140,7 +150,9 @@ fn two_that_wait_for_each_other_are_told() {
 fn plain_and_pi_sleepers_do_not_mix() {
     let word = word(0);
     futex::lock_pi(word, Deadline::NEVER).expect("free");
-    let waiter = Caller::asleep(move || futex::lock_pi(word, Deadline::NEVER).and_then(|()| futex::unlock_pi(word)));
+    let waiter = Caller::asleep(move || {
+        futex::lock_pi(word, Deadline::NEVER).and_then(|()| futex::unlock_pi(word))
+    });
     assert_eq!(futex::wake(word, 1), Err(FutexError::Invalid));
     futex::unlock_pi(word).expect("ours");
     assert_eq!(waiter.result(), Ok(()));

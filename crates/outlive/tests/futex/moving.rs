@@ -10,7 +10,8 @@ use crate::thread::{Caller, PATIENCE, word};
 #[test]
 fn some_are_woken_and_the_others_moved() {
     let (from, to) = (word(0), word(0));
-    let callers: Vec<_> = (0..5).map(|_| Caller::asleep(move || futex::wait(from, 0, PATIENCE))).collect();
+    let callers: Vec<_> =
+        (0..5).map(|_| Caller::asleep(move || futex::wait(from, 0, PATIENCE))).collect();
     assert_eq!(futex::cmp_requeue(from, 1, 1, 1, to), Err(FutexError::Again), "it is 0");
     // Both counts together.
     assert_eq!(futex::cmp_requeue(from, 0, 1, 2, to), Ok(3));
@@ -24,7 +25,8 @@ fn some_are_woken_and_the_others_moved() {
 #[test]
 fn requeue_without_comparing_counts_both_too() {
     let (from, to) = (word(0), word(0));
-    let callers: Vec<_> = (0..3).map(|_| Caller::asleep(move || futex::wait(from, 0, PATIENCE))).collect();
+    let callers: Vec<_> =
+        (0..3).map(|_| Caller::asleep(move || futex::wait(from, 0, PATIENCE))).collect();
     from.store(1, Ordering::SeqCst);
     assert_eq!(futex::requeue(from, 1, ALL, to), Ok(3), "it does not look at the word");
     assert_eq!(futex::wake(to, ALL), Ok(2));
@@ -90,7 +92,9 @@ fn a_pi_waiter_gives_up_in_several_ways() {
     assert_eq!(futex::cmp_requeue_pi(bell, 0, 1, bell), Err(FutexError::Invalid), "one word");
     // It waits for one lock and is to be moved to another.
     let other = word(0);
-    let caller = Caller::asleep(move || futex::wait_requeue_pi(bell, 0, std::time::Duration::from_secs(1), lock));
+    let caller = Caller::asleep(move || {
+        futex::wait_requeue_pi(bell, 0, std::time::Duration::from_secs(1), lock)
+    });
     assert_eq!(futex::cmp_requeue_pi(bell, 0, 1, other), Err(FutexError::Invalid));
     // A plain wake does not know what to do with it either.
     assert_eq!(futex::wake(bell, 1), Err(FutexError::Invalid));

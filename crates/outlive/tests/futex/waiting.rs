@@ -26,8 +26,16 @@ fn every_form_of_timeout_ends_a_sleep() {
     let begun = Instant::now();
     assert_eq!(futex::wait_for(word, 0, SOON), Err(FutexError::TimedOut), "relative");
     assert_eq!(futex::wait(word, 0, SOON), Err(FutexError::TimedOut), "a span made a moment");
-    assert_eq!(futex::wait(word, 0, Instant::now() + SOON), Err(FutexError::TimedOut), "absolute, monotonic");
-    assert_eq!(futex::wait(word, 0, SystemTime::now() + SOON), Err(FutexError::TimedOut), "absolute, time of day");
+    assert_eq!(
+        futex::wait(word, 0, Instant::now() + SOON),
+        Err(FutexError::TimedOut),
+        "absolute, monotonic"
+    );
+    assert_eq!(
+        futex::wait(word, 0, SystemTime::now() + SOON),
+        Err(FutexError::TimedOut),
+        "absolute, time of day"
+    );
     assert_eq!(futex::wait_bitset(word, 0, 1, SystemTime::now() + SOON), Err(FutexError::TimedOut));
     assert!(begun.elapsed() >= SOON * 4, "none ended early: {:?}", begun.elapsed());
     // What is over is over at once, on both clocks.
@@ -46,7 +54,8 @@ fn a_span_too_long_for_the_clock_is_for_ever() {
 #[test]
 fn so_many_are_woken_as_asked_and_not_by_a_change_alone() {
     let word = word(0);
-    let callers: Vec<_> = (0..4).map(|_| Caller::asleep(move || futex::wait(word, 0, PATIENCE))).collect();
+    let callers: Vec<_> =
+        (0..4).map(|_| Caller::asleep(move || futex::wait(word, 0, PATIENCE))).collect();
     word.store(1, Ordering::SeqCst);
     assert!(callers.iter().all(Caller::is_asleep), "a change wakes nobody");
     assert_eq!(futex::wake(word, 1), Ok(1));
@@ -62,7 +71,8 @@ fn so_many_are_woken_as_asked_and_not_by_a_change_alone() {
 #[test]
 fn waking_none_wakes_one() {
     let word = word(0);
-    let callers: Vec<_> = (0..2).map(|_| Caller::asleep(move || futex::wait(word, 0, PATIENCE))).collect();
+    let callers: Vec<_> =
+        (0..2).map(|_| Caller::asleep(move || futex::wait(word, 0, PATIENCE))).collect();
     assert_eq!(futex::wake(word, 0), Ok(1));
     assert_eq!(futex::wake(word, ALL), Ok(1));
     for caller in callers {
@@ -178,7 +188,10 @@ fn wake_op_wakes_there_if_the_old_value_compares_so() {
 fn wake_op_refuses_what_its_twelve_bits_do_not_hold() {
     let (here, there) = (word(0), word(9));
     for change in [Change::Set(0x1000), Change::SetBit(32), Change::ClearBit(255)] {
-        assert_eq!(futex::wake_op(here, 1, there, 1, op(change, Comparison::Eq, 0)), Err(FutexError::Invalid));
+        assert_eq!(
+            futex::wake_op(here, 1, there, 1, op(change, Comparison::Eq, 0)),
+            Err(FutexError::Invalid)
+        );
     }
     let wide = op(Change::Set(0), Comparison::Eq, 0x1000);
     assert_eq!(futex::wake_op(here, 1, there, 1, wide), Err(FutexError::Invalid));

@@ -138,7 +138,8 @@ fn a_stranger_has_no_permission(world: &World) {
     skip_unless_root(world);
     let domain = world.domain();
     make_some(&domain);
-    let open_up = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
+    let open_up =
+        |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
     open_up(world.folder());
     open_up(world.folder().parent().expect("there is one"));
     let path = domain.path().to_owned();
@@ -154,7 +155,8 @@ fn a_stranger_has_no_permission(world: &World) {
 
 fn a_member_of_the_group_may(world: &World) {
     skip_unless_root(world);
-    let open_up = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
+    let open_up =
+        |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
     open_up(world.folder());
     open_up(world.folder().parent().expect("there is one"));
     let path = world.folder().join("domain");
@@ -250,12 +252,19 @@ fn nobody_finds_a_folder_half_made(world: &World) {
                     core::hint::spin_loop();
                 }
                 Domain::options().group(Some(STRANGER)).open_at(&path).expect("opens");
-                assert_eq!((mode(&path), fs::metadata(&path).expect("there").gid()), (0o770, STRANGER));
+                assert_eq!(
+                    (mode(&path), fs::metadata(&path).expect("there").gid()),
+                    (0o770, STRANGER)
+                );
             })
         });
         children.into_iter().for_each(Child::finish);
     }
-    let left: Vec<_> = fs::read_dir(world.folder()).expect("there").flatten().map(|entry| entry.file_name()).collect();
+    let left: Vec<_> = fs::read_dir(world.folder())
+        .expect("there")
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
 }
 
@@ -263,7 +272,8 @@ fn makers_killed_at_random(world: &World) {
     skip_unless_root(world);
     let mut random = crate::random::Random::new();
     let path = |number| world.folder().join(format!("{number}"));
-    let open = |number: u64| Domain::options().group(Some(STRANGER)).open_at(path(number)).expect("opens");
+    let open =
+        |number: u64| Domain::options().group(Some(STRANGER)).open_at(path(number)).expect("opens");
     let board = Board::new();
     for _ in 0..60 {
         let mut maker = Child::start(|| {
@@ -281,7 +291,10 @@ fn makers_killed_at_random(world: &World) {
             for number in first..last.min(first + 399) + 1 {
                 // The next opener finds it whole, or makes it.
                 drop(open(number));
-                assert_eq!((mode(&path(number)), fs::metadata(path(number)).expect("there").gid()), (0o770, STRANGER));
+                assert_eq!(
+                    (mode(&path(number)), fs::metadata(path(number)).expect("there").gid()),
+                    (0o770, STRANGER)
+                );
                 fs::remove_dir_all(path(number)).expect("removed");
                 // What the dead had begun goes with the next folder of that name.
                 drop(open(number));
@@ -289,7 +302,11 @@ fn makers_killed_at_random(world: &World) {
         })
         .finish();
     }
-    let left: Vec<_> = fs::read_dir(world.folder()).expect("there").flatten().map(|entry| entry.file_name()).collect();
+    let left: Vec<_> = fs::read_dir(world.folder())
+        .expect("there")
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
 }
 

@@ -80,7 +80,8 @@ fn names_that_cannot_be(world: &World) {
 fn what_is_not_there(world: &World) {
     let domain = world.domain();
     let path = domain.path().join("q");
-    let errors = [Queue::open(&domain, "q").err(), domain.entry("q").err(), domain.remove("q").err()];
+    let errors =
+        [Queue::open(&domain, "q").err(), domain.entry("q").err(), domain.remove("q").err()];
     for error in errors {
         let error = error.expect("not there");
         assert_eq!(error, Error::NotFound { path: path.clone() });
@@ -132,7 +133,13 @@ fn another_type(world: &World) {
     let error = Mutex::<u64>::open(&domain, "m", 0).err().expect("another type");
     let text = error.to_string();
     assert!(matches!(error, Error::OtherType { .. }), "{text}");
-    for part in ["'[u32; 2]'", "'u64'", "8 bytes, alignment 4", "8 bytes, alignment 8", "choose another name"] {
+    for part in [
+        "'[u32; 2]'",
+        "'u64'",
+        "8 bytes, alignment 4",
+        "8 bytes, alignment 8",
+        "choose another name",
+    ] {
         assert!(text.contains(part), "{part} in {text}");
     }
 }
@@ -185,7 +192,8 @@ fn see_no_segment(domain: &Domain, name: &str, why: &str) {
 
 fn files_that_are_no_segments(world: &World) {
     let domain = world.domain();
-    let put = |name: &str, bytes: &[u8]| fs::write(domain.path().join(name), bytes).expect("written");
+    let put =
+        |name: &str, bytes: &[u8]| fs::write(domain.path().join(name), bytes).expect("written");
     put("empty", b"");
     see_no_segment(&domain, "empty", "too short");
     put("text", b"a shopping list");
@@ -209,10 +217,17 @@ fn things_that_are_no_files(world: &World) {
     fs::create_dir(domain.path().join("folder")).expect("made");
     see_no_segment(&domain, "folder", "no ordinary file");
     let pipe = domain.path().join("pipe");
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600), 0)
-        .expect("made");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .expect("made");
     see_no_segment(&domain, "pipe", "no ordinary file");
-    let _socket = std::os::unix::net::UnixListener::bind(domain.path().join("socket")).expect("made");
+    let _socket =
+        std::os::unix::net::UnixListener::bind(domain.path().join("socket")).expect("made");
     see_no_segment(&domain, "socket", "no ordinary file");
     Queue::create(&domain, "q").expect("made");
     symlink(domain.path().join("q"), domain.path().join("link")).expect("made");
@@ -226,14 +241,19 @@ fn files_cut_short(world: &World) {
         Queue::create(&domain, "q").expect("made");
         Bytes::of(&domain, "q").len()
     };
-    for len in [1, 4_095, 4_096, 4_097, 5_000, 8_192, 16_384, 20_480, 20_481, 28_672, whole / 2, whole - 1] {
+    for len in
+        [1, 4_095, 4_096, 4_097, 5_000, 8_192, 16_384, 20_480, 20_481, 28_672, whole / 2, whole - 1]
+    {
         let name = format!("q{len}");
         Queue::create(&domain, &name).expect("made");
         Bytes::of(&domain, &name).set_len(len);
         let opened = Queue::open(&domain, &name);
         match opened {
             Err(error) => {
-                assert!(matches!(error, Error::NotASegment { .. } | Error::Damaged { .. }), "{len}: {error:?}")
+                assert!(
+                    matches!(error, Error::NotASegment { .. } | Error::Damaged { .. }),
+                    "{len}: {error:?}"
+                )
             }
             Ok(queue) => {
                 // Enough was left; what is missing is missed when it is needed.
@@ -265,11 +285,15 @@ fn a_registry_cut_short(world: &World) {
             // Without what the parent knows: by another path, the registry is looked up anew.
             let moved = path.with_file_name(format!("moved{len}"));
             fs::create_dir(&moved).expect("made");
-            fs::set_permissions(&moved, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("set");
+            fs::set_permissions(&moved, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+                .expect("set");
             fs::copy(path.join(".tokens"), moved.join(".tokens")).expect("copied");
             match Domain::open_at(&moved) {
                 Err(error) => {
-                    assert!(matches!(error, Error::NotASegment { .. } | Error::Damaged { .. }), "{len}: {error:?}")
+                    assert!(
+                        matches!(error, Error::NotASegment { .. } | Error::Damaged { .. }),
+                        "{len}: {error:?}"
+                    )
                 }
                 Ok(domain) => {
                     let _ = domain.token();
@@ -353,12 +377,17 @@ fn a_message_longer_than_anybody_sends(world: &World) {
     const FIRST_SPAN: u64 = 20_480 + 1_024;
     let domain = world.domain();
     let queue = Queue::options().max_bytes(6 << 30).create(&domain, "q").expect("made");
-    let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+    let (sender, mut receiver) =
+        (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
     sender.send(&vec![7; 3 << 20]).expect("room");
     sender.send(b"behind it").expect("room");
     let bytes = Bytes::of(&domain, "q");
     let rings_at = (FIRST_SPAN + 32 * u64::from(bytes.word(SPANS))).next_multiple_of(4096);
-    assert_eq!((bytes.word(FIRST_SPAN + 8), bytes.word(FIRST_SPAN + 16)), ((3 << 20) / 4096, 2), "pages, spans");
+    assert_eq!(
+        (bytes.word(FIRST_SPAN + 8), bytes.word(FIRST_SPAN + 16)),
+        ((3 << 20) / 4096, 2),
+        "pages, spans"
+    );
     assert_eq!(bytes.word(rings_at + 8), 3 << 20, "the length");
     bytes.set_word(FIRST_SPAN + 8, (2 << 30) / 4096);
     bytes.set_word(FIRST_SPAN + 16, 1024);

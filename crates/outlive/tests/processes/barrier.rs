@@ -81,7 +81,8 @@ fn phases(barrier: &Barrier, board: Board, parties: u64, count: u64) {
 fn nobody_is_a_phase_ahead_and_one_is_serial(world: &World) {
     let domain = world.domain();
     let (barrier, board) = (open(&domain, 4, WhenOneDies::Break), Board::new());
-    let children: Vec<Child> = (0..4).map(|_| Child::start(|| phases(&barrier, board, 4, 2_000))).collect();
+    let children: Vec<Child> =
+        (0..4).map(|_| Child::start(|| phases(&barrier, board, 4, 2_000))).collect();
     children.into_iter().for_each(Child::finish);
     assert_eq!((board.get(0), board.get(1)), (8_000, 2_000));
 }
@@ -90,7 +91,8 @@ fn a_death_breaks_it_for_those_asleep_and_those_to_come(world: &World) {
     let domain = world.domain();
     let barrier = open(&domain, 4, WhenOneDies::Break);
     let mut absent = seated(&barrier);
-    let waiters = [waiter(&barrier, Err(BarrierError::Broken)), waiter(&barrier, Err(BarrierError::Broken))];
+    let waiters =
+        [waiter(&barrier, Err(BarrierError::Broken)), waiter(&barrier, Err(BarrierError::Broken))];
     absent.kill();
     waiters.into_iter().for_each(Child::finish);
     assert!(barrier.is_broken());
@@ -113,7 +115,8 @@ fn who_joins_as_another_falls_asleep_is_missed(world: &World) {
     let domain = world.domain();
     let mut random = crate::random::Random::new();
     for round in 0..1_000 {
-        let barrier = Barrier::open(&domain, &format!("of {round}"), 2, WhenOneDies::Break).expect("opens");
+        let barrier =
+            Barrier::open(&domain, &format!("of {round}"), 2, WhenOneDies::Break).expect("opens");
         barrier.set_wait(outlive::WaitStrategy::Block);
         let (board, delay) = (Board::new(), random.below(3_000));
         let waiting = Child::start(|| {
@@ -281,11 +284,13 @@ fn as_many_processes_as_the_machine_takes(world: &World) {
     let domain = world.domain();
     let parties = 400;
     let (barrier, board) = (open(&domain, parties as u32, WhenOneDies::Break), Board::new());
-    let children: Vec<Child> = (0..parties).map(|_| Child::start(|| phases(&barrier, board, parties, 3))).collect();
+    let children: Vec<Child> =
+        (0..parties).map(|_| Child::start(|| phases(&barrier, board, parties, 3))).collect();
     children.into_iter().for_each(Child::finish);
     assert_eq!((board.get(0), board.get(1)), (3 * parties, 3));
     // And one of them dies.
-    let mut absent = seated(&Barrier::open(&domain, "again", 100, WhenOneDies::Break).expect("opens"));
+    let mut absent =
+        seated(&Barrier::open(&domain, "again", 100, WhenOneDies::Break).expect("opens"));
     let again = Barrier::open(&domain, "again", 100, WhenOneDies::Break).expect("opens");
     let others: Vec<Child> = (0..98).map(|_| waiter(&again, Err(BarrierError::Broken))).collect();
     absent.kill();
@@ -329,7 +334,8 @@ fn a_look_and_a_sweep(world: &World) {
 fn bad_numbers_are_refused(world: &World) {
     let domain = world.domain();
     for parties in [0, 65_537] {
-        let error = Barrier::open(&domain, "bad", parties, WhenOneDies::Break).err().expect("refused");
+        let error =
+            Barrier::open(&domain, "bad", parties, WhenOneDies::Break).err().expect("refused");
         assert!(matches!(error, Error::InvalidName { .. }), "{error}");
     }
     let barrier = open(&domain, 1, WhenOneDies::Break);

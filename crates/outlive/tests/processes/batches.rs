@@ -125,7 +125,10 @@ fn counters_count_messages(world: &World) {
     sender.send_batch(&[[1u8; 800]; 7]).expect("room");
     for received in 0..=13 {
         let counters = queue.counters().expect("counts");
-        assert_eq!((counters.sent, counters.received, counters.pending), (13, received, 13 - received));
+        assert_eq!(
+            (counters.sent, counters.received, counters.pending),
+            (13, received, 13 - received)
+        );
         assert_eq!(receiver.try_recv().is_ok(), received < 13);
     }
 }

@@ -51,7 +51,9 @@ impl Board {
 
     /// Waits until the word is at least that; fails when it takes too long. Says what it is then.
     pub fn reach(&self, index: usize, least: u64) -> u64 {
-        wait_until(&format!("word {index} of the board reaches {least}"), || self.get(index) >= least);
+        wait_until(&format!("word {index} of the board reaches {least}"), || {
+            self.get(index) >= least
+        });
         self.get(index)
     }
 }

@@ -76,7 +76,8 @@ fn a_holder_runs_at_the_ceiling(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);
     assert_eq!(mutex.ceiling(), 40);
-    for (own, become_it) in [((OTHER, 0), become_ordinary as fn()), ((FIFO, 7), || become_fifo(7))] {
+    for (own, become_it) in [((OTHER, 0), become_ordinary as fn()), ((FIFO, 7), || become_fifo(7))]
+    {
         become_it();
         assert_eq!(own_schedule(), own);
         for lock in [CeilingMutex::lock, CeilingMutex::try_lock] {
@@ -111,7 +112,10 @@ fn nested_ones_in_any_order(world: &World) {
     let domain = world.domain();
     let mutexes = [10, 30, 20].map(|ceiling| with_ceiling(&domain, ceiling));
     let held = |guards: &[Option<CeilingMutexGuard<'_, u64>>]| {
-        let ceilings = guards.iter().zip([10, 30, 20]).filter_map(|(guard, ceiling)| guard.as_ref().map(|_| ceiling));
+        let ceilings = guards
+            .iter()
+            .zip([10, 30, 20])
+            .filter_map(|(guard, ceiling)| guard.as_ref().map(|_| ceiling));
         ceilings.max().map_or((OTHER, 0), |ceiling| (FIFO, ceiling))
     };
     let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
@@ -298,7 +302,8 @@ fn another_ceiling_is_refused(world: &World) {
 fn embedded_and_described(world: &World) {
     skip_without_right(world);
     let domain = world.domain();
-    let plant = Record::<Plant>::open(&domain, "plant", |plant| *plant.valve.get_mut() = [3, 4]).expect("opens");
+    let plant = Record::<Plant>::open(&domain, "plant", |plant| *plant.valve.get_mut() = [3, 4])
+        .expect("opens");
     let valve = plant.handle(|plant| &plant.valve);
     let guard = valve.lock().expect("free");
     assert_eq!((own_schedule(), *guard), ((FIFO, 35), [3, 4]));
@@ -307,10 +312,18 @@ fn embedded_and_described(world: &World) {
     let board = Board::new();
     let mut child = hold(&mutex, board);
     assert_eq!(mutex.holder().expect("held").pid as i32, child.pid());
-    let entry = domain.entries().expect("readable").into_iter().find(|entry| entry.name == "m").expect("there");
+    let entry = domain
+        .entries()
+        .expect("readable")
+        .into_iter()
+        .find(|entry| entry.name == "m")
+        .expect("there");
     assert_eq!(entry.kind, Ok(Kind::CeilingMutex));
     let Detail::Lock(detail) = entry.detail else { panic!("{:?}", entry.detail) };
-    assert_eq!((detail.holders[0].pid as i32, &detail.figures[..]), (child.pid(), &[("ceiling", 40)][..]));
+    assert_eq!(
+        (detail.holders[0].pid as i32, &detail.figures[..]),
+        (child.pid(), &[("ceiling", 40)][..])
+    );
     child.kill();
     assert!(!domain.sweep(false).expect("sweeps").is_clean());
     assert!(domain.sweep(false).expect("sweeps").is_clean());

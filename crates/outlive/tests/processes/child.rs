@@ -69,7 +69,8 @@ impl Child {
     pub fn stop(&self) {
         self.signal(libc::SIGSTOP);
         wait_until("a stopped child stops", || {
-            fs::read_to_string(format!("/proc/{}/task/{0}/stat", self.pid)).is_ok_and(|stat| stat.contains(") T "))
+            fs::read_to_string(format!("/proc/{}/task/{0}/stat", self.pid))
+                .is_ok_and(|stat| stat.contains(") T "))
         });
     }
 

@@ -31,7 +31,8 @@ fn beside(open: impl FnOnce() -> fs::File, body: impl FnOnce()) {
     while number(file.as_raw_fd()) < 100 {}
     body();
     // SAFETY: no pointers are passed.
-    let closed: Vec<_> = (3..100).filter(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0).collect();
+    let closed: Vec<_> =
+        (3..100).filter(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0).collect();
     std::mem::forget(file);
     assert!(closed.is_empty(), "closed: {closed:?}");
 }
@@ -53,10 +54,15 @@ fn files_are_left_alone(world: &World) {
         // Free, and with pages.
         drop(pool.alloc(32 << 20).expect("room"));
         beside_files(world, || {
-            let other = fs::File::options().write(true).open(world.folder().join("other")).expect("there");
+            let other =
+                fs::File::options().write(true).open(world.folder().join("other")).expect("there");
             other.write_all_at(&vec![7; BYTES], 0).expect("room");
             let (sent, collected) = (sender.send(&[1; 8 << 20]), pool.gc());
-            assert_eq!(other.metadata().expect("there").len(), BYTES as u64, "lengthened: {sent:?}");
+            assert_eq!(
+                other.metadata().expect("there").len(),
+                BYTES as u64,
+                "lengthened: {sent:?}"
+            );
             let holes = other.metadata().expect("there").blocks() * 512 < BYTES as u64;
             assert!(!holes, "holes: {collected:?}");
             assert!(sent.is_err() && collected.is_err(), "{sent:?}, {collected:?}");
@@ -101,7 +107,8 @@ fn files_stay_open(world: &World) {
     for are_used_again in [true, false] {
         Child::start(|| {
             let domain = Domain::open_at(&folder).expect("opens");
-            let queue = Queue::open(&domain, "q").or_else(|_| Queue::create(&domain, "q")).expect("made");
+            let queue =
+                Queue::open(&domain, "q").or_else(|_| Queue::create(&domain, "q")).expect("made");
             let sender = queue.sender().expect("a sender");
             let drop_all = || drop((sender, queue, domain));
             if are_used_again {

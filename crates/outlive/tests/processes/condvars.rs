@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use outlive::sync::{Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, PiMutex, Record, Woke};
+use outlive::sync::{
+    Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, PiMutex, Record, Woke,
+};
 use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
@@ -60,7 +62,10 @@ impl Store {
     }
 
     /// Whoever is told of a death notifies all, as the repair.
-    fn mended<'a>(&'a self, got: Result<MutexGuard<'a, u64>, LockError<MutexGuard<'a, u64>>>) -> MutexGuard<'a, u64> {
+    fn mended<'a>(
+        &'a self,
+        got: Result<MutexGuard<'a, u64>, LockError<MutexGuard<'a, u64>>>,
+    ) -> MutexGuard<'a, u64> {
         match got {
             Ok(guard) => guard,
             Err(LockError::OwnerDied(mut guard)) => {
@@ -149,13 +154,17 @@ fn all_are_woken_by_notify_all(world: &World) {
 fn a_deadline_is_kept(world: &World) {
     let domain = world.domain();
     let store = open(&domain);
-    let (guard, woke) =
-        store.delivered.wait_while_until(store.lock(), Duration::from_millis(10), |stock| *stock == 0).expect("locks");
+    let (guard, woke) = store
+        .delivered
+        .wait_while_until(store.lock(), Duration::from_millis(10), |stock| *stock == 0)
+        .expect("locks");
     assert_eq!((*guard, woke), (0, Woke::TimedOut));
     let (guard, woke) = store.delivered.wait_until(guard, Duration::ZERO).expect("locks");
     assert_eq!((*guard, woke), (0, Woke::TimedOut));
-    let (guard, woke) =
-        store.delivered.wait_while_until(guard, std::time::SystemTime::UNIX_EPOCH, |_| false).expect("locks");
+    let (guard, woke) = store
+        .delivered
+        .wait_while_until(guard, std::time::SystemTime::UNIX_EPOCH, |_| false)
+        .expect("locks");
     assert_eq!(woke, Woke::LookAgain, "the condition is what counts");
     drop(guard);
     // The mutex was in hand each time, and is free now.
@@ -252,7 +261,10 @@ fn a_forked_childs_guard_is_refused(world: &World) {
             // dropped here.
             let copy = unsafe { core::ptr::read(copy) };
             assert!(matches!(store.delivered.wait(copy), Err(LockError::NotHeld)));
-            assert!(matches!(store.stock.try_lock(), Err(LockError::WouldBlock)), "it is the parent's");
+            assert!(
+                matches!(store.stock.try_lock(), Err(LockError::WouldBlock)),
+                "it is the parent's"
+            );
         })
         .finish();
         guard = store.delivered.wait_until(guard, Duration::ZERO).expect("held").0;
@@ -266,7 +278,9 @@ fn waiting_with_an_unrepaired_guard_is_told_again(world: &World) {
     let store = open(&domain);
     die_holding(&store);
     let Err(LockError::OwnerDied(guard)) = store.stock.lock() else { panic!("the owner died") };
-    let Err(LockError::OwnerDied((mut guard, _))) = store.delivered.wait_until(guard, Duration::ZERO) else {
+    let Err(LockError::OwnerDied((mut guard, _))) =
+        store.delivered.wait_until(guard, Duration::ZERO)
+    else {
         panic!("nobody has repaired it")
     };
     guard.mark_consistent();
@@ -465,7 +479,8 @@ fn who_gives_the_mutex_up_hands_its_notification_on(world: &World) {
         let board = Board::new();
         let giver = Child::start(|| {
             let slept = Deadline::after(Duration::from_millis(300));
-            let got = store.delivered.wait_and_relock_until(store.lock(), slept, Deadline::at_nanos(1));
+            let got =
+                store.delivered.wait_and_relock_until(store.lock(), slept, Deadline::at_nanos(1));
             assert!(matches!(got, Err(LockError::TimedOut)), "it has the mutex");
             // It does not hold it, and can have it when it is free.
             board.set(1, 1);
@@ -524,7 +539,10 @@ fn a_notifier_that_dies_inside_is_told_to_who_watches_it(world: &World) {
         let board = Board::new();
         let mut supplier = supplier(&domain, &store, board, outside);
         let tokens = domain.tokens();
-        let info = tokens.iter().find(|info| u64::from(info.id.as_u32()) == board.get(3)).expect("its token");
+        let info = tokens
+            .iter()
+            .find(|info| u64::from(info.id.as_u32()) == board.get(3))
+            .expect("its token");
         let peer = domain.peer(info.id);
         let waiters: Vec<Child> = (0..2)
             .map(|_| {
@@ -549,7 +567,8 @@ fn a_notifier_that_dies_inside_is_told_to_who_watches_it(world: &World) {
         supplier.kill();
         waiters.into_iter().for_each(Child::finish);
         // And who comes late does not begin to wait.
-        let (guard, woke) = store.delivered.wait_or_end(store.lock(), &peer, Deadline::NEVER).expect("whole");
+        let (guard, woke) =
+            store.delivered.wait_or_end(store.lock(), &peer, Deadline::NEVER).expect("whole");
         assert_eq!(woke, Woke::PeerEnded);
         drop(guard);
     }

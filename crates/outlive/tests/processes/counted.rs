@@ -78,7 +78,9 @@ fn request(request: libc::c_uint, tid: i32, data: usize) {
     let none = core::ptr::null_mut::<libc::c_void>();
     // SAFETY: neither request reads or writes memory of ours. One that is killed meanwhile is told
     // of by the next wait.
-    unsafe { libc::ptrace(request, tid, none, core::ptr::without_provenance_mut::<libc::c_void>(data)) };
+    unsafe {
+        libc::ptrace(request, tid, none, core::ptr::without_provenance_mut::<libc::c_void>(data))
+    };
 }
 
 /// Whether the thread stands before a call that sleeps on a word.

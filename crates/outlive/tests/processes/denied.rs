@@ -36,8 +36,11 @@ crate::checks!(
 pub fn answer(call: libc::c_long, operation: Option<i32>, errno: i32) {
     let statement = |code: u32, jt, jf, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let load = |at: u32| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at);
-    let equals = |value: u32, otherwise| statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, otherwise, value);
-    let answer = statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32);
+    let equals = |value: u32, otherwise| {
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, otherwise, value)
+    };
+    let answer =
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32);
     let allow = statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW);
     // The offset of the second argument's lower half.
     let second = 24 + if cfg!(target_endian = "big") { 4 } else { 0 };
@@ -46,7 +49,15 @@ pub fn answer(call: libc::c_long, operation: Option<i32>, errno: i32) {
         Some(operation) => {
             // The operation without its flags, as `FUTEX_PRIVATE_FLAG`.
             let plain = statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0x7f);
-            vec![load(0), equals(call as u32, 4), load(second), plain, equals(operation as u32, 1), answer, allow]
+            vec![
+                load(0),
+                equals(call as u32, 4),
+                load(second),
+                plain,
+                equals(operation as u32, 1),
+                answer,
+                allow,
+            ]
         }
     };
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
@@ -77,10 +88,16 @@ fn a_large_set_though(world: &World, prepare: fn(), deny: fn()) {
         assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
         deny();
         board.set(0, 1);
-        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(told, Readiness::Set)]);
+        assert_eq!(
+            set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
+            [(told, Readiness::Set)]
+        );
         assert_eq!(event.try_wait_any(1), Some(1));
         board.set(0, 2);
-        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(ends[30], Readiness::Ended)]);
+        assert_eq!(
+            set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
+            [(ends[30], Readiness::Ended)]
+        );
     });
     board.reach(0, 1);
     wait_asleep(waiter.pid());

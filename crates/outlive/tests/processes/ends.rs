@@ -164,7 +164,11 @@ fn senders_wait_for_a_receiver_to_come(world: &World) {
         let queue = small().create(&domain, &format!("q{round}")).expect("made");
         fill(&queue);
         let senders: Vec<Child> = (0..4)
-            .map(|_| Child::start(|| queue.sender().expect("a sender").send(b"waits").expect("there comes one")))
+            .map(|_| {
+                Child::start(|| {
+                    queue.sender().expect("a sender").send(b"waits").expect("there comes one")
+                })
+            })
             .collect();
         for sender in &senders {
             wait_asleep(sender.pid());
@@ -246,7 +250,8 @@ fn killed_while_asleep_the_receiver_leaves_no_mark(world: &World) {
 fn a_receiver_waits_for_a_writer_that_dies(world: &World) {
     let domain = world.domain();
     // Slots of 4 KiB: the copy takes a moment, so a random kill sometimes falls into it.
-    let queue = Queue::options().slot_bytes(4_096).max_bytes(32 << 20).create(&domain, "q").expect("made");
+    let queue =
+        Queue::options().slot_bytes(4_096).max_bytes(32 << 20).create(&domain, "q").expect("made");
     let board = Board::new();
     let mut receiving = Child::start(|| {
         let mut receiver = queue.receiver().expect("the only one");

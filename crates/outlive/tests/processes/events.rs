@@ -95,7 +95,8 @@ fn all_who_wait_are_woken_at_once(world: &World) {
 fn the_other_reset_is_refused(world: &World) {
     let domain = world.domain();
     open(&domain, Reset::Manual);
-    let error = Event::open(&domain, "event", Reset::Automatic).err().expect("it is of the other sort");
+    let error =
+        Event::open(&domain, "event", Reset::Automatic).err().expect("it is of the other sort");
     assert!(matches!(error, Error::OtherType { .. }));
     assert!(error.to_string().contains("manual reset"), "{error}");
 }
@@ -166,7 +167,10 @@ fn setters_are_killed_at_random(world: &World) {
         children.into_iter().for_each(Child::finish);
         event.clear(1);
     }
-    assert!(set > 0 && unset > 0, "set {set} times, not set {unset} times: killed always on the same side");
+    assert!(
+        set > 0 && unset > 0,
+        "set {set} times, not set {unset} times: killed always on the same side"
+    );
 }
 
 /// An automatic bit as a token of work: each is had by one; a killed taker has taken it, or

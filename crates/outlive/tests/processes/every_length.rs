@@ -25,7 +25,8 @@ const MAX_BYTES: [u64; 5] = [64 << 10, 96 << 10, 128 << 10, 1 << 20, 4 << 20];
 /// Lengths up to `most`, the shortest first: each class's, and some between.
 fn lengths(most: u64) -> Vec<u64> {
     let next = |&len: &u64| Some(len + (len / 16).max(9));
-    let mut lengths: Vec<u64> = std::iter::successors(Some(1), next).take_while(|&len| len <= most).collect();
+    let mut lengths: Vec<u64> =
+        std::iter::successors(Some(1), next).take_while(|&len| len <= most).collect();
     for power in 7..most.ilog2() + 1 {
         let quarters = (4..8).map(|quarter| (1 << power) / 4 * quarter);
         lengths.extend(quarters.flat_map(|len| [len, len + 1]).filter(|&len| len <= most));
@@ -64,8 +65,12 @@ fn each_is_sent_and_received(sender: &Sender, receiver: &mut Receiver, max_bytes
 fn a_queue_takes_every_length(world: &World) {
     let domain = world.domain();
     for max_bytes in MAX_BYTES {
-        let queue = Queue::options().max_bytes(max_bytes).create(&domain, &format!("q{max_bytes}")).expect("made");
-        let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+        let queue = Queue::options()
+            .max_bytes(max_bytes)
+            .create(&domain, &format!("q{max_bytes}"))
+            .expect("made");
+        let (sender, mut receiver) =
+            (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
         each_is_sent_and_received(&sender, &mut receiver, max_bytes);
         // Slots take as much as they may, and keep it.
         while sender.try_send(b"a slot").is_ok() {}
@@ -86,8 +91,10 @@ fn a_queue_takes_every_length(world: &World) {
 /// Its first slots take all that it may have.
 fn a_queue_without_room_for_objects_takes_what_a_slot_holds(world: &World) {
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(64 << 10).first_slots(1024).create(&domain, "q").expect("made");
-    let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+    let queue =
+        Queue::options().max_bytes(64 << 10).first_slots(1024).create(&domain, "q").expect("made");
+    let (sender, mut receiver) =
+        (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
     let most = most(&sender, 64 << 10);
     assert_ne!(most, 0, "short messages fit");
     for len in lengths(most) {
@@ -121,13 +128,16 @@ fn a_topic_takes_every_length(world: &World) {
 }
 
 fn serve(domain: &Domain, name: &str, max_bytes: u64) {
-    let mut server = Server::options().max_bytes(max_bytes).serve(domain, name).expect("none lives");
+    let mut server =
+        Server::options().max_bytes(max_bytes).serve(domain, name).expect("none lives");
     loop {
         let request = server.next().expect("served");
         // The request's object is in use as long as the request is there: so a byte back, or as
         // many as a short one says.
         let reply = match *request {
-            [b'l', ref len @ ..] if len.len() == 8 => bytes(u64::from_le_bytes(len.try_into().expect("eight"))),
+            [b'l', ref len @ ..] if len.len() == 8 => {
+                bytes(u64::from_le_bytes(len.try_into().expect("eight")))
+            }
             _ => vec![request.len() as u8],
         };
         request.reply(&reply).expect("room for the reply");
@@ -143,16 +153,25 @@ fn a_service_takes_every_length(world: &World) {
         wait_until("there is a service", || domain.entry(&name).is_ok());
         let client = Client::open(&domain, &name).expect("opens");
         await_server(&client);
-        let call = |request: &[u8]| client.call_until(request, PATIENCE).map(|reply| reply.to_vec());
+        let call =
+            |request: &[u8]| client.call_until(request, PATIENCE).map(|reply| reply.to_vec());
         let most = match call(&bytes(max_bytes)) {
             Err(CallError::TooLarge { most, .. }) => most,
             other => panic!("{other:?}"),
         };
         let lengths = lengths(most);
         for &len in lengths.iter().chain(lengths.iter().rev()) {
-            assert_eq!(call(&bytes(len)), Ok(vec![len as u8]), "a request of {len} of {most} bytes, {max_bytes}");
+            assert_eq!(
+                call(&bytes(len)),
+                Ok(vec![len as u8]),
+                "a request of {len} of {most} bytes, {max_bytes}"
+            );
             let request = [&b"l"[..], &len.to_le_bytes()].concat();
-            assert_eq!(call(&request), Ok(bytes(len)), "a reply of {len} of {most} bytes, {max_bytes}");
+            assert_eq!(
+                call(&request),
+                Ok(bytes(len)),
+                "a reply of {len} of {most} bytes, {max_bytes}"
+            );
         }
         server.kill();
     }
@@ -163,7 +182,8 @@ fn who_waits_while_the_rings_grow_is_told(world: &World) {
     const MAX: u64 = 1 << 20;
     let domain = world.domain();
     let queue = Queue::options().max_bytes(MAX).create(&domain, "q").expect("made");
-    let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+    let (sender, mut receiver) =
+        (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
     let len = most(&sender, MAX);
     sender.try_send(&bytes(len / 2)).expect("fits");
     let child = Child::start(|| {

@@ -49,7 +49,9 @@ const LONG: usize = 5 << 20;
 fn without_fstat<T>(domain: &Domain, name: &str, body: impl FnOnce() -> T) -> T {
     let file = fs::metadata(domain.path().join(name)).expect("there");
     let is_it = |number: &i32| {
-        let of = |path: &Path| fs::metadata(path).is_ok_and(|it| (it.dev(), it.ino()) == (file.dev(), file.ino()));
+        let of = |path: &Path| {
+            fs::metadata(path).is_ok_and(|it| (it.dev(), it.ino()) == (file.dev(), file.ino()))
+        };
         of(Path::new(&format!("/proc/self/fd/{number}")))
     };
     let numbers: Vec<i32> = fs::read_dir("/proc/self/fd")
@@ -61,7 +63,8 @@ fn without_fstat<T>(domain: &Domain, name: &str, body: impl FnOnce() -> T) -> T 
     // SAFETY: the numbers are of descriptors that are open, and mean the same files again
     // afterwards.
     unsafe {
-        let kept: Vec<i32> = numbers.iter().map(|&number| libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 500)).collect();
+        let kept: Vec<i32> =
+            numbers.iter().map(|&number| libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 500)).collect();
         assert!(numbers.iter().all(|&number| libc::close(number) == 0));
         let result = body();
         for (&number, &kept) in numbers.iter().zip(&kept) {
@@ -87,7 +90,10 @@ fn a_long_message_stays(world: &World) {
             let waited = receiver.recv_until(PATIENCE);
             (waited, receiver.try_recv(), receiver.peek(PATIENCE).map(drop))
         });
-        assert!(matches!(told, (Err(RecvError::System(_)), Err(RecvError::System(_)), Err(RecvError::System(_)))));
+        assert!(matches!(
+            told,
+            (Err(RecvError::System(_)), Err(RecvError::System(_)), Err(RecvError::System(_)))
+        ));
         assert_eq!(read_message(&receiver.try_recv().expect("there")), (1, round));
         assert_eq!(receiver.try_recv().expect("there"), b"and a short one");
     }
@@ -99,8 +105,10 @@ fn a_long_sample_stays(world: &World) {
     let domain = world.domain();
     let topic = topics::open(&domain, 4);
     let keep = SubscriberOptions { history: 4, ..topics::reliable() };
-    let mut subscribers =
-        [topic.subscriber_with(keep.clone()).expect("a line"), topic.subscriber_with(keep).expect("a line")];
+    let mut subscribers = [
+        topic.subscriber_with(keep.clone()).expect("a line"),
+        topic.subscriber_with(keep).expect("a line"),
+    ];
     let [first, second] = &mut subscribers;
     let board = Board::new();
     let publishing = Child::start(|| {
@@ -118,7 +126,11 @@ fn a_long_sample_stays(world: &World) {
     board.set(0, 1);
     publishing.finish();
     let told = without_fstat(&domain, "topic", || {
-        let told = (first.try_recv().map(drop), second.latest().map(drop), first.recv_until(PATIENCE).map(drop));
+        let told = (
+            first.try_recv().map(drop),
+            second.latest().map(drop),
+            first.recv_until(PATIENCE).map(drop),
+        );
         // A new publisher looks for what lies in the dead one's ring.
         assert!(topic.publisher().is_err());
         told
@@ -154,7 +166,11 @@ fn who_cannot_subscribe_keeps_no_line(world: &World) {
         }
     });
     let all: Vec<_> = (0..MOST).map(|_| topic.subscriber()).collect();
-    assert!(all.iter().all(Result::is_ok), "{} lines are left", all.iter().filter(|one| one.is_ok()).count());
+    assert!(
+        all.iter().all(Result::is_ok),
+        "{} lines are left",
+        all.iter().filter(|one| one.is_ok()).count()
+    );
 }
 
 fn a_long_request_stays(world: &World) {
@@ -179,7 +195,11 @@ fn a_long_request_stays(world: &World) {
     assert!(matches!(told, (Err(ServeError::System(_)), Err(ServeError::System(_)))), "{told:?}");
     for number in [9, 10] {
         let request = server.try_next().expect("not begun, and there");
-        assert_eq!(read_message(&request), (3, number), "a request that cannot be looked at keeps its turn");
+        assert_eq!(
+            read_message(&request),
+            (3, number),
+            "a request that cannot be looked at keeps its turn"
+        );
         request.reply(b"done").expect("it waits");
     }
     client.finish();
@@ -220,8 +240,10 @@ fn asks(domain: &Domain, board: Board, stand: u64, messages: &[(u64, usize)]) ->
         let client = Client::open(domain, "s").expect("open");
         assert_eq!(*client.call(b"before").expect("answered"), *b"done");
         board.reach(0, stand);
-        let calls: Vec<_> =
-            messages.iter().map(|&(number, len)| client.begin(&message(3, number, len)).expect("sent")).collect();
+        let calls: Vec<_> = messages
+            .iter()
+            .map(|&(number, len)| client.begin(&message(3, number, len)).expect("sent"))
+            .collect();
         board.add(0, 1);
         for call in calls {
             assert_eq!(*call.wait().expect("answered"), *b"done");
@@ -243,7 +265,11 @@ fn a_request_that_cannot_be_looked_at_holds_up_its_client_alone(world: &World) {
     // The error is told once for each time that all the others' requests have been taken.
     let told = without_fstat(&domain, "s", || take::<4>(&mut server));
     assert_eq!(told.map(answer), [None, Some(3), Some(4), None]);
-    assert_eq!(take::<2>(&mut server).map(answer), [Some(1), Some(2)], "its client's order is kept");
+    assert_eq!(
+        take::<2>(&mut server).map(answer),
+        [Some(1), Some(2)],
+        "its client's order is kept"
+    );
     one.finish();
     other.finish();
 }
@@ -277,7 +303,9 @@ fn a_long_reply_stays(world: &World) {
     let server = Child::start(|| long_replies(&domain, &board, 1));
     let mut pending = client.begin_until(b"x", PATIENCE).expect("sent");
     board.reach(0, 1);
-    let told = without_fstat(&domain, "s", || (pending.try_next().map(drop), pending.next_until(PATIENCE).map(drop)));
+    let told = without_fstat(&domain, "s", || {
+        (pending.try_next().map(drop), pending.next_until(PATIENCE).map(drop))
+    });
     assert!(matches!(told, (Err(CallError::System(_)), Err(CallError::System(_)))), "{told:?}");
     assert_eq!(read_message(&pending.wait().expect("there")), (4, 0));
     client.call(b"end").expect("answered");
@@ -293,7 +321,8 @@ fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
     client.wait_for_server(true);
     let board = Board::new();
     let server = Child::start(|| long_replies(&domain, &board, CALLS));
-    let calls: Vec<_> = (0..CALLS).map(|_| client.begin_until(b"x", PATIENCE).expect("sent")).collect();
+    let calls: Vec<_> =
+        (0..CALLS).map(|_| client.begin_until(b"x", PATIENCE).expect("sent")).collect();
     board.reach(0, CALLS);
     without_fstat(&domain, "s", || drop(calls));
     // These go through the slots that are free, and write over what stood there.
@@ -340,7 +369,8 @@ fn kept_open(domain: &Domain, call: &Pending<'_>) -> WaitSet {
 /// says that the object lies there.
 fn what_a_dropped_client_could_not_free_is_swept(world: &World) {
     let domain = world.domain();
-    let (client, other) = (Client::open(&domain, "s").expect("open"), Client::open(&domain, "s").expect("open"));
+    let (client, other) =
+        (Client::open(&domain, "s").expect("open"), Client::open(&domain, "s").expect("open"));
     client.wait_for_server(true);
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
@@ -391,7 +421,8 @@ fn a_slot_that_cannot_be_settled_does_not_hold_up_the_others(world: &World) {
 
 fn what_can_be_freed_of_a_place_is_freed(world: &World) {
     let domain = world.domain();
-    let (client, other) = (Client::open(&domain, "s").expect("open"), Client::open(&domain, "s").expect("open"));
+    let (client, other) =
+        (Client::open(&domain, "s").expect("open"), Client::open(&domain, "s").expect("open"));
     client.wait_for_server(true);
     let board = Board::new();
     let server = Child::start(|| {
@@ -408,7 +439,8 @@ fn what_can_be_freed_of_a_place_is_freed(world: &World) {
             board.add(1, 1);
         }
     });
-    let [first, second, third] = [1, 2, 3].map(|n: u8| client.begin_until(&[n], PATIENCE).expect("sent"));
+    let [first, second, third] =
+        [1, 2, 3].map(|n: u8| client.begin_until(&[n], PATIENCE).expect("sent"));
     // When it takes this reply, the client sees how long the file is: long enough for the second
     // reply.
     assert_eq!(read_message(&third.wait().expect("answered")), (4, 3));
@@ -442,7 +474,8 @@ fn a_client_without_memory_frees_what_its_calls_hold(world: &World) {
     without_fstat(&domain, "s", || drop(call));
     let mut request = vec![0; LONG];
     request[..8].copy_from_slice(&bytes(20));
-    let call = client.begin_until(&request, PATIENCE).expect("there is memory once the call is settled");
+    let call =
+        client.begin_until(&request, PATIENCE).expect("there is memory once the call is settled");
     assert_eq!(call.wait().expect("answered").len(), 20);
     client.call(&bytes(0)).expect("answered");
     server.finish();
@@ -484,9 +517,11 @@ fn a_client_without_memory_frees_what_it_can_of_nobodys_place(world: &World) {
     without_fstat(&domain, "s", || drop(client));
     drop(kept);
     let request = message(5, 0, LONG);
-    let mut calls: Vec<_> = (0..2).map(|_| other.begin_until(&request, PATIENCE).expect("room")).collect();
+    let mut calls: Vec<_> =
+        (0..2).map(|_| other.begin_until(&request, PATIENCE).expect("room")).collect();
     calls.push(
-        without_fstat(&domain, "s", || other.begin_until(&request, PATIENCE)).expect("the second reply's memory"),
+        without_fstat(&domain, "s", || other.begin_until(&request, PATIENCE))
+            .expect("the second reply's memory"),
     );
     board.set(0, 4);
     for call in calls {
@@ -535,7 +570,8 @@ fn a_server_without_memory_frees_what_it_can(world: &World) {
     let [first, second, third] = [(); 3].map(|()| server.next_until(PATIENCE).expect("asked"));
     first.reply(&reply).expect("room");
     second.reply(&reply).expect("room");
-    without_fstat(&domain, "s", || third.reply(&reply)).expect("the dead client's second request's memory");
+    without_fstat(&domain, "s", || third.reply(&reply))
+        .expect("the dead client's second request's memory");
     board.set(0, 5);
     asking.finish();
 }
@@ -564,7 +600,8 @@ fn a_place_that_cannot_be_settled_loses_the_dead_clients_name(world: &World) {
     board.reach(0, 1);
     dead.kill();
     assert_eq!(clients(&domain), 2);
-    let told = without_fstat(&domain, "s", || other.begin_until(&vec![0; LONG], PATIENCE).map(drop));
+    let told =
+        without_fstat(&domain, "s", || other.begin_until(&vec![0; LONG], PATIENCE).map(drop));
     assert!(matches!(told, Err(CallError::System(_))), "{told:?}");
     assert_eq!(clients(&domain), 1, "the dead client's token may be retired by now");
     other.call(&bytes(0)).expect("answered");
@@ -582,9 +619,13 @@ fn clients_and_their_count(domain: &Domain) -> ([Client; 2], impl Fn(u32)) {
     let open = || Client::open(domain, "s").expect("open");
     let (first, one) = (open(), read());
     let (second, two) = (open(), read());
-    let word = |bytes: &[u8], at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    let counts: Vec<usize> =
-        (0..one.len()).step_by(4).filter(|&at| (word(&one, at), word(&two, at)) == (1, 2)).collect();
+    let word = |bytes: &[u8], at: usize| {
+        u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+    };
+    let counts: Vec<usize> = (0..one.len())
+        .step_by(4)
+        .filter(|&at| (word(&one, at), word(&two, at)) == (1, 2))
+        .collect();
     let &[count] = &counts[..] else { panic!("the count of places is one of {counts:x?}") };
     let forge = move |places: u32| {
         let file = fs::File::options().write(true).open(&path).expect("writable");

@@ -29,7 +29,8 @@ crate::checks!(
 );
 
 fn open(domain: &Domain, max_bytes: u64, cache_bytes: u64) -> Pool {
-    Pool::open(domain, "pool", PoolOptions { max_bytes, cache_bytes, ..PoolOptions::default() }).expect("opens")
+    Pool::open(domain, "pool", PoolOptions { max_bytes, cache_bytes, ..PoolOptions::default() })
+        .expect("opens")
 }
 
 fn fill(object: &mut Object<'_>, mark: u8) {
@@ -38,7 +39,11 @@ fn fill(object: &mut Object<'_>, mark: u8) {
 
 fn check(object: &Object<'_>, mark: u8) {
     let wrong = object.iter().step_by(64).position(|&byte| byte != mark);
-    assert_eq!(wrong.map(|at| (at * 64, object[at * 64], object.len())), None, "somebody wrote into it");
+    assert_eq!(
+        wrong.map(|at| (at * 64, object[at * 64], object.len())),
+        None,
+        "somebody wrote into it"
+    );
 }
 
 /// Takes objects until there is no room.
@@ -78,7 +83,10 @@ fn who_has_most_is_named(world: &World) {
     let (mine, error) = take_all(&pool, 4096, 1);
     let named = most(error.clone());
     assert_eq!((named.pid, named.alive), (large.pid() as u32, true), "{named:?}");
-    assert!(named.bytes >= 9 << 20 && error.to_string().contains(&format!("process {} (", named.pid)), "{error}");
+    assert!(
+        named.bytes >= 9 << 20 && error.to_string().contains(&format!("process {} (", named.pid)),
+        "{error}"
+    );
     // Again and again, of every size: the same answer, and it is counted.
     let failed = pool.usage().expect("looks").sum.failed;
     for len in [4096, 64, 100_000, 3 << 20].into_iter().cycle().take(400) {
@@ -106,7 +114,10 @@ fn check_blocks(domain: &Domain, pool: &Pool, max_bytes: u64, after: usize) {
     let taken = fs::metadata(domain.path().join("pool")).expect("there").blocks() * 512;
     let says = pool.usage().expect("looks").bytes;
     assert!(taken <= says + MORE, "{after}: the file takes {taken} bytes, the pool says {says}");
-    assert!(taken <= max_bytes + MORE, "{after}: the file takes {taken} bytes, the limit is {max_bytes}");
+    assert!(
+        taken <= max_bytes + MORE,
+        "{after}: the file takes {taken} bytes, the limit is {max_bytes}"
+    );
 }
 
 /// Small objects have the most bytes of tags. The tags stay, and count, when the spans are taken
@@ -151,7 +162,11 @@ fn memory_at_the_limit_serves_again_and_again(world: &World) {
         assert_eq!(lens.map(most), at_first);
     }
     // The longest object that there is room for.
-    let longest = (0..12 << 8).rev().map(|pages| pages << 12).find(|&len| pool.alloc(len).is_ok()).expect("one");
+    let longest = (0..12 << 8)
+        .rev()
+        .map(|pages| pages << 12)
+        .find(|&len| pool.alloc(len).is_ok())
+        .expect("one");
     assert!(longest >= 7 << 20, "{longest}");
     for _ in 0..3 {
         pool.alloc(longest).expect("as before").free().expect("ours");
@@ -172,7 +187,11 @@ fn a_free_span_that_has_tags_is_found(world: &World) {
     assert_eq!(before - small.len(), 1 << 15, "all of a span");
     drop(pair);
     // It is longer than a span, so it lies behind all spans that are used.
-    let longest = (513..1024).rev().map(|pages| pages << 12).find(|&len| pool.alloc(len).is_ok()).expect("room");
+    let longest = (513..1024)
+        .rev()
+        .map(|pages| pages << 12)
+        .find(|&len| pool.alloc(len).is_ok())
+        .expect("room");
     // The free run is taken apart for an object that does not fit either, and made again with fewer
     // pages.
     assert!(pool.alloc(9 << 20).is_err());
@@ -180,7 +199,10 @@ fn a_free_span_that_has_tags_is_found(world: &World) {
     assert_eq!(run.capacity(), longest - (64 << 10));
     assert!(run.as_ptr() as usize - begin > 4 << 21);
     let more: Vec<_> = (0..100).map(|_| pool.alloc(64).expect("room")).collect();
-    assert!(more.iter().any(|object| (object.as_ptr() as usize - begin) >> 21 == 2), "where the tags are");
+    assert!(
+        more.iter().any(|object| (object.as_ptr() as usize - begin) >> 21 == 2),
+        "where the tags are"
+    );
     check_blocks(&domain, &pool, 12 << 20, 64);
 }
 
@@ -194,7 +216,10 @@ fn a_run_begins_where_a_tag_has_its_page(world: &World) {
     let runs = [3 << 20, 3 << 19].map(|len| pool.alloc(len).expect("room"));
     let begin = runs[0].as_ptr() as usize;
     drop(runs);
-    assert!(pool.alloc((MOST - (8 << 10)) as usize).is_err(), "more than the pool has besides its tables");
+    assert!(
+        pool.alloc((MOST - (8 << 10)) as usize).is_err(),
+        "more than the pool has besides its tables"
+    );
     let first = pool.alloc(1 << 20).expect("room");
     assert_eq!(first.as_ptr() as usize - begin, 0);
     let rest = MOST - pool.usage().expect("looks").bytes;
@@ -319,7 +344,8 @@ fn what_is_handed_over_is_told(world: &World) {
 fn a_file_size_limit_is_no_room(world: &World) {
     let domain = world.domain();
     let pool = open(&domain, 64 << 20, 1 << 20);
-    let (mut held, _) = (vec![pool.alloc(1 << 20).expect("room")], fill(&mut pool.alloc(64).expect("room"), 0));
+    let (mut held, _) =
+        (vec![pool.alloc(1 << 20).expect("room")], fill(&mut pool.alloc(64).expect("room"), 0));
     fill(&mut held[0], 7);
     // Of the file that there is: no span more than there are.
     let len = fs::metadata(domain.path().join("pool")).expect("there").len();

@@ -253,7 +253,8 @@ fn growing_senders_are_killed(world: &World) {
 fn a_sweep_gives_back_what_no_message_has(world: &World) {
     let domain = world.domain();
     let queue = Queue::options().max_bytes(128 << 20).create(&domain, "q").expect("made");
-    let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+    let (sender, mut receiver) =
+        (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
     let lens = [1_000, 20_000, 1 << 20, 3 << 20];
     for round in 0..3 {
         for number in 0..40 {

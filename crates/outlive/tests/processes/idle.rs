@@ -26,7 +26,10 @@ const LONG: Duration = Duration::from_secs(5);
 
 /// With the net that there is unless one says otherwise; the other checks have none.
 fn domain(world: &World) -> Domain {
-    Domain::options().recheck(Some(Duration::from_secs(1))).open_at(world.domain().path()).expect("opens")
+    Domain::options()
+        .recheck(Some(Duration::from_secs(1)))
+        .open_at(world.domain().path())
+        .expect("opens")
 }
 
 /// A child that waits in [`counted`], and how often it may go to sleep there.
@@ -67,7 +70,9 @@ fn who_waits_sleeps(world: &World) {
             let topic = Topic::<[u8]>::open(domain, "topic").expect("opens");
             let _publisher = topic.publisher().expect("free");
             let mut subscriber = topic.subscriber().expect("free");
-            counted(|| assert!(matches!(subscriber.recv_until(LONG), Err(SubscribeError::TimedOut))));
+            counted(|| {
+                assert!(matches!(subscriber.recv_until(LONG), Err(SubscribeError::TimedOut)))
+            });
         }),
         (LOOKING, |domain, _| {
             let mut server = Server::open(domain, "service").expect("free");
@@ -79,7 +84,10 @@ fn who_waits_sleeps(world: &World) {
         }),
         (LOOKING, |domain, _| {
             let receiver = queue(domain, "queue in a set").receiver().expect("free");
-            let subscriber = Topic::<[u8]>::open(domain, "topic in a set").expect("opens").subscriber().expect("free");
+            let subscriber = Topic::<[u8]>::open(domain, "topic in a set")
+                .expect("opens")
+                .subscriber()
+                .expect("free");
             let mut set = WaitSet::new(domain);
             set.add(&receiver).expect("added");
             set.add(&subscriber).expect("added");
@@ -96,8 +104,10 @@ fn who_waits_sleeps(world: &World) {
         }),
         (LOOKING, |domain, peer| {
             // More owners than one sleep watches with all that belongs to them.
-            let (_others, ids): (Vec<Child>, Vec<_>) =
-                (0..40).map(|_| owner(domain, Board::new())).map(|(child, other)| (child, other.id())).unzip();
+            let (_others, ids): (Vec<Child>, Vec<_>) = (0..40)
+                .map(|_| owner(domain, Board::new()))
+                .map(|(child, other)| (child, other.id()))
+                .unzip();
             let all: Vec<_> = ids.into_iter().chain([peer.id()]).collect();
             counted(|| assert_eq!(domain.wait_any_dead(&all, LONG), Err(WaitError::TimedOut)));
         }),
@@ -117,11 +127,17 @@ fn who_waits_sleeps(world: &World) {
         }),
         (LOOKING, |domain, _| {
             let client = Client::open(domain, "served").expect("opens");
-            counted(|| assert!(matches!(client.call_until(b"?", LONG), Err(CallError::TimedOut { begun: false }))));
+            counted(|| {
+                assert!(matches!(
+                    client.call_until(b"?", LONG),
+                    Err(CallError::TimedOut { begun: false })
+                ))
+            });
         }),
     ];
     let shared = &domain;
-    let children: Vec<Child> = all.into_iter().map(|(most, wait)| waits(most, move || wait(shared, peer))).collect();
+    let children: Vec<Child> =
+        all.into_iter().map(|(most, wait)| waits(most, move || wait(shared, peer))).collect();
     children.into_iter().for_each(Child::finish);
     drop(client);
     // Whoever asked has gone.

@@ -113,7 +113,8 @@ fn expect_inversion(world: &World) {
     };
     // On a busy machine the kernel takes a part of each second away from real-time threads, and the
     // low one may be through by then.
-    let inverted = (0..20).any(|_| is_inverted(world, low, || drop(mutex.lock().expect("given back"))));
+    let inverted =
+        (0..20).any(|_| is_inverted(world, low, || drop(mutex.lock().expect("given back"))));
     assert!(inverted, "a plain mutex was not inverted: this check is not testing anything");
 }
 
@@ -143,7 +144,8 @@ fn priority_is_lent_along_a_chain(world: &World) {
     let [watched, watching] = two_cores(world);
     pin(watching);
     let domain = world.domain();
-    let [near, far] = ["near", "far"].map(|name| PiMutex::<u64>::open(&domain, name, 0).expect("opens"));
+    let [near, far] =
+        ["near", "far"].map(|name| PiMutex::<u64>::open(&domain, name, 0).expect("opens"));
     let board = Board::new();
     const FAR_HELD: usize = 10;
     let (near, far) = (&near, &far);
@@ -163,7 +165,8 @@ fn priority_is_lent_along_a_chain(world: &World) {
     });
     wait_asleep(between.pid());
     board.set(HELD, 1);
-    let children = [high(watched, board, || drop(near.lock().expect("given back"))), middling(watched, board)];
+    let children =
+        [high(watched, board, || drop(near.lock().expect("given back"))), middling(watched, board)];
     children.into_iter().chain([low, between]).for_each(Child::finish);
     assert_eq!(board.get(SEEN_BY_HIGH), 1);
 }

@@ -87,7 +87,9 @@ fn after_main_has_left(world: &World, end: impl FnOnce(&mut Child)) {
     let process = of_child(TokenKind::Process).expect("there");
     let thread = of_child(TokenKind::Thread).expect("there");
     let stat = format!("/proc/{}/task/{0}/stat", child.pid());
-    wait_until("main has left", || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z ")));
+    wait_until("main has left", || {
+        std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z "))
+    });
     assert!(process.is_alive(), "main has left, the process lives");
     assert!(thread.is_alive());
     // Somebody who sleeps for the end now sleeps on the keeper's word.
@@ -118,7 +120,9 @@ fn main_hands_over_to_several_who_watch(world: &World) {
     let mut child = start_role(world, "main leaves when told");
     let process = || {
         let tokens = domain.tokens();
-        let found = tokens.iter().find(|token| token.pid as i32 == child.pid() && token.kind == TokenKind::Process);
+        let found = tokens
+            .iter()
+            .find(|token| token.pid as i32 == child.pid() && token.kind == TokenKind::Process);
         found.map(|token| domain.peer(token.id))
     };
     wait_until("the token is there", || process().is_some());
@@ -138,7 +142,9 @@ fn main_hands_over_to_several_who_watch(world: &World) {
     });
     std::fs::write(world.folder().join("leave"), "").expect("written");
     let stat = format!("/proc/{}/task/{0}/stat", child.pid());
-    wait_until("main has left", || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z ")));
+    wait_until("main has left", || {
+        std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z "))
+    });
     first.finish();
     assert!(process.is_alive());
     child.kill();
@@ -202,7 +208,8 @@ fn a_keeper_does_not_survive_exec(world: &World) {
         board.reach(1, 1);
         let program = c"/proc/self/exe";
         let words = [c"outlive", c"--role", c"pause"];
-        let arguments = [words[0].as_ptr(), words[1].as_ptr(), words[2].as_ptr(), core::ptr::null()];
+        let arguments =
+            [words[0].as_ptr(), words[1].as_ptr(), words[2].as_ptr(), core::ptr::null()];
         // SAFETY: strings that live until the call replaces the program.
         unsafe { libc::execv(program.as_ptr(), arguments.as_ptr()) };
         panic!("exec: {}", std::io::Error::last_os_error());
@@ -228,7 +235,8 @@ fn many_threads_ask_at_once(world: &World) {
                     std::thread::spawn(move || domain.process_token().expect("a token"))
                 })
                 .collect();
-            let mut ids: Vec<_> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+            let mut ids: Vec<_> =
+                threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
             ids.dedup();
             assert_eq!(ids.len(), 1, "one process, one token");
             assert!(domain.peer(ids[0]).is_alive());
@@ -266,13 +274,16 @@ fn a_keeper_gives_up_what_its_process_gives_up(world: &World) {
         }
     });
     board.reach(0, 1);
-    let process = domain.tokens().into_iter().find(|token| token.kind == TokenKind::Process).expect("there");
+    let process =
+        domain.tokens().into_iter().find(|token| token.kind == TokenKind::Process).expect("there");
     let process = domain.peer(process.id);
     let waiter = Child::start(|| process.wait_dead(outlive::Deadline::NEVER).expect("told"));
     crate::asleep::wait_asleep(waiter.pid());
     let users = || {
         let mut users: Vec<String> = Vec::new();
-        for task in std::fs::read_dir(format!("/proc/{}/task", child.pid())).expect("it lives").flatten() {
+        for task in
+            std::fs::read_dir(format!("/proc/{}/task", child.pid())).expect("it lives").flatten()
+        {
             let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
             users.extend(status.lines().filter(|line| line.starts_with("Uid:")).map(str::to_owned));
         }
@@ -281,13 +292,18 @@ fn a_keeper_gives_up_what_its_process_gives_up(world: &World) {
     assert_eq!(users().len(), 2, "main and the keeper");
     board.set(1, 1);
     board.reach(2, 1);
-    assert!(users().iter().any(|user| user.contains("\t0\t")), "that is what it is about: {:?}", users());
+    assert!(
+        users().iter().any(|user| user.contains("\t0\t")),
+        "that is what it is about: {:?}",
+        users()
+    );
     board.set(3, 1);
     while board.get(4) == 0 {
         assert!(process.is_alive(), "it lives all the while");
     }
     wait_until("every thread is somebody else", || {
-        users().len() == 2 && users().iter().all(|user| user.contains("12345") && !user.contains("\t0\t"))
+        users().len() == 2
+            && users().iter().all(|user| user.contains("12345") && !user.contains("\t0\t"))
     });
     assert!(process.is_alive());
     child.kill();

@@ -57,7 +57,8 @@ fn send_all(queue: &Queue, board: Board, who: u64) {
 
 fn kill_receivers(world: &World, kills: u64, peek: bool, senders_too: bool) {
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(1 << 20).first_slots(4).create(&domain, "q").expect("made");
+    let queue =
+        Queue::options().max_bytes(1 << 20).first_slots(4).create(&domain, "q").expect("made");
     let board = Board::new();
     let mut random = Random::new();
     let start_sender = |who| {

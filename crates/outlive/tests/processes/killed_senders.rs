@@ -48,7 +48,8 @@ fn receive(receiver: &mut Receiver, next: &mut [u64], most: u64) {
 /// the queue is full for most of the time.
 fn kill_senders(world: &World, kills: u64, max_bytes: u64, most_len: u64, taken: u64) {
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(max_bytes).first_slots(16).create(&domain, "q").expect("made");
+    let queue =
+        Queue::options().max_bytes(max_bytes).first_slots(16).create(&domain, "q").expect("made");
     let book = Book { board: Board::new() };
     let mut random = Random::new();
     let start = |life: u64| {

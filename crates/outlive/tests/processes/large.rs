@@ -22,7 +22,8 @@ crate::checks!(
 pub fn free_bytes(world: &World) -> u64 {
     let info = fs::read_to_string("/proc/meminfo").expect("readable");
     let line = info.lines().find(|line| line.starts_with("MemAvailable:")).expect("there");
-    let kib: u64 = line.split_ascii_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number");
+    let kib: u64 =
+        line.split_ascii_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number");
     let stat = rustix::fs::statvfs(world.folder()).expect("known");
     (kib << 10).min(stat.f_bavail * stat.f_frsize)
 }
@@ -49,7 +50,8 @@ fn a_gibibyte(world: &World) {
     assert_eq!(peeked.len(), len);
     let (chunks, rest) = peeked.as_chunks::<8>();
     assert!(rest.is_empty());
-    let wrong = chunks.iter().enumerate().find(|&(at, chunk)| u64::from_ne_bytes(*chunk) != word(at));
+    let wrong =
+        chunks.iter().enumerate().find(|&(at, chunk)| u64::from_ne_bytes(*chunk) != word(at));
     assert_eq!(wrong, None, "every word as it was sent");
     peeked.commit();
     assert_eq!(receiver.recv_until(PATIENCE).expect("sent"), b"and a small one");

@@ -28,7 +28,9 @@ const EVENTS: usize = 200;
 const OWNERS: usize = 50;
 
 fn events(domain: &Domain, many: usize) -> Vec<Event> {
-    (0..many).map(|n| Event::open(domain, &format!("event-{n}"), Reset::Automatic).expect("opens")).collect()
+    (0..many)
+        .map(|n| Event::open(domain, &format!("event-{n}"), Reset::Automatic).expect("opens"))
+        .collect()
 }
 
 fn set_of(domain: &Domain, events: &[Event]) -> (WaitSet, Vec<Key>) {
@@ -40,11 +42,19 @@ fn set_of(domain: &Domain, events: &[Event]) -> (WaitSet, Vec<Key>) {
 
 /// Of each clock, so far ahead.
 fn ahead(span: Duration) -> [Deadline; 3] {
-    [Deadline::after(span), Deadline::from(Instant::now() + span), Deadline::from(SystemTime::now() + span)]
+    [
+        Deadline::after(span),
+        Deadline::from(Instant::now() + span),
+        Deadline::from(SystemTime::now() + span),
+    ]
 }
 
 fn past() -> [Deadline; 4] {
-    let now = [Deadline::after(Duration::ZERO), Deadline::from(Instant::now()), Deadline::from(SystemTime::now())];
+    let now = [
+        Deadline::after(Duration::ZERO),
+        Deadline::from(Instant::now()),
+        Deadline::from(SystemTime::now()),
+    ];
     [now[0], now[1], now[2], Deadline::from(SystemTime::UNIX_EPOCH)]
 }
 
@@ -76,9 +86,15 @@ fn what_is_ready_is_told_beside_a_deadline_of_any_clock(world: &World) {
     for deadline in ahead(Duration::from_secs(3600)) {
         let waiter = Child::start(|| {
             let (mut set, keys) = set_of(&domain, &events);
-            assert_eq!(set.wait(deadline).expect("set").collect::<Vec<_>>(), [(keys[last], Readiness::Set)]);
+            assert_eq!(
+                set.wait(deadline).expect("set").collect::<Vec<_>>(),
+                [(keys[last], Readiness::Set)]
+            );
             for past in past() {
-                assert_eq!(set.wait(past).expect("set").collect::<Vec<_>>(), [(keys[last], Readiness::Set)]);
+                assert_eq!(
+                    set.wait(past).expect("set").collect::<Vec<_>>(),
+                    [(keys[last], Readiness::Set)]
+                );
             }
         });
         wait_asleep(waiter.pid());
@@ -99,7 +115,10 @@ fn a_child_has_helpers_of_its_own(world: &World) {
         set.set_wait(WaitStrategy::Block);
         let ends = add_all(&mut set, &peers);
         let tell = |set: &mut WaitSet| {
-            assert_eq!(set.wait(Deadline::NEVER).expect("ended").collect::<Vec<_>>(), [(ends[30], Readiness::Ended)]);
+            assert_eq!(
+                set.wait(Deadline::NEVER).expect("ended").collect::<Vec<_>>(),
+                [(ends[30], Readiness::Ended)]
+            );
         };
         // On a busy machine a short time may have passed before it sleeps.
         let sleep_by_helpers = |set: &mut WaitSet| {
@@ -143,7 +162,10 @@ fn a_child_beside_a_sleeping_thread_takes_no_wake_up(world: &World) {
                 let told = set.add(&event.any_of(1)).expect("added");
                 add_all(&mut set, watched);
                 board.set(0, crate::asleep::thread_id() as u64);
-                assert_eq!(set.wait(Deadline::NEVER).expect("set").collect::<Vec<_>>(), [(told, Readiness::Set)]);
+                assert_eq!(
+                    set.wait(Deadline::NEVER).expect("set").collect::<Vec<_>>(),
+                    [(told, Readiness::Set)]
+                );
                 assert_eq!(event.try_wait_any(1), Some(1));
                 board.set(1, 1);
                 let _ = set.wait(Deadline::NEVER);

@@ -48,11 +48,17 @@ fn a_domain_is_described(world: &World) {
         pids.sort_unstable();
         pids
     };
-    assert_eq!((&orders.users[..], &total.users[..]), (&both[..], &both[..]), "the child has inherited both");
+    assert_eq!(
+        (&orders.users[..], &total.users[..]),
+        (&both[..], &both[..]),
+        "the child has inherited both"
+    );
     assert!(orders.bytes >= 20 << 10 && orders.bytes < 1 << 20, "{}", orders.bytes);
     assert_eq!((orders.max_bytes, orders.dead_claims), (1 << 20, 0));
     assert_eq!(total.type_name, "u64");
-    let Detail::Queue { counters, receiver: receiving, senders, .. } = &orders.detail else { panic!("{orders:?}") };
+    let Detail::Queue { counters, receiver: receiving, senders, .. } = &orders.detail else {
+        panic!("{orders:?}")
+    };
     assert_eq!((counters.sent, counters.pending), (1, 1));
     assert_eq!(receiving.as_ref().map(|holder| holder.pid), Some(std::process::id()));
     assert_eq!(senders.len(), 2);
@@ -68,7 +74,8 @@ fn a_domain_is_described(world: &World) {
 
 fn everything_at_once_is_swept(world: &World) {
     let domain = world.domain();
-    let mutexes: Vec<Mutex<u64>> = (0..10).map(|n| Mutex::open(&domain, &format!("m{n}"), 0).expect("opens")).collect();
+    let mutexes: Vec<Mutex<u64>> =
+        (0..10).map(|n| Mutex::open(&domain, &format!("m{n}"), 0).expect("opens")).collect();
     let queue = Queue::options().max_bytes(64 << 20).create(&domain, "q").expect("made");
     let board = Board::new();
     let mut child = Child::start(|| {
@@ -96,7 +103,8 @@ fn everything_at_once_is_swept(world: &World) {
 fn sweepers_are_killed(world: &World) {
     let domain = world.domain();
     let mut random = crate::random::Random::new();
-    let mutexes: Vec<Mutex<u64>> = (0..40).map(|n| Mutex::open(&domain, &format!("m{n}"), 0).expect("opens")).collect();
+    let mutexes: Vec<Mutex<u64>> =
+        (0..40).map(|n| Mutex::open(&domain, &format!("m{n}"), 0).expect("opens")).collect();
     for _ in 0..60 {
         let board = Board::new();
         let mut dying = Child::start(|| {
@@ -129,7 +137,8 @@ fn sweeps_beside_traffic(world: &World) {
     const COUNT: u64 = 20_000;
     let domain = world.domain();
     let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
-    let queue = Queue::options().max_bytes(4 << 20).first_slots(4).create(&domain, "q").expect("made");
+    let queue =
+        Queue::options().max_bytes(4 << 20).first_slots(4).create(&domain, "q").expect("made");
     let board = Board::new();
     let sweeping = Child::start(|| {
         while board.get(0) == 0 {
@@ -172,7 +181,10 @@ fn removed_names_live_on_for_those_who_have_them(world: &World) {
     sender.send(b"still").expect("room");
     assert_eq!(receiver.recv().expect("sent"), b"still");
     let error = Queue::open(&domain, "q").err().expect("gone");
-    assert!(matches!(error, Error::NotFound { .. }) && error.to_string().contains("create it"), "{error}");
+    assert!(
+        matches!(error, Error::NotFound { .. }) && error.to_string().contains("create it"),
+        "{error}"
+    );
     let another = Queue::create(&domain, "q").expect("made");
     assert!(!another.is_removed());
     assert_eq!(another.counters().expect("counts").sent, 0);

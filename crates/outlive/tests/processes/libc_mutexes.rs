@@ -38,7 +38,10 @@ impl Robust {
             let mutex = memory.cast::<libc::pthread_mutex_t>();
             let mut attribute = MaybeUninit::uninit();
             libc::pthread_mutexattr_init(attribute.as_mut_ptr());
-            libc::pthread_mutexattr_setpshared(attribute.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED);
+            libc::pthread_mutexattr_setpshared(
+                attribute.as_mut_ptr(),
+                libc::PTHREAD_PROCESS_SHARED,
+            );
             libc::pthread_mutexattr_setrobust(attribute.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST);
             assert_eq!(libc::pthread_mutex_init(mutex, attribute.as_ptr()), 0);
             Robust(NonNull::new(mutex).expect("mapped"))

@@ -48,7 +48,10 @@ fn a_file_size_limit_is_an_error_not_a_signal(world: &World) {
     assert_eq!(read_message(&receiver.recv().expect("sent")), (1, 1));
     set_limit(libc::RLIMIT_FSIZE, 4 << 10);
     let error = Mutex::<u64>::open(&domain, "m", 0).err().expect("8 KiB are too many");
-    assert!(matches!(error, Error::NoSpace { .. }) && error.to_string().contains("limit"), "{error}");
+    assert!(
+        matches!(error, Error::NoSpace { .. }) && error.to_string().contains("limit"),
+        "{error}"
+    );
 }
 
 fn four_thousand_queues(world: &World) {
@@ -210,7 +213,8 @@ fn a_thread_without_memory_for_its_tokens_takes_none(world: &World) {
     let domain = world.domain();
     domain.token().expect("a token");
     let registry = Registry::of(&domain);
-    let in_use = || (0..domain.stats().slots).filter(|&slot| registry.generation(slot) & 1 == 1).count();
+    let in_use =
+        || (0..domain.stats().slots).filter(|&slot| registry.generation(slot) & 1 == 1).count();
     let (before, board) = (in_use(), Board::new());
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -253,14 +257,16 @@ fn a_topic_that_others_have_grown_beyond_what_is_mapped(world: &World) {
     const TRIES: usize = 70;
     let domain = world.domain();
     // A ring of this depth takes 16 MiB.
-    let topic = || Topic::<[u8]>::options().depth(1 << 16).max_bytes(1 << 30).open(&domain, "topic");
+    let topic =
+        || Topic::<[u8]>::options().depth(1 << 16).max_bytes(1 << 30).open(&domain, "topic");
     drop(topic().expect("made"));
     let board = Board::new();
     let little = Child::start(|| {
         domain.process_token().expect("a token");
         let status = std::fs::read_to_string("/proc/self/status").expect("readable");
-        let size =
-            status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB")?.parse().ok());
+        let size = status.lines().find_map(|line| {
+            line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB")?.parse().ok()
+        });
         let size: u64 = size.expect("a number");
         set_limit(libc::RLIMIT_AS, (size << 10) + (4 << 20));
         let topic = topic().expect("what exists is little");

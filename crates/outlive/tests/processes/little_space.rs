@@ -108,7 +108,10 @@ fn a_receiver_beyond_its_mapping(world: &World) {
         };
         assert!(number < MANY, "the whole queue was mapped");
         received.set(0, number);
-        for error in [error].into_iter().chain((0..20).map(|_| receiver.try_recv().expect_err("it is out of reach"))) {
+        for error in [error]
+            .into_iter()
+            .chain((0..20).map(|_| receiver.try_recv().expect_err("it is out of reach")))
+        {
             assert!(matches!(&error, RecvError::System(error) if is_no_space(error)), "{error:?}");
         }
         let error = receiver.peek(PATIENCE).err().expect("it is out of reach");
@@ -164,8 +167,11 @@ fn a_reader_beyond_its_mapping(world: &World) {
             let error = state.get().expect_err("out of reach");
             assert!(is_no_space(&error), "{error}");
         }
-        let error =
-            state.writer().expect("none lives").set(b"another").expect_err("all that it could write are pinned");
+        let error = state
+            .writer()
+            .expect("none lives")
+            .set(b"another")
+            .expect_err("all that it could write are pinned");
         assert!(matches!(&error, SetError::System(error) if is_no_space(error)), "{error}");
     });
     board.reach(0, 1);
@@ -200,7 +206,8 @@ fn a_subscriber_beyond_its_mapping(world: &World) {
     let child = Child::start(|| {
         leave_only(256 << 20);
         let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
-        let topic: Topic<[u8]> = Topic::options().depth(1 << 16).max_bytes(1 << 30).open(&domain, "t").expect("made");
+        let topic: Topic<[u8]> =
+            Topic::options().depth(1 << 16).max_bytes(1 << 30).open(&domain, "t").expect("made");
         let mut subscriber = topic.subscriber_with(SubscriberOptions::default()).expect("a line");
         board.set(0, 1);
         board.reach(1, 1);
@@ -231,7 +238,8 @@ fn a_registry_is_mapped_whole_or_not_at_all(world: &World) {
     let folder = world.folder().join("domain");
     Child::start(|| {
         leave_only(4 << 20);
-        let error = Domain::options().recheck(None).open_at(&folder).expect_err("no room for 65,536 slots");
+        let error =
+            Domain::options().recheck(None).open_at(&folder).expect_err("no room for 65,536 slots");
         assert!(is_no_space(&error), "{error}");
     })
     .finish();
@@ -241,7 +249,9 @@ fn a_registry_is_mapped_whole_or_not_at_all(world: &World) {
 /// that is left there is a dead process's by that alone.
 fn a_sweep_beyond_its_mapping(world: &World) {
     let domain = world.domain();
-    let pool = Pool::open(&domain, "p", PoolOptions { max_bytes: 1 << 30, ..PoolOptions::default() }).expect("made");
+    let pool =
+        Pool::open(&domain, "p", PoolOptions { max_bytes: 1 << 30, ..PoolOptions::default() })
+            .expect("made");
     Child::start(|| {
         let objects = [0; 4].map(|_| pool.alloc(32 << 20).expect("room"));
         assert_eq!(objects.len(), 4);
@@ -252,7 +262,10 @@ fn a_sweep_beyond_its_mapping(world: &World) {
     Child::start(|| {
         leave_only(64 << 20);
         let report = domain.sweep(false).expect("sweeps");
-        assert!(report.failed.iter().any(|(name, error)| name == "p" && is_no_space(error)), "{report:?}");
+        assert!(
+            report.failed.iter().any(|(name, error)| name == "p" && is_no_space(error)),
+            "{report:?}"
+        );
         assert!(report.tokens > 0, "{report:?}");
     })
     .finish();

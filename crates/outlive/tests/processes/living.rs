@@ -182,12 +182,20 @@ fn mount_on_proc(kind: &str, options: &str) -> bool {
                 libc::MS_REC | libc::MS_PRIVATE,
                 core::ptr::null(),
             ) == 0
-            && libc::mount(kind.as_ptr(), c"/proc".as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast()) == 0
+            && libc::mount(
+                kind.as_ptr(),
+                c"/proc".as_ptr(),
+                kind.as_ptr(),
+                0,
+                options.as_ptr().cast(),
+            ) == 0
     }
 }
 
 fn skip_unless_mountable(world: &World, kind: &'static str, options: &'static str) {
-    if Child::start(move || assert!(mount_on_proc(kind, options))).wait() != crate::child::End::Code(0) {
+    if Child::start(move || assert!(mount_on_proc(kind, options))).wait()
+        != crate::child::End::Code(0)
+    {
         world.skip("no other /proc may be mounted here");
     }
 }
@@ -203,11 +211,14 @@ fn become_stranger() {
 
 /// A group's domain: a member waits for what another user holds.
 fn between_users(world: &World, owner: impl FnOnce(), waiter: impl FnOnce()) {
-    let open_up = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
+    let open_up =
+        |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
     open_up(world.folder());
     open_up(world.folder().parent().expect("there is one"));
     let path = world.folder().join("domain");
-    let open = || Domain::options().group(Some(STRANGER)).recheck(Some(OFTEN)).open_at(&path).expect("opens");
+    let open = || {
+        Domain::options().group(Some(STRANGER)).recheck(Some(OFTEN)).open_at(&path).expect("opens")
+    };
     let board = Board::new();
     let owner = Child::start(|| {
         owner();
@@ -288,7 +299,8 @@ fn owners_in_another_time_namespace(world: &World) {
     board.reach(0, 1);
     expect_held(&mutex(&open(world.folder())));
     // By the machine's clock, the numbers of both agree.
-    let owners: Vec<_> = open(world.folder()).tokens().into_iter().filter(|token| token.alive).collect();
+    let owners: Vec<_> =
+        open(world.folder()).tokens().into_iter().filter(|token| token.alive).collect();
     let mine = open(world.folder()).token().expect("a token");
     let mine = open(world.folder()).peer(mine).info().expect("known");
     for token in owners {
@@ -344,7 +356,8 @@ fn a_thread_that_is_gone_by_exec(world: &World) {
             board.set(0, 1);
             board.reach(1, 1);
             let words = [c"outlive", c"--role", c"pause"];
-            let arguments = [words[0].as_ptr(), words[1].as_ptr(), words[2].as_ptr(), core::ptr::null()];
+            let arguments =
+                [words[0].as_ptr(), words[1].as_ptr(), words[2].as_ptr(), core::ptr::null()];
             // SAFETY: strings that live until the call replaces the program.
             unsafe { libc::execv(c"/proc/self/exe".as_ptr(), arguments.as_ptr()) };
             panic!("exec: {}", std::io::Error::last_os_error());
@@ -442,7 +455,10 @@ fn little_address_space_kills_nobody(world: &World) {
     for room in [1u64 << 19, 1 << 20, 2 << 20, 4 << 20, 16 << 20, 64 << 20] {
         Child::start(|| {
             leave_address_space(room);
-            let Ok(domain) = Domain::options().recheck(None).open_at(world.folder().join("domain")) else { return };
+            let Ok(domain) = Domain::options().recheck(None).open_at(world.folder().join("domain"))
+            else {
+                return;
+            };
             let Ok(mutex) = Mutex::<u64>::open(&domain, "m", 0) else { return };
             let got = mutex.try_lock();
             assert!(matches!(got, Err(LockError::WouldBlock)), "with room for {room}: {got:?}");
@@ -468,7 +484,10 @@ fn damaged_free_slots_are_passed_over(world: &World) {
 }
 
 /// Runs `body` in a thread that libc knows nothing of, and waits for it without touching libc.
-fn in_a_raw_thread(body: extern "C" fn(*mut libc::c_void) -> libc::c_int, argument: *mut libc::c_void) {
+fn in_a_raw_thread(
+    body: extern "C" fn(*mut libc::c_void) -> libc::c_int,
+    argument: *mut libc::c_void,
+) {
     const STACK: usize = 1 << 20;
     static ENDED: AtomicU32 = AtomicU32::new(1);
     ENDED.store(1, Ordering::SeqCst);
@@ -492,7 +511,8 @@ fn in_a_raw_thread(body: extern "C" fn(*mut libc::c_void) -> libc::c_int, argume
         );
         assert_ne!(stack, libc::MAP_FAILED);
         let none = core::ptr::null_mut::<libc::c_void>();
-        let started = libc::clone(body, stack.byte_add(STACK), flags, argument, none, none, ENDED.as_ptr());
+        let started =
+            libc::clone(body, stack.byte_add(STACK), flags, argument, none, none, ENDED.as_ptr());
         assert!(started > 0, "clone: {}", std::io::Error::last_os_error());
     }
     while ENDED.load(Ordering::SeqCst) != 0 {

@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use outlive::sync::{CeilingMutex, EmbeddedMutex, LockError, LockOrder, Mutex, MutexGuard, PiMutex, Record, RwLock};
+use outlive::sync::{
+    CeilingMutex, EmbeddedMutex, LockError, LockOrder, Mutex, MutexGuard, PiMutex, Record, RwLock,
+};
 use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
@@ -70,7 +72,8 @@ fn orders(world: &World) -> Vec<LockOrder> {
 
 /// Of one ring: (held, wanted) of each pair, sorted.
 fn pairs(order: &LockOrder) -> Vec<(String, String)> {
-    let mut pairs: Vec<_> = order.pairs.iter().map(|pair| (pair.held.clone(), pair.wanted.clone())).collect();
+    let mut pairs: Vec<_> =
+        order.pairs.iter().map(|pair| (pair.held.clone(), pair.wanted.clone())).collect();
     pairs.sort();
     pairs
 }
@@ -90,14 +93,25 @@ fn two_orders_at_different_times_are_told(world: &World) {
     assert_ne!(first.pid, second.pid);
     assert!(first.pid == first.tid && !first.program.is_empty());
     let text = found[0].to_string();
-    assert!(text.contains("'b' while holding 'a'") && text.contains("'a' while holding 'b'"), "{text}");
+    assert!(
+        text.contains("'b' while holding 'a'") && text.contains("'a' while holding 'b'"),
+        "{text}"
+    );
     // Whoever comes to it later is told as well, though it is known.
     assert_eq!(takes(world, &["b", "a"]), 1);
     assert_eq!(orders(world).len(), 1);
 }
 
 fn one_order_everywhere_is_not_told(world: &World) {
-    for names in [&["a", "b", "c", "d"][..], &["a", "c"], &["b", "d"], &["c", "d"], &["a", "d"], &["b"], &["d"]] {
+    for names in [
+        &["a", "b", "c", "d"][..],
+        &["a", "c"],
+        &["b", "d"],
+        &["c", "d"],
+        &["a", "d"],
+        &["b"],
+        &["d"],
+    ] {
         assert_eq!(takes(world, names), 0);
     }
     assert!(orders(world).is_empty());
@@ -208,8 +222,12 @@ fn take(domain: &Domain, how: How, name: &str) -> Box<dyn std::any::Any> {
         How::Plain => Box::new(kept(Mutex::<u64>::open(domain, name, 0)).lock().expect("free")),
         How::Read => Box::new(kept(RwLock::<u64>::open(domain, name, 0)).read().expect("free")),
         How::Write => Box::new(kept(RwLock::<u64>::open(domain, name, 0)).write().expect("free")),
-        How::Inheriting => Box::new(kept(PiMutex::<u64>::open(domain, name, 0)).lock().expect("free")),
-        How::Ceiling => Box::new(kept(CeilingMutex::<u64>::open(domain, name, 10, 0)).lock().expect("free")),
+        How::Inheriting => {
+            Box::new(kept(PiMutex::<u64>::open(domain, name, 0)).lock().expect("free"))
+        }
+        How::Ceiling => {
+            Box::new(kept(CeilingMutex::<u64>::open(domain, name, 10, 0)).lock().expect("free"))
+        }
     }
 }
 
@@ -260,7 +278,12 @@ fn both_ways_round(world: &World, a: How, b: How) {
 
 fn readers_and_writers_have_an_order(world: &World) {
     // Two who only read meet as well: a writer that waits for the one keeps the other out.
-    for (a, b) in [(How::Read, How::Plain), (How::Write, How::Plain), (How::Read, How::Read), (How::Read, How::Write)] {
+    for (a, b) in [
+        (How::Read, How::Plain),
+        (How::Write, How::Plain),
+        (How::Read, How::Read),
+        (How::Read, How::Write),
+    ] {
         both_ways_round(world, a, b);
     }
 }
@@ -287,9 +310,15 @@ fn who_upgrades_waits_as_well(world: &World) {
             let table = RwLock::<u64>::open(&domain, "table", 0).expect("opens");
             let reading = table.read().expect("free");
             let inside = take(&domain, How::Plain, "m");
-            let result = if waits { reading.upgrade_until(Duration::from_secs(5)) } else { reading.try_upgrade() };
+            let result = if waits {
+                reading.upgrade_until(Duration::from_secs(5))
+            } else {
+                reading.try_upgrade()
+            };
             // Down again: it is still the same one, and held.
-            let Ok(reading) = result.expect("nobody else reads").downgrade() else { panic!("whole") };
+            let Ok(reading) = result.expect("nobody else reads").downgrade() else {
+                panic!("whole")
+            };
             drop(inside);
             drop(reading);
             assert!(table.try_write().is_ok());
@@ -309,7 +338,11 @@ fn a_lock_taken_before_the_watch_is_given_back(world: &World) {
         let table = RwLock::<u64>::open(&folder, "table", 0).expect("opens");
         let other = RwLock::<u64>::open(&folder, "other", 0).expect("opens");
         let valve = PiMutex::<u64>::open(&folder, "valve", 0).expect("opens");
-        let guards = (table.read().expect("free"), other.write().expect("free"), valve.lock().expect("free"));
+        let guards = (
+            table.read().expect("free"),
+            other.write().expect("free"),
+            valve.lock().expect("free"),
+        );
         watched(folder.path());
         // A child has the guards and none of the locks.
         let inherited = &guards;
@@ -447,7 +480,9 @@ fn forgotten_orders_are_recorded_anew(world: &World) {
 }
 
 /// Whoever died in it left a number, which is whole.
-fn whole<'a>(result: Result<MutexGuard<'a, u64>, LockError<MutexGuard<'a, u64>>>) -> MutexGuard<'a, u64> {
+fn whole<'a>(
+    result: Result<MutexGuard<'a, u64>, LockError<MutexGuard<'a, u64>>>,
+) -> MutexGuard<'a, u64> {
     match result {
         Ok(guard) => guard,
         Err(LockError::OwnerDied(mut guard)) => {

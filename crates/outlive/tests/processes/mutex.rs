@@ -79,7 +79,8 @@ fn eight_sleepers_get_in_one_after_another(world: &World) {
     let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
     for round in 0..20 {
         let guard = mutex.lock().expect("free");
-        let sleepers: Vec<Child> = (0..8).map(|_| Child::start(|| *mutex.lock().expect("given back") += 1)).collect();
+        let sleepers: Vec<Child> =
+            (0..8).map(|_| Child::start(|| *mutex.lock().expect("given back") += 1)).collect();
         for sleeper in &sleepers {
             wait_asleep(sleeper.pid());
         }
@@ -133,10 +134,12 @@ fn another_type_is_refused(world: &World) {
     assert!(matches!(error, Error::OtherType { .. }));
     let text = error.to_string();
     assert!(text.contains("u64") && text.contains("u32") && text.contains("8 bytes"), "{text}");
-    let error = Mutex::<[u16; 4]>::open(&domain, "m", [0; 4]).err().expect("another type of that size");
+    let error =
+        Mutex::<[u16; 4]>::open(&domain, "m", [0; 4]).err().expect("another type of that size");
     assert!(error.to_string().contains("[u16; 4]"), "{error}");
     // Languages without Rust's types have bytes, which are every type of that size.
-    *Mutex::<[u8; 8]>::open(&domain, "m", [0; 8]).expect("as bytes").lock().expect("free") = 7u64.to_ne_bytes();
+    *Mutex::<[u8; 8]>::open(&domain, "m", [0; 8]).expect("as bytes").lock().expect("free") =
+        7u64.to_ne_bytes();
     assert_eq!(*Mutex::<u64>::open(&domain, "m", 0).expect("the same").lock().expect("free"), 7);
     assert!(matches!(Mutex::<[u8; 4]>::open(&domain, "m", [0; 4]), Err(Error::OtherType { .. })));
 }

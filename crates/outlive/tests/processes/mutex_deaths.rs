@@ -369,7 +369,8 @@ fn reset_starts_anew(world: &World) {
 fn several_locks_at_once(world: &World) {
     let domain = world.domain();
     let names: Vec<String> = (0..50).map(|n| format!("m{n}")).collect();
-    let mutexes: Vec<Mutex<u64>> = names.iter().map(|name| Mutex::open(&domain, name, 0).expect("opens")).collect();
+    let mutexes: Vec<Mutex<u64>> =
+        names.iter().map(|name| Mutex::open(&domain, name, 0).expect("opens")).collect();
     let board = Board::new();
     let mut child = Child::start(|| {
         let _guards: Vec<_> = mutexes.iter().map(|mutex| mutex.lock().expect("free")).collect();
@@ -389,7 +390,9 @@ fn a_thread_that_ends_is_a_death_too(world: &World) {
     std::thread::scope(|scope| {
         scope.spawn(|| std::mem::forget(mutex.lock().expect("free")));
     });
-    wait_until("the thread's death is told", || matches!(mutex.try_lock(), Err(LockError::OwnerDied(_))));
+    wait_until("the thread's death is told", || {
+        matches!(mutex.try_lock(), Err(LockError::OwnerDied(_)))
+    });
 }
 
 /// Locks are given up with half a value inside and reset, by processes that are killed at any
@@ -404,7 +407,10 @@ fn nobody_sees_half_a_reset(world: &World) {
         while board.get(1) == 0 {
             match mutex.lock_until(soon()) {
                 Ok(value) => {
-                    assert!(value.iter().all(|&number| number == value[0]), "half a value, and nobody said so");
+                    assert!(
+                        value.iter().all(|&number| number == value[0]),
+                        "half a value, and nobody said so"
+                    );
                     seen.add(0, 1);
                 }
                 Err(LockError::OwnerDied(mut value)) => {
@@ -425,7 +431,9 @@ fn nobody_sees_half_a_reset(world: &World) {
                 // A thread that dies in the middle of it.
                 std::thread::scope(|scope| {
                     scope.spawn(|| {
-                        if let Ok(mut value) | Err(LockError::OwnerDied(mut value)) = mutex.lock_until(soon()) {
+                        if let Ok(mut value) | Err(LockError::OwnerDied(mut value)) =
+                            mutex.lock_until(soon())
+                        {
                             value[..250].fill(number);
                             std::mem::forget(value);
                         }

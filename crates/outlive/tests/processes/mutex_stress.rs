@@ -172,7 +172,8 @@ fn stopped_and_continued(world: &World) {
             let others = || (0..PROCESSES).filter(|&other| other != n);
             let before: Vec<u64> = others().map(|other| board.get(other)).collect();
             wait_until("the others go on, or the stopped one holds the lock", || {
-                let holds = mutex.holder().map(|holder| holder.pid as i32) == Some(children[n].pid());
+                let holds =
+                    mutex.holder().map(|holder| holder.pid as i32) == Some(children[n].pid());
                 holds || others().zip(&before).any(|(other, &before)| board.get(other) > before)
             });
         }

@@ -235,7 +235,10 @@ fn a_foreign_proc_does_not_kill_the_living(world: &World) {
             let mutex = Mutex::<u64>::open(&open(), "m", 0).expect("opens");
             let soon = Duration::from_millis(100);
             let got = mutex.lock_until(soon);
-            assert!(matches!(got, Err(LockError::TimedOut)), "a living owner's lock was taken: {got:?}");
+            assert!(
+                matches!(got, Err(LockError::TimedOut)),
+                "a living owner's lock was taken: {got:?}"
+            );
             board.set(2, 1);
             owner.finish();
             return;

@@ -114,7 +114,10 @@ fn a_maker_is_waited_for_until_the_deadline(world: &World) {
     let once = open(&world.domain());
     let mut maker = maker(&once);
     assert!(matches!(once.try_get_or_init(|_| [1; 8]), Err(LockError::WouldBlock)));
-    assert!(matches!(once.get_or_init_until(Duration::from_millis(5), |_| [1; 8]), Err(LockError::TimedOut)));
+    assert!(matches!(
+        once.get_or_init_until(Duration::from_millis(5), |_| [1; 8]),
+        Err(LockError::TimedOut)
+    ));
     maker.kill();
     assert_eq!(once.try_get_or_init(|_| [1; 8]).expect("taken over"), &[1; 8]);
 }
@@ -135,7 +138,8 @@ fn embedded_in_a_record(world: &World) {
     let domain = world.domain();
     let cell = Record::<Cell>::open(&domain, "cell", |_| ()).expect("opens");
     let second = cell.handle(|cell| &cell.second);
-    Child::start(|| assert_eq!(second.get_or_init(|_| [1, 2, 3]).expect("made"), &[1, 2, 3])).finish();
+    Child::start(|| assert_eq!(second.get_or_init(|_| [1, 2, 3]).expect("made"), &[1, 2, 3]))
+        .finish();
     assert_eq!(second.get(), Some(&[1, 2, 3]));
     assert_eq!(cell.handle(|cell| &cell.first).get(), None);
 }

@@ -41,7 +41,12 @@ pub fn read_message(bytes: &[u8]) -> (u64, u64) {
     let mut random = Random::from_seed(sender << 32 | number);
     for (at, chunk) in bytes[16..].chunks(8).enumerate() {
         let expected = random.next().to_le_bytes();
-        assert_eq!(chunk, &expected[..chunk.len()], "message {number} of sender {sender}, byte {}", 16 + at * 8);
+        assert_eq!(
+            chunk,
+            &expected[..chunk.len()],
+            "message {number} of sender {sender}, byte {}",
+            16 + at * 8
+        );
     }
     (sender, number)
 }
@@ -195,7 +200,9 @@ fn a_sleeping_receiver_is_woken(world: &World) {
 fn every_way_of_waiting(world: &World) {
     const COUNT: u64 = 5_000;
     let domain = world.domain();
-    for (name, wait) in [("a", WaitStrategy::Adaptive), ("b", WaitStrategy::Block), ("s", WaitStrategy::Spin)] {
+    for (name, wait) in
+        [("a", WaitStrategy::Adaptive), ("b", WaitStrategy::Block), ("s", WaitStrategy::Spin)]
+    {
         let [there, back] = ["there", "back"].map(|way| {
             let options = Queue::options().wait(wait);
             options.create(&domain, &format!("{name} {way}")).expect("made")
@@ -211,7 +218,10 @@ fn every_way_of_waiting(world: &World) {
         let mut receiver = back.receiver().expect("the only one");
         for number in 0..COUNT {
             sender.send(&message(0, number, 40)).expect("room");
-            assert_eq!(read_message(&receiver.recv_until(PATIENCE).expect("sent back")), (0, number));
+            assert_eq!(
+                read_message(&receiver.recv_until(PATIENCE).expect("sent back")),
+                (0, number)
+            );
         }
         echo.finish();
     }

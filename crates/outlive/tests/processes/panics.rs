@@ -2,7 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use outlive::sync::{CeilingMutex, Condvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex, Record, RwLock};
+use outlive::sync::{
+    CeilingMutex, Condvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex, Record, RwLock,
+};
 use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
@@ -99,7 +101,9 @@ fn a_panic_after_a_repair_is_told_too(world: &World) {
         panic_now();
     });
     panics(|| {
-        let Err(LockError::OwnerDied(mut guard)) = mutex.lock() else { panic!("told of the first") };
+        let Err(LockError::OwnerDied(mut guard)) = mutex.lock() else {
+            panic!("told of the first")
+        };
         guard.mark_consistent();
         panic_now();
     });
@@ -164,7 +168,9 @@ fn a_panic_under_priority_inheritance_is_told(world: &World) {
         panic_now();
     });
     Child::start(|| assert!(matches!(mutex.lock(), Err(LockError::OwnerDied(_))))).finish();
-    let Err(LockError::OwnerDied(mut guard)) = mutex.try_lock() else { panic!("nobody has repaired it") };
+    let Err(LockError::OwnerDied(mut guard)) = mutex.try_lock() else {
+        panic!("nobody has repaired it")
+    };
     guard.mark_consistent();
     drop(guard);
     drop(mutex.lock().expect("whole"));
@@ -300,7 +306,8 @@ fn a_reset_that_panics_leaves_the_lock_given_up(world: &World) {
 /// nobody finds half a change unwarned.
 fn killed_while_they_panic(world: &World) {
     let domain = world.domain();
-    let (mutex, lock) = (open(&domain), RwLock::<[u64; 2]>::open(&domain, "rw", [0; 2]).expect("opens"));
+    let (mutex, lock) =
+        (open(&domain), RwLock::<[u64; 2]>::open(&domain, "rw", [0; 2]).expect("opens"));
     let mut random = Random::new();
     let mut told = 0;
     for _ in 0..150 {
@@ -308,8 +315,12 @@ fn killed_while_they_panic(world: &World) {
         let mut child = Child::start(|| {
             loop {
                 panics(|| {
-                    let (Ok(mut a) | Err(LockError::OwnerDied(mut a))) = mutex.lock() else { return };
-                    let (Ok(mut b) | Err(LockError::OwnerDied(mut b))) = lock.write() else { return };
+                    let (Ok(mut a) | Err(LockError::OwnerDied(mut a))) = mutex.lock() else {
+                        return;
+                    };
+                    let (Ok(mut b) | Err(LockError::OwnerDied(mut b))) = lock.write() else {
+                        return;
+                    };
                     a.fill(1);
                     a.mark_consistent();
                     b.fill(1);

@@ -121,9 +121,17 @@ fn a_holder_is_described(world: &World) {
     let board = Board::new();
     let mut child = hold(&mutex, board);
     let holder = mutex.holder().expect("held");
-    assert_eq!((holder.pid as i32, holder.tid as i32, holder.alive), (child.pid(), child.pid(), true));
+    assert_eq!(
+        (holder.pid as i32, holder.tid as i32, holder.alive),
+        (child.pid(), child.pid(), true)
+    );
     let look = || {
-        let entry = domain.entries().expect("readable").into_iter().find(|entry| entry.name == "m").expect("there");
+        let entry = domain
+            .entries()
+            .expect("readable")
+            .into_iter()
+            .find(|entry| entry.name == "m")
+            .expect("there");
         assert_eq!(entry.kind, Ok(Kind::PiMutex));
         match entry.detail {
             Detail::Lock(detail) => detail,
@@ -147,7 +155,10 @@ fn a_holder_is_described(world: &World) {
 fn embedded_ones_in_all_processes(world: &World) {
     const EACH: u64 = 5_000;
     let domain = world.domain();
-    let open = || Record::<Plant>::open(&domain, "plant", |plant| *plant.valve.get_mut() = [7, 7]).expect("opens");
+    let open = || {
+        Record::<Plant>::open(&domain, "plant", |plant| *plant.valve.get_mut() = [7, 7])
+            .expect("opens")
+    };
     let children: Vec<Child> = (0..3)
         .map(|_| {
             Child::start(|| {
@@ -183,12 +194,15 @@ fn another_namespace_is_refused(world: &World) {
         let refused = |error| matches!(error, LockError::System(Error::OtherNamespace { .. }));
         assert!(mutex.lock().err().is_some_and(refused));
         assert!(
-            valve
-                .try_lock()
-                .err()
-                .is_some_and(|error| matches!(error, LockError::System(Error::OtherNamespace { .. })))
+            valve.try_lock().err().is_some_and(|error| matches!(
+                error,
+                LockError::System(Error::OtherNamespace { .. })
+            ))
         );
-        assert!(matches!(mutex.reset(1, Deadline::NEVER), Err(LockError::System(Error::OtherNamespace { .. }))));
+        assert!(matches!(
+            mutex.reset(1, Deadline::NEVER),
+            Err(LockError::System(Error::OtherNamespace { .. }))
+        ));
         // One of its own it may have.
         drop(PiMutex::<u64>::open(&world.domain(), "own", 0).expect("opens").lock().expect("free"));
     })
@@ -200,7 +214,11 @@ fn another_libc_is_refused(world: &World) {
     use std::os::unix::fs::FileExt;
     let domain = world.domain();
     drop(opened(&domain));
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(domain.path().join("m")).expect("there");
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(domain.path().join("m"))
+        .expect("there");
     let mut home = [0; 8];
     file.read_exact_at(&mut home, 4096).expect("read");
     // Another offset of the lock word, as musl has it.
@@ -219,7 +237,8 @@ fn a_guard_does_nothing_in_a_forked_child(world: &World) {
         assert!(matches!(mutex.try_lock(), Err(LockError::WouldBlock)), "it is the parent's");
     })
     .finish();
-    Child::start(|| assert!(matches!(mutex.try_lock(), Err(LockError::WouldBlock)), "still")).finish();
+    Child::start(|| assert!(matches!(mutex.try_lock(), Err(LockError::WouldBlock)), "still"))
+        .finish();
     drop(guard);
     drop(mutex.try_lock().expect("given back"));
 }
@@ -239,7 +258,10 @@ fn a_guard_that_was_forgotten_stays_mapped(world: &World) {
     for name in ["a", "b", "c"] {
         drop(PiMutex::<u64>::open(&domain, name, 0).expect("opens").lock().expect("free"));
     }
-    assert!(matches!(opened(&domain).try_lock(), Err(LockError::Deadlock)), "held still, by this thread");
+    assert!(
+        matches!(opened(&domain).try_lock(), Err(LockError::Deadlock)),
+        "held still, by this thread"
+    );
 }
 
 fn opened_often_it_is_mapped_once(world: &World) {
@@ -268,7 +290,8 @@ fn opened_often_it_is_mapped_once(world: &World) {
 /// never far.
 fn a_circle_ends_when_one_of_it_dies(world: &World) {
     let domain = world.domain();
-    let [one, two] = ["one", "two"].map(|name| PiMutex::<u64>::open(&domain, name, 0).expect("opens"));
+    let [one, two] =
+        ["one", "two"].map(|name| PiMutex::<u64>::open(&domain, name, 0).expect("opens"));
     let board = Board::new();
     let start = |mine: &PiMutex<u64>, wanted: &PiMutex<u64>, word: usize| {
         Child::start(|| {

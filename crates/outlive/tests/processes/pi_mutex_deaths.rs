@@ -34,7 +34,9 @@ fn pause() -> ! {
 }
 
 /// Whoever it was; and whether an owner's death was told.
-fn got<'a>(result: Result<PiMutexGuard<'a, u64>, LockError<PiMutexGuard<'a, u64>>>) -> (PiMutexGuard<'a, u64>, bool) {
+fn got<'a>(
+    result: Result<PiMutexGuard<'a, u64>, LockError<PiMutexGuard<'a, u64>>>,
+) -> (PiMutexGuard<'a, u64>, bool) {
     match result {
         Ok(guard) => (guard, false),
         Err(LockError::OwnerDied(mut guard)) => {
@@ -287,7 +289,9 @@ fn a_thread_that_ends_is_a_death_too(world: &World) {
     std::thread::scope(|scope| {
         scope.spawn(|| std::mem::forget(mutex.lock().expect("free")));
     });
-    wait_until("the thread's death is told", || matches!(mutex.try_lock(), Err(LockError::OwnerDied(_))));
+    wait_until("the thread's death is told", || {
+        matches!(mutex.try_lock(), Err(LockError::OwnerDied(_)))
+    });
 }
 
 /// The words of a mutex, as a stray write reaches them.
@@ -325,7 +329,8 @@ fn a_mark_that_the_kernel_lost_is_made(world: &World) {
     // Not there any more; and dead, but not buried.
     let zombie = Child::start(|| {});
     wait_until("it is a zombie", || {
-        std::fs::read_to_string(format!("/proc/{}/stat", zombie.pid())).is_ok_and(|stat| stat.contains(") Z "))
+        std::fs::read_to_string(format!("/proc/{}/stat", zombie.pid()))
+            .is_ok_and(|stat| stat.contains(") Z "))
     });
     for (nth, number) in [gone.pid(), zombie.pid()].into_iter().enumerate() {
         words.write(words.lock_word(), number as u32);

@@ -33,7 +33,8 @@ fn random_kills_lose_nothing(world: &World) {
                     let mark = life << 32 | number;
                     match random.below(if kept.len() > 40 { 4 } else { 8 }) {
                         0 | 1 if !kept.is_empty() => {
-                            let (object, mark) = kept.swap_remove(random.below(kept.len() as u64) as usize);
+                            let (object, mark) =
+                                kept.swap_remove(random.below(kept.len() as u64) as usize);
                             check(&object, mark);
                             object.free().expect("ours");
                         }
@@ -41,19 +42,25 @@ fn random_kills_lose_nothing(world: &World) {
                             let (object, _) = kept.swap_remove(0);
                             let offset = object.into_offset().expect("ours").as_u64();
                             let place = board.word(random.below(PLACES) as usize);
-                            let before = place.swap(offset | 1 << 63, std::sync::atomic::Ordering::SeqCst);
+                            let before =
+                                place.swap(offset | 1 << 63, std::sync::atomic::Ordering::SeqCst);
                             if before != 0 {
-                                drop(pool.claim(Offset::from(before & !(1 << 63))).expect("it was on the board"));
+                                drop(
+                                    pool.claim(Offset::from(before & !(1 << 63)))
+                                        .expect("it was on the board"),
+                                );
                             }
                         }
                         3 => {
                             let place = board.word(random.below(PLACES) as usize);
                             let offset = place.swap(0, std::sync::atomic::Ordering::SeqCst);
                             if offset != 0 {
-                                let mut object =
-                                    pool.claim(Offset::from(offset & !(1 << 63))).expect("it was on the board");
+                                let mut object = pool
+                                    .claim(Offset::from(offset & !(1 << 63)))
+                                    .expect("it was on the board");
                                 if object.len() >= 8 {
-                                    let was = u64::from_le_bytes(object[..8].try_into().expect("eight"));
+                                    let was =
+                                        u64::from_le_bytes(object[..8].try_into().expect("eight"));
                                     check(&object, was);
                                 }
                                 fill(&mut object, mark);
@@ -107,10 +114,15 @@ fn random_kills_lose_nothing(world: &World) {
         assert!(domain.sweep(false).expect("sweeps").is_clean());
         let now = sum(&pool);
         assert_eq!((now.used, now.cached, now.moving), (0, 0, 0), "{now:?}");
-        let offers: HashSet<u64> = pool.offers().expect("looks").iter().map(|offer| offer.offset.as_u64()).collect();
+        let offers: HashSet<u64> =
+            pool.offers().expect("looks").iter().map(|offer| offer.offset.as_u64()).collect();
         assert_eq!(offers.len() as u64, now.offered);
-        let posted = (0..PLACES as usize).map(|place| board.get(place)).filter(|&offset| offset != 0);
-        assert!(posted.map(|offset| offset & !(1 << 63)).all(|offset| offers.contains(&offset)), "all that was posted");
+        let posted =
+            (0..PLACES as usize).map(|place| board.get(place)).filter(|&offset| offset != 0);
+        assert!(
+            posted.map(|offset| offset & !(1 << 63)).all(|offset| offers.contains(&offset)),
+            "all that was posted"
+        );
         for offset in offers {
             let object = pool.claim(Offset::from(offset)).expect("offered");
             if object.len() >= 8 {

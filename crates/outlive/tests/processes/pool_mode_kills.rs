@@ -18,8 +18,16 @@ crate::checks!(
 
 fn some_modes(random: &mut Random) -> Modes {
     // All but `fail`, and `uaf` less often: it is slow.
-    let choice = [Modes::TAG, Modes::INTEGRITY, Modes::POISON, Modes::CALLER, Modes::COLD_FIRST, Modes::INTEGRITY];
-    let some = choice.into_iter().filter(|_| random.below(2) == 0).fold(Modes::NONE, |all, one| all | one);
+    let choice = [
+        Modes::TAG,
+        Modes::INTEGRITY,
+        Modes::POISON,
+        Modes::CALLER,
+        Modes::COLD_FIRST,
+        Modes::INTEGRITY,
+    ];
+    let some =
+        choice.into_iter().filter(|_| random.below(2) == 0).fold(Modes::NONE, |all, one| all | one);
     match random.below(8) {
         0 => some | Modes::UAF,
         1..4 => Modes::NONE,

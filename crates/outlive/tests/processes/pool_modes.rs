@@ -4,7 +4,9 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 
 use outlive::Domain;
-use outlive::pool::{Fault, FaultKind, Modes, Object, Offset, Pool, PoolError, PoolOptions, on_fault};
+use outlive::pool::{
+    Fault, FaultKind, Modes, Object, Offset, Pool, PoolError, PoolOptions, on_fault,
+};
 
 use crate::board::Board;
 use crate::child::{Child, End, redirect_output};
@@ -30,8 +32,10 @@ crate::checks!(
     the_environment_sets_modes,
 );
 
-const OPTIONS: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
-const LENS: [usize; 12] = [0, 1, 63, 64, 100, 1000, 4096, 5000, 65_536, 1 << 20, 3 << 20, 5_000_000];
+const OPTIONS: PoolOptions =
+    PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
+const LENS: [usize; 12] =
+    [0, 1, 63, 64, 100, 1000, 4096, 5000, 65_536, 1 << 20, 3 << 20, 5_000_000];
 
 pub fn open(domain: &Domain, modes: Modes) -> Pool {
     let pool = Pool::open(domain, "pool", PoolOptions { modes, ..OPTIONS }).expect("opens");
@@ -102,10 +106,16 @@ fn tag_finds_every_byte_behind_the_end(world: &World) {
             assert_eq!((fault.kind, fault.len, fault.address), (FaultKind::Overrun, len, address));
             assert!(fault.pool.ends_with("pool") && fault.pid == std::process::id());
             if fault.bytes == 0 {
-                assert!(fault.offset <= len + over && len + over < fault.offset + 96, "{len} + {over}: {fault:?}");
+                assert!(
+                    fault.offset <= len + over && len + over < fault.offset + 96,
+                    "{len} + {over}: {fault:?}"
+                );
                 assert!(fault.caller.is_none(), "written over");
             } else {
-                assert_eq!((fault.offset, fault.expected, fault.found, fault.bytes), (len + over, was, !was, 1));
+                assert_eq!(
+                    (fault.offset, fault.expected, fault.found, fault.bytes),
+                    (len + over, was, !was, 1)
+                );
                 let caller = fault.caller.expect("known");
                 assert_eq!((caller.pid, caller.line, caller.len), (std::process::id(), line, len));
                 assert!(caller.file.ends_with("pool_modes.rs") && !caller.program.is_empty());
@@ -125,9 +135,15 @@ fn tag_reports_what_is_dropped(world: &World) {
         drop(object);
     });
     assert_eq!(end, End::Signal(libc::SIGABRT), "{said}");
-    for part in
-        ["behind the end", "of 100 bytes", "byte 100 was", "is 0xee", "/pool,", "100 bytes at", "pool_modes.rs:"]
-    {
+    for part in [
+        "behind the end",
+        "of 100 bytes",
+        "byte 100 was",
+        "is 0xee",
+        "/pool,",
+        "100 bytes at",
+        "pool_modes.rs:",
+    ] {
         assert!(said.contains(part), "`{part}` is not in {said}");
     }
     // Freed behind its handle's back.
@@ -174,14 +190,20 @@ fn tag_looks_when_objects_are_handed_over(world: &World) {
         let was = read(object.as_ptr().expose_provenance() + 1000);
         write(&mut object, 1000, !was);
         let fault = fault_of(object.free());
-        assert_eq!(fault.caller.map(|caller| caller.pid), Some(std::os::unix::process::parent_id()), "who took it");
+        assert_eq!(
+            fault.caller.map(|caller| caller.pid),
+            Some(std::os::unix::process::parent_id()),
+            "who took it"
+        );
     })
     .finish();
 }
 
 fn addresses_are_freed_once_and_where_they_belong(world: &World) {
     let domain = world.domain();
-    for modes in [Modes::NONE, Modes::TAG, Modes::TAG | Modes::INTEGRITY | Modes::POISON, Modes::UAF] {
+    for modes in
+        [Modes::NONE, Modes::TAG, Modes::TAG | Modes::INTEGRITY | Modes::POISON, Modes::UAF]
+    {
         let pool = open(&domain, modes);
         let other = Pool::open(&domain, "other", OPTIONS).expect("opens");
         for len in LENS {
@@ -190,10 +212,17 @@ fn addresses_are_freed_once_and_where_they_belong(world: &World) {
             // for. Nobody else is here.
             unsafe {
                 let mut object = pool.from_raw(address).expect("ours");
-                assert_eq!((object.len(), object.as_ptr()), (len, address.as_ptr().cast_const()), "in {modes}");
+                assert_eq!(
+                    (object.len(), object.as_ptr()),
+                    (len, address.as_ptr().cast_const()),
+                    "in {modes}"
+                );
                 object.fill(3);
                 let address = object.into_raw();
-                assert!(matches!(pool.free_raw(address.add(16)), Err(PoolError::NotAnObject { .. })));
+                assert!(matches!(
+                    pool.free_raw(address.add(16)),
+                    Err(PoolError::NotAnObject { .. })
+                ));
                 assert!(
                     matches!(other.free_raw(address), Err(PoolError::OtherPool { pool }) if pool.ends_with("pool"))
                 );
@@ -206,8 +235,14 @@ fn addresses_are_freed_once_and_where_they_belong(world: &World) {
         let mut local = 0u64;
         // SAFETY: none: these are the faults. They touch nothing.
         unsafe {
-            assert!(matches!(pool.free_raw(NonNull::from(&mut local).cast()), Err(PoolError::NotAnObject { .. })));
-            assert!(matches!(pool.free_raw(NonNull::dangling()), Err(PoolError::NotAnObject { .. })));
+            assert!(matches!(
+                pool.free_raw(NonNull::from(&mut local).cast()),
+                Err(PoolError::NotAnObject { .. })
+            ));
+            assert!(matches!(
+                pool.free_raw(NonNull::dangling()),
+                Err(PoolError::NotAnObject { .. })
+            ));
         }
         let theirs = pool.alloc(100).expect("room").into_raw();
         Child::start(|| {
@@ -229,7 +264,8 @@ fn integrity_reports_a_byte_changed_by_another_process(world: &World) {
     for is_flushed in [false, true] {
         for len in LENS {
             let mut random = Random::new();
-            for at in [0, len / 2, len.saturating_sub(1), random.below(len.max(1) as u64) as usize] {
+            for at in [0, len / 2, len.saturating_sub(1), random.below(len.max(1) as u64) as usize]
+            {
                 let object = pool.alloc(len).expect("room");
                 let address = object.as_ptr().expose_provenance();
                 drop(object);
@@ -248,7 +284,10 @@ fn integrity_reports_a_byte_changed_by_another_process(world: &World) {
                 assert_eq!(faults.len(), 1, "{len}");
                 let fault = &faults[0];
                 assert_eq!((fault.kind, fault.address), (FaultKind::ChangedWhileFree, address));
-                assert_eq!((fault.offset, fault.expected, fault.found, fault.bytes), (at, was, was ^ 0x20, 1));
+                assert_eq!(
+                    (fault.offset, fault.expected, fault.found, fault.bytes),
+                    (at, was, was ^ 0x20, 1)
+                );
                 let last = fault.caller.as_ref().expect("who had it last");
                 assert!(last.len == len && last.file.ends_with("pool_modes.rs"));
                 drop(taken);
@@ -273,7 +312,8 @@ fn integrity_reports_by_default_and_aborts(world: &World) {
     }
     // What it left is no fault of anybody's once more: what nobody has written to is taken in
     // order.
-    Child::start(|| drop((0..100).map(|_| pool.alloc(500).expect("room")).collect::<Vec<_>>())).finish();
+    Child::start(|| drop((0..100).map(|_| pool.alloc(500).expect("room")).collect::<Vec<_>>()))
+        .finish();
 }
 
 /// Pages that were given back read as zero, and a run gets more of them: no fault of anybody's.
@@ -302,7 +342,9 @@ fn integrity_forgets_what_is_taken_apart_or_grows(world: &World) {
 fn poison_shows_what_was_never_written(world: &World) {
     let domain = world.domain();
     let pool = open(&domain, Modes::NONE);
-    for (modes, byte) in [(Modes::POISON, 0x50), (Modes::poison(0xa7) | Modes::TAG, 0xa7), (Modes::poison(0), 0)] {
+    for (modes, byte) in
+        [(Modes::POISON, 0x50), (Modes::poison(0xa7) | Modes::TAG, 0xa7), (Modes::poison(0), 0)]
+    {
         pool.set_modes(modes);
         for len in LENS {
             for _ in 0..3 {
@@ -336,7 +378,8 @@ extern "C" fn caught(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut l
 }
 
 /// Which address [`touch`] touches, and by which instruction.
-static EXPECTED: [std::sync::atomic::AtomicU64; 2] = [const { std::sync::atomic::AtomicU64::new(0) }; 2];
+static EXPECTED: [std::sync::atomic::AtomicU64; 2] =
+    [const { std::sync::atomic::AtomicU64::new(0) }; 2];
 
 /// A child that touches that address: 42 when it got SIGSEGV there, at that very instruction; 0
 /// when it did not.
@@ -396,7 +439,11 @@ fn uaf_stops_the_instruction_that_touches(world: &World) {
                 let offset = neighbour.into_offset().expect("ours");
                 assert_eq!(touch(address + last), STOPPED, "handed over");
                 let again = pool.claim(offset).expect("offered");
-                assert_eq!((again.as_ptr() as usize, touch(address + last)), (address, NOT_STOPPED), "taken back");
+                assert_eq!(
+                    (again.as_ptr() as usize, touch(address + last)),
+                    (address, NOT_STOPPED),
+                    "taken back"
+                );
             })
             .finish();
         }
@@ -459,7 +506,8 @@ fn uaf_gives_back_what_is_taken_again(world: &World) {
     let pool = Pool::open(&domain, "pool", options).expect("opens");
     // More ranges than are remembered at once.
     let many: Vec<_> = (0..9000).map(|_| pool.alloc(4096).expect("room")).collect();
-    let addresses: Vec<usize> = many.iter().map(|object| object.as_ptr().expose_provenance()).collect();
+    let addresses: Vec<usize> =
+        many.iter().map(|object| object.as_ptr().expose_provenance()).collect();
     drop(many);
     assert_eq!(touch(addresses[8999]), STOPPED);
     assert_eq!(touch(addresses[0]), NOT_STOPPED, "the oldest is in reach again");
@@ -469,7 +517,9 @@ fn uaf_gives_back_what_is_taken_again(world: &World) {
         match random.below(20) {
             0 => drop(pool.gc().expect("trims")),
             1 => pool.set_modes(if random.below(2) == 0 { Modes::NONE } else { Modes::UAF }),
-            2..9 if !kept.is_empty() => drop(kept.swap_remove(random.below(kept.len() as u64) as usize)),
+            2..9 if !kept.is_empty() => {
+                drop(kept.swap_remove(random.below(kept.len() as u64) as usize))
+            }
             9 if !kept.is_empty() => {
                 let offset = kept.swap_remove(0).into_offset().expect("ours");
                 kept.push(pool.claim(offset).expect("offered"));
@@ -517,8 +567,9 @@ fn fail_fails_as_often_as_it_says(world: &World) {
     let failed = pool.usage().expect("looks").sum.failed;
     assert!(failed > 1000, "counted as failures are: {failed}");
     // In a child that does not bear it.
-    let (end, said) =
-        what_becomes_of(world, || drop((0..100).map(|_| pool.alloc(9).expect("no room")).collect::<Vec<_>>()));
+    let (end, said) = what_becomes_of(world, || {
+        drop((0..100).map(|_| pool.alloc(9).expect("no room")).collect::<Vec<_>>())
+    });
     assert_eq!(end, End::Code(101), "{said}");
     assert!(said.contains("injected: true"), "{said}");
 }
@@ -547,7 +598,9 @@ fn callers_are_known_to_other_processes(world: &World) {
         let mut held = pool.held().expect("looks");
         held.sort_by_key(|one| one.caller.as_ref().map(|caller| caller.line));
         assert_eq!(held.len(), 3, "{held:#?}");
-        for (one, (line, len)) in held.iter().zip([(line, 3000), (line + 2, 3 << 20), (line + 3, 77)]) {
+        for (one, (line, len)) in
+            held.iter().zip([(line, 3000), (line + 2, 3 << 20), (line + 3, 77)])
+        {
             let caller = one.caller.as_ref().expect("noted");
             assert_eq!(
                 (caller.pid, caller.tid, caller.line, caller.len),
@@ -555,13 +608,18 @@ fn callers_are_known_to_other_processes(world: &World) {
             );
             assert!(caller.file.ends_with("processes/pool_modes.rs") && one.bytes >= len as u64);
             assert_eq!(one.is_offered, len == 77);
-            assert_eq!(one.who.as_ref().map(|who| who.pid), (len != 77).then_some(child.pid() as u32));
+            assert_eq!(
+                one.who.as_ref().map(|who| who.pid),
+                (len != 77).then_some(child.pid() as u32)
+            );
         }
         // Whoever has it now, the child took it.
         let mine = pool.claim(Offset::from(board.get(2))).expect("offered");
         child.kill();
         let held = pool.held().expect("looks");
-        let mine_listed = held.iter().find(|one| one.bytes < 1 << 20 && one.who.as_ref().is_some_and(|who| who.alive));
+        let mine_listed = held
+            .iter()
+            .find(|one| one.bytes < 1 << 20 && one.who.as_ref().is_some_and(|who| who.alive));
         let caller = mine_listed.and_then(|one| one.caller.clone()).expect("noted");
         assert_eq!((caller.pid, caller.len), (child.pid() as u32, 77));
         assert_eq!(
@@ -619,7 +677,10 @@ fn the_environment_sets_modes(world: &World) {
     assert_eq!(with("other:uaf;pool:fail=5%"), (Modes::fail(5), String::new()));
     assert_eq!(with("none").0, Modes::NONE);
     let (modes, said) = with("tga");
-    assert!(modes.is_none() && said.contains("'tga' is no mode") && said.contains("cold-first"), "{said}");
+    assert!(
+        modes.is_none() && said.contains("'tga' is no mode") && said.contains("cold-first"),
+        "{said}"
+    );
 }
 
 /// A process may have so many mappings, and no more: one piece of what is out of reach cannot be
@@ -635,7 +696,8 @@ fn what_cannot_be_brought_into_reach_is_as_it_was(world: &World) {
     let pool = open(&domain, Modes::UAF);
     Child::start(|| {
         let objects: Vec<_> = (0..5).map(|_| pool.alloc(LEN).expect("room")).collect();
-        let offers: Vec<_> = objects.into_iter().map(|object| object.into_offset().expect("ours")).collect();
+        let offers: Vec<_> =
+            objects.into_iter().map(|object| object.into_offset().expect("ours")).collect();
         let freed: Vec<_> = (0..5).map(|_| pool.alloc(LEN).expect("room")).collect();
         drop(freed);
         pool.flush();
@@ -651,7 +713,8 @@ fn what_cannot_be_brought_into_reach_is_as_it_was(world: &World) {
             mapped.push(page);
         }
         let claimed = pool.claim(offers[2]).map(drop);
-        let taken: Vec<_> = (0..20).map(|_| pool.alloc(LEN).map(|object| object.into_offset().is_ok())).collect();
+        let taken: Vec<_> =
+            (0..20).map(|_| pool.alloc(LEN).map(|object| object.into_offset().is_ok())).collect();
         let held = pool.usage().expect("whole");
         for page in mapped {
             // SAFETY: mapped above.

@@ -24,7 +24,8 @@ fn has_huge_pages(bytes: usize) -> bool {
     // SAFETY: a new mapping, which no other code knows, is written to within its bounds and
     // unmapped.
     unsafe {
-        let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        let (access, shared) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         let mapped = libc::mmap(std::ptr::null_mut(), bytes + HUGE, access, shared, -1, 0);
         assert_ne!(mapped, libc::MAP_FAILED);
         let aligned = mapped.byte_add(mapped.align_offset(HUGE));
@@ -40,15 +41,20 @@ fn huge_pages_when_asked(world: &World) {
     let pool = open(&domain, SMALL);
     drop(pool.alloc(8 << 20).expect("room"));
     assert_eq!(pool.huge_bytes().expect("known"), 0, "nobody has asked");
-    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
+    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+        .unwrap_or_default();
     let pool = open(&domain, PoolOptions { huge_pages: true, ..SMALL });
     let mut large = pool.alloc(12 << 20).expect("room");
     fill(&mut large, 1);
-    let small: Vec<_> = (0..2 * (2 << 20) / 65_536).map(|_| pool.alloc(65_536).expect("room")).collect();
+    let small: Vec<_> =
+        (0..2 * (2 << 20) / 65_536).map(|_| pool.alloc(65_536).expect("room")).collect();
     // With or without huge pages: the bytes are unchanged, and pages are given back as ever.
     check(&large, 1);
     let huge = pool.huge_bytes().expect("known");
-    if !outlive::abilities::can_make_huge_pages() || enabled.is_empty() || enabled.contains("[deny]") {
+    if !outlive::abilities::can_make_huge_pages()
+        || enabled.is_empty()
+        || enabled.contains("[deny]")
+    {
         world.skip("no huge pages here: Linux before 6.1, or shmem_enabled says deny");
     }
     if huge < 12 << 20 && !has_huge_pages(12 << 20) {
@@ -116,7 +122,8 @@ fn gc_and_flush_beside_use(world: &World) {
                         held.push((object, mark));
                     }
                     while held.len() > random.below(12) as usize {
-                        let (object, mark) = held.swap_remove(random.below(held.len() as u64) as usize);
+                        let (object, mark) =
+                            held.swap_remove(random.below(held.len() as u64) as usize);
                         check(&object, mark);
                         object.free().expect("ours");
                     }
@@ -149,7 +156,8 @@ fn gc_gives_pages_back(world: &World) {
     let pool = open(&domain, SMALL);
     let bytes = || domain.entry("pool").expect("there").bytes;
     for len in [64, 4096, 48 << 10, 1 << 20, 4 << 20] {
-        let objects: Vec<_> = (0..(24 << 20) / len).map(|_| pool.alloc(len).expect("room")).collect();
+        let objects: Vec<_> =
+            (0..(24 << 20) / len).map(|_| pool.alloc(len).expect("room")).collect();
         let kept = pool.alloc(len).expect("room");
         let full = bytes();
         assert!(full >= 24 << 20);

@@ -31,9 +31,11 @@ crate::checks!(
     one_pool_for_all_openings,
 );
 
-pub const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
+pub const SMALL: PoolOptions =
+    PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
 /// Without caches: every object comes from the shared lists and goes there.
-pub const BARE: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 0, ..PoolOptions::DEFAULT };
+pub const BARE: PoolOptions =
+    PoolOptions { max_bytes: 64 << 20, cache_bytes: 0, ..PoolOptions::DEFAULT };
 
 pub fn open(domain: &Domain, options: PoolOptions) -> Pool {
     Pool::open(domain, "pool", options).expect("opens")
@@ -43,7 +45,11 @@ pub fn open(domain: &Domain, options: PoolOptions) -> Pool {
 pub fn sum(pool: &Pool) -> SizeUsage {
     let usage = pool.usage().expect("can be looked at");
     for one in usage.sizes.iter().chain([&usage.sum]) {
-        assert_eq!(one.used + one.cached + one.free + one.offered + one.moving, one.total, "{one:?}");
+        assert_eq!(
+            one.used + one.cached + one.free + one.offered + one.moving,
+            one.total,
+            "{one:?}"
+        );
     }
     usage.sum
 }
@@ -63,13 +69,17 @@ pub fn fill(object: &mut Object<'_>, mark: u64) {
 }
 
 pub fn check(object: &Object<'_>, mark: u64) {
-    assert!(object.chunks(8).all(|chunk| *chunk == mark.to_le_bytes()[..chunk.len()]), "somebody wrote into it");
+    assert!(
+        object.chunks(8).all(|chunk| *chunk == mark.to_le_bytes()[..chunk.len()]),
+        "somebody wrote into it"
+    );
 }
 
 fn objects_of_all_sizes_are_apart_and_aligned(world: &World) {
     let domain = world.domain();
     let pool = Pool::open(&domain, "pool", PoolOptions::default()).expect("opens");
-    let lens = [0, 1, 63, 64, 65, 100, 4096, 5000, 65_536, 1 << 20, (1 << 20) + 1, 3 << 20, 5_000_000];
+    let lens =
+        [0, 1, 63, 64, 65, 100, 4096, 5000, 65_536, 1 << 20, (1 << 20) + 1, 3 << 20, 5_000_000];
     let mut objects = Vec::new();
     for round in 0..3 {
         for len in lens {
@@ -79,9 +89,15 @@ fn objects_of_all_sizes_are_apart_and_aligned(world: &World) {
             assert_eq!(object.len(), len);
             assert!(
                 object.capacity() >= len
-                    && (len < 64 || (object.capacity() - len) * 4 <= object.capacity() || round > 0)
+                    && (len < 64
+                        || (object.capacity() - len) * 4 <= object.capacity()
+                        || round > 0)
             );
-            assert_eq!(object.as_ptr() as usize % if round == 0 { 16 } else { align }, 0, "{len} at {align}");
+            assert_eq!(
+                object.as_ptr() as usize % if round == 0 { 16 } else { align },
+                0,
+                "{len} at {align}"
+            );
             fill(&mut object, objects.len() as u64);
             objects.push(object);
         }
@@ -106,7 +122,10 @@ fn what_is_freed_is_used_again(world: &World) {
             let first = pool.alloc(len).expect("room").as_ptr() as usize;
             for _ in 0..100 {
                 let again = pool.alloc(len).expect("room");
-                assert!(options.cache_bytes < 2 << 20 || again.as_ptr() as usize == first, "{len}: the hottest first");
+                assert!(
+                    options.cache_bytes < 2 << 20 || again.as_ptr() as usize == first,
+                    "{len}: the hottest first"
+                );
             }
             let total = sum(&pool).total;
             let all: Vec<_> = (0..20).map(|_| pool.alloc(len).expect("room")).collect();
@@ -208,7 +227,8 @@ fn a_killed_owners_objects_come_back(world: &World) {
     let pool = open(&domain, SMALL);
     let board = Board::new();
     let mut owner = Child::start(|| {
-        let mut kept: Vec<_> = [64, 700, 9000, 1 << 20, 3 << 20].map(|len| pool.alloc(len).expect("room")).into();
+        let mut kept: Vec<_> =
+            [64, 700, 9000, 1 << 20, 3 << 20].map(|len| pool.alloc(len).expect("room")).into();
         kept.iter_mut().for_each(|object| fill(object, 1));
         // And some in its cache.
         drop((0..20).map(|_| pool.alloc(200).expect("room")).collect::<Vec<_>>());
@@ -239,8 +259,12 @@ fn a_killed_owners_objects_come_back(world: &World) {
 fn who_needs_memory_collects_the_dead(world: &World) {
     let domain = world.domain();
     for len in [64, 5000, 900_000, 3 << 20] {
-        let pool =
-            Pool::open(&domain, &format!("pool{len}"), PoolOptions { max_bytes: 12 << 20, ..SMALL }).expect("opens");
+        let pool = Pool::open(
+            &domain,
+            &format!("pool{len}"),
+            PoolOptions { max_bytes: 12 << 20, ..SMALL },
+        )
+        .expect("opens");
         let board = Board::new();
         let mut owner = Child::start(|| {
             let mut kept = Vec::new();
@@ -252,9 +276,13 @@ fn who_needs_memory_collects_the_dead(world: &World) {
             drop(kept);
         });
         let most = board.reach(0, 1);
-        assert!(matches!(pool.alloc(len), Err(PoolError::NoSpace { .. })), "{len}: it lives and has all");
+        assert!(
+            matches!(pool.alloc(len), Err(PoolError::NoSpace { .. })),
+            "{len}: it lives and has all"
+        );
         owner.kill();
-        let objects: Vec<_> = (0..most).map(|_| pool.alloc(len).expect("the dead have none")).collect();
+        let objects: Vec<_> =
+            (0..most).map(|_| pool.alloc(len).expect("the dead have none")).collect();
         drop(objects);
     }
 }
@@ -268,10 +296,13 @@ fn an_execed_owners_objects_come_back(world: &World) {
         // SAFETY: a list of strings that ends with null.
         unsafe { libc::execvp(c"sleep".as_ptr(), arguments.as_ptr()) };
     });
-    let comm = || std::fs::read_to_string(format!("/proc/{}/comm", owner.pid())).unwrap_or_default();
+    let comm =
+        || std::fs::read_to_string(format!("/proc/{}/comm", owner.pid())).unwrap_or_default();
     wait_until("it is another program", || comm().trim() == "sleep");
     // The file is not mapped there any more, though the process lives.
-    wait_until("its object is free", || domain.sweep(false).expect("sweeps").objects > 0 || sum(&pool).used == 0);
+    wait_until("its object is free", || {
+        domain.sweep(false).expect("sweeps").objects > 0 || sum(&pool).used == 0
+    });
     assert_eq!(sum(&pool).used, 0);
     owner.kill();
 }
@@ -284,12 +315,16 @@ fn a_forked_child_has_nothing_of_its_parents(world: &World) {
     let mut kept = Some(pool.alloc(300).expect("room"));
     drop(pool.alloc(300).expect("room"));
     let before = sum(&pool);
-    let cached: HashSet<usize> = (0..before.cached).map(|_| pool.alloc(300).expect("room").as_ptr() as usize).collect();
+    let cached: HashSet<usize> =
+        (0..before.cached).map(|_| pool.alloc(300).expect("room").as_ptr() as usize).collect();
     Child::start(|| {
         assert_eq!(kept.take().expect("there").free(), Err(PoolError::NotOurs));
         drop(pool.alloc(300).expect("room"));
         let mut own: Vec<_> = (0..50).map(|_| pool.alloc(300).expect("room")).collect();
-        assert!(own.iter().all(|own| !cached.contains(&(own.as_ptr() as usize))), "its parent's cache is not its own");
+        assert!(
+            own.iter().all(|own| !cached.contains(&(own.as_ptr() as usize))),
+            "its parent's cache is not its own"
+        );
         own.iter_mut().for_each(|object| fill(object, 8));
         // The parent's, dropped here as the child ends by itself, and those of its own.
         drop(own);
@@ -311,7 +346,10 @@ fn offers_are_claimed_once(world: &World) {
         fill(&mut object, len as u64);
         let offset = object.into_offset().expect("ours");
         assert_eq!((sum(&pool).offered, sum(&pool).used), (1, 0));
-        assert_eq!(pool.offers().expect("looks").iter().map(|offer| offer.offset).collect::<Vec<_>>(), [offset]);
+        assert_eq!(
+            pool.offers().expect("looks").iter().map(|offer| offer.offset).collect::<Vec<_>>(),
+            [offset]
+        );
         let board = Board::new();
         let claimers: Vec<Child> = (0..3)
             .map(|_| {
@@ -352,8 +390,11 @@ fn an_old_offset_claims_nothing(world: &World) {
         check(&pool.claim(offset).expect("for us"), 5);
     });
     board.reach(0, 1);
-    let token =
-        domain.tokens().into_iter().find(|token| u64::from(token.id.as_u32()) == board.get(0)).expect("its token");
+    let token = domain
+        .tokens()
+        .into_iter()
+        .find(|token| u64::from(token.id.as_u32()) == board.get(0))
+        .expect("its token");
     let mut object = pool.alloc(64).expect("room");
     fill(&mut object, 5);
     let offset = object.into_offset_for(&domain.peer(token.id)).expect("ours");
@@ -371,8 +412,11 @@ fn offers_outlive_the_offerer_and_not_the_receiver(world: &World) {
         std::thread::sleep(Duration::from_secs(60));
     });
     board.reach(0, 1);
-    let token =
-        domain.tokens().into_iter().find(|token| u64::from(token.id.as_u32()) == board.get(0)).expect("its token");
+    let token = domain
+        .tokens()
+        .into_iter()
+        .find(|token| u64::from(token.id.as_u32()) == board.get(0))
+        .expect("its token");
     let mut offerer = Child::start(|| {
         let mut object = pool.alloc(9000).expect("room");
         fill(&mut object, 3);
@@ -422,7 +466,8 @@ fn a_stopped_process_delays_nobody(world: &World) {
     let busy = Child::start(|| {
         let mut random = Random::from_seed(5);
         loop {
-            let objects: Vec<_> = (0..1 + random.below(9)).map(|_| pool.alloc(100).expect("room")).collect();
+            let objects: Vec<_> =
+                (0..1 + random.below(9)).map(|_| pool.alloc(100).expect("room")).collect();
             drop(objects);
             board.add(0, 1);
         }
@@ -454,7 +499,11 @@ fn damaged_words_are_errors_or_nothing(world: &World) {
         pool.flush();
         drop(kept);
         pool.flush();
-        let file = std::fs::OpenOptions::new().read(true).write(true).open(domain.path().join(&name)).expect("opens");
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(domain.path().join(&name))
+            .expect("opens");
         // The pool's own words, lists and control table; and the first span's records.
         let tags_at = {
             let mut word = [0; 8];
@@ -503,5 +552,8 @@ fn one_pool_for_all_openings(world: &World) {
     drop(second);
     let third = open(&domain, SMALL);
     assert_eq!(sum(&third).cached, 0, "the last handle takes the cache with it");
-    assert!(matches!(outlive::queue::Queue::create(&domain, "pool"), Err(outlive::Error::OtherKind { .. })));
+    assert!(matches!(
+        outlive::queue::Queue::create(&domain, "pool"),
+        Err(outlive::Error::OtherKind { .. })
+    ));
 }

@@ -91,7 +91,8 @@ fn a_dead_receivers_place_is_free(world: &World) {
 fn what_was_peeked_comes_again(world: &World) {
     let domain = world.domain();
     for len in [50, 5_000, 3 << 20] {
-        let queue = Queue::options().max_bytes(64 << 20).create(&domain, &format!("q{len}")).expect("made");
+        let queue =
+            Queue::options().max_bytes(64 << 20).create(&domain, &format!("q{len}")).expect("made");
         let sender = queue.sender().expect("a sender");
         for number in 0..3 {
             sender.send(&message(0, number, len)).expect("room");
@@ -249,7 +250,11 @@ fn a_forked_childs_receiver_is_none(world: &World) {
     for _ in 0..2 {
         assert_eq!(receiver.recv().expect("sent"), b"from the child");
     }
-    assert_eq!(receiver.recv_until(Duration::from_millis(5)), Err(RecvError::TimedOut), "our sender is there");
+    assert_eq!(
+        receiver.recv_until(Duration::from_millis(5)),
+        Err(RecvError::TimedOut),
+        "our sender is there"
+    );
 }
 
 fn a_dropped_receiver_leaves_in_order(world: &World) {

@@ -30,7 +30,8 @@ outlive::record! {
 }
 
 fn open(domain: &Domain) -> Record<Line> {
-    Record::open(domain, "line", |line: &mut Line| *line.position.get_mut() = [1, 2, 3]).expect("opens")
+    Record::open(domain, "line", |line: &mut Line| *line.position.get_mut() = [1, 2, 3])
+        .expect("opens")
 }
 
 /// A child that holds the position and two stations, and is killed.
@@ -65,7 +66,9 @@ fn each_lock_tells(world: &World) {
     }
     drop(line.lock(|line| &line.stations[1]).expect("whole"));
     assert!(matches!(line.lock(|line| &line.position), Err(LockError::OwnerDied(_))));
-    let Err(LockError::OwnerDied(guard)) = line.lock(|line| &line.position) else { panic!("nobody has repaired it") };
+    let Err(LockError::OwnerDied(guard)) = line.lock(|line| &line.position) else {
+        panic!("nobody has repaired it")
+    };
     guard.give_up();
     assert!(matches!(line.lock(|line| &line.position), Err(LockError::NotRecoverable)));
     assert_eq!(line.ticks.load(Ordering::Relaxed), 1, "atomics stay as they were left");
@@ -132,7 +135,9 @@ fn the_initialiser_runs_once(world: &World) {
         .map(|n| {
             let domain = &domain;
             Child::start(move || {
-                let line = Record::open(domain, "line", |line: &mut Line| *line.position.get_mut() = [n; 3]);
+                let line = Record::open(domain, "line", |line: &mut Line| {
+                    *line.position.get_mut() = [n; 3]
+                });
                 let line = line.expect("opens");
                 let position = *line.lock(|line| &line.position).expect("free");
                 assert!(position == [position[0]; 3]);

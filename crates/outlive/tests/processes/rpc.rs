@@ -163,7 +163,8 @@ fn many_calls_in_flight_are_answered_in_any_order(world: &World) {
     let domain = world.domain();
     let _server = Child::start(|| {
         let mut server = Server::open(&domain, "s").expect("none lives");
-        let mut requests: Vec<_> = (0..CALLS).map(|_| server.next_until(PATIENCE).expect("asked")).collect();
+        let mut requests: Vec<_> =
+            (0..CALLS).map(|_| server.next_until(PATIENCE).expect("asked")).collect();
         requests.reverse();
         for request in requests {
             let payload = request.to_vec();
@@ -172,7 +173,9 @@ fn many_calls_in_flight_are_answered_in_any_order(world: &World) {
     });
     let client = Client::open(&domain, "s").expect("open");
     client.wait_for_server(true);
-    let calls: Vec<_> = (0..CALLS).map(|n| client.begin_until(&message(1, n, 40), PATIENCE).expect("sent")).collect();
+    let calls: Vec<_> = (0..CALLS)
+        .map(|n| client.begin_until(&message(1, n, 40), PATIENCE).expect("sent"))
+        .collect();
     for (n, mut call) in calls.into_iter().enumerate() {
         let reply = call.next_until(PATIENCE).expect("answered").expect("one");
         assert_eq!(read_message(&reply), (1, n as u64));
@@ -236,7 +239,8 @@ fn a_sleeping_client_is_woken(world: &World) {
     let domain = world.domain();
     let mut server = Server::open(&domain, "s").expect("none lives");
     let client = Child::start(|| {
-        let client = Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
+        let client =
+            Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
         for _ in 0..20 {
             assert_eq!(*client.call_until(b"x", PATIENCE).expect("answered"), *b"y");
         }
@@ -253,7 +257,8 @@ fn a_sleeping_client_is_woken(world: &World) {
 fn a_sleeping_server_is_woken(world: &World) {
     let domain = world.domain();
     let server = Child::start(|| {
-        let mut server = Server::options().wait(WaitStrategy::Block).serve(&domain, "s").expect("none lives");
+        let mut server =
+            Server::options().wait(WaitStrategy::Block).serve(&domain, "s").expect("none lives");
         for _ in 0..20 {
             server.next_until(PATIENCE).expect("asked").reply(b"y").expect("the client lives");
         }
@@ -286,7 +291,8 @@ fn a_server_that_leaves_tells_its_clients(world: &World) {
     let clients: Vec<Child> = (0..3)
         .map(|_| {
             Child::start(|| {
-                let client = Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
+                let client =
+                    Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
                 assert_eq!(client.call(b"x").expect_err("nobody answers"), CallError::NoServer);
             })
         })
@@ -303,7 +309,8 @@ fn a_server_that_leaves_tells_its_clients(world: &World) {
 fn a_patient_client_waits_for_a_server(world: &World) {
     let domain = world.domain();
     let client = Child::start(|| {
-        let client = Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
+        let client =
+            Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
         client.wait_for_server(true);
         let error = client.call_until(b"x", Duration::from_millis(20)).expect_err("there is none");
         assert_eq!(error, CallError::TimedOut { begun: false });
@@ -343,7 +350,10 @@ fn cancelled_calls_are_not_begun(world: &World) {
     // Late: the call goes on, and the reply comes.
     let mut call = client.begin(b"x").expect("sent");
     let request = server.try_next().expect("asked");
-    assert_eq!(call.next_until(Duration::ZERO).expect_err("not yet"), CallError::TimedOut { begun: true });
+    assert_eq!(
+        call.next_until(Duration::ZERO).expect_err("not yet"),
+        CallError::TimedOut { begun: true }
+    );
     assert!(call.try_next().expect("goes on").is_none());
     request.reply(b"z").expect("it waits");
     assert_eq!(*call.wait().expect("answered"), *b"z");
@@ -389,7 +399,8 @@ fn requests_move_between_threads(world: &World) {
     });
     let client = Client::open(&domain, "s").expect("open");
     client.wait_for_server(true);
-    let calls: Vec<_> = (0..200).map(|n| (n, client.begin(&message(1, n, 300)).expect("sent"))).collect();
+    let calls: Vec<_> =
+        (0..200).map(|n| (n, client.begin(&message(1, n, 300)).expect("sent"))).collect();
     for (n, call) in calls {
         assert_eq!(read_message(&call.wait().expect("answered")), (1, n));
     }
@@ -483,7 +494,12 @@ fn nothing_is_left_of_large_replies(world: &World) {
         drop(left);
     }
     let later = domain.entry("s").expect("there");
-    assert!(later.bytes < entry.bytes + (4 << 20), "{} bytes at first, {} later", entry.bytes, later.bytes);
+    assert!(
+        later.bytes < entry.bytes + (4 << 20),
+        "{} bytes at first, {} later",
+        entry.bytes,
+        later.bytes
+    );
     wait_until("nothing of the dead", || domain.sweep(true).expect("looks").is_clean());
 }
 
@@ -517,7 +533,8 @@ fn scribbled_words_give_errors(world: &World) {
         let client = Client::open(&domain, &name).expect("open");
         let from = places_at(&domain, &name) - BEFORE;
         let file = File::options().write(true).open(domain.path().join(&name)).expect("there");
-        let mut calls: Vec<_> = (0..4).filter_map(|n| client.begin_until(&message(1, n, 300), soon).ok()).collect();
+        let mut calls: Vec<_> =
+            (0..4).filter_map(|n| client.begin_until(&message(1, n, 300), soon).ok()).collect();
         let mut requests: Vec<_> = (0..2).filter_map(|_| server.try_next().ok()).collect();
         if let Some(request) = requests.pop() {
             let _ = request.reply(&[7; 500]);

@@ -58,14 +58,17 @@ fn a_dead_server_ends_every_call_at_once(world: &World) {
         .map(|who| {
             let domain = &domain;
             Child::start(move || {
-                let client = Client::options().wait(WaitStrategy::Block).client(domain, "s").expect("open");
+                let client =
+                    Client::options().wait(WaitStrategy::Block).client(domain, "s").expect("open");
                 client.wait_for_server(true);
                 let calls = begin_all(&client, who);
                 client.wait_for_server(false);
                 board.add(1, 1);
                 for mut call in calls {
                     match call.next() {
-                        Err(CallError::ServerDied { begun }) => board.add(2 + usize::from(begun), 1),
+                        Err(CallError::ServerDied { begun }) => {
+                            board.add(2 + usize::from(begun), 1)
+                        }
                         other => panic!("{other:?}"),
                     };
                 }
@@ -92,7 +95,8 @@ fn calls_not_begun_are_kept_for_the_next_server(world: &World) {
     let board = Board::new();
     let mut server = Child::start(|| silent_server(&domain, board, 10));
     let client = Child::start(|| {
-        let client = Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
+        let client =
+            Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
         client.wait_for_server(true);
         let calls = begin_all(&client, 7);
         for (n, mut call) in calls.into_iter().enumerate() {
@@ -201,9 +205,12 @@ fn a_client_without_memory_finds_what_the_dead_left(world: &World) {
     });
     server.next_until(PATIENCE).expect("asked").reply(&[7; LONG]).expect("there is room");
     let waiting = Child::start(|| {
-        let client = Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
+        let client =
+            Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
         board.set(0, 1);
-        let call = client.begin_until(&message(1, 2, LONG), PATIENCE).expect("there is memory after the death");
+        let call = client
+            .begin_until(&message(1, 2, LONG), PATIENCE)
+            .expect("there is memory after the death");
         assert_eq!(*call.wait().expect("answered"), *b"done");
     });
     board.reach(0, 1);
@@ -278,7 +285,8 @@ fn a_dead_client_ends_a_stream(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let server = Child::start(|| {
-        let mut server = Server::options().wait(WaitStrategy::Block).serve(&domain, "s").expect("none lives");
+        let mut server =
+            Server::options().wait(WaitStrategy::Block).serve(&domain, "s").expect("none lives");
         let mut stream = server.next().expect("asked").stream();
         let error = loop {
             if let Err(error) = stream.send(&[7; 5_000]) {
@@ -356,7 +364,10 @@ fn a_server_thread_that_ends_alone_is_noticed(world: &World) {
     assert_eq!(*second.wait().expect("answered"), *b"y");
     // Nobody can say that the request will never be answered while its process lives; its end
     // tells.
-    assert_eq!(lost.next_until(PATIENCE).expect_err("never"), CallError::ServerDied { begun: true });
+    assert_eq!(
+        lost.next_until(PATIENCE).expect_err("never"),
+        CallError::ServerDied { begun: true }
+    );
     server.finish();
     domain.sweep(false).expect("sweeps");
     assert!(domain.sweep(false).expect("sweeps").is_clean());
@@ -390,7 +401,8 @@ fn random_kills(world: &World) {
     let board = Board::new();
     let start_server = || {
         Child::start(|| {
-            let mut server = Server::options().max_bytes(16 << 20).serve(&domain, "s").expect("none lives");
+            let mut server =
+                Server::options().max_bytes(16 << 20).serve(&domain, "s").expect("none lives");
             loop {
                 let request = server.next().expect("served");
                 let (who, number) = read_message(&request);
@@ -452,7 +464,8 @@ fn random_kills(world: &World) {
     let mut kills = 0;
     // On a busy machine a server may be killed before it has had a turn, each time: then longer,
     // and with longer lives.
-    let is_over = |seconds: u64| seconds >= SECONDS && board.get(ANSWERED) > 0 || seconds >= 5 * SECONDS;
+    let is_over =
+        |seconds: u64| seconds >= SECONDS && board.get(ANSWERED) > 0 || seconds >= 5 * SECONDS;
     while !is_over(begun.elapsed().as_secs()) && board.get(LOG_LEN) < (TOLD - LOG - 5_000) as u64 {
         random.pause(4_000 << (begun.elapsed().as_secs() / SECONDS));
         kills += 1;
@@ -471,14 +484,24 @@ fn random_kills(world: &World) {
     }
     clients.iter_mut().for_each(Child::kill);
     server.kill();
-    let log: Vec<u64> = (0..board.get(LOG_LEN) as usize).map(|at| board.get(LOG + at)).filter(|&w| w != 0).collect();
+    let log: Vec<u64> = (0..board.get(LOG_LEN) as usize)
+        .map(|at| board.get(LOG + at))
+        .filter(|&w| w != 0)
+        .collect();
     let carried_out: HashSet<u64> = log.iter().copied().collect();
     assert_eq!(carried_out.len(), log.len(), "nothing is carried out twice");
     let told = board.get(TOLD_LEN).min((WORDS - TOLD - 1) as u64);
     for at in 0..told as usize {
-        assert!(!carried_out.contains(&board.get(TOLD + at)), "told that it would not be, and it was");
+        assert!(
+            !carried_out.contains(&board.get(TOLD + at)),
+            "told that it would not be, and it was"
+        );
     }
-    eprintln!("{kills} kills; {} carried out, {} answered, {told} told not begun", log.len(), board.get(ANSWERED));
+    eprintln!(
+        "{kills} kills; {} carried out, {} answered, {told} told not begun",
+        log.len(),
+        board.get(ANSWERED)
+    );
     assert!(board.get(ANSWERED) > 0);
     // All memory is there again.
     assert!(domain.sweep(false).expect("sweeps").failed.is_empty());

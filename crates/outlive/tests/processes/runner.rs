@@ -61,7 +61,10 @@ impl World {
 
     /// Another domain of the check's own.
     pub fn domain_named(&self, name: &str) -> Domain {
-        Domain::options().recheck(None).open_at(self.folder.join(name)).expect("the check's domain opens")
+        Domain::options()
+            .recheck(None)
+            .open_at(self.folder.join(name))
+            .expect("the check's domain opens")
     }
 
     /// Ends the check as one that cannot be made here.
@@ -112,7 +115,8 @@ impl Wanted {
                 "--nocapture" | "--no-capture" | "--show-output" => wanted.capture = false,
                 "--skip" => wanted.skips.extend(rest.next().cloned()),
                 "--test-threads" => {
-                    wanted.lanes = rest.next().and_then(|lanes| lanes.parse().ok()).unwrap_or(1).max(1);
+                    wanted.lanes =
+                        rest.next().and_then(|lanes| lanes.parse().ok()).unwrap_or(1).max(1);
                 }
                 "--color" | "--format" | "--logfile" | "-Z" => {
                     rest.next();
@@ -192,7 +196,9 @@ fn start_lanes(chosen: &[&Check], base: &Path, lanes: usize, capture: bool) -> P
                 let begun = Instant::now();
                 let (verdict, text) = run_one(check, base, capture);
                 let report = Report { check: number, verdict, took: begun.elapsed() };
-                if fs::write(words_of(check, base), text).is_err() || report.write(&mut report_to).is_err() {
+                if fs::write(words_of(check, base), text).is_err()
+                    || report.write(&mut report_to).is_err()
+                {
                     break;
                 }
             }
@@ -228,7 +234,11 @@ pub fn run(all: &[&[Check]], arguments: &[String]) -> i32 {
         let name = short(check.name);
         silent[usize::from(report.check)] = false;
         let words = || fs::read_to_string(words_of(check, &base)).unwrap_or_default();
-        let time = if wanted.times { format!(" <{:.3}s>", report.took.as_secs_f64()) } else { String::new() };
+        let time = if wanted.times {
+            format!(" <{:.3}s>", report.took.as_secs_f64())
+        } else {
+            String::new()
+        };
         match report.verdict {
             Verdict::Passed => {
                 passed += 1;

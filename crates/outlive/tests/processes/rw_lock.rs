@@ -131,7 +131,8 @@ fn seventy_readers_share(world: &World) {
 fn more_readers_than_words_take_turns(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
-    let mut guards: Vec<ReadGuard<'_, Pair>> = (0..1024).map(|_| lock.read().expect("a word each")).collect();
+    let mut guards: Vec<ReadGuard<'_, Pair>> =
+        (0..1024).map(|_| lock.read().expect("a word each")).collect();
     assert_eq!((figure(&domain, "readers"), figure(&domain, "depth")), (1024, 16));
     Child::start(|| {
         let last = lock.read().expect("as a writer, without waiting for readers");
@@ -156,7 +157,8 @@ fn more_readers_than_words_take_turns(world: &World) {
     drop(guards);
     drop(lock.try_write().expect("all have left"));
     // The last of all, alone, goes up by the writers' word.
-    let guards: Vec<ReadGuard<'_, Pair>> = (0..1025).map(|_| lock.read().expect("the last as a writer")).collect();
+    let guards: Vec<ReadGuard<'_, Pair>> =
+        (0..1025).map(|_| lock.read().expect("the last as a writer")).collect();
     assert_eq!(guards.len(), 1025);
     assert!(matches!(lock.try_read(), Err(LockError::Deadlock)));
     drop(guards);
@@ -313,7 +315,10 @@ fn deadlines_of_readers_and_writers(world: &World) {
         let child = writer(&lock, board);
         assert!(matches!(lock.read_until(span), Err(LockError::TimedOut)));
         assert!(matches!(lock.write_until(span), Err(LockError::TimedOut)));
-        assert!(matches!(lock.write_until(std::time::SystemTime::now() + span), Err(LockError::TimedOut)));
+        assert!(matches!(
+            lock.write_until(std::time::SystemTime::now() + span),
+            Err(LockError::TimedOut)
+        ));
         assert!(matches!(lock.reset([1; 2], span), Err(LockError::TimedOut)));
         board.set(1, 1);
         child.finish();
@@ -343,7 +348,8 @@ fn a_writer_that_gives_up_lets_readers_in(world: &World) {
         assert!(matches!(lock.write_until(soon), Err(LockError::TimedOut)));
     });
     wait_asleep(impatient.pid());
-    let late: Vec<Child> = (0..3).map(|_| Child::start(|| drop(lock.read().expect("it gives up")))).collect();
+    let late: Vec<Child> =
+        (0..3).map(|_| Child::start(|| drop(lock.read().expect("it gives up")))).collect();
     late.into_iter().for_each(Child::finish);
     impatient.finish();
     board.set(1, 1);
@@ -523,7 +529,8 @@ outlive::record! {
 
 fn embedded_in_a_record(world: &World) {
     let domain = world.domain();
-    let line = Record::open(&domain, "line", |line: &mut Line| *line.table.get_mut() = [4, 4]).expect("opens");
+    let line = Record::open(&domain, "line", |line: &mut Line| *line.table.get_mut() = [4, 4])
+        .expect("opens");
     let table = line.handle(|line| &line.table);
     let other = line.handle(|line| &line.others[1]);
     drop(line);
@@ -540,7 +547,9 @@ fn embedded_in_a_record(world: &World) {
         }
     });
     board.reach(0, 1);
-    let Detail::Record { locks, holders, .. } = domain.entry("line").expect("there").detail else { panic!("a record") };
+    let Detail::Record { locks, holders, .. } = domain.entry("line").expect("there").detail else {
+        panic!("a record")
+    };
     assert_eq!((locks, holders.len()), (3, 3));
     child.kill();
     assert_eq!(domain.entry("line").expect("there").dead_claims, 2);
@@ -557,7 +566,8 @@ fn embedded_in_a_record(world: &World) {
 
 fn readers_change_atomics(world: &World) {
     let domain = world.domain();
-    let seen = RwLock::<[AtomicU64; 2]>::open(&domain, "seen", [const { AtomicU64::new(0) }; 2]).expect("opens");
+    let seen = RwLock::<[AtomicU64; 2]>::open(&domain, "seen", [const { AtomicU64::new(0) }; 2])
+        .expect("opens");
     let children: Vec<Child> = (0..4)
         .map(|_| {
             Child::start(|| {
@@ -576,7 +586,9 @@ fn holders_are_described(world: &World) {
     let lock = open(&domain);
     assert_eq!(lock.holders(), []);
     let state = || {
-        let Detail::Lock(lock) = domain.entry("rw").expect("there").detail else { panic!("no lock") };
+        let Detail::Lock(lock) = domain.entry("rw").expect("there").detail else {
+            panic!("no lock")
+        };
         lock.state
     };
     let board = Board::new();
@@ -604,7 +616,8 @@ fn holders_are_described(world: &World) {
 fn another_kind_or_type_is_refused(world: &World) {
     let domain = world.domain();
     open(&domain);
-    let error = outlive::sync::Mutex::<Pair>::open(&domain, "rw", [0; 2]).err().expect("another kind");
+    let error =
+        outlive::sync::Mutex::<Pair>::open(&domain, "rw", [0; 2]).err().expect("another kind");
     assert!(matches!(error, Error::OtherKind { .. }), "{error}");
     assert!(error.to_string().contains("rwlock"), "{error}");
     let error = RwLock::<[u32; 4]>::open(&domain, "rw", [0; 4]).err().expect("another type");

@@ -147,7 +147,9 @@ fn a_dead_readers_word_is_used_again(world: &World) {
             board.add(0, 1);
             pause();
         };
-        let mut child = Child::start(|| std::thread::scope(|scope| (0..50).for_each(|_| _ = scope.spawn(read))));
+        let mut child = Child::start(|| {
+            std::thread::scope(|scope| (0..50).for_each(|_| _ = scope.spawn(read)))
+        });
         board.reach(0, 50 * (died + 1));
         child.kill();
     }
@@ -167,7 +169,8 @@ fn a_dead_writer_is_told_to_the_next_reader(world: &World) {
         match read() {
             Err(LockError::OwnerDied(mut guard)) => {
                 assert_eq!(guard[0], guard[1] + 1, "as the dead one left it");
-                Child::start(|| assert!(matches!(lock.try_read(), Err(LockError::WouldBlock)))).finish();
+                Child::start(|| assert!(matches!(lock.try_read(), Err(LockError::WouldBlock))))
+                    .finish();
                 guard[1] = guard[0];
                 guard.mark_consistent();
             }
@@ -197,8 +200,11 @@ fn a_dead_writer_is_told_to_the_next_writer(world: &World) {
 
 /// Uses the lock, and counts on the board: word 0 told, word 1 not told.
 fn use_once(lock: &RwLock<Pair>, board: Board, reads: bool) {
-    let guard =
-        if reads { lock.read().map(|guard| (Some(guard), None)) } else { lock.write().map(|g| (None, Some(g))) };
+    let guard = if reads {
+        lock.read().map(|guard| (Some(guard), None))
+    } else {
+        lock.write().map(|g| (None, Some(g)))
+    };
     match guard {
         Ok((Some(guard), _)) => {
             assert_eq!(guard[0], guard[1]);
@@ -365,7 +371,9 @@ fn a_reader_that_has_no_answer_leaves_the_lock_to_others(world: &World) {
     // Also after a sweep, and after one that dies before it has an answer.
     assert!(domain.sweep(false).is_ok());
     Child::start(|| std::mem::forget(lock.read())).finish();
-    let Err(LockError::OwnerDied(mut guard)) = lock.read() else { panic!("nobody has repaired it") };
+    let Err(LockError::OwnerDied(mut guard)) = lock.read() else {
+        panic!("nobody has repaired it")
+    };
     guard[1] = guard[0];
     guard.mark_consistent();
     drop(guard);
@@ -521,7 +529,9 @@ fn a_thread_that_ends_reading_is_a_death_too(world: &World) {
     std::thread::scope(|scope| {
         scope.spawn(|| std::mem::forget(lock.write().expect("free")));
     });
-    wait_until("the thread's death is told", || matches!(lock.try_read(), Err(LockError::OwnerDied(_))));
+    wait_until("the thread's death is told", || {
+        matches!(lock.try_read(), Err(LockError::OwnerDied(_)))
+    });
 }
 
 /// Words of the board: finished changes by process, then rounds by process.

@@ -38,8 +38,9 @@ fn eight_at_once(body: impl Fn(u64)) {
 
 fn names(domain: &Domain) -> Vec<String> {
     let entries = fs::read_dir(domain.path()).expect("there");
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.expect("readable").file_name().into_string().expect("a plain name")).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("readable").file_name().into_string().expect("a plain name"))
+        .collect();
     names.sort();
     names
 }
@@ -72,7 +73,8 @@ fn eight_make_one_queue(world: &World) {
         });
         let queue = Queue::open(&domain, &name).expect("there");
         let mut receiver = queue.receiver().expect("the first");
-        let mut all: Vec<u8> = (0..8).map(|_| receiver.recv_until(PATIENCE).expect("sent")[0]).collect();
+        let mut all: Vec<u8> =
+            (0..8).map(|_| receiver.recv_until(PATIENCE).expect("sent")[0]).collect();
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2, 3, 4, 5, 6, 7]);
     }

@@ -84,7 +84,10 @@ fn a_dead_holders_permit_is_free(world: &World) {
     let semaphore = open(&domain, 2);
     let mut child = holder(&semaphore, 2);
     assert_eq!(semaphore.try_acquire().expect_err("none is free"), AcquireError::WouldBlock);
-    assert_eq!(semaphore.holders().iter().filter(|holder| holder.pid == child.pid() as u32).count(), 2);
+    assert_eq!(
+        semaphore.holders().iter().filter(|holder| holder.pid == child.pid() as u32).count(),
+        2
+    );
     child.kill();
     let first = semaphore.try_acquire().expect("the dead one's");
     let second = semaphore.acquire().expect("the dead one's");
@@ -145,8 +148,9 @@ fn holders_and_waiters_are_killed_at_random(world: &World) {
             .collect();
         std::thread::sleep(Duration::from_micros(200 + random.below(2_000)));
         children.iter_mut().for_each(Child::kill);
-        let permits: Vec<_> =
-            (0..3).map(|_| semaphore.acquire_until(Duration::from_secs(20)).expect("all have died")).collect();
+        let permits: Vec<_> = (0..3)
+            .map(|_| semaphore.acquire_until(Duration::from_secs(20)).expect("all have died"))
+            .collect();
         assert_eq!(semaphore.try_acquire().expect_err("there are three"), AcquireError::WouldBlock);
         drop(permits);
     }
@@ -167,7 +171,10 @@ fn one_who_has_them_all_is_told(world: &World) {
     let domain = world.domain();
     let semaphore = open(&domain, 2);
     let _both = (semaphore.acquire().expect("free"), semaphore.acquire().expect("free"));
-    assert_eq!(semaphore.acquire().expect_err("nobody else could give one back"), AcquireError::Deadlock);
+    assert_eq!(
+        semaphore.acquire().expect_err("nobody else could give one back"),
+        AcquireError::Deadlock
+    );
 }
 
 fn a_permit_goes_to_another_process_and_is_freed_by_its_death(world: &World) {
@@ -255,8 +262,11 @@ outlive::record! {
 
 fn embedded_in_a_record(world: &World) {
     let domain = world.domain();
-    let record = Record::<Station>::open(&domain, "station", |station| station.parts.set_permits(0)).expect("opens");
-    let (slots, parts) = (record.handle(|station| &station.slots), record.handle(|station| &station.parts));
+    let record =
+        Record::<Station>::open(&domain, "station", |station| station.parts.set_permits(0))
+            .expect("opens");
+    let (slots, parts) =
+        (record.handle(|station| &station.slots), record.handle(|station| &station.parts));
     assert_eq!((slots.free(), parts.free()), (3, 0));
     parts.add_permit().expect("room");
     let mut child = holder(&slots, 3);
@@ -316,8 +326,10 @@ fn waits_without_futex_waitv(world: &World) {
 /// A release wakes two waiters. The others find a changed sequence at their own look, which is no
 /// rescue.
 fn a_waiter_that_a_release_passes_over_is_no_rescue(world: &World) {
-    let domain =
-        Domain::options().recheck(Some(Duration::from_millis(50))).open_at(world.domain().path()).expect("opens");
+    let domain = Domain::options()
+        .recheck(Some(Duration::from_millis(50)))
+        .open_at(world.domain().path())
+        .expect("opens");
     let semaphore = open(&domain, 1);
     let file = Bytes::of(&domain, "permits");
     let (sequence, permit) = (BODY, BODY + 64);

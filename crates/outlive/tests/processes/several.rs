@@ -31,7 +31,8 @@ fn owners(domain: &Domain, count: usize) -> (Vec<Child>, Vec<TokenId>) {
 
 /// A child that must be told that `expected` ended.
 fn waiter<'a>(domain: &'a Domain, ids: &'a [TokenId], expected: TokenId) -> Child {
-    let waiter = Child::start(move || assert_eq!(domain.wait_any_dead(ids, Deadline::NEVER), Ok(expected)));
+    let waiter =
+        Child::start(move || assert_eq!(domain.wait_any_dead(ids, Deadline::NEVER), Ok(expected)));
     wait_asleep(waiter.pid());
     waiter
 }

@@ -33,7 +33,8 @@ fn random_kills_of_holders_lose_nothing(world: &World) {
                     let place = random.below(PLACES) as usize;
                     match random.below(if kept.len() > 20 { 3 } else { 8 }) {
                         0 | 1 if !kept.is_empty() => {
-                            let (one, mark) = kept.swap_remove(random.below(kept.len() as u64) as usize);
+                            let (one, mark) =
+                                kept.swap_remove(random.below(kept.len() as u64) as usize);
                             check(&one, mark);
                         }
                         2 if !kept.is_empty() => {

@@ -30,7 +30,8 @@ crate::checks!(
     values_keep_their_type,
 );
 
-pub const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
+pub const SMALL: PoolOptions =
+    PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
 
 pub fn open(domain: &Domain, options: PoolOptions) -> Pool {
     Pool::open(domain, "pool", options).expect("opens")
@@ -39,7 +40,11 @@ pub fn open(domain: &Domain, options: PoolOptions) -> Pool {
 pub fn sum(pool: &Pool) -> SizeUsage {
     let usage = pool.usage().expect("can be looked at");
     for one in usage.sizes.iter().chain([&usage.sum]) {
-        assert_eq!(one.used + one.cached + one.free + one.offered + one.shared + one.moving, one.total, "{one:?}");
+        assert_eq!(
+            one.used + one.cached + one.free + one.offered + one.shared + one.moving,
+            one.total,
+            "{one:?}"
+        );
     }
     usage.sum
 }
@@ -63,7 +68,10 @@ pub fn shared<'p>(pool: &'p Pool, len: usize, mark: u64) -> SharedObject<'p> {
 }
 
 pub fn check(bytes: &[u8], mark: u64) {
-    assert!(bytes.chunks(8).all(|chunk| *chunk == mark.to_le_bytes()[..chunk.len()]), "somebody wrote into it");
+    assert!(
+        bytes.chunks(8).all(|chunk| *chunk == mark.to_le_bytes()[..chunk.len()]),
+        "somebody wrote into it"
+    );
 }
 
 /// A child that joins, checks, says so on the board, and holds it until it is killed.
@@ -93,7 +101,10 @@ fn the_last_holder_frees_it(world: &World) {
             check(&joined, 3);
             let pids: Vec<u32> = joined.holders().iter().map(|holder| holder.pid).collect();
             assert_eq!(pids.len(), 2);
-            assert!(pids.contains(&std::process::id()) && joined.holders().iter().all(|holder| holder.alive));
+            assert!(
+                pids.contains(&std::process::id())
+                    && joined.holders().iter().all(|holder| holder.alive)
+            );
         })
         .finish();
         drop(first);
@@ -157,7 +168,9 @@ fn sixty_processes_hold_one(world: &World) {
     board.reach(0, 60);
     let named = first.holders();
     assert_eq!(named.len(), 61);
-    assert!(holders.iter().all(|child| named.iter().any(|holder| holder.pid == child.pid() as u32)));
+    assert!(
+        holders.iter().all(|child| named.iter().any(|holder| holder.pid == child.pid() as u32))
+    );
     let usage = pool.usage().expect("looks");
     assert_eq!((usage.sum.shared, usage.sum.used), (1, 0));
     let who = usage.holders.iter().filter(|holder| holder.objects == 1 && holder.bytes >= 5000);
@@ -281,7 +294,8 @@ fn the_last_holder_is_killed(world: &World) {
 
 fn who_needs_memory_collects_what_the_dead_shared(world: &World) {
     let domain = world.domain();
-    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 0, ..PoolOptions::DEFAULT });
+    let pool =
+        open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 0, ..PoolOptions::DEFAULT });
     let board = Board::new();
     let mut hoarder = Child::start(|| {
         let mut kept = Vec::new();
@@ -310,7 +324,10 @@ fn who_needs_memory_collects_what_the_dead_shared(world: &World) {
 /// stays; and room is what the dead had.
 fn who_shares_needs_memory_too(world: &World) {
     let domain = world.domain();
-    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT });
+    let pool = open(
+        &domain,
+        PoolOptions { max_bytes: 8 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT },
+    );
     let board = Board::new();
     let (first, second) = (pool.alloc(64).expect("room"), pool.alloc(64).expect("room"));
     pool.flush();
@@ -352,7 +369,8 @@ fn an_execed_holder_is_not_counted(world: &World) {
         // SAFETY: a list of strings that ends with null.
         unsafe { libc::execvp(c"sleep".as_ptr(), arguments.as_ptr()) };
     });
-    let comm = || std::fs::read_to_string(format!("/proc/{}/comm", other.pid())).unwrap_or_default();
+    let comm =
+        || std::fs::read_to_string(format!("/proc/{}/comm", other.pid())).unwrap_or_default();
     wait_until("it is another program", || comm().trim() == "sleep");
     drop(mine);
     wait_until("it is free", || {
@@ -461,7 +479,9 @@ fn wrong_offsets_join_nothing(world: &World) {
     assert_eq!(again.as_ptr(), place);
     assert_eq!(pool.join(offset).map(drop), Err(PoolError::Stale), "an earlier sharing");
     let right = again.offset().as_u64();
-    for wrong in [0, u64::MAX, 1 << 58, right ^ 1, right ^ 1 << 29, right | 1 << 59, right & !(1 << 58)] {
+    for wrong in
+        [0, u64::MAX, 1 << 58, right ^ 1, right ^ 1 << 29, right | 1 << 59, right & !(1 << 58)]
+    {
         assert_eq!(pool.join(Offset::from(wrong)).map(drop), Err(PoolError::Stale), "{wrong:#x}");
     }
     let joined = pool.join(Offset::from(right)).expect("shared");
@@ -526,7 +546,11 @@ fn a_stopped_joiner_delays_nobody(world: &World) {
             let place = one.as_ptr();
             joined.iter().for_each(|one| check(one, mark));
             drop((one, joined));
-            assert_eq!(pool.alloc(100).expect("room").as_ptr(), place, "free at once, and the hottest");
+            assert_eq!(
+                pool.alloc(100).expect("room").as_ptr(),
+                place,
+                "free at once, and the hottest"
+            );
         }
         check(&kept, 5);
         busy.go_on();
@@ -544,10 +568,15 @@ fn damaged_rows_are_errors_or_nothing(world: &World) {
         let name = format!("pool{round}");
         let pool = Pool::open(&domain, &name, SMALL).expect("opens");
         let mut kept: Vec<_> = (0..20).map(|at| shared(&pool, 64 << (at % 10), 1)).collect();
-        let joined: Vec<_> = kept[..5].iter().filter_map(|one| pool.join(one.offset()).ok()).collect();
+        let joined: Vec<_> =
+            kept[..5].iter().filter_map(|one| pool.join(one.offset()).ok()).collect();
         kept.extend(joined);
         drop((0..5).map(|_| shared(&pool, 64, 1)).collect::<Vec<_>>());
-        let file = std::fs::OpenOptions::new().read(true).write(true).open(domain.path().join(&name)).expect("opens");
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(domain.path().join(&name))
+            .expect("opens");
         let word = |at: u64| {
             let mut word = [0; 8];
             file.read_exact_at(&mut word, at).expect("reads");
@@ -609,12 +638,21 @@ fn values_keep_their_type(world: &World) {
     .finish();
     assert_eq!(pool.claim_value::<[u64; 100]>(offset).map(drop), Err(PoolError::Stale));
     let bytes = pool.alloc(8).expect("room").into_offset().expect("ours");
-    assert_eq!(pool.claim_value::<u64>(bytes).map(drop), Err(PoolError::OtherType), "plain bytes are no value");
+    assert_eq!(
+        pool.claim_value::<u64>(bytes).map(drop),
+        Err(PoolError::OtherType),
+        "plain bytes are no value"
+    );
     drop(pool.claim(bytes).expect("offered still"));
     let nothing = pool.alloc_value(()).expect("room").into_offset().expect("ours");
     pool.claim_value::<()>(nothing).expect("offered").free().expect("ours");
     // A value may be shared as bytes.
-    let value = pool.alloc_value(0x0102_0304_u32.to_le()).expect("room").into_object().share().expect("ours");
+    let value = pool
+        .alloc_value(0x0102_0304_u32.to_le())
+        .expect("room")
+        .into_object()
+        .share()
+        .expect("ours");
     assert_eq!(pool.join(value.offset()).expect("shared")[..], [4, 3, 2, 1]);
     drop(value);
     let mut owner = Child::start(|| {

@@ -49,7 +49,9 @@ fn a_sleeper_is_named_with_what_it_waits_for(world: &World) {
     wait_asleep(first.pid());
     let list = reach(&domain, "m", 1);
     // A second handle, mapped elsewhere.
-    let second = Child::start(|| drop(Mutex::<u64>::open(&domain, "m", 0).expect("opens").lock().expect("given back")));
+    let second = Child::start(|| {
+        drop(Mutex::<u64>::open(&domain, "m", 0).expect("opens").lock().expect("given back"))
+    });
     wait_asleep(second.pid());
     let later = reach(&domain, "m", 2);
     assert_eq!(pids(&later), [first.pid(), second.pid()], "who has waited longest comes first");
@@ -118,13 +120,21 @@ fn a_wait_goes_on_over_re_checks(world: &World) {
     let guard = mutex.lock().expect("free");
     let sleeper = Child::start(|| {
         // Sleeps of 5 ms each.
-        Domain::options().recheck(Some(Duration::from_millis(5))).open_at(domain.path()).expect("opens");
+        Domain::options()
+            .recheck(Some(Duration::from_millis(5)))
+            .open_at(domain.path())
+            .expect("opens");
         drop(mutex.lock().expect("given back"));
     });
     let long = Duration::from_millis(200);
-    wait_until("it has waited for many sleeps", || waiters(&domain, "m").iter().any(|one| one.waited >= long));
+    wait_until("it has waited for many sleeps", || {
+        waiters(&domain, "m").iter().any(|one| one.waited >= long)
+    });
     let list = waiters(&domain, "m");
-    assert!(list.iter().all(|one| one.held.is_some_and(|held| held >= Duration::from_millis(50))), "{list:?}");
+    assert!(
+        list.iter().all(|one| one.held.is_some_and(|held| held >= Duration::from_millis(50))),
+        "{list:?}"
+    );
     drop(guard);
     sleeper.finish();
 }
@@ -148,7 +158,10 @@ fn sleepers_in_a_record_are_told_apart(world: &World) {
     let list = reach(&domain, "line", 2);
     assert_eq!(pids(&list), [on_second.pid(), on_first.pid()]);
     assert_eq!((list[0].offset, list[1].offset), (16, 0));
-    assert!(list.iter().all(|one| one.holder.as_ref().is_some_and(|holder| holder.pid == std::process::id())));
+    assert!(
+        list.iter()
+            .all(|one| one.holder.as_ref().is_some_and(|holder| holder.pid == std::process::id()))
+    );
     drop((first, second));
     on_first.finish();
     on_second.finish();
@@ -165,7 +178,8 @@ fn sleepers_on_inheriting_mutexes_are_told_apart(world: &World) {
     let domain = world.domain();
     let mutex = PiMutex::<u64>::open(&domain, "m", 0).expect("opens");
     let valves = Record::<Valves>::open(&domain, "valves", |_| ()).expect("opens");
-    let (first, second) = (valves.handle(|valves| &valves.first), valves.handle(|valves| &valves.second));
+    let (first, second) =
+        (valves.handle(|valves| &valves.first), valves.handle(|valves| &valves.second));
     let board = Board::new();
     let holder = Child::start(|| {
         let _second = second.lock().expect("free");
@@ -174,7 +188,8 @@ fn sleepers_on_inheriting_mutexes_are_told_apart(world: &World) {
     });
     board.reach(0, 1);
     let held = (mutex.lock().expect("free"), first.lock().expect("free"));
-    let sleepers = [&mutex, &first, &second].map(|mutex| Child::start(|| drop(mutex.lock().expect("given back"))));
+    let sleepers = [&mutex, &first, &second]
+        .map(|mutex| Child::start(|| drop(mutex.lock().expect("given back"))));
     sleepers.iter().for_each(|sleeper| wait_asleep(sleeper.pid()));
     // Longer than one sleep in libc lasts.
     let long = Duration::from_millis(1300);
@@ -186,7 +201,8 @@ fn sleepers_on_inheriting_mutexes_are_told_apart(world: &World) {
     let mut list = reach(&domain, "valves", 2);
     list.sort_by_key(|waiter| waiter.offset);
     assert_eq!(pids(&list), [sleepers[1].pid(), sleepers[2].pid()]);
-    let holders: Vec<i32> = list.iter().map(|one| one.holder.as_ref().expect("held").pid as i32).collect();
+    let holders: Vec<i32> =
+        list.iter().map(|one| one.holder.as_ref().expect("held").pid as i32).collect();
     assert_eq!(holders, [std::process::id() as i32, holder.pid()]);
     board.set(1, 1);
     drop(held);

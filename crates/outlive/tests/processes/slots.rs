@@ -41,7 +41,8 @@ pub fn short_lived(domain: &Domain) -> TokenId {
 /// The tokens of so many threads, all of which have ended.
 fn short_lived_together(domain: &Domain, threads: u64) -> Vec<TokenId> {
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| domain.token().expect("a token"))).collect();
+        let threads: Vec<_> =
+            (0..threads).map(|_| scope.spawn(|| domain.token().expect("a token"))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     })
 }
@@ -73,7 +74,8 @@ fn a_hundred_thousand_one_after_another(world: &World) {
         board.reach(10, 1);
         child.kill();
         let bits = board.word(10).swap(0, std::sync::atomic::Ordering::SeqCst);
-        let alive = domain.tokens().iter().any(|token| token.alive && u64::from(token.id.as_u32()) == bits);
+        let alive =
+            domain.tokens().iter().any(|token| token.alive && u64::from(token.id.as_u32()) == bits);
         assert!(!alive, "killed and waited for");
         forked += 1;
     }

@@ -45,7 +45,13 @@ pub fn small_disk(world: &World) -> Domain {
                 libc::MS_REC | libc::MS_PRIVATE,
                 core::ptr::null(),
             ) == 0
-            && libc::mount(c"tmpfs".as_ptr(), target.as_ptr(), c"tmpfs".as_ptr(), 0, options.as_ptr().cast()) == 0
+            && libc::mount(
+                c"tmpfs".as_ptr(),
+                target.as_ptr(),
+                c"tmpfs".as_ptr(),
+                0,
+                options.as_ptr().cast(),
+            ) == 0
     };
     if !mounted {
         world.skip("a file system may not be mounted here");
@@ -259,7 +265,8 @@ const FIRST_OWNER: u64 = 8192;
 fn a_ring_that_its_first_publisher_never_made(world: &World) {
     let domain = small_disk(world);
     let options = || Topic::<[u8]>::options().depth(1024).max_bytes(4 << 20);
-    let (topic, other) = (options().open(&domain, "t").expect("made"), options().open(&domain, "u").expect("made"));
+    let (topic, other) =
+        (options().open(&domain, "t").expect("made"), options().open(&domain, "u").expect("made"));
     let board = Board::new();
     let mut first = Child::start(|| {
         // Its name stands in another topic's ring 0, to be copied from there.

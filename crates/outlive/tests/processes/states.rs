@@ -127,10 +127,16 @@ fn values_of_all_sizes_come_back(world: &World) {
             assert_eq!(bytes.get_as_if_overtaken().expect("got"), (value, version));
         }
         let len = most as u64 + 1;
-        assert_eq!(writer.set(&vec![0; most + 1]), Err(SetError::TooLarge { len, most: most as u64 }));
+        assert_eq!(
+            writer.set(&vec![0; most + 1]),
+            Err(SetError::TooLarge { len, most: most as u64 })
+        );
         assert_eq!(StateBytes::open(&domain, &name).expect("there").capacity(), most);
     }
-    assert!(matches!(StateBytes::create(&domain, "huge", 1 << 40, &[]), Err(Error::NoSpace { .. })));
+    assert!(matches!(
+        StateBytes::create(&domain, "huge", 1 << 40, &[]),
+        Err(Error::NoSpace { .. })
+    ));
     assert!(matches!(StateBytes::create(&domain, "long", 2, b"abc"), Err(Error::NoSpace { .. })));
 }
 
@@ -143,9 +149,16 @@ fn a_name_of_another_type_is_refused(world: &World) {
     // As bytes it is open to all, for those who only look; what is set has the type's size.
     let bytes = StateBytes::open(&domain, "s").expect("there");
     assert_eq!(bytes.get().expect("got"), 7u64.to_ne_bytes());
-    assert_eq!(bytes.writer().expect("free").set(b"x"), Err(SetError::OtherLength { len: 1, wanted: 8 }));
+    assert_eq!(
+        bytes.writer().expect("free").set(b"x"),
+        Err(SetError::OtherLength { len: 1, wanted: 8 })
+    );
     assert_eq!(state.get(), Ok(7));
-    assert_eq!(State::<u64>::open(&domain, "s", 9).expect("opens").get(), Ok(7), "it keeps what it has");
+    assert_eq!(
+        State::<u64>::open(&domain, "s", 9).expect("opens").get(),
+        Ok(7),
+        "it keeps what it has"
+    );
 }
 
 fn values_of_other_languages_are_of_every_type_of_their_size(world: &World) {
@@ -154,20 +167,35 @@ fn values_of_other_languages_are_of_every_type_of_their_size(world: &World) {
     let ours = State::<u64>::open(&domain, "theirs", 0).expect("opens");
     assert_eq!(ours.writer().expect("free").set(&8), Ok(2));
     assert_eq!(bytes.get().expect("got"), 8u64.to_ne_bytes());
-    assert_eq!(bytes.writer().expect("free").set(b"x"), Err(SetError::OtherLength { len: 1, wanted: 8 }));
+    assert_eq!(
+        bytes.writer().expect("free").set(b"x"),
+        Err(SetError::OtherLength { len: 1, wanted: 8 })
+    );
     assert!(matches!(State::<u32>::open(&domain, "theirs", 0), Err(Error::OtherType { .. })));
-    assert!(matches!(StateBytes::create_fixed(&domain, "theirs", 7, b""), Err(Error::OtherType { .. })));
+    assert!(matches!(
+        StateBytes::create_fixed(&domain, "theirs", 7, b""),
+        Err(Error::OtherType { .. })
+    ));
     assert!(matches!(StateBytes::create(&domain, "theirs", 8, b""), Err(Error::OtherType { .. })));
     let zeroes = StateBytes::create_fixed(&domain, "zeroes", 8, b"").expect("made");
     assert_eq!((zeroes.get(), zeroes.is_fixed_size()), (Ok(vec![0; 8]), true));
-    assert!(matches!(StateBytes::create_fixed(&domain, "small", 1, b"two"), Err(Error::NoSpace { .. })));
-    assert!(matches!(StateBytes::create_fixed(&domain, "large", usize::MAX, b""), Err(Error::NoSpace { .. })));
+    assert!(matches!(
+        StateBytes::create_fixed(&domain, "small", 1, b"two"),
+        Err(Error::NoSpace { .. })
+    ));
+    assert!(matches!(
+        StateBytes::create_fixed(&domain, "large", usize::MAX, b""),
+        Err(Error::NoSpace { .. })
+    ));
     // And the other way round.
     drop(State::<u64>::open(&domain, "ours", 9).expect("opens"));
     let bytes = StateBytes::create_fixed(&domain, "ours", 8, b"").expect("opens");
     assert_eq!(bytes.get().expect("got"), 9u64.to_ne_bytes());
     drop(StateBytes::create(&domain, "bytes", 8, &[0; 8]).expect("made"));
-    assert!(matches!(StateBytes::create_fixed(&domain, "bytes", 8, &[0; 8]), Err(Error::OtherType { .. })));
+    assert!(matches!(
+        StateBytes::create_fixed(&domain, "bytes", 8, &[0; 8]),
+        Err(Error::OtherType { .. })
+    ));
 }
 
 fn a_second_writer_is_refused(world: &World) {
@@ -177,11 +205,16 @@ fn a_second_writer_is_refused(world: &World) {
     let error = state.writer().err().expect("taken");
     assert_eq!(error, Error::WriterTaken { path: path.clone(), pid: child.pid() as u32 });
     assert!(error.to_string().contains(&child.pid().to_string()), "{error}");
-    assert_eq!(state.writer_now().map(|who| (who.pid, who.alive)), Some((child.pid() as u32, true)));
+    assert_eq!(
+        state.writer_now().map(|who| (who.pid, who.alive)),
+        Some((child.pid() as u32, true))
+    );
     child.kill();
     assert!(state.writer_now().is_some_and(|who| !who.alive));
     let own = state.writer().expect("free");
-    assert!(matches!(state.writer(), Err(Error::WriterTaken { pid, .. }) if pid == std::process::id()));
+    assert!(
+        matches!(state.writer(), Err(Error::WriterTaken { pid, .. }) if pid == std::process::id())
+    );
     drop(own);
     drop(state.writer().expect("free"));
     assert!(state.writer_now().is_none());
@@ -255,7 +288,10 @@ fn a_stopped_writer_keeps_nobody_from_reading(world: &World) {
             assert_eq!(number(&state.get().expect("readable")), version, "it stands still");
         }
         // Stopped is not dead.
-        assert_eq!(state.wait_changed_until(version, Duration::from_millis(1)), Err(AwaitError::TimedOut));
+        assert_eq!(
+            state.wait_changed_until(version, Duration::from_millis(1)),
+            Err(AwaitError::TimedOut)
+        );
         assert!(matches!(state.writer(), Err(Error::WriterTaken { .. })));
         writer.go_on();
     }
@@ -326,7 +362,8 @@ fn change(watch: &mut StateWatch, set: &mut WaitSet, how: How) -> Change {
             if let Some(change) = watch.try_changed() {
                 return change;
             }
-            let told: Vec<_> = set.wait(Deadline::NEVER).expect("ready").map(|(_, what)| what).collect();
+            let told: Vec<_> =
+                set.wait(Deadline::NEVER).expect("ready").map(|(_, what)| what).collect();
             assert!(matches!(told[..], [Readiness::Changed | Readiness::Ended]), "{told:?}");
         },
         How::Awaited => block_on(watch.changed_async()).expect("told"),
@@ -334,7 +371,13 @@ fn change(watch: &mut StateWatch, set: &mut WaitSet, how: How) -> Change {
 }
 
 /// Three that wait; each tells what came by the board.
-fn waiting(domain: &Domain, state: &State<Value>, board: &'static Board, prepare: fn(), hows: [How; 3]) -> Vec<Child> {
+fn waiting(
+    domain: &Domain,
+    state: &State<Value>,
+    board: &'static Board,
+    prepare: fn(),
+    hows: [How; 3],
+) -> Vec<Child> {
     let children: Vec<Child> = (0..3)
         .map(|index| {
             Child::start(move || {
@@ -468,7 +511,8 @@ fn sets_are_told_of_many_states(world: &World) {
         let seed = random.next();
         let mut writer = Child::start(|| {
             let mut random = Random::from_seed(seed);
-            let mut writers: Vec<_> = states.iter().map(|state| state.writer().expect("free")).collect();
+            let mut writers: Vec<_> =
+                states.iter().map(|state| state.writer().expect("free")).collect();
             loop {
                 writers[random.below(STATES as u64) as usize].set(&1).expect("set");
             }
@@ -573,7 +617,11 @@ fn pins_of_the_dead_are_cleared(world: &World) {
     assert_eq!(writer.set(&value(2)), Ok(2));
     let entry = domain.entry("s").expect("there");
     assert_eq!(entry.dead_claims, 0);
-    assert!(matches!(entry.detail, Detail::State { buffers: 4, pins: 0, .. }), "{:?}", entry.detail);
+    assert!(
+        matches!(entry.detail, Detail::State { buffers: 4, pins: 0, .. }),
+        "{:?}",
+        entry.detail
+    );
 }
 
 fn pins_of_the_living_are_respected(world: &World) {
@@ -622,7 +670,17 @@ fn scribbled_words_are_errors(world: &World) {
             // is for those.
             let first = if round < 40 { 0 } else { 16 };
             let at = BODY + 4 * (first + random.below(256 - first));
-            let what = [0, 1, 2, 3, 0xff, 0x2345_0001, 0x8000_0000, u32::MAX, random.below(1 << 32) as u32];
+            let what = [
+                0,
+                1,
+                2,
+                3,
+                0xff,
+                0x2345_0001,
+                0x8000_0000,
+                u32::MAX,
+                random.below(1 << 32) as u32,
+            ];
             words.set_word(at, what[random.below(9) as usize]);
         }
         let short = Duration::from_millis(1);
@@ -663,7 +721,9 @@ fn seen_from_outside(world: &World) {
     let mut writer = idle_writer(&state);
     let entry = domain.entry("s").expect("there");
     assert_eq!((entry.kind, entry.dead_claims), (Ok(outlive::Kind::State), 0));
-    let Detail::State { version, capacity, is_fixed_size, writer: who, buffers, pins, .. } = entry.detail else {
+    let Detail::State { version, capacity, is_fixed_size, writer: who, buffers, pins, .. } =
+        entry.detail
+    else {
         panic!("a state's detail");
     };
     assert_eq!((version, capacity, is_fixed_size, buffers, pins), (1, 513 * 8, true, 4, 0));

@@ -70,7 +70,8 @@ impl Steered {
     }
 
     fn is_asleep(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.pid())).unwrap_or_default();
+        let stat =
+            std::fs::read_to_string(format!("/proc/{}/stat", self.0.pid())).unwrap_or_default();
         stat.contains(") S ") && self.call() == Some(libc::SYS_futex_waitv)
     }
 
@@ -124,7 +125,10 @@ impl Steered {
 
 /// With the recheck that there is unless one says otherwise.
 fn rechecking(world: &World) -> Domain {
-    Domain::options().recheck(Some(Duration::from_secs(1))).open_at(world.domain().path()).expect("opens")
+    Domain::options()
+        .recheck(Some(Duration::from_secs(1)))
+        .open_at(world.domain().path())
+        .expect("opens")
 }
 
 fn holder(mutex: &Mutex<u64>) -> Child {
@@ -220,8 +224,10 @@ fn a_releaser_stopped_at_any_instruction_has_the_lock_or_has_told_all(world: &Wo
 /// The list of robust mutexes is taken away: nothing is marked at the end. Nobody sleeps for a
 /// whole recheck.
 fn short_deadlines_find_a_mark_that_the_kernel_lost(world: &World) {
-    let domain =
-        Domain::options().recheck(Some(Duration::from_millis(300))).open_at(world.domain().path()).expect("opens");
+    let domain = Domain::options()
+        .recheck(Some(Duration::from_millis(300)))
+        .open_at(world.domain().path())
+        .expect("opens");
     let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
     let board = Board::new();
     let mut unmarked = Child::start(|| {
@@ -237,13 +243,15 @@ fn short_deadlines_find_a_mark_that_the_kernel_lost(world: &World) {
     });
     board.reach(0, 1);
     unmarked.kill();
-    wait_until("a waiter with short deadlines is told", || match mutex.lock_until(Duration::from_millis(40)) {
-        Err(LockError::TimedOut) => false,
-        Err(LockError::OwnerDied(mut guard)) => {
-            guard.mark_consistent();
-            true
+    wait_until("a waiter with short deadlines is told", || {
+        match mutex.lock_until(Duration::from_millis(40)) {
+            Err(LockError::TimedOut) => false,
+            Err(LockError::OwnerDied(mut guard)) => {
+                guard.mark_consistent();
+                true
+            }
+            other => panic!("{:?}", other.err()),
         }
-        other => panic!("{:?}", other.err()),
     });
     assert_eq!(domain.stats().rescues, 1);
 }
@@ -254,7 +262,8 @@ const WORKERS: usize = 120;
 /// slots since.
 fn wakes_do_not_slow_down_with_the_age_of_the_domain(world: &World) {
     let domain = world.domain();
-    let (_others, peers): (Vec<Child>, Vec<_>) = (0..2).map(|_| owner(&domain, Board::new())).unzip();
+    let (_others, peers): (Vec<Child>, Vec<_>) =
+        (0..2).map(|_| owner(&domain, Board::new())).unzip();
     let pair = [peers[0].id(), peers[1].id()];
     let board = Board::new();
     let shared = &domain;
@@ -275,7 +284,8 @@ fn wakes_do_not_slow_down_with_the_age_of_the_domain(world: &World) {
     });
     board.reach(0, WORKERS as u64);
     let pid = workers.pid() as u32;
-    let ids: Vec<_> = domain.tokens().iter().filter(|token| token.pid == pid).map(|token| token.id).collect();
+    let ids: Vec<_> =
+        domain.tokens().iter().filter(|token| token.pid == pid).map(|token| token.id).collect();
     assert!(ids.len() >= WORKERS);
     let glance = Duration::from_millis(1);
     for some in ids.chunks(20) {
@@ -319,7 +329,10 @@ fn a_call_that_is_denied_from_now_on_is_done_without(world: &World) {
                     assert!(mutex.lock_until(Duration::from_millis(1)).is_err());
                 }
                 denied::answer(libc::SYS_futex_waitv, None, errno);
-                assert!(matches!(mutex.lock_until(Duration::from_millis(20)), Err(LockError::TimedOut)));
+                assert!(matches!(
+                    mutex.lock_until(Duration::from_millis(20)),
+                    Err(LockError::TimedOut)
+                ));
                 board.set(0, 1);
                 drop(mutex.lock_until(PATIENCE).expect("given back"));
                 board.set(0, 2);

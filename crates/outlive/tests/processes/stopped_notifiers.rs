@@ -54,7 +54,10 @@ fn stopped_before_it_notifies(domain: &Domain, name: &str, epoch: u64, change: i
 
 /// Others have none; those who look by themselves do so soon here.
 fn looking(world: &World) -> Domain {
-    Domain::options().recheck(Some(Duration::from_millis(100))).open_at(world.domain().path()).expect("opens")
+    Domain::options()
+        .recheck(Some(Duration::from_millis(100)))
+        .open_at(world.domain().path())
+        .expect("opens")
 }
 
 fn receiving(queue: &Queue, board: Board) -> Child {
@@ -101,7 +104,9 @@ fn a_stopped_publishers_message_is_told_with_the_next(world: &World) {
     let topic = Topic::<u64>::open(&domain, "topic").expect("opens");
     let publisher = topic.publisher().expect("free");
     let children = [subscribing(&topic), subscribing(&topic)];
-    stopped_before_it_notifies(&domain, "topic", ARRIVALS, || assert!(publisher.publish_copy(&1).is_ok()));
+    stopped_before_it_notifies(&domain, "topic", ARRIVALS, || {
+        assert!(publisher.publish_copy(&1).is_ok())
+    });
     publisher.publish_copy(&2).expect("published");
     children.into_iter().for_each(Child::finish);
 }
@@ -112,7 +117,9 @@ fn a_stopped_publishers_message_is_found(world: &World) {
     let topic = Topic::<u64>::open(&domain, "topic").expect("opens");
     let publisher = topic.publisher().expect("free");
     let children = [subscribing(&topic), subscribing(&topic)];
-    stopped_before_it_notifies(&domain, "topic", ARRIVALS, || assert!(publisher.publish_copy(&1).is_ok()));
+    stopped_before_it_notifies(&domain, "topic", ARRIVALS, || {
+        assert!(publisher.publish_copy(&1).is_ok())
+    });
     children.into_iter().for_each(Child::finish);
 }
 

@@ -119,7 +119,8 @@ fn exec(world: &World) {
         board.reach(3, 1);
         let program = CString::new("/proc/self/exe").expect("no NUL");
         let words = ["outlive", "--role", "pause"].map(|word| CString::new(word).expect("no NUL"));
-        let arguments = [words[0].as_ptr(), words[1].as_ptr(), words[2].as_ptr(), core::ptr::null()];
+        let arguments =
+            [words[0].as_ptr(), words[1].as_ptr(), words[2].as_ptr(), core::ptr::null()];
         // SAFETY: strings that live until the call replaces the program.
         unsafe { libc::execv(program.as_ptr(), arguments.as_ptr()) };
         panic!("exec: {}", std::io::Error::last_os_error());
@@ -131,9 +132,11 @@ fn exec(world: &World) {
 
 fn fork_gives_the_child_its_own(world: &World) {
     let domain = world.domain();
-    let (mine, my_process) = (domain.token().expect("a token"), domain.process_token().expect("a token"));
+    let (mine, my_process) =
+        (domain.token().expect("a token"), domain.process_token().expect("a token"));
     Child::start(|| {
-        let (its, its_process) = (domain.token().expect("a token"), domain.process_token().expect("a token"));
+        let (its, its_process) =
+            (domain.token().expect("a token"), domain.process_token().expect("a token"));
         assert_ne!(its, mine);
         assert_ne!(its_process, my_process);
         for id in [its, its_process, mine, my_process] {

@@ -130,7 +130,10 @@ fn passer_by(domain: &Domain, life: u64, depth: u32) -> Child {
             *next = number + 1;
             // What was published just before the joining may be.
             let before = *lost.get_or_insert(subscriber.lost());
-            assert!(!reliable || history > 0 || subscriber.lost() == before, "lost after the first one");
+            assert!(
+                !reliable || history > 0 || subscriber.lost() == before,
+                "lost after the first one"
+            );
             if random.below(3) == 0 {
                 samples.push(sample);
             }
@@ -154,7 +157,8 @@ fn nothing_is_lost_for_the_living(world: &World) {
         lives += 1;
         lives
     };
-    let mut publishers: Vec<Child> = (0..3).map(|_| publisher(&domain, board, next_life(), DEPTH)).collect();
+    let mut publishers: Vec<Child> =
+        (0..3).map(|_| publisher(&domain, board, next_life(), DEPTH)).collect();
     let mut others: Vec<Child> = (0..2).map(|_| passer_by(&domain, next_life(), DEPTH)).collect();
     for round in 0..120 {
         random.pause(10_000);
@@ -205,7 +209,8 @@ fn held_samples_never_change(world: &World) {
         lives += 1;
         lives
     };
-    let mut publishers: Vec<Child> = (0..2).map(|_| publisher(&domain, board, next_life(), DEPTH)).collect();
+    let mut publishers: Vec<Child> =
+        (0..2).map(|_| publisher(&domain, board, next_life(), DEPTH)).collect();
     let mut others: Vec<Child> = (0..2).map(|_| passer_by(&domain, next_life(), DEPTH)).collect();
     let mut samples: Vec<(Sample, (u64, u64))> = Vec::new();
     for round in 0..120 {
@@ -236,7 +241,10 @@ fn held_samples_never_change(world: &World) {
     }
     publishers.iter_mut().chain(&mut others).for_each(end);
     assert!(samples.len() > 30);
-    assert!(samples.iter().all(|(sample, what)| read_message(sample) == *what), "all its publishers are dead");
+    assert!(
+        samples.iter().all(|(sample, what)| read_message(sample) == *what),
+        "all its publishers are dead"
+    );
 }
 
 /// What is left when nobody has anything: messages in place, and no object besides.

@@ -31,7 +31,9 @@ fn words(file: &File) -> Vec<u64> {
         }
         let read = file.read_at(&mut page, at).expect("readable");
         let is_set = |place: &usize| page[*place..*place + 8] != [0; 8];
-        words.extend((0..read / 8).map(|word| word * 8).filter(is_set).map(|place| at + place as u64));
+        words.extend(
+            (0..read / 8).map(|word| word * 8).filter(is_set).map(|place| at + place as u64),
+        );
         at += 4096;
     }
     words
@@ -62,7 +64,9 @@ fn publish(publisher: &Publisher, random: &mut Random) {
     for _ in 0..12 {
         let most = 1 << random.below(17);
         let len = random.below(most) as usize;
-        let _ = publisher.publish_copy_until(&vec![1; len], SOON).map(|published| published.subscribers());
+        let _ = publisher
+            .publish_copy_until(&vec![1; len], SOON)
+            .map(|published| published.subscribers());
         let _ = publisher.try_publish_copy(&vec![2; len]).map(drop);
         if let Ok(mut loan) = publisher.loan(len) {
             loan.fill(3);
@@ -78,7 +82,13 @@ fn take(subscriber: &mut Subscriber) {
     for _ in 0..30 {
         if let Ok(Some(sample)) = subscriber.try_recv() {
             let sum: u64 = sample.iter().step_by(64).map(|byte| u64::from(*byte)).sum();
-            let _ = (sum, sample.header().time(), sample.publisher(), sample.order(), sample.sequence());
+            let _ = (
+                sum,
+                sample.header().time(),
+                sample.publisher(),
+                sample.order(),
+                sample.sequence(),
+            );
             kept.push(sample);
         }
         kept.truncate(10);
@@ -113,7 +123,8 @@ fn damaged_words_are_errors_or_nothing(world: &World) {
     for round in 0..30 {
         let name = format!("topic{round}");
         let topic = options(8).max_bytes(8 << 20).open(&domain, &name).expect("opens");
-        let mut subscribers = [topic.subscriber_with(reliable()), topic.subscriber()].map(|one| one.expect("a line"));
+        let mut subscribers =
+            [topic.subscriber_with(reliable()), topic.subscriber()].map(|one| one.expect("a line"));
         let publishers = [(); 3].map(|()| topic.publisher().expect("a ring"));
         for number in 0..6 {
             for publisher in &publishers {
@@ -121,7 +132,8 @@ fn damaged_words_are_errors_or_nothing(world: &World) {
             }
         }
         let held = subscribers.each_mut().map(|one| one.recv().expect("published"));
-        let file = File::options().read(true).write(true).open(domain.path().join(&name)).expect("opens");
+        let file =
+            File::options().read(true).write(true).open(domain.path().join(&name)).expect("opens");
         let words = words(&file);
         for _ in 0..3 {
             let count = 1 + random.below(20);
@@ -155,7 +167,8 @@ fn damage_beside_use(world: &World) {
         let publisher = topic.publisher().expect("a ring");
         publish(&publisher, &mut random);
         take(&mut subscriber);
-        let file = File::options().read(true).write(true).open(domain.path().join(&name)).expect("opens");
+        let file =
+            File::options().read(true).write(true).open(domain.path().join(&name)).expect("opens");
         let words = words(&file);
         let mut scribbler = crate::child::Child::start(|| {
             let mut random = Random::from_seed(round);
@@ -167,7 +180,9 @@ fn damage_beside_use(world: &World) {
             publish(&publisher, &mut random);
             take(&mut subscriber);
             look(&domain, &topic);
-            let _ = topic.subscriber_with(with(&mut random)).map(|mut subscriber| take(&mut subscriber));
+            let _ = topic
+                .subscriber_with(with(&mut random))
+                .map(|mut subscriber| take(&mut subscriber));
             let _ = topic.publisher().map(|publisher| publish(&publisher, &mut random));
             let _ = domain.sweep(false);
         }

@@ -42,7 +42,8 @@ fn subscriber(domain: &Domain, board: Board, options: SubscriberOptions, count: 
         let topic = open(domain, 4);
         let mut subscriber = topic.subscriber_with(options).expect("a line");
         board.add(0, 1);
-        let samples: Vec<_> = (0..count).map(|_| subscriber.recv_until(PATIENCE).expect("published")).collect();
+        let samples: Vec<_> =
+            (0..count).map(|_| subscriber.recv_until(PATIENCE).expect("published")).collect();
         board.add(1, 1);
         std::thread::sleep(FAR);
         drop(samples);
@@ -57,7 +58,13 @@ fn nobody_was_rescued(domain: &Domain) {
 }
 
 /// A child that publishes so many, waiting for as long as it takes, and sleeps in one of them.
-fn blocked_publisher(domain: &Domain, board: Board, count: u64, blocks_at: u64, len: usize) -> Child {
+fn blocked_publisher(
+    domain: &Domain,
+    board: Board,
+    count: u64,
+    blocks_at: u64,
+    len: usize,
+) -> Child {
     let child = Child::start(|| {
         let topic = open(domain, 4);
         let publisher = topic.publisher().expect("a ring");
@@ -167,14 +174,19 @@ fn a_killed_subscriber_counts_no_more(world: &World) {
     assert!(!publisher.has_subscribers());
     for _ in 0..20 {
         let (first, second) = (Board::new(), Board::new());
-        let mut children =
-            [subscriber(&domain, first, reliable(), 0), subscriber(&domain, second, SubscriberOptions::default(), 0)];
+        let mut children = [
+            subscriber(&domain, first, reliable(), 0),
+            subscriber(&domain, second, SubscriberOptions::default(), 0),
+        ];
         let published = publisher.publish_copy(b"x").expect("room");
         assert_eq!((published.subscribers(), publisher.subscriber_count()), (2, 2));
         assert_eq!(topic.subscribers().len(), 2);
         for left in [1, 0] {
             children[left as usize].kill();
-            assert_eq!((publisher.subscriber_count(), publisher.has_subscribers()), (left, left > 0));
+            assert_eq!(
+                (publisher.subscriber_count(), publisher.has_subscribers()),
+                (left, left > 0)
+            );
             assert_eq!(topic.subscribers().len(), left as usize);
         }
     }
@@ -199,7 +211,10 @@ fn a_killed_publisher_counts_no_more(world: &World) {
         assert_eq!((subscriber.publisher_count(), topic.publishers().len()), (2, 2));
         for left in [1, 0] {
             children[left as usize].kill();
-            assert_eq!((subscriber.publisher_count(), topic.publishers().len()), (left, left as usize));
+            assert_eq!(
+                (subscriber.publisher_count(), topic.publishers().len()),
+                (left, left as usize)
+            );
         }
         assert!(usage(&domain).rings.len() <= 2, "rings of the dead are taken again");
     }
@@ -236,7 +251,9 @@ fn nothing_is_lost_from_the_joining_on(world: &World) {
     let mut busy = Child::start(|| {
         let publisher = topic.publisher().expect("a ring");
         for number in 0_u64.. {
-            publisher.publish_copy_until(&number.to_le_bytes(), PATIENCE * 3).expect("they take it");
+            publisher
+                .publish_copy_until(&number.to_le_bytes(), PATIENCE * 3)
+                .expect("they take it");
             board.set(0, number + 1);
         }
     });
@@ -246,11 +263,17 @@ fn nothing_is_lost_from_the_joining_on(world: &World) {
         let mut subscriber = topic.subscriber_with(reliable()).expect("a line");
         let joined = board.get(0);
         let first = subscriber.recv_until(PATIENCE).expect("published").sequence();
-        assert!((before..=joined + 1).contains(&first), "{first} came first, {before}..{joined} were there");
+        assert!(
+            (before..=joined + 1).contains(&first),
+            "{first} came first, {before}..{joined} were there"
+        );
         // Of what was published just before.
         let lost = subscriber.lost();
         for next in 1..4 {
-            assert_eq!(subscriber.recv_until(PATIENCE).expect("published").sequence(), first + next);
+            assert_eq!(
+                subscriber.recv_until(PATIENCE).expect("published").sequence(),
+                first + next
+            );
         }
         assert_eq!(subscriber.lost(), lost);
     }
@@ -268,7 +291,9 @@ fn as_many_as_there_are_places(world: &World) {
             let topic = open(&domain, 2);
             let all: Vec<_> = (1..62).map(|_| topic.publisher().expect("a ring")).collect();
             for (number, publisher) in all.iter().enumerate() {
-                publisher.publish_copy(&message(number as u64, round, 20 + number * 50)).expect("room");
+                publisher
+                    .publish_copy(&message(number as u64, round, 20 + number * 50))
+                    .expect("room");
             }
             board.add(0, 1);
             std::thread::sleep(FAR);
@@ -277,7 +302,8 @@ fn as_many_as_there_are_places(world: &World) {
         let mut subscribes = Child::start(|| {
             let topic = open(&domain, 2);
             let with = SubscriberOptions { history: 1, ..SubscriberOptions::default() };
-            let mut all: Vec<_> = (1..64).map(|_| topic.subscriber_with(with.clone()).expect("a line")).collect();
+            let mut all: Vec<_> =
+                (1..64).map(|_| topic.subscriber_with(with.clone()).expect("a line")).collect();
             for subscriber in &mut all {
                 let mut seen = [false; 62];
                 while let Some(sample) = subscriber.try_recv().expect("ours") {
@@ -392,7 +418,11 @@ fn what_is_left_of_who_has_not_ended_is_said(world: &World) {
         });
     });
     crate::child::wait_until("its token reads dead", || {
-        usage(&domain).rings.first().and_then(|ring| ring.publisher.as_ref()).is_some_and(|who| !who.alive)
+        usage(&domain)
+            .rings
+            .first()
+            .and_then(|ring| ring.publisher.as_ref())
+            .is_some_and(|who| !who.alive)
     });
     domain.sweep(false).expect("sweeps");
     let report = domain.sweep(false).expect("sweeps");
@@ -406,9 +436,10 @@ fn what_is_left_of_who_has_not_ended_is_said(world: &World) {
 
 /// What a watcher was told last, on the board: publishers, subscribers.
 fn told(board: Board, publishers: u64, subscribers: u64) {
-    crate::child::wait_until(&format!("{publishers} publishers and {subscribers} subscribers are told"), || {
-        board.get(10) == 1 + (publishers << 8 | subscribers)
-    });
+    crate::child::wait_until(
+        &format!("{publishers} publishers and {subscribers} subscribers are told"),
+        || board.get(10) == 1 + (publishers << 8 | subscribers),
+    );
 }
 
 fn comings_goings_and_deaths_are_told(world: &World) {
@@ -420,7 +451,8 @@ fn comings_goings_and_deaths_are_told(world: &World) {
         let mut present = Participants::default();
         loop {
             topic.wait_change_until(&mut present, PATIENCE).expect("somebody comes or goes");
-            let (publishers, subscribers) = (present.publishers.len() as u64, present.subscribers.len() as u64);
+            let (publishers, subscribers) =
+                (present.publishers.len() as u64, present.subscribers.len() as u64);
             board.set(10, 1 + (publishers << 8 | subscribers));
         }
     });
@@ -458,7 +490,10 @@ fn comings_goings_and_deaths_are_told(world: &World) {
     }
     let mut present = Participants::default();
     topic.wait_change_until(&mut present, PATIENCE).expect("the first call tells");
-    assert_eq!(topic.wait_change_until(&mut present, Duration::from_millis(5)), Err(SubscribeError::TimedOut));
+    assert_eq!(
+        topic.wait_change_until(&mut present, Duration::from_millis(5)),
+        Err(SubscribeError::TimedOut)
+    );
     nobody_was_rescued(&domain);
 }
 
@@ -471,10 +506,13 @@ fn a_dead_holders_samples_stay_until_it_has_ended(world: &World) {
         let topic = open(&domain, 2);
         let mut subscriber = topic.subscriber().expect("a line");
         board.set(0, 1);
-        let samples: Vec<_> = (0..2).map(|_| subscriber.recv_until(PATIENCE).expect("published")).collect();
+        let samples: Vec<_> =
+            (0..2).map(|_| subscriber.recv_until(PATIENCE).expect("published")).collect();
         board.set(0, 2);
         board.reach(0, 3);
-        assert!(samples.iter().zip(0..).all(|(sample, number)| read_message(sample) == (1, number)));
+        assert!(
+            samples.iter().zip(0..).all(|(sample, number)| read_message(sample) == (1, number))
+        );
         board.set(0, 4);
         std::thread::sleep(FAR);
     });
@@ -496,7 +534,11 @@ fn a_dead_holders_samples_stay_until_it_has_ended(world: &World) {
     assert_eq!(usage(&domain).subscribers, []);
     drop(publisher);
     let ring = &usage(&domain).rings[0];
-    assert_eq!((ring.objects, ring.kept), (2, 2), "what nobody holds is free but for what is in place");
+    assert_eq!(
+        (ring.objects, ring.kept),
+        (2, 2),
+        "what nobody holds is free but for what is in place"
+    );
 }
 
 fn a_stopped_publisher_stops_nobody(world: &World) {
@@ -507,7 +549,9 @@ fn a_stopped_publisher_stops_nobody(world: &World) {
     let busy = Child::start(|| {
         let publisher = topic.publisher().expect("a ring");
         for number in 0_u64.. {
-            publisher.publish_copy(&message(9, number, 16 + (number * 777 % 5000) as usize)).expect("room");
+            publisher
+                .publish_copy(&message(9, number, 16 + (number * 777 % 5000) as usize))
+                .expect("room");
             board.add(0, 1);
         }
     });
@@ -523,7 +567,8 @@ fn a_stopped_publisher_stops_nobody(world: &World) {
         publisher.publish_copy(&message(1, round, 700)).expect("room");
         let sample = subscriber.recv_until(PATIENCE).expect("published");
         assert_eq!(read_message(&sample), (1, round));
-        let mut late = topic.subscriber_with(SubscriberOptions { history: 4, ..reliable() }).expect("a line");
+        let mut late =
+            topic.subscriber_with(SubscriberOptions { history: 4, ..reliable() }).expect("a line");
         while let Some(sample) = late.try_recv().expect("ours") {
             read_message(&sample);
         }
@@ -545,7 +590,10 @@ fn memory_that_runs_out(world: &World) {
         publisher.publish_copy(&message(1, 100, 30)).expect("room");
         let too_large = publisher.loan(20 << 20).map(drop);
         // The reader may have one in its hand.
-        assert!(matches!(too_large, Err(PublishError::NoSpace { held: 0 | 1, .. })), "{too_large:?}");
+        assert!(
+            matches!(too_large, Err(PublishError::NoSpace { held: 0 | 1, .. })),
+            "{too_large:?}"
+        );
         std::thread::sleep(FAR);
     });
     let mut seen = Vec::new();
@@ -562,7 +610,8 @@ fn memory_that_runs_out(world: &World) {
     assert!(seen.is_sorted() && seen.len() as u64 + other.lost() == 101, "{seen:?}");
     let now = usage(&domain);
     assert!(now.bytes <= now.max_bytes, "{now:?}");
-    let mut late = topic.subscriber_with(SubscriberOptions { history: 64, ..reliable() }).expect("a line");
+    let mut late =
+        topic.subscriber_with(SubscriberOptions { history: 64, ..reliable() }).expect("a line");
     let first = late.recv_until(PATIENCE).expect("the neighbour's is still there");
     assert_eq!(read_message(&first), (2, 0));
     assert_eq!(read_message(&late.latest().expect("ours").expect("the last one stays")), (1, 100));
@@ -589,9 +638,15 @@ fn memory_that_others_hold(world: &World) {
     };
     let count = samples.len();
     assert!((5..16).contains(&count), "{count}");
-    assert!(matches!(no_space, PublishError::NoSpace { held, .. } if held == count as u32), "{no_space:?}");
+    assert!(
+        matches!(no_space, PublishError::NoSpace { held, .. } if held == count as u32),
+        "{no_space:?}"
+    );
     assert!(samples.iter().zip(0..).all(|(sample, number)| read_message(sample) == (1, number)));
-    assert_eq!(read_message(&subscriber.latest().expect("ours").expect("it stays")), (1, count as u64 - 1));
+    assert_eq!(
+        read_message(&subscriber.latest().expect("ours").expect("it stays")),
+        (1, count as u64 - 1)
+    );
     publisher.publish_copy(b"small ones go").expect("in the slot");
     assert_eq!(*subscriber.recv().expect("published"), *b"small ones go");
     drop(samples.remove(0));

@@ -39,7 +39,11 @@ fn a_subscriber_cannot_write(world: &World) {
         assert_eq!(child.wait(), End::Signal(libc::SIGSEGV));
     }
     let mut subscriber = topic.subscriber().expect("a line");
-    assert_eq!(read_message(&subscriber.latest().expect("ours").expect("there")).0, 2, "nothing was written");
+    assert_eq!(
+        read_message(&subscriber.latest().expect("ours").expect("there")).0,
+        2,
+        "nothing was written"
+    );
 }
 
 fn forked_children_release_nothing(world: &World) {
@@ -49,7 +53,11 @@ fn forked_children_release_nothing(world: &World) {
     let mut publisher = Some(topic.publisher().expect("a ring"));
     let mut samples = Vec::new();
     for number in 0..2 {
-        publisher.as_ref().expect("there").publish_copy(&message(1, number, 3000)).expect("published");
+        publisher
+            .as_ref()
+            .expect("there")
+            .publish_copy(&message(1, number, 3000))
+            .expect("published");
         samples.push(subscriber.as_mut().expect("there").recv().expect("published"));
     }
     let mut topic = Some(topic);
@@ -78,7 +86,10 @@ fn forked_children_release_nothing(world: &World) {
         ours.publish_copy(&message(1, number, 3000)).expect("still ours");
     }
     assert!(samples.iter().zip(0..).all(|(sample, number)| read_message(sample) == (1, number)));
-    assert_eq!((ours.subscriber_count(), subscriber.as_ref().expect("there").publisher_count()), (1, 1));
+    assert_eq!(
+        (ours.subscriber_count(), subscriber.as_ref().expect("there").publisher_count()),
+        (1, 1)
+    );
 }
 
 fn samples_outlive_their_subscriber(world: &World) {
@@ -93,20 +104,26 @@ fn samples_outlive_their_subscriber(world: &World) {
         }
         board.reach(0, 2);
         for number in 3..100 {
-            publisher.publish_copy_until(&message(1, number, 70_000), PATIENCE).expect("nobody is left");
+            publisher
+                .publish_copy_until(&message(1, number, 70_000), PATIENCE)
+                .expect("nobody is left");
         }
         board.set(1, 1);
         std::thread::sleep(PATIENCE);
     });
     let mut subscriber = topic.subscriber_with(reliable()).expect("a line");
     board.set(0, 1);
-    let samples: Vec<_> = (0..3).map(|_| subscriber.recv_until(PATIENCE).expect("published")).collect();
+    let samples: Vec<_> =
+        (0..3).map(|_| subscriber.recv_until(PATIENCE).expect("published")).collect();
     drop(subscriber);
     drop(topic);
     board.set(0, 2);
     board.reach(1, 1);
     let left = usage(&domain).subscribers;
-    assert!(left.len() == 1 && left[0].leaving && !left[0].reliable && left[0].held == 3, "{left:?}");
+    assert!(
+        left.len() == 1 && left[0].leaving && !left[0].reliable && left[0].held == 3,
+        "{left:?}"
+    );
     child.kill();
     let topic = open(&domain, 2);
     let publisher = topic.publisher().expect("the dead one's ring");

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use outlive::topic::{Header, LARGEST_PAYLOAD, PublishError, SubscribeError, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{
+    Header, LARGEST_PAYLOAD, PublishError, SubscribeError, Subscriber, SubscriberOptions, Topic,
+};
 use outlive::topic::{TopicOptions, TopicUsage};
 use outlive::{Detail, Domain, WaitStrategy};
 
@@ -75,11 +77,28 @@ fn byte(len: usize, at: usize) -> u8 {
 }
 
 fn every_size_arrives_whole(world: &World) {
-    const LENS: [usize; 16] =
-        [0, 1, 7, 8, 15, 16, 100, 167, 168, 169, 4096, 65_535, 65_536, 1 << 20, 5_000_001, 16 << 20];
+    const LENS: [usize; 16] = [
+        0,
+        1,
+        7,
+        8,
+        15,
+        16,
+        100,
+        167,
+        168,
+        169,
+        4096,
+        65_535,
+        65_536,
+        1 << 20,
+        5_000_001,
+        16 << 20,
+    ];
     let domain = world.domain();
     let topic = open(&domain, 4);
-    let mut subscribers: Vec<Subscriber> = (0..2).map(|_| topic.subscriber_with(reliable()).expect("a line")).collect();
+    let mut subscribers: Vec<Subscriber> =
+        (0..2).map(|_| topic.subscriber_with(reliable()).expect("a line")).collect();
     let child = Child::start(|| {
         let publisher = topic.publisher().expect("a ring");
         for round in 0..2 {
@@ -122,7 +141,8 @@ fn a_gibibyte_goes_in_place(world: &World) {
         world.skip("less than 4 GiB of memory is free");
     }
     let domain = world.domain();
-    let topic: Topic<[u64]> = Topic::options().depth(2).max_bytes(3 << 29).open(&domain, "topic").expect("opens");
+    let topic: Topic<[u64]> =
+        Topic::options().depth(2).max_bytes(3 << 29).open(&domain, "topic").expect("opens");
     let word = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut subscriber = topic.subscriber().expect("a line");
     let mut child = Child::start(|| {
@@ -144,7 +164,11 @@ fn a_gibibyte_goes_in_place(world: &World) {
     drop((sample, subscriber));
     // The next one has room for as much.
     let publisher = topic.publisher().expect("a ring");
-    drop(publisher.loan(LARGEST_PAYLOAD / 8).expect("what the dead had is free, but for what is in place"));
+    drop(
+        publisher
+            .loan(LARGEST_PAYLOAD / 8)
+            .expect("what the dead had is free, but for what is in place"),
+    );
 }
 
 fn values_and_slices(world: &World) {
@@ -165,7 +189,9 @@ fn values_and_slices(world: &World) {
         publisher.publish(loan).expect("published");
         let publisher = ranges.publisher().expect("a ring");
         for len in [0, 3, 84, 85, 100_000] {
-            publisher.publish_copy(&(0..len).map(|at| at as u16).collect::<Vec<_>>()).expect("published");
+            publisher
+                .publish_copy(&(0..len).map(|at| at as u16).collect::<Vec<_>>())
+                .expect("published");
         }
         nothing.publisher().expect("a ring").publish_copy(&()).expect("published");
     })
@@ -175,12 +201,23 @@ fn values_and_slices(world: &World) {
     assert!(sample.iter().enumerate().all(|(at, value)| *value == at as u32 * 3));
     for len in [0, 3, 84, 85, 100_000] {
         let sample = slices.recv_until(PATIENCE).expect("published");
-        assert!(sample.len() == len && sample.iter().enumerate().all(|(at, value)| *value == at as u16));
+        assert!(
+            sample.len() == len && sample.iter().enumerate().all(|(at, value)| *value == at as u16)
+        );
     }
     assert_eq!(nothings.recv_until(PATIENCE).expect("published").bytes(), b"");
-    assert!(matches!(Topic::<[f32; 3]>::open(&domain, "position"), Err(outlive::Error::OtherType { .. })));
-    assert!(matches!(Topic::<[u8]>::open(&domain, "ranges"), Err(outlive::Error::OtherType { .. })));
-    assert!(matches!(outlive::queue::Queue::create(&domain, "large"), Err(outlive::Error::OtherKind { .. })));
+    assert!(matches!(
+        Topic::<[f32; 3]>::open(&domain, "position"),
+        Err(outlive::Error::OtherType { .. })
+    ));
+    assert!(matches!(
+        Topic::<[u8]>::open(&domain, "ranges"),
+        Err(outlive::Error::OtherType { .. })
+    ));
+    assert!(matches!(
+        outlive::queue::Queue::create(&domain, "large"),
+        Err(outlive::Error::OtherKind { .. })
+    ));
 }
 
 #[cfg(feature = "msgpack")]
@@ -256,13 +293,16 @@ fn slow_subscribers_lose_the_oldest(world: &World) {
     let domain = world.domain();
     let topic = open(&domain, 4);
     let mut all = topic.subscriber().expect("a line");
-    let mut two =
-        topic.subscriber_with(SubscriberOptions { keep_last: 2, ..SubscriberOptions::default() }).expect("one");
+    let mut two = topic
+        .subscriber_with(SubscriberOptions { keep_last: 2, ..SubscriberOptions::default() })
+        .expect("one");
     let mut newest = topic.subscriber().expect("a line");
     Child::start(|| {
         let publisher = topic.publisher().expect("a ring");
         for number in 0..10 {
-            publisher.publish_copy(&message(1, number, if number % 2 == 0 { 20 } else { 2000 })).expect("published");
+            publisher
+                .publish_copy(&message(1, number, if number % 2 == 0 { 20 } else { 2000 }))
+                .expect("published");
         }
     })
     .finish();
@@ -273,7 +313,8 @@ fn slow_subscribers_lose_the_oldest(world: &World) {
     assert_eq!(two.lost(), 8);
     assert_eq!(read_message(&newest.latest().expect("ours").expect("there")), (1, 9));
     assert_eq!((newest.lost(), newest.lag()), (0, 0));
-    let told: Vec<(u64, u64)> = usage(&domain).subscribers.iter().map(|one| (one.lost, one.lag)).collect();
+    let told: Vec<(u64, u64)> =
+        usage(&domain).subscribers.iter().map(|one| (one.lost, one.lag)).collect();
     assert_eq!(told, [(6, 0), (8, 0), (0, 0)]);
 }
 
@@ -321,7 +362,10 @@ fn a_period_without_a_message_is_told(world: &World) {
     let period = Some(Duration::from_millis(30));
     let options = SubscriberOptions { period, ..SubscriberOptions::default() };
     let mut subscriber = topic.subscriber_with(options).expect("a line");
-    assert_eq!(subscriber.recv_until(Duration::from_micros(10)).map(drop), Err(SubscribeError::TimedOut));
+    assert_eq!(
+        subscriber.recv_until(Duration::from_micros(10)).map(drop),
+        Err(SubscribeError::TimedOut)
+    );
     for _ in 0..2 {
         assert_eq!(subscriber.recv().map(drop), Err(SubscribeError::Missed));
     }
@@ -361,18 +405,25 @@ fn answers_come_after_what_they_answer(world: &World) {
             while next != [COUNT; 2] {
                 if who == 1 && asked < COUNT && asked < next[0] + 8 {
                     let publisher = publisher.as_ref().expect("A has one");
-                    publisher.publish_copy_until(&message(1, asked, 60), PATIENCE).expect("all take it");
+                    publisher
+                        .publish_copy_until(&message(1, asked, 60), PATIENCE)
+                        .expect("all take it");
                     asked += 1;
                 }
                 let sample = subscriber.recv_until(PATIENCE).expect("published");
                 let (of, number) = read_message(&sample);
                 assert_eq!(number, next[of as usize], "of {of}, as received by {who}");
                 next[of as usize] += 1;
-                assert!(next[0] <= next[1], "an answer to something that {who} has not received yet");
+                assert!(
+                    next[0] <= next[1],
+                    "an answer to something that {who} has not received yet"
+                );
                 if who == 0 && of == 1 {
                     let len = if number % 5 == 0 { 500 } else { 40 };
                     let publisher = publisher.as_ref().expect("B has one");
-                    publisher.publish_copy_until(&message(0, number, len), PATIENCE).expect("all take it");
+                    publisher
+                        .publish_copy_until(&message(0, number, len), PATIENCE)
+                        .expect("all take it");
                 }
             }
             assert_eq!(subscriber.lost(), 0);
@@ -401,7 +452,9 @@ fn publishers_come_in_any_order_and_all_arrives(world: &World) {
                 let publisher = topic.publisher().expect("a ring");
                 for number in 0..COUNT {
                     let len = 16 + (number * 977 % 3000) as usize;
-                    publisher.publish_copy_until(&message(who, number, len), PATIENCE).expect("taken");
+                    publisher
+                        .publish_copy_until(&message(who, number, len), PATIENCE)
+                        .expect("taken");
                 }
             })
         })
@@ -430,10 +483,15 @@ fn only_the_slowest_wakes_its_publisher(world: &World) {
                 publisher.publish_copy(&message(1, number, 60)).expect("room");
             }
             board.set(0, u64::from(std::process::id()));
-            counted(|| publisher.publish_copy_until(&message(1, 4, 60), PATIENCE).map(drop).expect("taken"));
+            counted(|| {
+                publisher.publish_copy_until(&message(1, 4, 60), PATIENCE).map(drop).expect("taken")
+            });
         });
         // Where a process may not be traced, nothing is counted, and only that it ends is seen.
-        assert!(matches!(slept, None | Some(1)), "{slept:?} sleeps, though only one of two was in the way");
+        assert!(
+            matches!(slept, None | Some(1)),
+            "{slept:?} sleeps, though only one of two was in the way"
+        );
     });
     let publisher = board.reach(0, 1) as i32;
     for number in 0..4 {

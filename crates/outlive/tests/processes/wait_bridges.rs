@@ -56,7 +56,10 @@ fn a_descriptor_is_readable_until_nothing_is_found(world: &World) {
         for _ in 0..20 {
             queue.sender().expect("a sender").send(b"message").expect("sent");
             assert!(is_readable(&mut set, PATIENCE));
-            assert_eq!(set.try_wait().expect("looks").collect::<Vec<_>>(), [(key, Readiness::Readable)]);
+            assert_eq!(
+                set.try_wait().expect("looks").collect::<Vec<_>>(),
+                [(key, Readiness::Readable)]
+            );
             assert!(is_readable(&mut set, PATIENCE), "not taken yet");
             assert_eq!(receiver.try_recv().expect("there"), b"message");
             assert_eq!(set.try_wait().expect("looks").count(), 0);
@@ -108,7 +111,8 @@ fn a_descriptor_in_a_loop_misses_nothing(world: &World) {
     let crowd = crowd(&domain, QUEUES, 0);
     let board = Board::new();
     let waiter = Child::start(|| {
-        let mut receivers: Vec<_> = crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
+        let mut receivers: Vec<_> =
+            crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
         let mut set = WaitSet::new(&domain);
         let keys = add_all(&mut set, &receivers);
         loop {
@@ -126,7 +130,8 @@ fn a_descriptor_in_a_loop_misses_nothing(world: &World) {
         }
     });
     let mut random = Random::new();
-    let senders: Vec<_> = crowd.queues.iter().map(|queue| queue.sender().expect("a sender")).collect();
+    let senders: Vec<_> =
+        crowd.queues.iter().map(|queue| queue.sender().expect("a sender")).collect();
     let mut sent = [0; QUEUES];
     for _ in 0..1500 {
         let at = random.below(QUEUES as u64) as usize;
@@ -144,7 +149,11 @@ fn a_descriptor_in_a_loop_misses_nothing(world: &World) {
 }
 
 fn tokio() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().expect("a runtime")
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .expect("a runtime")
 }
 
 fn messages_and_deaths_are_awaited_under_tokio(world: &World) {
@@ -159,7 +168,10 @@ fn messages_and_deaths_are_awaited_under_tokio(world: &World) {
             let mut receiver = queue.receiver().expect("free");
             runtime.spawn(async move {
                 for number in 0..MESSAGES {
-                    assert_eq!(receiver.recv_async().await.expect("received"), number.to_le_bytes());
+                    assert_eq!(
+                        receiver.recv_async().await.expect("received"),
+                        number.to_le_bytes()
+                    );
                     board.add(at, 1);
                 }
             })
@@ -179,7 +191,8 @@ fn messages_and_deaths_are_awaited_under_tokio(world: &World) {
             }
         });
     });
-    let senders: Vec<_> = crowd.queues.iter().map(|queue| queue.sender().expect("a sender")).collect();
+    let senders: Vec<_> =
+        crowd.queues.iter().map(|queue| queue.sender().expect("a sender")).collect();
     let mut random = Random::new();
     for number in 0..MESSAGES {
         senders.iter().for_each(|sender| sender.send(&number.to_le_bytes()).expect("sent"));
@@ -233,7 +246,10 @@ fn a_plain_executor_will_do(world: &World) {
         let mut set = WaitSet::new(&domain);
         let gone = set.add(&peer).expect("added");
         board.set(0, 4);
-        assert_eq!(block_on(set.wait_async()).expect("ready").collect::<Vec<_>>(), [(gone, Readiness::Ended)]);
+        assert_eq!(
+            block_on(set.wait_async()).expect("ready").collect::<Vec<_>>(),
+            [(gone, Readiness::Ended)]
+        );
     });
     let step = |number| {
         board.reach(0, number);
@@ -328,7 +344,9 @@ fn two_hundred_futures_at_once(world: &World) {
         let mut tasks = Vec::new();
         for queue in &crowd.queues {
             let mut receiver = queue.receiver().expect("free");
-            tasks.push(runtime.spawn(async move { assert_eq!(receiver.recv_async().await.expect("one"), b"one") }));
+            tasks.push(runtime.spawn(async move {
+                assert_eq!(receiver.recv_async().await.expect("one"), b"one")
+            }));
         }
         for &peer in &crowd.peers {
             tasks.push(runtime.spawn(async move { peer.wait_dead_async().await.expect("told") }));
@@ -366,11 +384,17 @@ fn a_forked_child_has_a_bridge_of_its_own(world: &World) {
         // Forked while the other thread sleeps.
         let grandchild = Child::start(move || {
             assert_eq!(helpers_of(std::process::id() as i32), 0, "threads are not forked");
-            assert!(!is_readable(set, Duration::from_millis(5)), "another descriptor than its parent's");
+            assert!(
+                !is_readable(set, Duration::from_millis(5)),
+                "another descriptor than its parent's"
+            );
             assert_eq!(helpers_of(std::process::id() as i32), 1);
             board.set(0, 1);
             assert!(is_readable(set, PATIENCE));
-            assert_eq!(set.try_wait().expect("looks").collect::<Vec<_>>(), [(gone, Readiness::Ended)]);
+            assert_eq!(
+                set.try_wait().expect("looks").collect::<Vec<_>>(),
+                [(gone, Readiness::Ended)]
+            );
         });
         queue.sender().expect("a sender").send(b"first").expect("sent");
         assert_eq!(block_on(receiver.recv_async()).expect("received"), b"first");
@@ -385,7 +409,8 @@ fn idle_bridges_use_no_processor(world: &World) {
     let domain = world.domain();
     let crowd = crowd(&domain, 150, 10);
     let slept = sleeps_of(|| {
-        let receivers: Vec<_> = crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
+        let receivers: Vec<_> =
+            crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
         let mut set = WaitSet::new(&domain);
         add_all(&mut set, &receivers);
         add_all(&mut set, &crowd.peers);

@@ -38,7 +38,8 @@ pub const AS_IT_IS: fn() = || {};
 pub const NO_WAITV: fn() = outlive::abilities::pretend_no_futex_waitv;
 
 pub fn queue(domain: &Domain, name: &str) -> Queue {
-    let queue = Queue::options().max_bytes(1 << 20).first_slots(4).create(domain, name).expect("a queue");
+    let queue =
+        Queue::options().max_bytes(1 << 20).first_slots(4).create(domain, name).expect("a queue");
     queue.sender().expect("a sender").set_wait(WaitStrategy::Block);
     queue
 }
@@ -53,7 +54,8 @@ fn all_that_is_ready_is_told_and_told_again(world: &World) {
     let (mut one, two) = (first.receiver().expect("free"), second.receiver().expect("free"));
     let event = Event::open(&domain, "event", Reset::Automatic).expect("opens");
     let mut set = WaitSet::new(&domain);
-    let keys = [set.add(&one), set.add(&two), set.add(&event.any_of(1))].map(|key| key.expect("added"));
+    let keys =
+        [set.add(&one), set.add(&two), set.add(&event.any_of(1))].map(|key| key.expect("added"));
     assert_eq!(set.try_wait().expect("looks").count(), 0);
     assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
     send(&first, b"a");
@@ -61,7 +63,11 @@ fn all_that_is_ready_is_told_and_told_again(world: &World) {
     for _ in 0..3 {
         let mut ready: Vec<_> = set.wait(Deadline::NEVER).expect("ready").collect();
         ready.sort_by_key(|(key, _)| *key);
-        assert_eq!(ready, [(keys[0], Readiness::Readable), (keys[2], Readiness::Set)], "nothing is taken by waiting");
+        assert_eq!(
+            ready,
+            [(keys[0], Readiness::Readable), (keys[2], Readiness::Set)],
+            "nothing is taken by waiting"
+        );
     }
     assert_eq!(one.try_recv().expect("there"), b"a");
     assert_eq!(event.try_wait_any(1), Some(1));
@@ -87,13 +93,30 @@ fn each_kind(world: &World, prepare: fn()) {
             let receiver = queue.receiver().expect("free");
             let mut set = WaitSet::new(&domain);
             set.set_wait(WaitStrategy::Block);
-            let late = Timer::at(if which == 4 { Duration::from_millis(300) } else { Duration::from_secs(3600) });
-            let added =
-                [set.add(&receiver), set.add(&event.all_of(0b11)), set.add(&latch), set.add(&peer), set.add(&late)];
+            let late = Timer::at(if which == 4 {
+                Duration::from_millis(300)
+            } else {
+                Duration::from_secs(3600)
+            });
+            let added = [
+                set.add(&receiver),
+                set.add(&event.all_of(0b11)),
+                set.add(&latch),
+                set.add(&peer),
+                set.add(&late),
+            ];
             let keys = added.map(|key| key.expect("added"));
-            let expected =
-                [Readiness::Readable, Readiness::Set, Readiness::Set, Readiness::Ended, Readiness::Elapsed][which];
-            assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(keys[which], expected)]);
+            let expected = [
+                Readiness::Readable,
+                Readiness::Set,
+                Readiness::Set,
+                Readiness::Ended,
+                Readiness::Elapsed,
+            ][which];
+            assert_eq!(
+                set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
+                [(keys[which], expected)]
+            );
         });
         wait_asleep(waiter.pid());
         // Not enough yet, for those that can say so.
@@ -125,7 +148,10 @@ fn timers_are_ready_until_taken(world: &World) {
     assert_eq!((once.take(), once.take()), (1, 0));
     let mut ticks = 0;
     while ticks < 20 {
-        assert_eq!(set.wait(Deadline::NEVER).expect("a tick").collect::<Vec<_>>(), [(keys[1], Readiness::Elapsed)]);
+        assert_eq!(
+            set.wait(Deadline::NEVER).expect("a tick").collect::<Vec<_>>(),
+            [(keys[1], Readiness::Elapsed)]
+        );
         assert!(set.try_wait().expect("looks").count() == 1, "until it is taken");
         let taken = every.take();
         assert!(taken > 0, "it was ready");
@@ -167,10 +193,16 @@ fn a_queue_whose_senders_have_gone(world: &World) {
         let mut set = WaitSet::new(&domain);
         set.set_wait(WaitStrategy::Block);
         let key = set.add(&receiver).expect("added");
-        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(key, Readiness::Readable)]);
+        assert_eq!(
+            set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
+            [(key, Readiness::Readable)]
+        );
         assert_eq!(receiver.try_recv().expect("there"), b"last");
         board.set(0, 1);
-        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(key, Readiness::Ended)]);
+        assert_eq!(
+            set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
+            [(key, Readiness::Ended)]
+        );
         assert_eq!(receiver.try_recv(), Err(RecvError::SendersGone));
     });
     board.reach(0, 1);
@@ -182,8 +214,12 @@ fn a_queue_whose_senders_have_gone(world: &World) {
 /// Sends large batches for ever; killed somewhere in one of them.
 fn a_writer_that_dies_in_its_slot_hides_nothing(world: &World) {
     let domain = world.domain();
-    let queue =
-        Queue::options().max_bytes(8 << 20).first_slots(4).slot_bytes(4096).create(&domain, "queue").expect("opens");
+    let queue = Queue::options()
+        .max_bytes(8 << 20)
+        .first_slots(4)
+        .slot_bytes(4096)
+        .create(&domain, "queue")
+        .expect("opens");
     let mut random = Random::new();
     let board = Board::new();
     let waiter = Child::start(|| {
@@ -280,9 +316,15 @@ fn a_forked_child_waits_for_itself(world: &World) {
     assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
     let set = &mut set;
     let waiter = Child::start(move || {
-        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(gone, Readiness::Ended)]);
+        assert_eq!(
+            set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
+            [(gone, Readiness::Ended)]
+        );
         set.remove(gone);
-        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(told, Readiness::Set)]);
+        assert_eq!(
+            set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
+            [(told, Readiness::Set)]
+        );
     });
     wait_asleep(waiter.pid());
     victim.kill();
@@ -292,14 +334,19 @@ fn a_forked_child_waits_for_itself(world: &World) {
 }
 
 /// Adds them, in that order.
-pub fn add_all<S: outlive::wait::Source>(set: &mut WaitSet, sources: &[S]) -> Vec<outlive::wait::Key> {
+pub fn add_all<S: outlive::wait::Source>(
+    set: &mut WaitSet,
+    sources: &[S],
+) -> Vec<outlive::wait::Key> {
     sources.iter().map(|source| set.add(source).expect("added")).collect()
 }
 
 /// How many threads of ours that process has started to wait for it.
 pub fn helpers_of(pid: i32) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it lives");
-    let names = tasks.flatten().map(|task| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default());
+    let names = tasks
+        .flatten()
+        .map(|task| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default());
     names.filter(|name| name.trim_end() == "outlive-wait").count()
 }
 
@@ -327,7 +374,8 @@ const END: usize = 2002;
 
 /// Tells all by the board, until there is nothing more to come or the board says so.
 fn tell_all(domain: &Domain, crowd: &Crowd, board: Board) {
-    let mut receivers: Vec<_> = crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
+    let mut receivers: Vec<_> =
+        crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
     let mut set = WaitSet::new(domain);
     set.set_wait(WaitStrategy::Block);
     let (queue_keys, peer_keys) = (add_all(&mut set, &receivers), add_all(&mut set, &crowd.peers));
@@ -369,7 +417,8 @@ fn many_sources(world: &World, many: usize, prepare: fn(), helpers: usize) {
     // It may have been asleep while it started them.
     wait_until("the helpers are there", || helpers_of(waiter.pid()) >= helpers);
     assert!(helpers > 0 || helpers_of(waiter.pid()) == 0);
-    let senders: Vec<_> = crowd.queues.iter().map(|queue| queue.sender().expect("a sender")).collect();
+    let senders: Vec<_> =
+        crowd.queues.iter().map(|queue| queue.sender().expect("a sender")).collect();
     let mut random = Random::new();
     let mut sent = vec![0; many];
     // In an order of chance: each dies, and messages come in between.
@@ -407,7 +456,8 @@ fn idle_sets_use_no_processor(world: &World) {
     let domain = world.domain();
     let crowd = crowd(&domain, MANY, MANY);
     let slept = sleeps_of(|| {
-        let receivers: Vec<_> = crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
+        let receivers: Vec<_> =
+            crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
         let mut set = WaitSet::new(&domain);
         add_all(&mut set, &receivers);
         add_all(&mut set, &crowd.peers);
@@ -437,7 +487,8 @@ fn killed_senders_are_told_of_all_the_same(world: &World) {
                 let (domain, crowd) = (&domain, &crowd);
                 Child::start(move || {
                     domain.token().expect("a token");
-                    let senders: Vec<_> = crowd.queues.iter().map(|queue| queue.sender().expect("one")).collect();
+                    let senders: Vec<_> =
+                        crowd.queues.iter().map(|queue| queue.sender().expect("one")).collect();
                     let mut random = Random::from_seed(seed + n);
                     loop {
                         let at = random.below(QUEUES as u64) as usize;
@@ -473,7 +524,8 @@ fn strand_nobody(world: &World, others: usize, rounds: usize, prepare: fn()) {
             prepare();
             let own = shared.token().expect("a token");
             board.set(0, u64::from(own.as_u32()));
-            let receivers: Vec<_> = crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
+            let receivers: Vec<_> =
+                crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
             let sets: Vec<_> = (1..4)
                 .map(|n| {
                     let mut set = WaitSet::new(shared);
@@ -503,7 +555,10 @@ fn strand_nobody(world: &World, others: usize, rounds: usize, prepare: fn()) {
                 set.set_wait(WaitStrategy::Block);
                 set.add(&other_peer).expect("added");
                 let key = set.add(&peer).expect("added");
-                assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(key, Readiness::Ended)]);
+                assert_eq!(
+                    set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
+                    [(key, Readiness::Ended)]
+                );
             });
             wait_asleep(child.pid());
             child

@@ -172,7 +172,10 @@ fn publishers_and_subscribers_watch_each_other(world: &World) {
             std::thread::park();
         }
     });
-    assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(keys[1], Readiness::Changed)]);
+    assert_eq!(
+        set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
+        [(keys[1], Readiness::Changed)]
+    );
     assert_eq!(publishers.try_changed().map(|present| present.publishers.len()), Some(2));
     other.kill();
     assert_eq!(block_on(publishers.changed_async()).expect("told").publishers.len(), 1);
@@ -353,7 +356,9 @@ fn answers_and_ends(world: &World, prepare: fn()) {
             let mut replies = Vec::new();
             let end = loop {
                 match call.try_next() {
-                    Ok(None) => assert!(matches!(what(&mut set), Readiness::Readable | Readiness::Ended)),
+                    Ok(None) => {
+                        assert!(matches!(what(&mut set), Readiness::Readable | Readiness::Ended))
+                    }
                     Ok(Some(Some(reply))) => replies.push(reply[0]),
                     Ok(Some(None)) => break None,
                     Err(error) => break Some(error),

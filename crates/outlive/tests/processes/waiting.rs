@@ -102,8 +102,9 @@ fn eight_threads_wait_for_one(world: &World) {
 }
 
 fn sleepers(peer: Peer, count: usize) -> Vec<Child> {
-    let waiters: Vec<Child> =
-        (0..count).map(|_| Child::start(|| peer.wait_dead(outlive::Deadline::NEVER).expect("told"))).collect();
+    let waiters: Vec<Child> = (0..count)
+        .map(|_| Child::start(|| peer.wait_dead(outlive::Deadline::NEVER).expect("told")))
+        .collect();
     for waiter in &waiters {
         wait_asleep(waiter.pid());
     }

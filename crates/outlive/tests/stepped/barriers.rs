@@ -25,7 +25,8 @@ const PASSED: u64 = 3;
 
 /// The barrier of a round, for three. It stays open.
 fn open(domain: &Domain, round: u64) -> &'static Barrier {
-    let barrier = Barrier::open(domain, &format!("barrier-{round}"), 3, WhenOneDies::Break).expect("opens");
+    let barrier =
+        Barrier::open(domain, &format!("barrier-{round}"), 3, WhenOneDies::Break).expect("opens");
     Box::leak(Box::new(barrier))
 }
 
@@ -82,7 +83,12 @@ fn late_arrivals_count_for_no_later_phase(world: &World) {
         // It has arrived in the phase that it is, unless it was told that the barrier is broken.
         let expected = if board.get(ENDED_WITH) == ARRIVED_ONLY { PASSED } else { ARRIVED_ONLY };
         let own = arrive(&mut own);
-        assert_eq!(own, expected, "{steps} instructions, then it ended with {}", board.get(ENDED_WITH));
+        assert_eq!(
+            own,
+            expected,
+            "{steps} instructions, then it ended with {}",
+            board.get(ENDED_WITH)
+        );
         drop(third);
         domain.remove(&format!("barrier-{round}")).expect("removed");
         if is_over {

@@ -57,7 +57,11 @@ fn what_is_cancelled_beside_a_sweep_is_not_begun(world: &World) {
         assert!(report.failed.is_empty(), "{report:?}");
         cancelling.step(u64::MAX);
         assert_eq!(board.get(BEGUN), 0, "after {steps} instructions");
-        assert_eq!(server.try_next().map(drop), Err(ServeError::Empty), "after {steps} instructions");
+        assert_eq!(
+            server.try_next().map(drop),
+            Err(ServeError::Empty),
+            "after {steps} instructions"
+        );
         if is_over {
             assert!(steps > 50, "{steps} instructions are too few to be true");
             return;
@@ -96,7 +100,8 @@ fn requests_keep_their_order_beside_a_sweep(world: &World) {
             loop {
                 let request = server.borrow_mut().next_until(PATIENCE).expect("asked");
                 if *request == *b"before" {
-                    std::thread::scope(|scope| scope.spawn(|| reply(request)).join()).expect("no panic");
+                    std::thread::scope(|scope| scope.spawn(|| reply(request)).join())
+                        .expect("no panic");
                     return;
                 }
                 reply(request);
@@ -194,7 +199,11 @@ fn a_reply_comes_before_the_death_beside_a_sweep(world: &World) {
         let report = domain.sweep(false).expect("sweeps");
         assert!(report.failed.is_empty(), "{report:?}");
         looking.step(u64::MAX);
-        assert_eq!(board.get(FAILED), 0, "told of the death before the reply, after {steps} instructions");
+        assert_eq!(
+            board.get(FAILED),
+            0,
+            "told of the death before the reply, after {steps} instructions"
+        );
         if is_over {
             assert!(steps > 50, "{steps} instructions are too few to be true");
             return;

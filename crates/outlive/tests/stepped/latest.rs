@@ -62,15 +62,19 @@ fn second_publisher(world: &World, options: SubscriberOptions) {
     let mut steps = 0;
     for round in 0.. {
         // Which of the two has the ring with the lower number makes a difference.
-        let [first, second] = if round % 2 == 0 { [0, 1] } else { [1, 0] }.map(|at| &publishers[at]);
+        let [first, second] =
+            if round % 2 == 0 { [0, 1] } else { [1, 0] }.map(|at| &publishers[at]);
         let (older, newer) = (2 * round + 1, 2 * round + 2);
-        let publish = |publisher: &Publisher<u64>, number| _ = publisher.publish_copy(&number).expect("room");
+        let publish =
+            |publisher: &Publisher<u64>, number| _ = publisher.publish_copy(&number).expect("room");
         publish(first, older);
         let is_over = subscriber.step(steps);
         publish(second, newer);
         subscriber.go_on();
         let latest = board.get(LATEST);
-        let after: Vec<u64> = (0..MOST_AFTER.min(board.get(AFTER) as usize)).map(|at| board.get(FIRST + at)).collect();
+        let after: Vec<u64> = (0..MOST_AFTER.min(board.get(AFTER) as usize))
+            .map(|at| board.get(FIRST + at))
+            .collect();
         let expected: &[u64] = if latest == newer { &[] } else { &[newer] };
         assert!(
             [older, newer].contains(&latest) && after == expected && board.get(LOST) == 0,

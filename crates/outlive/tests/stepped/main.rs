@@ -23,6 +23,13 @@ mod sweeps;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let checks = [latest::CHECKS, rings::CHECKS, barriers::CHECKS, calls::CHECKS, runs::CHECKS, sweeps::CHECKS];
+    let checks = [
+        latest::CHECKS,
+        rings::CHECKS,
+        barriers::CHECKS,
+        calls::CHECKS,
+        runs::CHECKS,
+        sweeps::CHECKS,
+    ];
     std::process::exit(runner::run(&checks, &arguments));
 }

@@ -81,11 +81,14 @@ fn new_publisher(
 }
 
 fn a_new_publishers_message_comes_in_its_turn(world: &World) {
-    let first = |subscriber: &mut Subscriber<u64>| subscriber.try_recv().expect("ours").map(|sample| *sample);
+    let first = |subscriber: &mut Subscriber<u64>| {
+        subscriber.try_recv().expect("ours").map(|sample| *sample)
+    };
     new_publisher(world, first, |got| got == [1, 2]);
 }
 
 fn the_newest_of_all_passes_over_a_new_publishers_older_one(world: &World) {
-    let first = |subscriber: &mut Subscriber<u64>| subscriber.latest().expect("ours").map(|sample| *sample);
+    let first =
+        |subscriber: &mut Subscriber<u64>| subscriber.latest().expect("ours").map(|sample| *sample);
     new_publisher(world, first, |got| [&[2][..], &[1, 2]].contains(&got));
 }

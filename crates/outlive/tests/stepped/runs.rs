@@ -41,7 +41,8 @@ fn a_run_that_is_made_anew_is_not_also_a_slow_threads(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let pool =
-        Pool::open(&domain, "pool", PoolOptions { max_bytes: MAX_BYTES, ..PoolOptions::default() }).expect("a pool");
+        Pool::open(&domain, "pool", PoolOptions { max_bytes: MAX_BYTES, ..PoolOptions::default() })
+            .expect("a pool");
     let file = File::open(domain.path().join("pool")).expect("there");
     // The first span's tag is the run's.
     drop(pool.alloc(RUN).expect("there is room"));
@@ -91,7 +92,9 @@ fn a_run_that_is_made_anew_is_not_also_a_slow_threads(world: &World) {
                 assert_eq!(slows, NO_SPACE, "two have the run, {context}");
                 drop(object);
             }
-            Err(PoolError::NoSpace { .. }) => assert_eq!(slows, OBJECT, "nobody has the run, {context}"),
+            Err(PoolError::NoSpace { .. }) => {
+                assert_eq!(slows, OBJECT, "nobody has the run, {context}")
+            }
             Err(error) => panic!("{error}, {context}"),
         }
         match (slows, slow_has_tag) {
@@ -102,7 +105,10 @@ fn a_run_that_is_made_anew_is_not_also_a_slow_threads(world: &World) {
             // It was stopped too early or too late, and has taken the run rightly.
             _ => missed += 1,
         }
-        assert!(missed < 20, "{missed} times it was not stopped between its look and the tag, {met} times it was");
+        assert!(
+            missed < 20,
+            "{missed} times it was not stopped between its look and the tag, {met} times it was"
+        );
     }
     assert!(met > 5, "after only {met} instructions it has let go");
 }

@@ -53,7 +53,10 @@ fn the_token_of_a_process_that_dies_during_a_sweep_is_left_to_the_next(world: &W
         };
         in_rounds(board, sweep, |_| {});
     });
-    assert!(sweeping.to_call(libc::SYS_getdents64), "the sweep lists the domain after its first look");
+    assert!(
+        sweeping.to_call(libc::SYS_getdents64),
+        "the sweep lists the domain after its first look"
+    );
     owner.kill();
     sweeping.go_on();
     assert_eq!(board.get(RETIRED), 0, "the owner lived when the sweep began");
@@ -126,9 +129,13 @@ fn a_sweep_goes_by_the_limit_that_a_claim_was_made_under(world: &World) {
     let mut steps = 0;
     for round in 0.. {
         let name = format!("queue-{round}");
-        let options = Queue::options().slot_bytes(SLOT_BYTES).first_slots(FIRST_SLOTS as u32).max_bytes(MAX_BYTES);
+        let options = Queue::options()
+            .slot_bytes(SLOT_BYTES)
+            .first_slots(FIRST_SLOTS as u32)
+            .max_bytes(MAX_BYTES);
         let queue = options.create(&domain, &name).expect("made");
-        let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+        let (sender, mut receiver) =
+            (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
         // Full, the first region is left for good.
         for _ in 0..FIRST_SLOTS {
             sender.try_send(b"first region").expect("room");
@@ -218,7 +225,10 @@ fn a_sweep_never_holds_a_dead_owners_lock(world: &World) {
     });
     let dead = sweeps_without_holding(world, &domain, board, owner, || mutex.holder());
     assert!(dead > 0, "the sweep met no dead owner");
-    assert!(matches!(mutex.try_lock(), Err(LockError::OwnerDied(_))), "the next is told as without a sweep");
+    assert!(
+        matches!(mutex.try_lock(), Err(LockError::OwnerDied(_))),
+        "the next is told as without a sweep"
+    );
 }
 
 fn a_sweep_never_has_the_turn_of_a_dead_maker(world: &World) {

@@ -22,7 +22,10 @@ impl Refusal {
 impl<E: Debug + Display> From<E> for Refusal {
     fn from(error: E) -> Refusal {
         let debug = format!("{error:?}");
-        let inner = debug.strip_prefix("System(").or_else(|| debug.strip_prefix("Damaged(")).unwrap_or(&debug);
+        let inner = debug
+            .strip_prefix("System(")
+            .or_else(|| debug.strip_prefix("Damaged("))
+            .unwrap_or(&debug);
         let end = inner.find(|c: char| !c.is_alphanumeric()).unwrap_or(inner.len());
         let begun = if inner.contains("begun: true") { "-begun" } else { "" };
         Refusal { name: inner[..end].to_owned() + begun, message: error.to_string() }
@@ -106,7 +109,8 @@ pub(crate) fn show(bytes: &[u8]) -> String {
         return String::from_utf8_lossy(bytes).into_owned();
     }
     let seed = bytes.first().copied().unwrap_or(0);
-    let mark = if is_pattern(bytes, u64::from(seed)) { seed.to_string() } else { "broken".to_owned() };
+    let mark =
+        if is_pattern(bytes, u64::from(seed)) { seed.to_string() } else { "broken".to_owned() };
     format!("{}*{mark}", bytes.len())
 }
 

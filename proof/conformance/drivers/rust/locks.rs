@@ -92,7 +92,8 @@ impl Locks {
                 done()
             }
             ("awaits", [name, value, span]) => {
-                let (mutex, value, end) = (self.mutex(name)?, answer::number(value)?, answer::until(span)?);
+                let (mutex, value, end) =
+                    (self.mutex(name)?, answer::number(value)?, answer::until(span)?);
                 while *mutex.lock_until(end)? < value {}
                 done()
             }

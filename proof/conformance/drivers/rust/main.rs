@@ -38,7 +38,9 @@ struct Driver {
 }
 
 fn main() -> io::Result<()> {
-    let folder = std::env::args().nth(1).ok_or_else(|| io::Error::other("usage: conformance-driver FOLDER"))?;
+    let folder = std::env::args()
+        .nth(1)
+        .ok_or_else(|| io::Error::other("usage: conformance-driver FOLDER"))?;
     let domain = Domain::open_at(folder).map_err(io::Error::other)?;
     let mut driver = Driver {
         domain,
@@ -97,7 +99,9 @@ impl Driver {
                 self.sync.act(&self.domain, &mut self.locks, command, args)
             }
             ("pi" | "ceiling", ..) => self.real_time.act(&self.domain, thing, verb, args),
-            ("record", ..) => self.records.act(&self.domain, &mut self.locks, &mut self.sync, verb, args),
+            ("record", ..) => {
+                self.records.act(&self.domain, &mut self.locks, &mut self.sync, verb, args)
+            }
             ("once", "within", [name, span]) => self.within_once(name, span),
             ("once", ..) => self.records.once(&self.domain, verb, args),
             ("pool", ..) => self.pools.act(&self.domain, verb, args),
@@ -112,7 +116,9 @@ impl Driver {
             }
             ("token", "", []) => said(self.domain.token()?.as_u32()),
             ("process_token", "", []) => said(self.domain.process_token()?.as_u32()),
-            ("peer", "alive", [token]) => said(if self.peer(token)?.is_alive() { "yes" } else { "no" }),
+            ("peer", "alive", [token]) => {
+                said(if self.peer(token)?.is_alive() { "yes" } else { "no" })
+            }
             ("peer", "wait_dead", [token, span]) => {
                 self.peer(token)?.wait_dead(answer::span(span)?)?;
                 done()

@@ -38,11 +38,13 @@ impl Pools {
             },
             ("offer", [name]) => said(self.take(name)?.into_offset()?.as_u64()),
             ("offer_to", [name, token]) => {
-                let to = TokenId::from_u32(answer::number(token)?).ok_or_else(|| Refusal::new("Usage", "no token"))?;
+                let to = TokenId::from_u32(answer::number(token)?)
+                    .ok_or_else(|| Refusal::new("Usage", "no token"))?;
                 said(self.take(name)?.into_offset_for(&domain.peer(to))?.as_u64())
             }
             ("claim", [pool, name, offset]) => {
-                let object = self.pool(pool)?.claim(Offset::from(answer::number::<u64>(offset)?))?;
+                let object =
+                    self.pool(pool)?.claim(Offset::from(answer::number::<u64>(offset)?))?;
                 let shown = answer::show(&object);
                 self.objects.insert((*name).to_owned(), object);
                 said(shown)
@@ -86,6 +88,8 @@ impl Pools {
     }
 
     fn take(&mut self, name: &str) -> Result<Object<'static>, Refusal> {
-        self.objects.remove(name).ok_or_else(|| Refusal::new("Usage", format!("nothing is called {name}")))
+        self.objects
+            .remove(name)
+            .ok_or_else(|| Refusal::new("Usage", format!("nothing is called {name}")))
     }
 }

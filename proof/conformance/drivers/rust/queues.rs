@@ -49,7 +49,12 @@ impl Queue {
     }
 }
 
-pub(crate) fn act(domain: &Domain, queues: &mut HashMap<String, Queue>, verb: &str, args: &[&str]) -> Answer {
+pub(crate) fn act(
+    domain: &Domain,
+    queues: &mut HashMap<String, Queue>,
+    verb: &str,
+    args: &[&str],
+) -> Answer {
     match (verb, args) {
         ("open", [name, options @ ..]) => {
             let mut plan = Core::options().need_receiver(options.contains(&"refuse"));
@@ -101,7 +106,8 @@ pub(crate) fn act(domain: &Domain, queues: &mut HashMap<String, Queue>, verb: &s
             done()
         }
         ("batch", [name, messages @ .., span]) => {
-            let messages: Vec<Vec<u8>> = messages.iter().map(|word| answer::message(word)).collect::<Result<_, _>>()?;
+            let messages: Vec<Vec<u8>> =
+                messages.iter().map(|word| answer::message(word)).collect::<Result<_, _>>()?;
             find(queues, name)?.sender()?.send_batch_until(&messages, answer::span(span)?)?;
             done()
         }
@@ -127,7 +133,8 @@ pub(crate) fn act(domain: &Domain, queues: &mut HashMap<String, Queue>, verb: &s
             }
         }
         ("flood", [name, size, span]) => {
-            let (queue, size, end) = (find(queues, name)?, answer::number(size)?, answer::until(span)?);
+            let (queue, size, end) =
+                (find(queues, name)?, answer::number(size)?, answer::until(span)?);
             while Instant::now() < end {
                 queue.sent += 1;
                 let message = answer::pattern(size, queue.sent);

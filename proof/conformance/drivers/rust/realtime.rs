@@ -73,7 +73,13 @@ fn no_right() -> Refusal {
 }
 
 impl RealTime {
-    pub(crate) fn act(&mut self, domain: &Domain, thing: &str, verb: &str, args: &[&str]) -> Answer {
+    pub(crate) fn act(
+        &mut self,
+        domain: &Domain,
+        thing: &str,
+        verb: &str,
+        args: &[&str],
+    ) -> Answer {
         match (thing, verb, args) {
             ("pi", "open", [name, value]) => {
                 let mutex = PiMutex::open(domain, name, answer::number(value)?)?;

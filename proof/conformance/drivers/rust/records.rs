@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlive::Domain;
 use outlive::sync::{
-    EmbeddedBarrier, EmbeddedCondvar, EmbeddedEvent, EmbeddedLatch, EmbeddedMutex, EmbeddedOnceLock, EmbeddedPiMutex,
-    EmbeddedSemaphore, LockError, OnceLock, OnceState, PiMutex, PiMutexGuard, Record, WhenOneDies,
+    EmbeddedBarrier, EmbeddedCondvar, EmbeddedEvent, EmbeddedLatch, EmbeddedMutex,
+    EmbeddedOnceLock, EmbeddedPiMutex, EmbeddedSemaphore, LockError, OnceLock, OnceState, PiMutex,
+    PiMutexGuard, Record, WhenOneDies,
 };
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, said};
@@ -95,7 +96,9 @@ impl Records {
                 Record::<Other>::open(domain, name, |_| ())?;
                 done()
             }
-            ("count", [name]) => said(find(&mut self.records, name)?.count.fetch_add(1, Ordering::Relaxed) + 1),
+            ("count", [name]) => {
+                said(find(&mut self.records, name)?.count.fetch_add(1, Ordering::Relaxed) + 1)
+            }
             ("spin_up", [name, patience]) => {
                 let spindle = *find(&mut self.spindles, name)?;
                 let got = match answer::patience(patience)? {
@@ -125,7 +128,9 @@ impl Records {
                 self.make(name, patience, |state| done_so = how(state))?;
                 said(done_so)
             }
-            ("is_done", [name]) => said(if self.once_of(name)?.get().is_some() { "yes" } else { "no" }),
+            ("is_done", [name]) => {
+                said(if self.once_of(name)?.get().is_some() { "yes" } else { "no" })
+            }
             _ => answer::unknown(verb, args),
         }
     }
@@ -134,7 +139,12 @@ impl Records {
         find(&mut self.onces, name).map(|once| *once)
     }
 
-    fn make(&mut self, name: &str, patience: &str, make: impl FnOnce(OnceState)) -> Result<(), Refusal> {
+    fn make(
+        &mut self,
+        name: &str,
+        patience: &str,
+        make: impl FnOnce(OnceState),
+    ) -> Result<(), Refusal> {
         let once = self.once_of(name)?;
         match answer::patience(patience)? {
             None => once.try_get_or_init(make)?,

@@ -32,11 +32,13 @@ impl Services {
             }
             ("client.begin", [name, message, span]) => {
                 let client: &'static Client = *find(&mut self.clients, name)?;
-                self.pending = Some(client.begin_until(&answer::message(message)?, answer::span(span)?)?);
+                self.pending =
+                    Some(client.begin_until(&answer::message(message)?, answer::span(span)?)?);
                 done()
             }
             ("client.next", [span]) => {
-                let pending = self.pending.as_mut().ok_or_else(|| Refusal::new("Usage", "no call"))?;
+                let pending =
+                    self.pending.as_mut().ok_or_else(|| Refusal::new("Usage", "no call"))?;
                 match pending.next_until(answer::span(span)?)? {
                     Some(reply) => said(answer::show(&reply)),
                     None => said("end"),
@@ -57,7 +59,9 @@ impl Services {
                 said(shown)
             }
             ("server.client", []) => said(self.asked()?.client().map_or(0, |holder| holder.pid)),
-            ("server.cancelled", []) => said(if self.asked()?.is_cancelled() { "yes" } else { "no" }),
+            ("server.cancelled", []) => {
+                said(if self.asked()?.is_cancelled() { "yes" } else { "no" })
+            }
             ("server.reply", [message]) => {
                 self.request()?.reply(&answer::message(message)?)?;
                 done()
@@ -71,7 +75,8 @@ impl Services {
                 done()
             }
             ("server.send", [message, span]) => {
-                let stream = self.stream.as_mut().ok_or_else(|| Refusal::new("Usage", "no stream"))?;
+                let stream =
+                    self.stream.as_mut().ok_or_else(|| Refusal::new("Usage", "no stream"))?;
                 stream.send_until(&answer::message(message)?, answer::span(span)?)?;
                 done()
             }

@@ -20,7 +20,8 @@ impl States {
     pub(crate) fn act(&mut self, domain: &Domain, command: &str, args: &[&str]) -> Answer {
         match (command, args) {
             ("state.open", [name, value]) => {
-                self.numbers.insert((*name).to_owned(), State::open(domain, name, answer::number(value)?)?);
+                self.numbers
+                    .insert((*name).to_owned(), State::open(domain, name, answer::number(value)?)?);
                 done()
             }
             ("state.find", [name]) => {
@@ -50,7 +51,12 @@ impl States {
                 done()
             }
             ("bytes.open", [name, most, value]) => {
-                let state = StateBytes::create(domain, name, answer::number(most)?, &answer::message(value)?)?;
+                let state = StateBytes::create(
+                    domain,
+                    name,
+                    answer::number(most)?,
+                    &answer::message(value)?,
+                )?;
                 self.bytes.insert((*name).to_owned(), state);
                 done()
             }
@@ -77,7 +83,10 @@ impl States {
                     state.wait_changed_until(seen, end)?;
                     seen = state.get_into(&mut value)?;
                     if !answer::is_pattern(&value, seen - 1) {
-                        return Err(Refusal::new("Torn", format!("version {seen} is {}", answer::show(&value))));
+                        return Err(Refusal::new(
+                            "Torn",
+                            format!("version {seen} is {}", answer::show(&value)),
+                        ));
                     }
                 }
                 done()

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use outlive::Domain;
 use outlive::sync::{
-    Barrier, Condvar, Event, Latch, LockError, Permit, ReadGuard, Reset, RwLock, Seat, Semaphore, WhenOneDies, Woke,
-    WriteGuard,
+    Barrier, Condvar, Event, Latch, LockError, Permit, ReadGuard, Reset, RwLock, Seat, Semaphore,
+    WhenOneDies, Woke, WriteGuard,
 };
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, refused, said};
@@ -30,7 +30,13 @@ enum Held {
 }
 
 impl Sync {
-    pub(crate) fn act(&mut self, domain: &Domain, locks: &mut Locks, command: &str, args: &[&str]) -> Answer {
+    pub(crate) fn act(
+        &mut self,
+        domain: &Domain,
+        locks: &mut Locks,
+        command: &str,
+        args: &[&str],
+    ) -> Answer {
         let (thing, verb) = command.split_once('.').unwrap_or((command, ""));
         match thing {
             "rw" => self.rw(domain, verb, args),
@@ -112,14 +118,19 @@ impl Sync {
                 done()
             }
             ("reset", [name, value, span]) => {
-                find(&mut self.rw_locks, name)?.reset(answer::number(value)?, answer::span(span)?)?;
+                find(&mut self.rw_locks, name)?
+                    .reset(answer::number(value)?, answer::span(span)?)?;
                 done()
             }
             _ => answer::unknown(verb, args),
         }
     }
 
-    fn keep(&mut self, name: &str, got: Result<Held, LockError<WriteGuard<'static, u64>>>) -> Answer {
+    fn keep(
+        &mut self,
+        name: &str,
+        got: Result<Held, LockError<WriteGuard<'static, u64>>>,
+    ) -> Answer {
         let (held, word) = match got {
             Ok(held) => (held, "ok"),
             Err(LockError::OwnerDied(guard)) => (Held::Write(guard), "owner-died"),
@@ -150,7 +161,11 @@ impl Sync {
                 done()
             }
             ("release", [name]) => {
-                drop(find(&mut self.permits, name)?.pop().ok_or_else(|| Refusal::new("Usage", "no permit"))?);
+                drop(
+                    find(&mut self.permits, name)?
+                        .pop()
+                        .ok_or_else(|| Refusal::new("Usage", "no permit"))?,
+                );
                 done()
             }
             ("add", [name]) => {
@@ -182,7 +197,9 @@ impl Sync {
                 let (event, bits) = (self.event_of(name)?, answer::number(bits)?);
                 let all = verb == "all";
                 let seen = match answer::patience(patience)? {
-                    None if all => event.try_wait_all(bits).ok_or_else(|| Refusal::new("None", ""))?,
+                    None if all => {
+                        event.try_wait_all(bits).ok_or_else(|| Refusal::new("None", ""))?
+                    }
                     None => event.try_wait_any(bits).ok_or_else(|| Refusal::new("None", ""))?,
                     Some(span) if all => event.wait_all_until(bits, span)?,
                     Some(span) => event.wait_any_until(bits, span)?,
@@ -193,22 +210,32 @@ impl Sync {
         }
     }
 
-    fn condition(&mut self, domain: &Domain, locks: &mut Locks, verb: &str, args: &[&str]) -> Answer {
+    fn condition(
+        &mut self,
+        domain: &Domain,
+        locks: &mut Locks,
+        verb: &str,
+        args: &[&str],
+    ) -> Answer {
         match (verb, args) {
             ("open", [name, _lock]) => {
                 self.condvars.insert((*name).to_owned(), leak(Condvar::open(domain, name)?));
                 done()
             }
             ("await", [name, lock, value, span]) => {
-                let (condvar, wanted) = (*find(&mut self.condvars, name)?, answer::number::<u64>(value)?);
+                let (condvar, wanted) =
+                    (*find(&mut self.condvars, name)?, answer::number::<u64>(value)?);
                 let guard = locks.take_guard(lock)?;
-                match condvar.wait_while_until(guard, answer::span(span)?, |value| *value != wanted) {
+                match condvar.wait_while_until(guard, answer::span(span)?, |value| *value != wanted)
+                {
                     Ok((guard, Woke::TimedOut)) => {
                         locks.keep(lock, Ok(guard))?;
                         refused("TimedOut", "")
                     }
                     Ok((guard, _)) => locks.keep(lock, Ok(guard)),
-                    Err(LockError::OwnerDied((guard, _))) => locks.keep(lock, Err(LockError::OwnerDied(guard))),
+                    Err(LockError::OwnerDied((guard, _))) => {
+                        locks.keep(lock, Err(LockError::OwnerDied(guard)))
+                    }
                     Err(other) => Err(other.into()),
                 }
             }
@@ -227,7 +254,8 @@ impl Sync {
     fn barrier(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
         match (verb, args) {
             ("open", [name, parties, when]) => {
-                let when = if *when == "count_out" { WhenOneDies::CountOut } else { WhenOneDies::Break };
+                let when =
+                    if *when == "count_out" { WhenOneDies::CountOut } else { WhenOneDies::Break };
                 let barrier = Barrier::open(domain, name, answer::number(parties)?, when)?;
                 self.barriers.insert((*name).to_owned(), leak(barrier));
                 done()
@@ -251,10 +279,15 @@ impl Sync {
     fn latch(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
         match (verb, args) {
             ("open", [name, arrivals]) => {
-                self.latches.insert((*name).to_owned(), Latch::open(domain, name, answer::number(arrivals)?)?);
+                self.latches.insert(
+                    (*name).to_owned(),
+                    Latch::open(domain, name, answer::number(arrivals)?)?,
+                );
                 done()
             }
-            ("arrive", [name, arrivals]) => said(find(&mut self.latches, name)?.arrive(answer::number(arrivals)?)),
+            ("arrive", [name, arrivals]) => {
+                said(find(&mut self.latches, name)?.arrive(answer::number(arrivals)?))
+            }
             ("wait", [name, "try"]) => {
                 if find(&mut self.latches, name)?.is_open() {
                     done()

@@ -59,7 +59,10 @@ impl Topics {
                     reliable: options.contains(&"reliable"),
                     history: answer::option(options, "history")?.unwrap_or(0),
                     keep_last: answer::option(options, "keep")?.unwrap_or(u32::MAX),
-                    keys: options.iter().filter_map(|option| option.strip_prefix("key=")?.parse().ok()).collect(),
+                    keys: options
+                        .iter()
+                        .filter_map(|option| option.strip_prefix("key=")?.parse().ok())
+                        .collect(),
                     period: answer::option(options, "period")?.map(Duration::from_millis),
                 };
                 let subscriber = find(&mut self.topics, name)?.subscriber_with(how)?;
@@ -92,7 +95,8 @@ impl Topics {
                 done()
             }
             ("flood", [name, size, span]) => {
-                let (publisher, size, end) = (self.publisher(name)?, answer::number(size)?, answer::until(span)?);
+                let (publisher, size, end) =
+                    (self.publisher(name)?, answer::number(size)?, answer::until(span)?);
                 while Instant::now() < end {
                     self.publish_pattern(publisher, size)?;
                 }
@@ -131,7 +135,8 @@ impl Topics {
                 self.take(sample)
             }
             ("latest", [name]) => {
-                let sample = self.subscriber(name)?.latest()?.ok_or_else(|| Refusal::new("None", ""))?;
+                let sample =
+                    self.subscriber(name)?.latest()?.ok_or_else(|| Refusal::new("None", ""))?;
                 self.take(sample)
             }
             ("drain", [name, count, span]) => {
@@ -182,7 +187,11 @@ impl Topics {
         }
     }
 
-    fn publish_pattern(&mut self, publisher: &'static Publisher, size: usize) -> Result<(), Refusal> {
+    fn publish_pattern(
+        &mut self,
+        publisher: &'static Publisher,
+        size: usize,
+    ) -> Result<(), Refusal> {
         let mut loan = publisher.loan(size)?;
         loan.copy_from_slice(&answer::pattern(size, self.published));
         self.published += 1;
@@ -210,6 +219,9 @@ fn check(sample: &Sample) -> Result<(), Refusal> {
     if answer::is_pattern(sample, sample.sequence()) {
         Ok(())
     } else {
-        Err(Refusal::new("Torn", format!("message {} is {}", sample.sequence(), answer::show(sample))))
+        Err(Refusal::new(
+            "Torn",
+            format!("message {} is {}", sample.sequence(), answer::show(sample)),
+        ))
     }
 }

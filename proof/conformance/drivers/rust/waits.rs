@@ -26,7 +26,9 @@ impl Driver {
         };
         let Set { set, names } = find(&mut self.sets, name)?;
         let (key, name) = match (verb, args) {
-            ("add_queue", [queue]) => (set.add(&*find(&mut self.queues, queue)?.receiver()?)?, *queue),
+            ("add_queue", [queue]) => {
+                (set.add(&*find(&mut self.queues, queue)?.receiver()?)?, *queue)
+            }
             ("add_topic", [topic]) => (set.add(&*self.topics.subscriber(topic)?)?, *topic),
             ("add_event", [event, bits]) => {
                 (set.add(&self.sync.event_of(event)?.any_of(answer::number(bits)?))?, *event)

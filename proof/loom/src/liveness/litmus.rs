@@ -24,7 +24,11 @@ struct World {
 
 impl World {
     fn new() -> Arc<World> {
-        Arc::new(World { slot: Slot::held_by(OLD), claim: AtomicU32::new(0), written: AtomicU32::new(0) })
+        Arc::new(World {
+            slot: Slot::held_by(OLD),
+            claim: AtomicU32::new(0),
+            written: AtomicU32::new(0),
+        })
     }
 
     fn claim_anew(&self) {
@@ -110,13 +114,20 @@ fn loom_token_a_process_reads_alive_while_main_hands_over_to_a_keeper() {
         // the word first: see proof/models/weak-memory.md.
         let looking = {
             let world = Arc::clone(&world);
-            thread::spawn(move || assert!(world.slot.is_alive(world.old_id()), "a process that lives"))
+            thread::spawn(move || {
+                assert!(world.slot.is_alive(world.old_id()), "a process that lives")
+            })
         };
         let keeper = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
                 // As libc's trylock: Acquire, and no more.
-                let taken = world.slot.keeper.compare_exchange(0, NEW, Ordering::Acquire, Ordering::Relaxed);
+                let taken = world.slot.keeper.compare_exchange(
+                    0,
+                    NEW,
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                );
                 assert!(taken.is_ok());
             })
         };

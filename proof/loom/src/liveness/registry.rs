@@ -16,7 +16,11 @@ loom::thread_local! {
 }
 
 /// From now on the calling thread is that one.
-pub(crate) fn become_thread(thread: TokenId, process: TokenId, list: *mut crate::sys::robust::ListHead) {
+pub(crate) fn become_thread(
+    thread: TokenId,
+    process: TokenId,
+    list: *mut crate::sys::robust::ListHead,
+) {
     ME.with(|me| me.set(Some((thread, process, list))));
 }
 

@@ -53,19 +53,44 @@ impl Heap {
         Ok(None)
     }
 
-    pub(crate) fn allocate(&self, s: &Segment, _: Me<'_>, _: u64, _: &dyn HeapHost) -> Result<ObjectRef, Error> {
+    pub(crate) fn allocate(
+        &self,
+        s: &Segment,
+        _: Me<'_>,
+        _: u64,
+        _: &dyn HeapHost,
+    ) -> Result<ObjectRef, Error> {
         Err(self.none(s))
     }
 
-    pub(crate) fn enqueue(&self, s: &Segment, _: &ObjectRef, _: Me<'_>, _: u32, _: u64) -> Result<(), Error> {
+    pub(crate) fn enqueue(
+        &self,
+        s: &Segment,
+        _: &ObjectRef,
+        _: Me<'_>,
+        _: u32,
+        _: u64,
+    ) -> Result<(), Error> {
         Err(self.none(s))
     }
 
-    pub(crate) fn free_held(&self, _: &Segment, _: &ObjectRef, _: Me<'_>, _: &dyn HeapHost) -> Result<(), Error> {
+    pub(crate) fn free_held(
+        &self,
+        _: &Segment,
+        _: &ObjectRef,
+        _: Me<'_>,
+        _: &dyn HeapHost,
+    ) -> Result<(), Error> {
         Ok(())
     }
 
-    pub(crate) fn free_queued(&self, _: &Segment, _: &ObjectRef, _: u32, _: u64) -> Result<(), Error> {
+    pub(crate) fn free_queued(
+        &self,
+        _: &Segment,
+        _: &ObjectRef,
+        _: u32,
+        _: u64,
+    ) -> Result<(), Error> {
         Ok(())
     }
 

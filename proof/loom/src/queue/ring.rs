@@ -46,7 +46,9 @@ impl Ring {
         head.limits[0].store(first as u64, Ordering::Relaxed);
         let slots = (0..regions)
             .map(|region| {
-                (0..first << region).map(|_| (SlotHead::default(), [0; 48].into(), AtomicU64::default())).collect()
+                (0..first << region)
+                    .map(|_| (SlotHead::default(), [0; 48].into(), AtomicU64::default()))
+                    .collect()
             })
             .collect();
         Ring { segment: Segment, pool: Heap, head, senders: Default::default(), slots }
@@ -77,7 +79,13 @@ impl Ring {
         (slots != 0).then(|| Position { lap: position / slots, index: position % slots })
     }
 
-    pub(super) fn position_of(&self, _region: u32, limit: u64, index: u64, lap: u64) -> Option<u64> {
+    pub(super) fn position_of(
+        &self,
+        _region: u32,
+        limit: u64,
+        index: u64,
+        lap: u64,
+    ) -> Option<u64> {
         lap.checked_mul(limit & !SEALED)?.checked_add(index)
     }
 
@@ -104,7 +112,8 @@ impl Ring {
             return Ok(Growth::NoRoom);
         }
         let slots = self.slots[next].len() as u64;
-        let _ = self.head.limits[next].compare_exchange(0, slots, Ordering::Release, Ordering::Relaxed);
+        let _ =
+            self.head.limits[next].compare_exchange(0, slots, Ordering::Release, Ordering::Relaxed);
         Ok(Growth::Settled)
     }
 }

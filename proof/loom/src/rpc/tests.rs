@@ -32,7 +32,14 @@ fn world() -> Arc<World> {
     let registry: &'static Registry = Box::leak(Box::new(Registry::new(slots)));
     let words = (CallWords::default(), Question::default(), Asks::default());
     let (words, question, asks) = words;
-    Arc::new(World { registry, words, question, asks, request: AtomicU32::new(0), payload: AtomicU32::new(0) })
+    Arc::new(World {
+        registry,
+        words,
+        question,
+        asks,
+        request: AtomicU32::new(0),
+        payload: AtomicU32::new(0),
+    })
 }
 
 fn be(n: u32) -> &'static ListHead {
@@ -234,7 +241,10 @@ fn loom_rpc_a_slot_asked_again_is_not_lost_and_not_mixed() {
             thread::spawn(move || {
                 let list = core::ptr::from_ref(be(SERVER)).cast_mut();
                 let taken = take(&world, list);
-                assert!(taken.is_none_or(|(number, copied)| number == u64::from(copied)), "one call's bytes");
+                assert!(
+                    taken.is_none_or(|(number, copied)| number == u64::from(copied)),
+                    "one call's bytes"
+                );
                 taken
             })
         };

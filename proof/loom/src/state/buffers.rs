@@ -37,7 +37,8 @@ impl Buffers {
             reserved_4: [0; 12],
             cells: Default::default(),
         };
-        let buffer = |n: u32| (AtomicU64::new(u64::from(n == 0)), AtomicU64::new(16), Default::default());
+        let buffer =
+            |n: u32| (AtomicU64::new(u64::from(n == 0)), AtomicU64::new(16), Default::default());
         Buffers { segment: Segment, head, buffers: (0..MOST_BUFFERS).map(buffer).collect() }
     }
 
@@ -54,8 +55,10 @@ impl Buffers {
     }
 
     pub(super) fn get(&self, index: u32) -> Result<Buffer<'_>, Error> {
-        let (stamp, len, words) =
-            self.buffers.get(index as usize).ok_or_else(|| self.segment.damaged("a buffer's number"))?;
+        let (stamp, len, words) = self
+            .buffers
+            .get(index as usize)
+            .ok_or_else(|| self.segment.damaged("a buffer's number"))?;
         Ok(Buffer { stamp, len, words })
     }
 

@@ -103,7 +103,8 @@ fn loom_state_one_who_was_overtaken_pins_what_is_not_written() {
                 let mut bytes = [0u8; 16];
                 // SAFETY: 16 bytes, which is what a buffer holds.
                 let (version, _) =
-                    unsafe { inner.read_overtaken(bytes.as_mut_ptr(), |_| Some(16)) }.expect("no damage");
+                    unsafe { inner.read_overtaken(bytes.as_mut_ptr(), |_| Some(16)) }
+                        .expect("no damage");
                 assert_eq!(bytes, value(version));
                 assert!(version >= 4);
             })
@@ -182,7 +183,11 @@ fn dies(published: bool) {
         let mut version = 1;
         if published {
             let change = inner.wait_changed(&Told::of(1), Deadline::NEVER).unwrap();
-            assert_eq!(change, Some(Change::Value { version: 2 }), "the value comes before the death");
+            assert_eq!(
+                change,
+                Some(Change::Value { version: 2 }),
+                "the value comes before the death"
+            );
             version = 2;
         }
         let change = inner.wait_changed(&Told::of(version), Deadline::NEVER).unwrap();
@@ -250,7 +255,8 @@ fn loom_state_a_dead_readers_pin_holds_up_nobody() {
                 let mut bytes = [0u8; 16];
                 // SAFETY: 16 bytes, which is what a buffer holds.
                 let (version, _) =
-                    unsafe { inner.read_overtaken(bytes.as_mut_ptr(), |_| Some(16)) }.expect("no damage");
+                    unsafe { inner.read_overtaken(bytes.as_mut_ptr(), |_| Some(16)) }
+                        .expect("no damage");
                 assert_eq!(bytes, value(version));
             })
         };

@@ -54,7 +54,11 @@ fn address(word: &AtomicU32) -> usize {
     core::ptr::from_ref(word) as usize
 }
 
-pub(crate) fn wait_any(set: &[Watch<'_>], _principal: usize, _deadline: Deadline) -> Result<Wakeup, Errno> {
+pub(crate) fn wait_any(
+    set: &[Watch<'_>],
+    _principal: usize,
+    _deadline: Deadline,
+) -> Result<Wakeup, Errno> {
     let mut kernel = BUCKET.kernel.lock().unwrap();
     if set.iter().any(|watch| watch.word.load(Ordering::Acquire) != watch.expected) {
         return Ok(Wakeup::LookAgain);
@@ -76,7 +80,11 @@ pub(crate) fn wait_any_at(words: &[(usize, u32)], own: Watch<'_>) -> Result<(), 
             kernel.sleepers.retain(|sleeper| sleeper.number != number);
             return Err(Errno::AGAIN);
         }
-        kernel.sleepers.iter_mut().filter(|sleeper| sleeper.number == number).for_each(|one| one.words.push(address));
+        kernel
+            .sleepers
+            .iter_mut()
+            .filter(|sleeper| sleeper.number == number)
+            .for_each(|one| one.words.push(address));
     }
     sleep(BUCKET.kernel.lock().unwrap(), number);
     Ok(())

@@ -65,7 +65,13 @@ fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
             thread::spawn(move || {
                 let (slot, published, owner) = &*world;
                 slot.begin();
-                slot.describe(Metadata { order: 1, publisher: 1, len: 0, object: None, has_header: false });
+                slot.describe(Metadata {
+                    order: 1,
+                    publisher: 1,
+                    len: 0,
+                    object: None,
+                    has_header: false,
+                });
                 slot.publish(0);
                 published.store(1, Ordering::Release);
                 let _ = owner.compare_exchange(1, 0, Ordering::Release, Ordering::Relaxed);
@@ -88,7 +94,8 @@ fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
 fn loom_topic_a_slot_is_overwritten_after_it_was_read() {
     loom::model(|| {
         let world = Arc::new((Slot::new(), AtomicU64::new(0)));
-        let metadata = |order| Metadata { order, publisher: 0, len: 0, object: None, has_header: false };
+        let metadata =
+            |order| Metadata { order, publisher: 0, len: 0, object: None, has_header: false };
         world.0.describe(metadata(1));
         world.0.publish(0);
         let reading = {
@@ -147,10 +154,14 @@ fn loom_topic_a_subscriber_that_has_just_come_is_looked_at() {
         };
         world.publish(1, 1);
         let mut held = Vec::new();
-        let subscribers = || (0..world.subscribers.load(Ordering::Acquire)).map(|_| world.hazard_pointers());
+        let subscribers =
+            || (0..world.subscribers.load(Ordering::Acquire)).map(|_| world.hazard_pointers());
         names(subscribers, &mut held);
         let is_named = held.contains(&0);
-        assert!(!joining.join().unwrap() || is_named, "an object that a subscriber holds is used again");
+        assert!(
+            !joining.join().unwrap() || is_named,
+            "an object that a subscriber holds is used again"
+        );
     });
 }
 

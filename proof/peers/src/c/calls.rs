@@ -1,12 +1,12 @@
 //! The calls of `calls.c`, in Rust: what is done in which order is the same there, line by line.
 
-use outlive_bench::harness::clock;
-use outlive_bench::Error;
 use clap::Args;
 use outlive::Domain;
 use outlive::queue::{Queue, Receiver, Sender};
 use outlive::sync::Mutex;
 use outlive::topic::{Publisher, Subscriber, Topic};
+use outlive_bench::Error;
+use outlive_bench::harness::clock;
 use outlive_testkit::engine::victim::Stage;
 use std::error::Error as Any;
 use std::hint::black_box;
@@ -46,7 +46,10 @@ impl Things {
     fn open(path: &Path) -> Result<Things, Box<dyn Any>> {
         let domain = Domain::open_at(path)?;
         let queue = Queue::options().first_slots(4 * BURST as u32).create(&domain, "queue")?;
-        let topic = Topic::<[u8]>::options().depth(2 * BURST as u32).stamps(false).open(&domain, "topic")?;
+        let topic = Topic::<[u8]>::options()
+            .depth(2 * BURST as u32)
+            .stamps(false)
+            .open(&domain, "topic")?;
         Ok(Things {
             lock: Mutex::open(&domain, "lock", 0)?,
             sender: queue.sender()?,
@@ -130,7 +133,8 @@ pub(crate) fn run(args: &CallsArgs) -> Result<ExitCode, Error> {
 }
 
 fn calls(args: &CallsArgs) -> Done {
-    let which = OPERATIONS.iter().find(|(name, ..)| *name == args.operation).ok_or("no such operation")?;
+    let which =
+        OPERATIONS.iter().find(|(name, ..)| *name == args.operation).ok_or("no such operation")?;
     let (_, before, timed, after) = which;
     let stage = Stage::enter(&args.control, None)?;
     let by_steps = args.how == "steps";

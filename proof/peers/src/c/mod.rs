@@ -12,13 +12,13 @@
 pub(crate) mod calls;
 mod count;
 
+use clap::Args;
 use outlive_bench::harness::crew::Crew;
 use outlive_bench::harness::report::Title;
 use outlive_bench::harness::round::{Contender, Figure, Group, Stage};
 use outlive_bench::harness::scratch::Scratch;
 use outlive_bench::harness::{Common, Prepared};
 use outlive_bench::{self, Error};
-use clap::Args;
 use outlive_testkit::engine::control::Control;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -54,10 +54,20 @@ struct Program {
 }
 
 impl Program {
-    fn arguments(&self, operation: &str, domain: &Path, control: &Path, how: &str, count: u64) -> Vec<String> {
+    fn arguments(
+        &self,
+        operation: &str,
+        domain: &Path,
+        control: &Path,
+        how: &str,
+        count: u64,
+    ) -> Vec<String> {
         let [domain, control] = [domain, control].map(|path| path.to_string_lossy().into_owned());
         let first = self.first.map(str::to_owned);
-        first.into_iter().chain([operation.into(), domain, control, how.into(), count.to_string()]).collect()
+        first
+            .into_iter()
+            .chain([operation.into(), domain, control, how.into(), count.to_string()])
+            .collect()
     }
 }
 
@@ -101,7 +111,9 @@ pub(crate) fn run(args: &CArgs) -> Result<ExitCode, Error> {
     if args.instructions {
         return count::run(&programs, &built, args.common.json);
     }
-    let named = |operation, program: &Program| -> &'static str { format!("{operation} {}", program.language).leak() };
+    let named = |operation, program: &Program| -> &'static str {
+        format!("{operation} {}", program.language).leak()
+    };
     let group = |operation| Group {
         setting: None,
         rows: programs
@@ -114,11 +126,20 @@ pub(crate) fn run(args: &CArgs) -> Result<ExitCode, Error> {
         baseline: named(operation, &programs[0]),
         kinds_differ: false,
     };
-    let title = Title { bench: "c", mode: "time", meaning: "one call, or lock and unlock", ours: &[], rate_of: None };
+    let title = Title {
+        bench: "c",
+        mode: "time",
+        meaning: "one call, or lock and unlock",
+        ours: &[],
+        rate_of: None,
+    };
     let groups = OPERATIONS.into_iter().map(group).collect();
     let prepared = Prepared { groups, ..Prepared::of(title, Vec::new(), "").alone() };
     let _signals = outlive_bench::harness::begin(args.common.limit, args.common.nice)?;
-    outlive_bench::harness::tell(&outlive_bench::harness::measure(prepared, &args.common)?, &args.common)
+    outlive_bench::harness::tell(
+        &outlive_bench::harness::measure(prepared, &args.common)?,
+        &args.common,
+    )
 }
 
 /// The programs; the first is Rust's.
@@ -127,20 +148,27 @@ fn build(folder: &Path, prefix: Option<&Path>) -> Result<[Program; 3], Error> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     if prefix.is_none() {
         let mut install = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        install.args(["run", "--quiet", "-p", "xtask", "--", "install", "--prefix"]).arg(folder).current_dir(root);
+        install
+            .args(["run", "--quiet", "-p", "xtask", "--", "install", "--prefix"])
+            .arg(folder)
+            .current_dir(root);
         succeed(&mut install, "the C library could not be built")?;
     }
     let prefix = prefix.unwrap_or(folder);
-    for (name, text) in
-        [("calls.c", include_str!("calls.c")), ("stage.h", include_str!("../../../testkit/c/stage.h"))]
-    {
+    for (name, text) in [
+        ("calls.c", include_str!("calls.c")),
+        ("stage.h", include_str!("../../../testkit/c/stage.h")),
+    ] {
         fs::write(folder.join(name), text).map_err(source)?;
     }
     let lib = prefix.join("lib");
     let compile = |language: &'static str, with: &[&str]| {
         let path = folder.join(language);
         let mut compile = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
-        compile.args(["-O2", "-Wall", "-Werror", "-Wl,-z,now"]).arg("-I").arg(prefix.join("include"));
+        compile
+            .args(["-O2", "-Wall", "-Werror", "-Wl,-z,now"])
+            .arg("-I")
+            .arg(prefix.join("include"));
         compile
             .arg("-I")
             .arg(folder)
@@ -152,7 +180,11 @@ fn build(folder: &Path, prefix: Option<&Path>) -> Result<[Program; 3], Error> {
         succeed(&mut compile, "no C compiler, or it could not compile and link calls.c")?;
         Ok(Program { language, path, first: None })
     };
-    let rust = Program { language: "rust", path: env::current_exe().map_err(source)?, first: Some("c-caller") };
+    let rust = Program {
+        language: "rust",
+        path: env::current_exe().map_err(source)?,
+        first: Some("c-caller"),
+    };
     let by_hand = ["-l:liboutlive.a", "-lpthread", "-ldl", "-lm"];
     Ok([rust, compile("static", &by_hand)?, compile("shared", &["-loutlive"])?])
 }

@@ -7,12 +7,12 @@
 //! µs, as its documents offer.
 
 use super::{Shape, Wait};
+use crate::pubsub::flow::{Latencies, figure};
 use outlive_bench::Error;
 use outlive_bench::harness::clock;
 use outlive_bench::harness::round::{Contender, Figure, Stage};
 use outlive_bench::harness::scratch::Scratch;
 use outlive_bench::harness::shared::{Board, Shared};
-use crate::pubsub::flow::{Latencies, figure};
 use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -143,7 +143,13 @@ struct Process {
 }
 
 impl Process {
-    fn start(classes: &Classes, role: &str, folder: &Path, shape: Shape, every_byte: bool) -> Result<Self, Error> {
+    fn start(
+        classes: &Classes,
+        role: &str,
+        folder: &Path,
+        shape: Shape,
+        every_byte: bool,
+    ) -> Result<Self, Error> {
         let mut command = Command::new("java");
         command
             .args(OPTIONS)
@@ -165,7 +171,8 @@ impl Process {
                 _ => Ok(()),
             })
         };
-        let mut child = command.spawn().map_err(|source| Error::System { doing: "starting java", source })?;
+        let mut child =
+            command.spawn().map_err(|source| Error::System { doing: "starting java", source })?;
         match (child.stdin.take(), child.stdout.take()) {
             (Some(orders), Some(told)) => Ok(Self { child, orders, told }),
             _ => Err(Error::Child("a started java has no pipes".into())),
@@ -181,20 +188,26 @@ impl Process {
             if clock::now() > end {
                 return Err(Error::TimedOut(format!("aeron's '{word}'")));
             }
-            let mut poll = libc::pollfd { fd: self.told.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            let mut poll =
+                libc::pollfd { fd: self.told.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one valid pollfd.
             if unsafe { libc::poll(&mut poll, 1, 100) } > 0 {
                 let mut byte = [0];
                 match self.told.read(&mut byte) {
                     Ok(1) => line.push(byte[0]),
-                    _ => return Err(Error::Child(format!("aeron's process ended before '{word}'"))),
+                    _ => {
+                        return Err(Error::Child(format!("aeron's process ended before '{word}'")));
+                    }
                 }
             }
         }
         if line.trim_ascii_end() == word.as_bytes() {
             Ok(())
         } else {
-            Err(Error::Child(format!("aeron said '{}', not '{word}'", String::from_utf8_lossy(&line).trim_end())))
+            Err(Error::Child(format!(
+                "aeron said '{}', not '{word}'",
+                String::from_utf8_lossy(&line).trim_end()
+            )))
         }
     }
 
@@ -212,7 +225,8 @@ impl Process {
     fn pin(&self, core: Option<usize>) -> Result<(), Error> {
         let Some(core) = core else { return Ok(()) };
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id()));
-        let tasks = tasks.map_err(|source| Error::System { doing: "listing java's threads", source })?;
+        let tasks =
+            tasks.map_err(|source| Error::System { doing: "listing java's threads", source })?;
         for task in tasks.flatten() {
             let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
             let id = task.file_name().to_string_lossy().parse::<libc::pid_t>();
@@ -223,7 +237,11 @@ impl Process {
                     libc::CPU_SET(core, &mut set);
                     libc::sched_setaffinity(id, size_of::<libc::cpu_set_t>(), &set)
                 };
-                return if pinned == 0 { Ok(()) } else { Err(Error::last("pinning java's thread to a core")) };
+                return if pinned == 0 {
+                    Ok(())
+                } else {
+                    Err(Error::last("pinning java's thread to a core"))
+                };
             }
         }
         Err(Error::Child("java has no thread called messages".into()))
@@ -245,7 +263,8 @@ impl Pair {
             AeronTask::Latency { every_byte } => (["ping", "pong"], every_byte),
             AeronTask::Rate => (["source", "sink"], false),
         };
-        let start = |role| Process::start(&row.classes, role, scratch.path(), row.shape, every_byte);
+        let start =
+            |role| Process::start(&row.classes, role, scratch.path(), row.shape, every_byte);
         let (mut first, mut second) = (start(roles[0])?, start(roles[1])?);
         first.expect("ready", START_LIMIT)?;
         second.expect("ready", START_LIMIT)?;
@@ -291,7 +310,8 @@ impl Contender for Aeron {
         }
         pair.first.signal(libc::SIGSTOP);
         pair.second.signal(libc::SIGSTOP);
-        let told = fs::read(&file).map_err(|source| Error::System { doing: "reading what java told", source })?;
+        let told = fs::read(&file)
+            .map_err(|source| Error::System { doing: "reading what java told", source })?;
         let _ = fs::remove_file(&file);
         let (words, _) = told.as_chunks::<8>();
         let board = Shared::<Board>::new()?;

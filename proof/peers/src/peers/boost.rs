@@ -34,7 +34,10 @@ struct Functions {
 /// Compiled and loaded once.
 fn functions() -> Result<&'static Functions, String> {
     static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
-    FUNCTIONS.get_or_init(|| load().map_err(|error| error.to_string())).as_ref().map_err(Clone::clone)
+    FUNCTIONS
+        .get_or_init(|| load().map_err(|error| error.to_string()))
+        .as_ref()
+        .map_err(Clone::clone)
 }
 
 fn load() -> Result<Functions, Error> {
@@ -44,7 +47,10 @@ fn load() -> Result<Functions, Error> {
         let size: unsafe extern "C" fn() -> usize =
             mem::transmute::<*mut c_void, _>(object.function(c"outlive_mutex_size")?);
         if size() > ROOM {
-            return Err(Error::Refused(format!("Boost's mutex takes {} bytes; {ROOM} are kept for it", size())));
+            return Err(Error::Refused(format!(
+                "Boost's mutex takes {} bytes; {ROOM} are kept for it",
+                size()
+            )));
         }
         Ok(Functions {
             make: mem::transmute::<*mut c_void, Make>(object.function(c"outlive_mq_make")?),
@@ -52,8 +58,12 @@ fn load() -> Result<Functions, Error> {
             open: mem::transmute::<*mut c_void, Open>(object.function(c"outlive_mq_open")?),
             close: mem::transmute::<*mut c_void, OnObject>(object.function(c"outlive_mq_close")?),
             send: mem::transmute::<*mut c_void, Send>(object.function(c"outlive_mq_send")?),
-            receive: mem::transmute::<*mut c_void, Receive>(object.function(c"outlive_mq_receive")?),
-            make_mutex: mem::transmute::<*mut c_void, OnObject>(object.function(c"outlive_mutex_make")?),
+            receive: mem::transmute::<*mut c_void, Receive>(
+                object.function(c"outlive_mq_receive")?,
+            ),
+            make_mutex: mem::transmute::<*mut c_void, OnObject>(
+                object.function(c"outlive_mutex_make")?,
+            ),
             lock: mem::transmute::<*mut c_void, OnObject>(object.function(c"outlive_mutex_lock")?),
         })
     }
@@ -133,7 +143,8 @@ impl Topic for BoostQueue {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let functions = functions().map_err(Error::Refused)?;
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = CString::new(format!("outlive-bench-{}-{number}-{name}", process::id())).unwrap_or_default();
+        let name = CString::new(format!("outlive-bench-{}-{number}-{name}", process::id()))
+            .unwrap_or_default();
         // SAFETY: a string with its NUL.
         if unsafe { (functions.make)(name.as_ptr(), shape.buffer, shape.bytes) } != 0 {
             return Err(Error::Child("Boost's message_queue could not be made".into()));
@@ -168,7 +179,13 @@ impl Subscribe for End {
         let room = self.message.len();
         // SAFETY: our own end, and room for as many bytes as a message of this queue has.
         Self::until_done(|| unsafe {
-            (self.functions.receive)(self.queue, self.message.as_mut_ptr().cast(), room, &mut bytes, self.wait)
+            (self.functions.receive)(
+                self.queue,
+                self.message.as_mut_ptr().cast(),
+                room,
+                &mut bytes,
+                self.wait,
+            )
         })?;
         Ok(read(&self.message[..bytes]))
     }

@@ -5,9 +5,6 @@
 //! so that what killed processes leave is found and removed.
 
 use super::{Call, Publish, Serve, Service as AnyService, Shape, Subscribe, Topic, Wait};
-use outlive_bench::Error;
-use outlive_bench::harness::round::Stage;
-use outlive_bench::harness::scratch::Scratch;
 use crate::scale::Domain;
 use ::iceoryx2::node::Node;
 use ::iceoryx2::port::client::Client;
@@ -18,6 +15,9 @@ use ::iceoryx2::port::server::Server;
 use ::iceoryx2::port::subscriber::Subscriber as ReadingPort;
 use ::iceoryx2::prelude::*;
 use ::iceoryx2::service::port_factory::publish_subscribe::PortFactory as Factory;
+use outlive_bench::Error;
+use outlive_bench::harness::round::Stage;
+use outlive_bench::harness::scratch::Scratch;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fmt, fs, hint, mem::MaybeUninit, os::unix::ffi::OsStrExt, process};
@@ -52,7 +52,9 @@ impl Place {
         let prefix = format!("ob{}_{}_", process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let mut config = Config::default();
         config.global.prefix = told(FileName::new(prefix.as_bytes()), "a prefix")?;
-        config.global.set_root_path(&told(Path::new(scratch.path().as_os_str().as_bytes()), "a root path")?);
+        config
+            .global
+            .set_root_path(&told(Path::new(scratch.path().as_os_str().as_bytes()), "a root path")?);
         let service = told(name.try_into(), "a service's name")?;
         Ok(Self { config, prefix, shape, service, _scratch: scratch })
     }
@@ -70,13 +72,20 @@ impl Place {
     ) -> Result<Factory<ipc::Service, [u8], ()>, Error> {
         let Shape { subscribers, publishers, buffer, lossless, .. } = self.shape;
         let builder = node.service_builder(name).publish_subscribe::<[u8]>();
-        let builder = builder.max_subscribers(subscribers).max_publishers(publishers).max_nodes(NODES);
-        let builder = builder.subscriber_max_buffer_size(buffer).history_size(0).enable_safe_overflow(!lossless);
+        let builder =
+            builder.max_subscribers(subscribers).max_publishers(publishers).max_nodes(NODES);
+        let builder = builder
+            .subscriber_max_buffer_size(buffer)
+            .history_size(0)
+            .enable_safe_overflow(!lossless);
         told(builder.open_or_create(), "a publish-subscribe service")
     }
 
     /// A publisher for its messages. It waits for room where nothing may be lost.
-    pub fn port(&self, factory: &Factory<ipc::Service, [u8], ()>) -> Result<Port<ipc::Service, [u8], ()>, Error> {
+    pub fn port(
+        &self,
+        factory: &Factory<ipc::Service, [u8], ()>,
+    ) -> Result<Port<ipc::Service, [u8], ()>, Error> {
         let builder = factory.publisher_builder().initial_max_slice_len(self.shape.bytes);
         // Its own retrying sleeps between two attempts, longer each time: no way to a full rate.
         let strategy = if self.shape.full_rate {
@@ -90,17 +99,26 @@ impl Place {
     fn bell(&self, node: &Node<ipc::Service>, name: &str) -> Result<Bell, Error> {
         let name = told(name.try_into(), "an event's name")?;
         let builder = node.service_builder(&name).event().max_nodes(NODES);
-        let builder = builder.max_listeners(self.shape.subscribers).max_notifiers(self.shape.publishers);
+        let builder =
+            builder.max_listeners(self.shape.subscribers).max_notifiers(self.shape.publishers);
         told(builder.open_or_create(), "an event service")
     }
 
-    fn listener(&self, node: &Node<ipc::Service>, name: &str) -> Result<Option<Listener<ipc::Service>>, Error> {
+    fn listener(
+        &self,
+        node: &Node<ipc::Service>,
+        name: &str,
+    ) -> Result<Option<Listener<ipc::Service>>, Error> {
         (self.shape.wait == Wait::Block)
             .then(|| told(self.bell(node, name)?.listener_builder().create(), "a listener"))
             .transpose()
     }
 
-    fn notifier(&self, node: &Node<ipc::Service>, name: &str) -> Result<Option<Notifier<ipc::Service>>, Error> {
+    fn notifier(
+        &self,
+        node: &Node<ipc::Service>,
+        name: &str,
+    ) -> Result<Option<Notifier<ipc::Service>>, Error> {
         (self.shape.wait == Wait::Block)
             .then(|| told(self.bell(node, name)?.notifier_builder().create(), "a notifier"))
             .transpose()
@@ -111,7 +129,9 @@ impl Drop for Place {
     fn drop(&mut self) {
         // Nothing is left of processes that ended; killed ones leave their segments.
         let left = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-        for file in left.filter(|file| file.file_name().as_bytes().starts_with(self.prefix.as_bytes())) {
+        for file in
+            left.filter(|file| file.file_name().as_bytes().starts_with(self.prefix.as_bytes()))
+        {
             let _ = fs::remove_file(file.path());
         }
     }
@@ -290,7 +310,8 @@ impl AnyService for Iceoryx2 {
 
     fn server(place: &Place) -> Result<Answering, Error> {
         let node = place.node()?;
-        let service = node.service_builder(&place.service).request_response::<[u8], [u8]>().open_or_create();
+        let service =
+            node.service_builder(&place.service).request_response::<[u8], [u8]>().open_or_create();
         let builder = told(service, "a request-response service")?;
         let builder = builder.server_builder().initial_max_slice_len(place.shape.bytes);
         let port = told(builder.create(), "a server")?;
@@ -300,7 +321,8 @@ impl AnyService for Iceoryx2 {
 
     fn client(place: &Place) -> Result<Asking, Error> {
         let node = place.node()?;
-        let service = node.service_builder(&place.service).request_response::<[u8], [u8]>().open_or_create();
+        let service =
+            node.service_builder(&place.service).request_response::<[u8], [u8]>().open_or_create();
         let builder = told(service, "a request-response service")?;
         let builder = builder.client_builder().initial_max_slice_len(place.shape.bytes);
         let port = told(builder.create(), "a client")?;

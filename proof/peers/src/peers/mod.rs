@@ -63,7 +63,15 @@ pub(crate) struct Shape {
 impl Shape {
     /// One publisher, one subscriber, nothing lost, few messages under way.
     pub fn pair(bytes: usize, wait: Wait) -> Self {
-        Self { bytes, wait, subscribers: 1, publishers: 1, buffer: 2, lossless: true, full_rate: false }
+        Self {
+            bytes,
+            wait,
+            subscribers: 1,
+            publishers: 1,
+            buffer: 2,
+            lossless: true,
+            full_rate: false,
+        }
     }
 }
 

@@ -2,12 +2,12 @@
 //! day, which no other row has either.
 
 use super::{Publish, Shape, Subscribe, Topic, Wait};
+use crate::scale::{self, Over};
+use ::outlive::topic::{self, SubscriberOptions};
 use outlive_bench::Error;
 pub(super) use outlive_bench::harness::error::told;
 use outlive_bench::harness::round::Stage;
 use outlive_bench::harness::scratch::Scratch;
-use crate::scale::{self, Over};
-use ::outlive::topic::{self, SubscriberOptions};
 
 /// The row.
 pub(crate) struct Outlive;
@@ -36,12 +36,14 @@ impl Place {
         // Not fewer than by default, but of long ones: they keep their memory as long as they are
         // kept, and who writes all of it in turn finds none in his caches.
         let depth = if self.shape.bytes > 128 << 10 { 1 } else { 16 }.max(self.shape.buffer as u32);
-        let options = topic::Topic::options().depth(depth).stamps(false).wait(self.shape.wait.into());
+        let options =
+            topic::Topic::options().depth(depth).stamps(false).wait(self.shape.wait.into());
         told(options.open(domain, name), "opening a topic")
     }
 
     fn subscriber_of(&self, topic: &topic::Topic) -> Result<Subscriber, Error> {
-        let options = SubscriberOptions { reliable: self.shape.lossless, ..SubscriberOptions::default() };
+        let options =
+            SubscriberOptions { reliable: self.shape.lossless, ..SubscriberOptions::default() };
         told(topic.subscriber_with(options), "opening a subscriber").map(Subscriber)
     }
 }
@@ -63,7 +65,8 @@ impl Topic for Outlive {
     }
 
     fn publisher(place: &Place) -> Result<Publisher, Error> {
-        told(place.topic(&place.domain()?, "topic")?.publisher(), "opening a publisher").map(Publisher)
+        told(place.topic(&place.domain()?, "topic")?.publisher(), "opening a publisher")
+            .map(Publisher)
     }
 
     fn subscriber(place: &Place) -> Result<Subscriber, Error> {
@@ -91,7 +94,9 @@ impl scale::Domain for Outlive {
     }
 
     fn subscriber_of(session: &Session<'_>, topic: usize) -> Result<Subscriber, Error> {
-        session.place.subscriber_of(&session.place.topic(&session.domain, &format!("topic{topic}"))?)
+        session
+            .place
+            .subscriber_of(&session.place.topic(&session.domain, &format!("topic{topic}"))?)
     }
 
     fn limit(over: Over, step: usize) -> Option<String> {

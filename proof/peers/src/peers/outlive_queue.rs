@@ -1,11 +1,11 @@
 //! Outlive's queue, where queues are compared: a sender, one receiver, nothing lost.
 
 use super::{Publish, Shape, Subscribe, Topic};
+use ::outlive::Domain;
+use ::outlive::queue::{Queue, Receiver, Sender};
 use outlive_bench::Error;
 use outlive_bench::harness::round::Stage;
 use outlive_bench::harness::scratch::Scratch;
-use ::outlive::Domain;
-use ::outlive::queue::{Queue, Receiver, Sender};
 
 /// Room for two of the largest messages, and for a megabyte of small ones.
 const LEAST_ROOM: u64 = 1 << 20;
@@ -21,9 +21,11 @@ pub(crate) struct Place {
 
 impl Place {
     fn queue(&self) -> Result<Queue, Error> {
-        let domain = Domain::open_at(self.scratch.path()).map_err(|error| Error::told("opening a domain", error))?;
+        let domain = Domain::open_at(self.scratch.path())
+            .map_err(|error| Error::told("opening a domain", error))?;
         let room = LEAST_ROOM.max(self.shape.bytes as u64 * 4);
-        let made = Queue::options().max_bytes(room).wait(self.shape.wait.into()).create(&domain, "topic");
+        let made =
+            Queue::options().max_bytes(room).wait(self.shape.wait.into()).create(&domain, "topic");
         made.map_err(|error| Error::told("opening a queue", error))
     }
 }
@@ -56,12 +58,14 @@ impl Topic for OutliveQueue {
     }
 
     fn publisher(place: &Place) -> Result<Publisher, Error> {
-        let sender = place.queue()?.sender().map_err(|error| Error::told("opening a sender", error))?;
+        let sender =
+            place.queue()?.sender().map_err(|error| Error::told("opening a sender", error))?;
         Ok(Publisher { sender, message: vec![0; place.shape.bytes] })
     }
 
     fn subscriber(place: &Place) -> Result<Subscriber, Error> {
-        let receiver = place.queue()?.receiver().map_err(|error| Error::told("opening a receiver", error))?;
+        let receiver =
+            place.queue()?.receiver().map_err(|error| Error::told("opening a receiver", error))?;
         Ok(Subscriber { receiver, message: vec![0; place.shape.bytes] })
     }
 }
@@ -70,7 +74,9 @@ impl Publish for Publisher {
     #[inline]
     fn publish(&mut self, bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<(), Error> {
         write(&mut self.message[..bytes]);
-        self.sender.send(&self.message[..bytes]).map_err(|error| Error::told("sending to outlive's queue", error))
+        self.sender
+            .send(&self.message[..bytes])
+            .map_err(|error| Error::told("sending to outlive's queue", error))
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::outlive::told;
 use super::{Call, Outlive, Serve, Service, Wait};
+use ::outlive::rpc;
 use outlive_bench::Error;
 use outlive_bench::harness::round::Stage;
 use outlive_bench::harness::scratch::Scratch;
-use ::outlive::rpc;
 
 /// Where the domain is.
 pub(crate) struct Place {
@@ -43,19 +43,26 @@ impl Service for Outlive {
     }
 
     fn server(place: &Place) -> Result<Answering, Error> {
-        let server = rpc::Server::options().wait(place.wait.into()).serve(&place.domain()?, "service");
+        let server =
+            rpc::Server::options().wait(place.wait.into()).serve(&place.domain()?, "service");
         Ok(Answering { server: told(server, "opening a server")?, reply: vec![0; place.bytes] })
     }
 
     fn client(place: &Place) -> Result<Asking, Error> {
-        let client = rpc::Client::options().wait(place.wait.into()).client(&place.domain()?, "service");
+        let client =
+            rpc::Client::options().wait(place.wait.into()).client(&place.domain()?, "service");
         Ok(Asking { client: told(client, "opening a client")?, request: vec![0; place.bytes] })
     }
 }
 
 impl Call for Asking {
     #[inline]
-    fn call<R>(&mut self, _: usize, write: impl FnOnce(&mut [u8]), read: impl FnOnce(&[u8]) -> R) -> Result<R, Error> {
+    fn call<R>(
+        &mut self,
+        _: usize,
+        write: impl FnOnce(&mut [u8]),
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, Error> {
         write(&mut self.request);
         let reply = told(self.client.call(&self.request), "a call")?;
         Ok(read(&reply))

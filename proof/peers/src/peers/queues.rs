@@ -2,8 +2,8 @@
 
 use super::{Publish, Shape, Subscribe, Topic};
 use outlive_bench::Error;
-use outlive_bench::suite::queue::{self, Channel, Receive, Send};
 use outlive_bench::harness::round::Stage;
+use outlive_bench::suite::queue::{self, Channel, Receive, Send};
 use std::marker::PhantomData;
 
 /// One flag on one cache line, seen by one who spins.

@@ -50,7 +50,9 @@ impl End {
             match self.stream.write(left) {
                 Ok(sent) => left = &left[sent..],
                 Err(error) if error.kind() == ErrorKind::WouldBlock => hint::spin_loop(),
-                Err(source) => return Err(Error::System { doing: "sending through a socket", source }),
+                Err(source) => {
+                    return Err(Error::System { doing: "sending through a socket", source });
+                }
             }
         }
         Ok(())
@@ -64,7 +66,9 @@ impl End {
                 Ok(0) => return Err(Error::Child("the socket's other end is gone".into())),
                 Ok(received) => have += received,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => hint::spin_loop(),
-                Err(source) => return Err(Error::System { doing: "receiving from a socket", source }),
+                Err(source) => {
+                    return Err(Error::System { doing: "receiving from a socket", source });
+                }
             }
         }
         Ok(())
@@ -96,7 +100,12 @@ impl Service for UnixStream {
 
 impl Call for End {
     #[inline]
-    fn call<R>(&mut self, _: usize, write: impl FnOnce(&mut [u8]), read: impl FnOnce(&[u8]) -> R) -> Result<R, Error> {
+    fn call<R>(
+        &mut self,
+        _: usize,
+        write: impl FnOnce(&mut [u8]),
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, Error> {
         write(&mut self.message);
         self.send()?;
         self.receive()?;

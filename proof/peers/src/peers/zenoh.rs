@@ -3,15 +3,17 @@
 //! Its own threads bring the messages, so subscribers block in both kinds of row.
 
 use super::{Publish, Shape, Subscribe, Topic};
-use outlive_bench::Error;
-use outlive_bench::harness::round::Stage;
-use outlive_bench::harness::scratch::Scratch;
 use ::zenoh::handlers::FifoChannelHandler;
 use ::zenoh::pubsub;
 use ::zenoh::qos::CongestionControl;
 use ::zenoh::sample::Sample;
-use ::zenoh::shm::{BlockOn, GarbageCollect, PosixShmProviderBackend, ShmProvider, ShmProviderBuilder};
+use ::zenoh::shm::{
+    BlockOn, GarbageCollect, PosixShmProviderBackend, ShmProvider, ShmProviderBuilder,
+};
 use ::zenoh::{Config, Session, Wait as _};
+use outlive_bench::Error;
+use outlive_bench::harness::round::Stage;
+use outlive_bench::harness::scratch::Scratch;
 use std::fmt;
 use std::thread;
 use std::time::Duration;
@@ -38,7 +40,8 @@ pub(crate) struct Place {
 impl Place {
     fn session(&self, listens: bool) -> Result<Session, Error> {
         let mut config = Config::default();
-        let endpoint = format!("[\"unixsock-stream/{}\"]", self.scratch.path().join("zenoh").display());
+        let endpoint =
+            format!("[\"unixsock-stream/{}\"]", self.scratch.path().join("zenoh").display());
         let settings = [
             ("mode", "\"peer\""),
             (if listens { "listen/endpoints" } else { "connect/endpoints" }, &endpoint),
@@ -75,7 +78,8 @@ impl Topic for Zenoh {
     type Subscriber = Subscriber;
 
     fn refuses(shape: &Shape) -> Option<String> {
-        (shape.subscribers > 1 || shape.publishers > 1).then(|| "it is measured between two processes only".to_owned())
+        (shape.subscribers > 1 || shape.publishers > 1)
+            .then(|| "it is measured between two processes only".to_owned())
     }
 
     fn place(stage: &Stage, name: &str, shape: Shape) -> Result<Place, Error> {
@@ -86,7 +90,10 @@ impl Topic for Zenoh {
         let session = place.session(false)?;
         let room = LEAST_MEMORY.max(place.shape.bytes.next_multiple_of(4096) * MESSAGES);
         let memory = told(ShmProviderBuilder::default_backend(room).wait(), "memory")?;
-        let builder = session.declare_publisher(KEY).congestion_control(CongestionControl::Block).express(true);
+        let builder = session
+            .declare_publisher(KEY)
+            .congestion_control(CongestionControl::Block)
+            .express(true);
         let publisher = told(builder.wait(), "a publisher")?;
         while !told(publisher.matching_status().wait(), "asking for subscribers")?.matching() {
             thread::sleep(Duration::from_millis(1));

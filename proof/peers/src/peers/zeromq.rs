@@ -62,7 +62,8 @@ impl Topic for ZeroMq {
     type Subscriber = Subscriber;
 
     fn refuses(shape: &Shape) -> Option<String> {
-        (shape.publishers > 1).then(|| "a PUB socket binds, so a topic has one publisher".to_owned())
+        (shape.publishers > 1)
+            .then(|| "a PUB socket binds, so a topic has one publisher".to_owned())
     }
 
     fn place(stage: &Stage, name: &str, shape: Shape) -> Result<Place, Error> {

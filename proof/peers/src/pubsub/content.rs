@@ -67,12 +67,14 @@ impl Content for MsgPack {
 
     fn write(self, message: &mut [u8], number: u64) {
         // Room enough: see AROUND. What is not written is behind the value, where no reader looks.
-        let _ = rmp_serde::encode::write(&mut &mut *message, &Sent { number, content: self.content });
+        let _ =
+            rmp_serde::encode::write(&mut &mut *message, &Sent { number, content: self.content });
     }
 
     fn read(self, message: &[u8]) -> Result<u64, Error> {
         let mut from = rmp_serde::Deserializer::from_read_ref(message);
-        let received = Received::deserialize(&mut from).map_err(|error| Error::told("reading msgpack", error))?;
+        let received = Received::deserialize(&mut from)
+            .map_err(|error| Error::told("reading msgpack", error))?;
         if received.content.len() == self.content.len() {
             Ok(received.number)
         } else {

@@ -1,12 +1,12 @@
 //! How messages flow in a turn: to and fro, at full rate, or to several.
 
+use crate::peers::{Publish, Shape, Subscribe, Topic, Wait, read_number, write_number};
+use hdrhistogram::Histogram;
 use outlive_bench::Error;
 use outlive_bench::harness::clock;
 use outlive_bench::harness::crew::Crew;
 use outlive_bench::harness::round::{Figure, Stage};
 use outlive_bench::harness::shared::{Board, Shared};
-use crate::peers::{Publish, Shape, Subscribe, Topic, Wait, read_number, write_number};
-use hdrhistogram::Histogram;
 use std::hint;
 use std::sync::atomic::Ordering;
 
@@ -60,7 +60,8 @@ pub(crate) fn write(message: &mut [u8], number: u64, every_byte: bool) {
 pub(crate) fn read(message: &[u8], every_byte: bool) -> u64 {
     if every_byte {
         let (words, rest) = message.as_chunks::<8>();
-        let words = words.iter().fold(0u64, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
+        let words =
+            words.iter().fold(0u64, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
         hint::black_box(rest.iter().fold(words, |sum, &byte| sum.wrapping_add(byte.into())));
     }
     read_number(message)
@@ -130,7 +131,11 @@ pub(crate) fn latency<T: Topic>(
 }
 
 /// One way, as fast as both can; the subscriber measures.
-pub(super) fn rate<T: Topic>(stage: &Stage, shape: Shape, operations: u64) -> Result<Figure, Error> {
+pub(super) fn rate<T: Topic>(
+    stage: &Stage,
+    shape: Shape,
+    operations: u64,
+) -> Result<Figure, Error> {
     let place = T::place(stage, "there", shape)?;
     let board = Shared::<Board>::new()?;
     let warm_up = operations / 8 + 1;
@@ -140,7 +145,9 @@ pub(super) fn rate<T: Topic>(stage: &Stage, shape: Shape, operations: u64) -> Re
         board.meet(2);
         subscriber.settle()?;
         board.meet(4);
-        let mut receive = |number: u64| check::<T>(subscriber.receive(|message| read(message, false))?, number, &shape);
+        let mut receive = |number: u64| {
+            check::<T>(subscriber.receive(|message| read(message, false))?, number, &shape)
+        };
         (0..warm_up).try_for_each(&mut receive)?;
         let begun = clock::now();
         (warm_up..warm_up + operations).try_for_each(&mut receive)?;
@@ -152,8 +159,9 @@ pub(super) fn rate<T: Topic>(stage: &Stage, shape: Shape, operations: u64) -> Re
         let mut publisher = T::publisher(&place)?;
         board.meet(2);
         board.meet(4);
-        (0..warm_up + operations)
-            .try_for_each(|number| publisher.publish(shape.bytes, |message| write(message, number, false)))?;
+        (0..warm_up + operations).try_for_each(|number| {
+            publisher.publish(shape.bytes, |message| write(message, number, false))
+        })?;
         board.meet(6);
         Ok(())
     })?;
@@ -205,12 +213,14 @@ pub(super) fn to_several<T: Topic, C: Content>(
         let mut publisher = T::publisher(&place)?;
         assemble(&board, everyone);
         assemble(&board, 2 * everyone);
-        let mut publish = |number| publisher.publish(shape.bytes, |message| content.write(message, number));
+        let mut publish =
+            |number| publisher.publish(shape.bytes, |message| content.write(message, number));
         (0..warm_up).try_for_each(&mut publish)?;
         let begun = clock::now();
         (warm_up..warm_up + operations).try_for_each(&mut publish)?;
         assemble(&board, 3 * everyone);
-        let ended = (0..shape.subscribers).map(|worker| board.left(worker)[0]).max().unwrap_or(begun);
+        let ended =
+            (0..shape.subscribers).map(|worker| board.left(worker)[0]).max().unwrap_or(begun);
         board.leave_mean(ended - begun, operations);
         Ok(())
     })?;

@@ -1,12 +1,14 @@
 //! The processor time that a subscriber takes while it waits for a message that does not come, read
 //! from outside.
 
+use crate::peers::{
+    BoostQueue, Futex, Iceoryx2, Outlive, PosixMq, Shape, Subscribe, Topic, Wait, ZeroMq,
+};
 use outlive_bench::harness::report::Absent;
 use outlive_bench::harness::round::Stage;
 use outlive_bench::harness::shared::{Board, Shared};
 use outlive_bench::harness::{clock, crew};
 use outlive_bench::{self, Error};
-use crate::peers::{BoostQueue, Futex, Iceoryx2, Outlive, PosixMq, Shape, Subscribe, Topic, Wait, ZeroMq};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -63,9 +65,16 @@ pub(super) fn run(only: &[String], json: bool, quick: bool) -> Result<ExitCode, 
     let meaning = "processor time of a subscriber that waits, in a second";
     if json {
         let Field { rows, absent, .. } = &field;
-        return outlive_bench::harness::print(&outlive_bench::harness::json_line(&Document { bench: "pubsub", mode: "idle", meaning, rows, absent })?);
+        return outlive_bench::harness::print(&outlive_bench::harness::json_line(&Document {
+            bench: "pubsub",
+            mode: "idle",
+            meaning,
+            rows,
+            absent,
+        })?);
     }
-    let mut text = format!("pubsub idle: {meaning}\n\n{:12}  {:>12}  {:>8}\n", "", "ns", "switches");
+    let mut text =
+        format!("pubsub idle: {meaning}\n\n{:12}  {:>12}  {:>8}\n", "", "ns", "switches");
     for row in &field.rows {
         // Writing to a String cannot fail; so below.
         let _ = writeln!(text, "{:12}  {:>12.0}  {:>8}", row.name, row.median, row.switches);
@@ -128,8 +137,10 @@ fn used(pid: libc::pid_t) -> Result<(u64, u64), Error> {
     let mut clock: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: valid places, and a child of ours that is not waited for.
-    let asked =
-        unsafe { libc::clock_getcpuclockid(pid, &mut clock) == 0 && libc::clock_gettime(clock, &mut time) == 0 };
+    let asked = unsafe {
+        libc::clock_getcpuclockid(pid, &mut clock) == 0
+            && libc::clock_gettime(clock, &mut time) == 0
+    };
     if !asked {
         return Err(Error::last("asking how long a process has computed"));
     }

@@ -18,14 +18,17 @@ mod content;
 pub(crate) mod flow;
 mod idle;
 
+use crate::peers::{
+    self, Aeron, BoostQueue, CacheLine, Futex, Iceoryx2, Outlive, PosixMq, Shape, Topic, Wait,
+    ZeroMq,
+};
+use clap::{Args, ValueEnum};
+use content::{Bytes, MsgPack};
+use flow::Content;
 use outlive_bench::harness::report::{Absent, Title};
 use outlive_bench::harness::round::{Contender, Figure, Group, Setting, Stage};
 use outlive_bench::harness::{Common, Prepared};
 use outlive_bench::{self, Error};
-use crate::peers::{self, Aeron, BoostQueue, CacheLine, Futex, Iceoryx2, Outlive, PosixMq, Shape, Topic, Wait, ZeroMq};
-use clap::{Args, ValueEnum};
-use content::{Bytes, MsgPack};
-use flow::Content;
 use std::marker::PhantomData;
 use std::process::ExitCode;
 
@@ -127,7 +130,8 @@ impl Touch {
 /// `4KiB`, `10MB`, `64B`, `64`.
 pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let number: usize = digits.parse().map_err(|_| "a number, perhaps with B, KiB, MiB, kB or MB, is wanted")?;
+    let number: usize =
+        digits.parse().map_err(|_| "a number, perhaps with B, KiB, MiB, kB or MB, is wanted")?;
     let unit = match &text[digits.len()..] {
         "" | "B" => 1,
         "KiB" => 1 << 10,
@@ -143,7 +147,9 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
 /// The name of a size in a row's name.
 pub(crate) fn size_name(bytes: usize) -> String {
     match bytes {
-        _ if bytes >= 1_000_000 && bytes.is_multiple_of(1_000_000) => format!("{}MB", bytes / 1_000_000),
+        _ if bytes >= 1_000_000 && bytes.is_multiple_of(1_000_000) => {
+            format!("{}MB", bytes / 1_000_000)
+        }
         _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}MiB", bytes >> 20),
         _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}KiB", bytes >> 10),
         _ => format!("{bytes}B"),
@@ -181,11 +187,15 @@ impl<T: Topic, C: Content> Contender for Row<T, C> {
 
     fn turn(&mut self, stage: &Stage, operations: u64) -> Result<Figure, Error> {
         match self.task {
-            Task::Latency { every_byte } => flow::latency::<T>(stage, self.shape, every_byte, operations),
+            Task::Latency { every_byte } => {
+                flow::latency::<T>(stage, self.shape, every_byte, operations)
+            }
             // A floor holds one message at a time, so its full rate is one for each way.
             Task::Rate if T::IS_FLOOR => flow::latency::<T>(stage, self.shape, false, operations),
             Task::Rate => flow::rate::<T>(stage, self.shape, operations),
-            Task::Several(content) => flow::to_several::<T, C>(stage, self.shape, content, operations),
+            Task::Several(content) => {
+                flow::to_several::<T, C>(stage, self.shape, content, operations)
+            }
         }
     }
 }
@@ -218,13 +228,19 @@ impl Field<'_> {
     }
 
     fn add<T: Topic, C: Content>(&mut self, of: &str, shape: Shape, task: Task<C>) {
-        let is_baseline = self.groups.last().is_some_and(|group| group.baseline == format!("{} {of}", T::NAME));
+        let is_baseline =
+            self.groups.last().is_some_and(|group| group.baseline == format!("{} {of}", T::NAME));
         if !is_baseline && !self.wanted(T::NAME) {
             return;
         }
         match T::refuses(&shape) {
             Some(why) => self.absent.push(Absent { name: name(T::NAME, of), why }),
-            None => self.push(Box::new(Row::<T, C> { name: name(T::NAME, of), shape, task, topic: PhantomData })),
+            None => self.push(Box::new(Row::<T, C> {
+                name: name(T::NAME, of),
+                shape,
+                task,
+                topic: PhantomData,
+            })),
         }
     }
 
@@ -258,7 +274,10 @@ pub(crate) fn run(args: &PubsubArgs) -> Result<ExitCode, Error> {
     }
     let prepared = prepare(args)?;
     let _signals = outlive_bench::harness::begin(args.common.limit, args.common.nice)?;
-    outlive_bench::harness::tell(&outlive_bench::harness::measure(prepared, &args.common)?, &args.common)
+    outlive_bench::harness::tell(
+        &outlive_bench::harness::measure(prepared, &args.common)?,
+        &args.common,
+    )
 }
 
 /// `idle`, as short as can be.
@@ -272,7 +291,9 @@ fn prepare(args: &PubsubArgs) -> Result<Prepared, Error> {
         What::Latency => ("latency", "a message, one way: half a round trip", None),
         What::Rate => ("rate", "a message of 8 B, one way at full rate", Some("messages")),
         What::S2Small => ("s2-small", "a message of 7 B, one way at full rate", Some("messages")),
-        What::S2Large => ("s2-large", "a message of 10,000,000 B to 8 subscribers that sleep", Some("messages")),
+        What::S2Large => {
+            ("s2-large", "a message of 10,000,000 B to 8 subscribers that sleep", Some("messages"))
+        }
         What::Idle => return Err(Error::Refused("it has a report of its own".into())),
     };
     match args.what {
@@ -287,11 +308,14 @@ fn prepare(args: &PubsubArgs) -> Result<Prepared, Error> {
         field.absent.push(Absent { name: "zenoh", why });
     }
     if args.common.svg.is_some() && field.groups.len() > 1 {
-        return Err(Error::Refused("a drawing has room for one --size, one --wait and one --touch".into()));
+        return Err(Error::Refused(
+            "a drawing has room for one --size, one --wait and one --touch".into(),
+        ));
     }
     let rows = field.groups.iter().flat_map(|group| &group.rows).map(|row| row.name());
     // As many as there are rows, once in the program's life.
-    let ours: &[&str] = rows.filter(|name| name.starts_with(Outlive::NAME)).collect::<Vec<_>>().leak();
+    let ours: &[&str] =
+        rows.filter(|name| name.starts_with(Outlive::NAME)).collect::<Vec<_>>().leak();
     let title = Title { bench: "pubsub", mode, meaning, ours, rate_of };
     let prepared = Prepared::of(title, Vec::new(), "").without(field.absent);
     Ok(Prepared { groups: field.groups, ..prepared })
@@ -311,7 +335,8 @@ fn latency(args: &PubsubArgs, field: &mut Field) {
                     (Wait::Block, true) => "sleeping, every byte",
                 };
                 // `64B`, `64B sleeping`, `64B every byte`: the plain name is the busy row's.
-                let words = how.trim_start_matches("busy").trim_start_matches(", ").replace(',', "");
+                let words =
+                    how.trim_start_matches("busy").trim_start_matches(", ").replace(',', "");
                 let of = format!("{} {words}", size_name(bytes)).trim_end().to_owned();
                 let shape = Shape::pair(bytes, wait);
                 let task = Task::<Bytes>::Latency { every_byte };

@@ -14,14 +14,14 @@
 
 pub(crate) mod instructions;
 
+use crate::peers::{Iceoryx2, Outlive, Publish, Shape, Subscribe, Topic, Wait, write_number};
+use clap::{Args, ValueEnum};
 use outlive_bench::harness::report::{Absent, Title};
 use outlive_bench::harness::round::{Contender, Figure, Group, Setting, Stage};
 use outlive_bench::harness::shared::{Board, Shared};
 use outlive_bench::harness::statistics::median;
 use outlive_bench::harness::{Common, Prepared, clock, crew::Crew};
 use outlive_bench::{self, Error};
-use crate::peers::{Iceoryx2, Outlive, Publish, Shape, Subscribe, Topic, Wait, write_number};
-use clap::{Args, ValueEnum};
 use std::marker::PhantomData;
 use std::process::ExitCode;
 
@@ -70,7 +70,9 @@ impl Over {
             Self::Subscribers => "a message of 64 B published, by the topic's subscribers",
             Self::Publishers => "a message of 64 B published and taken, by the topic's publishers",
             Self::Topics => "a message of 64 B published, by the topics of the process",
-            Self::Discovery => "from opening a topic until its first message is there, by the topics there are",
+            Self::Discovery => {
+                "from opening a topic until its first message is there, by the topics there are"
+            }
         }
     }
 
@@ -147,14 +149,17 @@ impl<D: Domain> Contender for Row<D> {
             // One after another, and an old one may still be counted when the next comes.
             Over::Discovery => (4, 1),
         };
-        let shape = Shape { subscribers, publishers, lossless: false, ..Shape::pair(BYTES, Wait::Busy) };
+        let shape =
+            Shape { subscribers, publishers, lossless: false, ..Shape::pair(BYTES, Wait::Busy) };
         let place = D::place(stage, "there", shape)?;
         let board = Shared::<Board>::new()?;
         let mut crew = Crew::new()?;
         match self.over {
             Over::Discovery => self.discover(stage, &place, &board, &mut crew, operations)?,
             _ => {
-                crew.start("publisher", stage.first_core(), || self.publish(&place, &board, operations))?;
+                crew.start("publisher", stage.first_core(), || {
+                    self.publish(&place, &board, operations)
+                })?;
             }
         }
         board.figure(crew.finish(stage.turn_limit)?)
@@ -164,7 +169,8 @@ impl<D: Domain> Contender for Row<D> {
 impl<D: Domain> Row<D> {
     fn publish(&self, place: &D::Place, board: &Board, operations: u64) -> Result<(), Error> {
         let topics = if self.over == Over::Topics { self.step } else { 1 };
-        let ports = |count: usize, wanted: Over| if self.over == wanted { self.step } else { count };
+        let ports =
+            |count: usize, wanted: Over| if self.over == wanted { self.step } else { count };
         let session = D::session(place)?;
         let mut subscribers = Vec::new();
         let mut publishers = Vec::new();
@@ -201,7 +207,8 @@ impl<D: Domain> Row<D> {
     ) -> Result<(), Error> {
         crew.start("publisher", stage.second_core(), || {
             let session = D::session(place)?;
-            let others: Result<Vec<_>, Error> = (1..self.step).map(|topic| D::publisher_of(&session, topic)).collect();
+            let others: Result<Vec<_>, Error> =
+                (1..self.step).map(|topic| D::publisher_of(&session, topic)).collect();
             let _others = others?;
             let mut publisher = D::publisher_of(&session, 0)?;
             board.meet(2);
@@ -238,7 +245,11 @@ fn raise_file_limit() -> Result<u64, Error> {
         let mut done = libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
         limit.rlim_cur = limit.rlim_max;
         done |= libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
-        if done == 0 { Ok(limit.rlim_cur) } else { Err(Error::last("raising the limit of open files")) }
+        if done == 0 {
+            Ok(limit.rlim_cur)
+        } else {
+            Err(Error::last("raising the limit of open files"))
+        }
     }
 }
 
@@ -256,7 +267,11 @@ impl Field {
         for (group, &step) in self.groups.iter_mut().zip(&self.steps) {
             match impediment::<D>(self.over, step, self.files) {
                 Some(why) => self.absent.push(Absent { name: D::NAME, why }),
-                None => group.rows.push(Box::new(Row::<D> { over: self.over, step, domain: PhantomData })),
+                None => group.rows.push(Box::new(Row::<D> {
+                    over: self.over,
+                    step,
+                    domain: PhantomData,
+                })),
             }
         }
     }
@@ -268,7 +283,8 @@ fn impediment<D: Domain>(over: Over, step: usize, most: u64) -> Option<String> {
         Over::Topics | Over::Discovery => step as u64 * D::FILES,
         Over::Subscribers | Over::Publishers => 0,
     };
-    let too_many = || format!("{step} topics are {wanted} open files, and a process may have {most} here");
+    let too_many =
+        || format!("{step} topics are {wanted} open files, and a process may have {most} here");
     D::limit(over, step).or_else(|| (wanted > most).then(too_many))
 }
 
@@ -300,8 +316,20 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<ExitCode, Error> {
     let mut field = Field { over, steps, files, groups, absent: Vec::new() };
     field.add::<Outlive>();
     field.add::<Iceoryx2>();
-    let title = Title { bench: "scale", mode: over.mode(), meaning: over.meaning(), ours: &["outlive"], rate_of: None };
-    let prepared = Prepared { groups: field.groups, ..Prepared::of(title, Vec::new(), "").without(field.absent) };
+    let title = Title {
+        bench: "scale",
+        mode: over.mode(),
+        meaning: over.meaning(),
+        ours: &["outlive"],
+        rate_of: None,
+    };
+    let prepared = Prepared {
+        groups: field.groups,
+        ..Prepared::of(title, Vec::new(), "").without(field.absent)
+    };
     let _signals = outlive_bench::harness::begin(args.common.limit, args.common.nice)?;
-    outlive_bench::harness::tell(&outlive_bench::harness::measure(prepared, &args.common)?, &args.common)
+    outlive_bench::harness::tell(
+        &outlive_bench::harness::measure(prepared, &args.common)?,
+        &args.common,
+    )
 }

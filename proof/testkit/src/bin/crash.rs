@@ -79,18 +79,28 @@ impl Arguments {
             for scenario in scenario::all() {
                 let named = self.only.is_empty()
                     || self.only.iter().any(|name| {
-                        if self.here.is_some() { scenario.name() == name } else { scenario.name().starts_with(name) }
+                        if self.here.is_some() {
+                            scenario.name() == name
+                        } else {
+                            scenario.name().starts_with(name)
+                        }
                     });
                 // Stops are seen in both modes where somebody sleeps: the promise is kept with the
                 // recheck at the latest, and by most without it. Faults are seen as users have it.
                 let usual = match self.fate() {
                     Fate::Killed => true,
-                    Fate::Stopped => recheck == Recheck::On || scenario.has_sleepers() || !scenario.uses_recheck(),
+                    Fate::Stopped => {
+                        recheck == Recheck::On
+                            || scenario.has_sleepers()
+                            || !scenario.uses_recheck()
+                    }
                     Fate::Failing => recheck == Recheck::On,
                 };
                 let moded = self.recheck.as_ref().map_or(usual, |word| word == recheck.word());
                 let applies = recheck == Recheck::Off || scenario.uses_recheck();
-                let known = known.as_ref().is_none_or(|known| known.iter().any(|name| name == scenario.name()));
+                let known = known
+                    .as_ref()
+                    .is_none_or(|known| known.iter().any(|name| name == scenario.name()));
                 // Faults are outlive's: others' locks and things broken on purpose have nothing to
                 // say of them.
                 let ours = !self.fault || scenario.uses_recheck();
@@ -132,7 +142,11 @@ fn our_program() -> std::io::Result<PathBuf> {
 
 /// The scenarios that a program plays victims of; none if it does not run.
 fn known_to(program: &Path) -> Vec<String> {
-    let told = Command::new(program).stdin(Stdio::null()).output().map(|output| output.stdout).unwrap_or_default();
+    let told = Command::new(program)
+        .stdin(Stdio::null())
+        .output()
+        .map(|output| output.stdout)
+        .unwrap_or_default();
     String::from_utf8_lossy(&told).lines().map(str::to_owned).collect()
 }
 
@@ -158,7 +172,8 @@ fn tell(scenario: &dyn Scenario, recheck: Recheck, report: &Report) -> Verdict {
     let is_hang = |failure: &String| failure.starts_with("HANG") || failure.starts_with("LATE");
     let is_found = report.failures.iter().any(|(_, failure)| is_hang(failure));
     let passed = if scenario.must_fail() { is_found } else { report.failures.is_empty() };
-    let known = known::to_fail_stopped(scenario.name(), recheck).filter(|_| report.fate == Some(Fate::Stopped));
+    let known = known::to_fail_stopped(scenario.name(), recheck)
+        .filter(|_| report.fate == Some(Fate::Stopped));
     let (verdict, mark) = match (passed, known) {
         (true, _) => (Verdict::Passed, "ok    "),
         (false, Some(_)) => (Verdict::Known, "known "),
@@ -166,7 +181,9 @@ fn tell(scenario: &dyn Scenario, recheck: Recheck, report: &Report) -> Verdict {
     };
     println!("{mark} {}: {report}", title(scenario, recheck));
     match (passed, known) {
-        (true, Some(_)) => println!("       known to fail, and holds: take it off the list (scenario/known.rs)"),
+        (true, Some(_)) => {
+            println!("       known to fail, and holds: take it off the list (scenario/known.rs)")
+        }
         (false, Some(why)) => println!("       known to fail: {why}"),
         _ => {}
     }
@@ -220,7 +237,13 @@ struct Totals {
 }
 
 /// Runs one test in a process of its own: an engine has one thread, and its victims die with it.
-fn run_apart(arguments: &Arguments, scenario: &str, recheck: Recheck, cpu: usize, totals: &Mutex<Totals>) {
+fn run_apart(
+    arguments: &Arguments,
+    scenario: &str,
+    recheck: Recheck,
+    cpu: usize,
+    totals: &Mutex<Totals>,
+) {
     let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "crash".into()));
     command.args(["--only", scenario, "--recheck", recheck.word(), "--here", &cpu.to_string()]);
     command.args(["--from", &arguments.from.to_string(), "--to", &arguments.to.to_string()]);
@@ -289,7 +312,10 @@ fn main() -> ExitCode {
     if arguments.leaves_known_out() {
         tests.retain(|(scenario, recheck)| {
             let why = known::to_fail_stopped(scenario.name(), *recheck);
-            let Some(why) = why.filter(|_| *recheck == Recheck::Off && scenario.uses_recheck()) else { return true };
+            let Some(why) = why.filter(|_| *recheck == Recheck::Off && scenario.uses_recheck())
+            else {
+                return true;
+            };
             println!("known  {}, not run: {why}", title(scenario.as_ref(), *recheck));
             totals.known += 1;
             false
@@ -310,7 +336,9 @@ fn main() -> ExitCode {
             let (tests, totals, arguments) = (&tests, &totals, &arguments);
             scope.spawn(move || {
                 loop {
-                    let next = tests.lock().map_or(None, |mut tests| (!tests.is_empty()).then(|| tests.remove(0)));
+                    let next = tests
+                        .lock()
+                        .map_or(None, |mut tests| (!tests.is_empty()).then(|| tests.remove(0)));
                     let Some((scenario, recheck)) = next else {
                         break;
                     };
@@ -325,10 +353,15 @@ fn main() -> ExitCode {
     match arguments.fate() {
         Fate::Killed => println!("{} kill points in {seconds:.0} s", totals.rounds),
         Fate::Stopped => println!("{} stops in {seconds:.0} s", totals.rounds),
-        Fate::Failing => println!("{} calls, {} faults in {seconds:.0} s", totals.calls, totals.rounds),
+        Fate::Failing => {
+            println!("{} calls, {} faults in {seconds:.0} s", totals.calls, totals.rounds)
+        }
     }
     if arguments.stop {
-        println!("nobody was kept waiting for longer than {} ms, save by what is held", totals.slowest_ms);
+        println!(
+            "nobody was kept waiting for longer than {} ms, save by what is held",
+            totals.slowest_ms
+        );
         println!("{} known to fail", totals.known);
     }
     println!("{} passed, {} failed, {} skipped", totals.passed, totals.failed, totals.known);

@@ -76,7 +76,10 @@ fn check(object: &Object<'_>, mark: u64) -> Result<(), String> {
     for (number, page) in object.chunks(PAGE).enumerate() {
         let room = page.len().min(8);
         if page[..room] != mark.to_ne_bytes()[..room] {
-            return Err(format!("page {number} of an object in use holds {:x?}, not {mark:x}", &page[..room]));
+            return Err(format!(
+                "page {number} of an object in use holds {:x?}, not {mark:x}",
+                &page[..room]
+            ));
         }
     }
     Ok(())
@@ -97,7 +100,11 @@ impl<'pool> Race<'pool> {
         held.drain(..).try_for_each(give_back)
     }
 
-    fn step(&self, random: &mut Random, held: &mut Vec<(Object<'pool>, u64)>) -> Result<(), String> {
+    fn step(
+        &self,
+        random: &mut Random,
+        held: &mut Vec<(Object<'pool>, u64)>,
+    ) -> Result<(), String> {
         match random.below(256) {
             0..=3 => {
                 self.pool.flush();
@@ -110,14 +117,16 @@ impl<'pool> Race<'pool> {
             }
             6..=25 => {
                 if let Some((object, mark)) = held.pop() {
-                    let offset = object.into_offset().map_err(|error| format!("handing over: {error}"))?;
+                    let offset =
+                        object.into_offset().map_err(|error| format!("handing over: {error}"))?;
                     self.offered().push((offset, mark));
                 }
             }
             26..=45 => {
                 let offer = self.offered().pop();
                 if let Some((offset, mark)) = offer {
-                    let object = self.pool.claim(offset).map_err(|error| format!("claiming: {error}"))?;
+                    let object =
+                        self.pool.claim(offset).map_err(|error| format!("claiming: {error}"))?;
                     self.claimed.fetch_add(1, Ordering::Relaxed);
                     if !matches!(self.pool.claim(offset), Err(PoolError::Stale)) {
                         return Err("one offset was claimed twice".into());
@@ -137,7 +146,9 @@ impl<'pool> Race<'pool> {
                 }
                 Err(error) => return Err(format!("taking an object: {error}")),
             },
-            _ if !held.is_empty() => give_back(held.swap_remove(random.below(held.len() as u64) as usize))?,
+            _ if !held.is_empty() => {
+                give_back(held.swap_remove(random.below(held.len() as u64) as usize))?
+            }
             _ => {}
         }
         Ok(())
@@ -145,15 +156,21 @@ impl<'pool> Race<'pool> {
 
     /// Says who does not get on.
     fn watch(&self, until: Instant) -> Result<(), String> {
-        let now = |steps: &[AtomicU64]| steps.iter().map(|of| of.load(Ordering::Relaxed)).collect::<Vec<_>>();
-        let mut seen: Vec<(u64, Instant)> = now(&self.steps).into_iter().map(|steps| (steps, Instant::now())).collect();
+        let now = |steps: &[AtomicU64]| {
+            steps.iter().map(|of| of.load(Ordering::Relaxed)).collect::<Vec<_>>()
+        };
+        let mut seen: Vec<(u64, Instant)> =
+            now(&self.steps).into_iter().map(|steps| (steps, Instant::now())).collect();
         while Instant::now() < until && !self.over.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(50));
             for (number, steps) in now(&self.steps).into_iter().enumerate() {
                 if steps != seen[number].0 {
                     seen[number] = (steps, Instant::now());
                 } else if seen[number].1.elapsed() > STUCK {
-                    return Err(format!("thread {number} has been in one step for {} s", STUCK.as_secs()));
+                    return Err(format!(
+                        "thread {number} has been in one step for {} s",
+                        STUCK.as_secs()
+                    ));
                 }
             }
         }
@@ -175,7 +192,10 @@ fn account(usage: &Usage, nobody_in_it: bool) -> Result<(), String> {
     }
     let sum = &usage.sum;
     if nobody_in_it && sum.used + sum.cached + sum.offered + sum.moving != 0 {
-        return Err(format!("all was given back, and not all is free: {sum:?}; {:?}", usage.holders));
+        return Err(format!(
+            "all was given back, and not all is free: {sum:?}; {:?}",
+            usage.holders
+        ));
     }
     Ok(())
 }
@@ -183,7 +203,8 @@ fn account(usage: &Usage, nobody_in_it: bool) -> Result<(), String> {
 fn race(arguments: &Arguments, seed: u64) -> Result<(), String> {
     clear_ended_runs();
     let scratch = Scratch::new("race").map_err(|error| error.to_string())?;
-    let domain = Domain::open_at(scratch.path().join("domain")).map_err(|error| error.to_string())?;
+    let domain =
+        Domain::open_at(scratch.path().join("domain")).map_err(|error| error.to_string())?;
     let wished = u64::from(arguments.threads) * HELD as u64 * arguments.size;
     let max_bytes = arguments.max_mib.map_or(wished / 4 + (64 << 20), |mib| mib << 20);
     let options = PoolOptions { max_bytes, ..PoolOptions::default() };
@@ -221,8 +242,10 @@ fn race(arguments: &Arguments, seed: u64) -> Result<(), String> {
         }
         race.over.store(true, Ordering::Relaxed);
         // All are waited for; the first problem is told.
-        let ended: Vec<Result<(), String>> =
-            racers.into_iter().map(|racer| racer.join().unwrap_or_else(|_| Err("a thread panicked".into()))).collect();
+        let ended: Vec<Result<(), String>> = racers
+            .into_iter()
+            .map(|racer| racer.join().unwrap_or_else(|_| Err("a thread panicked".into())))
+            .collect();
         ended.into_iter().collect::<Result<(), String>>()
     })?;
     for (offset, mark) in race.offered().drain(..) {
@@ -246,7 +269,10 @@ fn race(arguments: &Arguments, seed: u64) -> Result<(), String> {
         trimmed.bytes >> 20,
     );
     // A race that nobody ran proves nothing.
-    if [&race.taken, &race.claimed, &race.flushed, &race.collected].into_iter().any(|counter| read(counter) == 0) {
+    if [&race.taken, &race.claimed, &race.flushed, &race.collected]
+        .into_iter()
+        .any(|counter| read(counter) == 0)
+    {
         return Err("too short: not everything was tried; --minutes N".into());
     }
     Ok(())
@@ -254,9 +280,14 @@ fn race(arguments: &Arguments, seed: u64) -> Result<(), String> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |now| now.as_nanos() as u64);
+    let clock = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(1, |now| now.as_nanos() as u64);
     let seed = arguments.seed.unwrap_or(clock);
-    println!("race: {} minutes, {} threads, {} B, seed {seed}", arguments.minutes, arguments.threads, arguments.size);
+    println!(
+        "race: {} minutes, {} threads, {} B, seed {seed}",
+        arguments.minutes, arguments.threads, arguments.size
+    );
     match race(&arguments, seed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {

@@ -77,7 +77,13 @@ fn soak_a_crowd(arguments: &Arguments, seed: u64) -> ExitCode {
     println!("{} processes, {} kills, {} stops", orders.processes, account.kills, account.stops);
     println!(
         "{} messages acknowledged, {} kept, {} taken in passing; {} values set, {} got; {} calls answered, {} cut short",
-        account.acknowledged, account.kept, account.passed, account.set, account.got, account.answered, account.died
+        account.acknowledged,
+        account.kept,
+        account.passed,
+        account.set,
+        account.got,
+        account.answered,
+        account.died
     );
     println!("KiB after each round: the most in use, in use at rest, a keeper's own");
     for (round, memory) in account.memory.iter().enumerate() {
@@ -129,7 +135,9 @@ fn main() -> ExitCode {
         };
     }
     let arguments = Arguments::parse();
-    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |now| now.as_nanos() as u64);
+    let clock = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(1, |now| now.as_nanos() as u64);
     let seed = arguments.seed.unwrap_or(clock);
     println!("soak: {} minutes, seed {seed}, recheck {}", arguments.minutes, arguments.recheck);
     scratch::clear_ended_runs();
@@ -157,7 +165,10 @@ fn main() -> ExitCode {
                 account.takeovers,
                 account.reader_deaths
             );
-            println!("{} rounds of the lock, {} times from a dead owner", account.locked, account.owner_deaths);
+            println!(
+                "{} rounds of the lock, {} times from a dead owner",
+                account.locked, account.owner_deaths
+            );
             for problem in account.corrupted.iter().chain(&account.hung) {
                 println!("{problem}");
             }

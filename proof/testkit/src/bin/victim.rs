@@ -14,14 +14,17 @@ use outlive_testkit::world::{Recheck, survivor};
 fn play(arguments: &[String]) -> Result<(), String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let [name, role, domain, recheck, own_name, rest @ ..] = words.as_slice() else {
-        return Err("usage: victim SCENARIO victim|survivor DOMAIN RECHECK NAME [CONTROL CPU]".to_owned());
+        return Err(
+            "usage: victim SCENARIO victim|survivor DOMAIN RECHECK NAME [CONTROL CPU]".to_owned()
+        );
     };
     let scenario = scenario::find(name).ok_or_else(|| format!("no scenario is named {name}"))?;
     let recheck = Recheck::from_word(recheck).ok_or("RECHECK is off or on")?;
     let place = Place { domain: Path::new(domain), recheck, name: own_name };
     match (*role, rest) {
         ("victim", [control, cpu]) => {
-            let stage = Stage::enter(Path::new(control), cpu.parse().ok()).map_err(|error| error.to_string())?;
+            let stage = Stage::enter(Path::new(control), cpu.parse().ok())
+                .map_err(|error| error.to_string())?;
             let performed = scenario.perform(&place, &stage);
             if let Err(problem) = &performed
                 && stage.has_begun()

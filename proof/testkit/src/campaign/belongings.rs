@@ -30,7 +30,8 @@ impl Belongings {
         let domain = world.domain();
         let domain = text(&domain)?;
         let mut all = BTreeMap::new();
-        let mut add = |sort: &str, many: usize| *all.entry(numberless(sort, folder)).or_default() += many;
+        let mut add =
+            |sort: &str, many: usize| *all.entry(numberless(sort, folder)).or_default() += many;
         for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
             if let Ok(file) = fs::read_link(entry.path()) {
                 add(&format!("descriptor of {}", file.to_string_lossy()), 1);
@@ -38,9 +39,16 @@ impl Belongings {
         }
         for line in fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default().lines() {
             let mut words = line.splitn(6, ' ');
-            let (range, offset, path) = (words.next(), words.nth(1), words.nth(2).unwrap_or_default().trim_start());
+            let (range, offset, path) =
+                (words.next(), words.nth(1), words.nth(2).unwrap_or_default().trim_start());
             if path.is_empty() {
-                add(PAGE, range.and_then(bytes).ok_or_else(|| Failure::broken("maps without addresses"))? / 4096);
+                add(
+                    PAGE,
+                    range
+                        .and_then(bytes)
+                        .ok_or_else(|| Failure::broken("maps without addresses"))?
+                        / 4096,
+                );
             }
             // A file is mapped from its beginning; what begins elsewhere is a part of a mapping
             // with another protection.
@@ -85,12 +93,23 @@ impl Belongings {
     /// The same of an operation that has succeeded. It has no more of anything than without the
     /// fault, and has given up what it gives up. It may have done without a thing that it makes
     /// otherwise: a ring, a record of the order of locks.
-    pub(super) fn wrong_after_success(&self, before: &Belongings, usual: &Belongings) -> Option<String> {
-        self.wrong(&[before, usual], |sort| before.count(sort).min(usual.count(sort))..=usual.count(sort))
+    pub(super) fn wrong_after_success(
+        &self,
+        before: &Belongings,
+        usual: &Belongings,
+    ) -> Option<String> {
+        self.wrong(&[before, usual], |sort| {
+            before.count(sort).min(usual.count(sort))..=usual.count(sort)
+        })
     }
 
-    fn wrong(&self, others: &[&Belongings], should: impl Fn(&str) -> RangeInclusive<usize>) -> Option<String> {
-        let sorts: BTreeSet<&String> = others.iter().chain([&self]).flat_map(|all| all.0.keys()).collect();
+    fn wrong(
+        &self,
+        others: &[&Belongings],
+        should: impl Fn(&str) -> RangeInclusive<usize>,
+    ) -> Option<String> {
+        let sorts: BTreeSet<&String> =
+            others.iter().chain([&self]).flat_map(|all| all.0.keys()).collect();
         let say = |sort: &String| {
             let (is, should) = (self.count(sort), should(sort));
             (!should.contains(&is)).then(|| match should.into_inner() {
@@ -131,7 +150,8 @@ mod tests {
 
     #[test]
     fn after_an_error_all_is_as_before() {
-        let (before, usual) = (holding(&[("file", 2)]), holding(&[("file", 3), ("mapping of it", 1)]));
+        let (before, usual) =
+            (holding(&[("file", 2)]), holding(&[("file", 3), ("mapping of it", 1)]));
         assert_eq!(before.wrong_after_an_error(&before, &usual, 0), None);
         let wrong = usual.wrong_after_an_error(&before, &usual, 0).expect("a leak");
         assert_eq!(wrong, "file: 3 instead of 2; mapping of it: 1 instead of 0");
@@ -143,7 +163,8 @@ mod tests {
     #[test]
     fn pages_that_are_made_once_may_stay() {
         let pages = |count| holding(&[(PAGE, count)]);
-        let wrong = |now, usual| pages(now).wrong_after_an_error(&pages(5), &pages(usual), 1).is_some();
+        let wrong =
+            |now, usual| pages(now).wrong_after_an_error(&pages(5), &pages(usual), 1).is_some();
         assert_eq!([5, 6, 7, 8].map(|now| wrong(now, 9)), [false, false, false, true]);
         assert!(wrong(6, 5), "without the fault none is made");
     }
@@ -161,7 +182,10 @@ mod tests {
 
     #[test]
     fn names_are_without_numbers() {
-        assert_eq!(numberless("mapping of /w/world-12/domain/thing345", "/w/world-12"), "mapping of /domain/thing#");
+        assert_eq!(
+            numberless("mapping of /w/world-12/domain/thing345", "/w/world-12"),
+            "mapping of /domain/thing#"
+        );
         assert_eq!(bytes("7f0000-7f2000"), Some(8192));
     }
 }

@@ -28,7 +28,9 @@ impl Round<'_> {
     ) -> Result<bool, Failure> {
         let mut reached = self.reach(world, route, expected, end)?;
         let call = trace::call_number(reached.victim.tid()).ok();
-        let here = reached.met && reached.stand == Stand::Within && call == expected.call.map(|call| call.number);
+        let here = reached.met
+            && reached.stand == Stand::Within
+            && call == expected.call.map(|call| call.number);
         if !here {
             // Another life than the observed one: no call to fail.
             let ended = reached.has_ended();
@@ -41,13 +43,17 @@ impl Round<'_> {
         reached.victim.fail_call(errno)?;
         let call = expected.call.map_or(0, |call| call.number);
         let name = |failure: Failure| failure.with(&format!("system call {call} failed"));
-        let waits_for_room = |error: &Failure| matches!((error, errno), (Failure::Hang(_), ENOSPC | EFBIG));
+        let waits_for_room =
+            |error: &Failure| matches!((error, errno), (Failure::Hang(_), ENOSPC | EFBIG));
         match self.go_on(world, &mut reached, end) {
             Err(failure) if waits_for_room(&failure) => {
                 // On a full file system it has to do with what there is, and waits for that as it
                 // does where it may grow no further.
                 world.saw("waited for room");
-                return self.finish(world, &mut reached.victim, true, false).map(|()| true).map_err(name);
+                return self
+                    .finish(world, &mut reached.victim, true, false)
+                    .map(|()| true)
+                    .map_err(name);
             }
             gone_on => gone_on.map_err(name)?,
         }
@@ -55,7 +61,8 @@ impl Round<'_> {
         world.saw(if failed { "told its caller" } else { "coped" });
         let told = self.control.told();
         if failed && !errnos::tells_of(errno, &told) {
-            let wrong = format!("the caller is told of something else than of errno {}: {told}", errno);
+            let wrong =
+                format!("the caller is told of something else than of errno {}: {told}", errno);
             return Err(name(Failure::wrong(wrong)));
         }
         // Whether its caller was told or not: a sweep that cannot ask whether a process has ended
@@ -99,7 +106,9 @@ impl Round<'_> {
             let pid = world.survivor(name)?.pid();
             let told = world.ask("token-watcher", &format!("token called-dead {pid}"))?;
             if told != "0" {
-                return Err(Failure::wrong(format!("{told} tokens of {name}, which lives, are called dead")));
+                return Err(Failure::wrong(format!(
+                    "{told} tokens of {name}, which lives, are called dead"
+                )));
             }
         }
         Ok(())

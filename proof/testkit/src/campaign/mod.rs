@@ -83,7 +83,9 @@ impl FromStr for Part {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Part, String> {
-        let numbers = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        let numbers = text
+            .split_once('/')
+            .and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
         match numbers {
             Some((number, of)) if 1 <= number && number <= of => Ok(Part { number, of }),
             _ => Err("a part is K/N, with K from 1 to N".to_owned()),
@@ -144,8 +146,13 @@ impl fmt::Display for Report {
         let Report { rounds, instructions, telling, .. } = self;
         match self.fate {
             Some(Fate::Failing) => write!(to, "{rounds} faults of {} calls", self.calls)?,
-            Some(Fate::Stopped) => write!(to, "{rounds} stops of {instructions} instructions, {telling} telling")?,
-            _ => write!(to, "{rounds} kill points of {instructions} instructions, {telling} telling")?,
+            Some(Fate::Stopped) => {
+                write!(to, "{rounds} stops of {instructions} instructions, {telling} telling")?
+            }
+            _ => write!(
+                to,
+                "{rounds} kill points of {instructions} instructions, {telling} telling"
+            )?,
         }
         if self.fate == Some(Fate::Stopped) {
             write!(to, "; slowest {:.3} s", self.slowest.as_secs_f64())?;
@@ -176,7 +183,8 @@ impl Worlds<'_> {
         self.begun += 1;
         let folder = self.scratch.path().join(format!("world-{}", self.begun));
         let patience = if self.scenario.must_fail() { PATIENCE_WITH_TOYS } else { PATIENCE };
-        let mut world = World::new(folder, &self.orders.program, self.scenario.name(), self.recheck, patience)?;
+        let mut world =
+            World::new(folder, &self.orders.program, self.scenario.name(), self.recheck, patience)?;
         world.meet_at(&self.control);
         Ok(world)
     }
@@ -213,7 +221,9 @@ fn lives(life: &[Moment], orders: &Orders) -> Vec<(u64, End)> {
     let mut all = Vec::new();
     match orders.fate {
         Fate::Killed => {
-            all.extend(kill_points(life, orders.thoroughness).into_iter().map(|point| (point, End::Death)));
+            all.extend(
+                kill_points(life, orders.thoroughness).into_iter().map(|point| (point, End::Death)),
+            );
         }
         Fate::Stopped => {
             let points = stop_points(life, orders.thoroughness);
@@ -228,8 +238,11 @@ fn lives(life: &[Moment], orders: &Orders) -> Vec<(u64, End)> {
                 let sleeps = if asleep { &[Frozen, Stopped][..] } else { &[Frozen][..] };
                 // Each of a pair comes to have both ends in turn; those that are thinned out must
                 // not all have one.
-                let then =
-                    if (number % beside + number / beside / nth) % 2 == 0 { &[GoesOn][..] } else { &[IsKilled][..] };
+                let then = if (number % beside + number / beside / nth) % 2 == 0 {
+                    &[GoesOn][..]
+                } else {
+                    &[IsKilled][..]
+                };
                 let thens = if !is_thinned || asleep { &[GoesOn, IsKilled][..] } else { then };
                 for &sleep in sleeps {
                     all.extend(thens.iter().map(|&then| (point, End::Stop(then, sleep))));
@@ -237,7 +250,11 @@ fn lives(life: &[Moment], orders: &Orders) -> Vec<(u64, End)> {
             }
         }
         Fate::Failing => {
-            all.extend(faults::faults(life, every).into_iter().map(|(point, errno)| (point, End::Fault(errno))));
+            all.extend(
+                faults::faults(life, every)
+                    .into_iter()
+                    .map(|(point, errno)| (point, End::Fault(errno))),
+            );
         }
     }
     all.retain(|(point, _)| (orders.from..=orders.to).contains(point));
@@ -251,7 +268,14 @@ type Totals = BTreeMap<&'static str, u64>;
 
 impl Round<'_> {
     /// One more life. Says whether the victim came to its point.
-    fn live(&self, world: &mut World, route: Route, expected: &Moment, last: u64, end: End) -> Result<bool, Failure> {
+    fn live(
+        &self,
+        world: &mut World,
+        route: Route,
+        expected: &Moment,
+        last: u64,
+        end: End,
+    ) -> Result<bool, Failure> {
         match end {
             End::Death => self.kill_at(world, route, expected, last),
             End::Stop(then, sleep) => self.stop_at(world, route, expected, last, (then, sleep)),
@@ -270,7 +294,10 @@ impl Round<'_> {
             }
             Err(failure) => {
                 let folder = world.folder().display().to_string();
-                report.failures.push((point, format!("at one of {} rounds: {failure}; kept: {folder}", world.round())));
+                report.failures.push((
+                    point,
+                    format!("at one of {} rounds: {failure}; kept: {folder}", world.round()),
+                ));
             }
         }
     }
@@ -295,8 +322,8 @@ fn is_in_time_again(
     last: u64,
     how: End,
 ) -> bool {
-    let is_expected_late =
-        round.scenario.must_fail() || known::to_fail_stopped(round.scenario.name(), worlds.recheck).is_some();
+    let is_expected_late = round.scenario.must_fail()
+        || known::to_fail_stopped(round.scenario.name(), worlds.recheck).is_some();
     if is_expected_late {
         return false;
     }
@@ -338,12 +365,16 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
     let mut world = worlds.next()?;
     // The first round of a world makes things that the later ones find made; the second is the
     // ordinary one.
-    let is_ready = if scenario.rounds_per_world() == 1 { Ok(()) } else { round.pass_through(&mut world) };
+    let is_ready =
+        if scenario.rounds_per_world() == 1 { Ok(()) } else { round.pass_through(&mut world) };
     let life = match is_ready.and_then(|()| round.observe(&mut world)) {
         Ok(life) => life,
         Err(failure) => {
             worlds.scratch.keep();
-            return Err(Failure::broken(format!("undisturbed: {failure}; kept: {}", world.folder().display())));
+            return Err(Failure::broken(format!(
+                "undisturbed: {failure}; kept: {}",
+                world.folder().display()
+            )));
         }
     };
     discard(world, &mut totals);
@@ -378,7 +409,14 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
             // waiting. Both are counted and told.
             Err(Failure::Late(_))
                 if orders.fate == Fate::Stopped
-                    && is_in_time_again(&round, &mut worlds, route, &life[point as usize], end, how) =>
+                    && is_in_time_again(
+                        &round,
+                        &mut worlds,
+                        route,
+                        &life[point as usize],
+                        end,
+                        how,
+                    ) =>
             {
                 *totals.entry("late once, in time when repeated").or_default() += 1;
                 discard(here, &mut totals);
@@ -386,14 +424,18 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
             Err(failure) => {
                 let situation = here.situation();
                 let kept = here.folder().display();
-                report.failures.push((point, format!("{failure}{how} [{situation}]; kept: {kept}")));
+                report
+                    .failures
+                    .push((point, format!("{failure}{how} [{situation}]; kept: {kept}")));
                 report.slowest = report.slowest.max(here.slowest());
                 // Its survivors are ended; the folder stays.
                 drop(here);
                 let enough = match orders.fate {
                     _ if scenario.must_fail() => 1,
                     // What is known costs time only.
-                    Fate::Stopped if known::to_fail_stopped(scenario.name(), recheck).is_some() => 1,
+                    Fate::Stopped if known::to_fail_stopped(scenario.name(), recheck).is_some() => {
+                        1
+                    }
                     Fate::Failing => MANY_FAILURES,
                     _ => ENOUGH_FAILURES,
                 };
@@ -434,8 +476,9 @@ mod tests {
     #[test]
     fn all_telling_points_are_stopped_at_with_both_ends() {
         // Each second point tells, so that the one before each is the point before that.
-        let life: Vec<Moment> =
-            (0..1000).map(|point| Moment { telling: point % 2 == 0, ..Moment::default() }).collect();
+        let life: Vec<Moment> = (0..1000)
+            .map(|point| Moment { telling: point % 2 == 0, ..Moment::default() })
+            .collect();
         let count = |thoroughness| lives(&life, &stops(thoroughness, "1/1")).len();
         assert_eq!(count(Thoroughness::AllTelling), 2000);
         assert!(count(Thoroughness::Telling) <= MOST_STOPS + 2, "{}", count(Thoroughness::Telling));
@@ -446,7 +489,10 @@ mod tests {
     fn all_parts_are_the_whole() {
         let life = vec![Moment::default(); 50];
         let of = |part: &str| {
-            lives(&life, &stops(Thoroughness::Every, part)).iter().map(|life| format!("{life:?}")).collect::<Vec<_>>()
+            lives(&life, &stops(Thoroughness::Every, part))
+                .iter()
+                .map(|life| format!("{life:?}"))
+                .collect::<Vec<_>>()
         };
         let mut parts: Vec<String> = ["1/3", "2/3", "3/3"].into_iter().flat_map(of).collect();
         let mut whole = of("1/1");

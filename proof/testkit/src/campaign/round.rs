@@ -58,7 +58,8 @@ impl Round<'_> {
         let name = world.fresh(self.scenario.stem());
         let cpu = self.orders.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
         let recheck = world.recheck().word();
-        let arguments = [self.scenario.name(), "victim", text(&domain)?, recheck, &name, text(&control)?, &cpu];
+        let arguments =
+            [self.scenario.name(), "victim", text(&domain)?, recheck, &name, text(&control)?, &cpu];
         let log = world.folder().join("victim.log");
         let victim = Victim::start(&self.orders.victim, &arguments, &self.control, &log)
             .map_err(|error| Failure::broken(format!("the victim: {error}")))?;
@@ -73,7 +74,12 @@ impl Round<'_> {
     }
 
     /// After [`Stand::Asleep`] in a step: help, and wait until the sleeper is back.
-    fn wake(&self, world: &mut World, victim: &mut Victim, helped: &mut bool) -> Result<Stand, Failure> {
+    fn wake(
+        &self,
+        world: &mut World,
+        victim: &mut Victim,
+        helped: &mut bool,
+    ) -> Result<Stand, Failure> {
         self.help(world, helped)?;
         victim.awaken(&self.control, Instant::now() + load::stretched(PATIENCE)).map_err(not_woken)
     }
@@ -98,7 +104,9 @@ impl Round<'_> {
         loop {
             stand = match stand {
                 Stand::Within if steps == LONGEST_LIFE => {
-                    return Err(Failure::broken(format!("the operation does not end within {LONGEST_LIFE} steps")));
+                    return Err(Failure::broken(format!(
+                        "the operation does not end within {LONGEST_LIFE} steps"
+                    )));
                 }
                 Stand::Within => {
                     steps += 1;
@@ -116,7 +124,8 @@ impl Round<'_> {
         let mut victim = self.victim(world)?;
         let before = Belongings::of(world.victim_pid(), world)?;
         let mut watch = Watch::new(&world.domain(), victim.tid())?;
-        let mut life = vec![Moment { address: victim.address(), telling: true, ..Moment::default() }];
+        let mut life =
+            vec![Moment { address: victim.address(), telling: true, ..Moment::default() }];
         let mut helped = false;
         loop {
             if let Some(here) = life.last_mut() {
@@ -124,7 +133,12 @@ impl Round<'_> {
             }
             let mut stand = victim.step(&self.control)?;
             if stand == Stand::Asleep {
-                life.push(Moment { address: victim.address(), telling: true, asleep: true, ..Moment::default() });
+                life.push(Moment {
+                    address: victim.address(),
+                    telling: true,
+                    asleep: true,
+                    ..Moment::default()
+                });
                 stand = self.wake(world, &mut victim, &mut helped)?;
             }
             if stand == Stand::Gone {
@@ -160,7 +174,10 @@ impl Round<'_> {
         let deadline = Instant::now() + ENDS_OF_THREADS;
         loop {
             let left = Belongings::of(world.victim_pid(), world)?;
-            if self.orders.fate != Fate::Failing || left.threads() <= before.threads() || Instant::now() > deadline {
+            if self.orders.fate != Fate::Failing
+                || left.threads() <= before.threads()
+                || Instant::now() > deadline
+            {
                 return Ok(left);
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -176,7 +193,9 @@ impl Round<'_> {
         ended: bool,
     ) -> Result<Death, Failure> {
         if ended && self.control.has_failed() {
-            return Err(Failure::wrong("the victim was told of an error, and nothing had failed; see victim.log"));
+            return Err(Failure::wrong(
+                "the victim was told of an error, and nothing had failed; see victim.log",
+            ));
         }
         victim.kill()?;
         world.death();
@@ -231,13 +250,19 @@ impl Round<'_> {
                 Stand::Within => victim.step(&self.control)?,
             };
         }
-        let met = expected.address == victim.address() || (expected.address == 0 && stand == Stand::Gone);
+        let met =
+            expected.address == victim.address() || (expected.address == 0 && stand == Stand::Gone);
         Ok(Reached { victim, stand, helped, met })
     }
 
     /// The victim, which stood still or was told of a fault, goes on to the end of its operation;
     /// where it sleeps, it is helped as ever.
-    pub(super) fn go_on(&self, world: &mut World, reached: &mut Reached, end: u64) -> Result<(), Failure> {
+    pub(super) fn go_on(
+        &self,
+        world: &mut World,
+        reached: &mut Reached,
+        end: u64,
+    ) -> Result<(), Failure> {
         let Reached { victim, stand, helped, .. } = reached;
         let mut goal = Goal { address: end, arrivals: 1, end };
         for _ in 0..2 * LOOKS {
@@ -247,7 +272,9 @@ impl Round<'_> {
                 Stand::Asleep => {
                     self.help(world, helped)?;
                     self.scenario.let_on(world)?;
-                    match victim.awaken(&self.control, Instant::now() + load::stretched(PATIENCE) / LOOKS) {
+                    match victim
+                        .awaken(&self.control, Instant::now() + load::stretched(PATIENCE) / LOOKS)
+                    {
                         Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {}
                         stands => *stand = stands?,
                     }

@@ -56,7 +56,10 @@ impl Round<'_> {
             acknowledged: self.control.acknowledged(),
             asleep,
         };
-        let held = self.scenario.stopped(world, &mut stop).map_err(|failure| while_stopped(failure, stop))?;
+        let held = self
+            .scenario
+            .stopped(world, &mut stop)
+            .map_err(|failure| while_stopped(failure, stop))?;
         world.saw(held);
         reached.helped = stop.helped;
         if then == Then::GoesOn {
@@ -74,5 +77,8 @@ impl Round<'_> {
 
 fn while_stopped(failure: Failure, stop: Stop) -> Failure {
     let how = if stop.asleep { "asleep" } else { "stopped" };
-    failure.with(&format!("while the victim is {how} (helped: {}, ended: {})", stop.helped, stop.ended))
+    failure.with(&format!(
+        "while the victim is {how} (helped: {}, ended: {})",
+        stop.helped, stop.ended
+    ))
 }

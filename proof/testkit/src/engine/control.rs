@@ -54,12 +54,20 @@ impl Control {
     /// # Errors
     /// What opening, sizing or mapping the file reports.
     pub fn open(file: &Path) -> io::Result<Control> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(file)?;
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(file)?;
         file.set_len(PAGE_BYTES as u64)?;
         // SAFETY: a fresh shared mapping at an address of the kernel's choice, of a file that is as
         // long as the mapping.
         let address = unsafe {
-            mmap(std::ptr::null_mut(), PAGE_BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?
+            mmap(
+                std::ptr::null_mut(),
+                PAGE_BYTES,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &file,
+                0,
+            )?
         };
         let page = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Control { page })
@@ -148,7 +156,8 @@ impl Control {
     #[must_use]
     pub fn told(&self) -> String {
         let bytes = self.page().told.iter().map(|byte| byte.load(Ordering::Relaxed));
-        String::from_utf8_lossy(&bytes.take_while(|&byte| byte != 0).collect::<Vec<_>>()).into_owned()
+        String::from_utf8_lossy(&bytes.take_while(|&byte| byte != 0).collect::<Vec<_>>())
+            .into_owned()
     }
 
     /// Where the code begins by which the victim says that its operation has ended; 0: it has not

@@ -9,8 +9,8 @@
 //! carried out cannot show.
 
 use libc::{
-    EACCES, EAGAIN, EFBIG, EINTR, EMFILE, ENFILE, ENOENT, ENOLCK, ENOMEM, ENOSPC, ENOSYS, EOPNOTSUPP, EPERM, ESRCH,
-    c_int, c_long,
+    EACCES, EAGAIN, EFBIG, EINTR, EMFILE, ENFILE, ENOENT, ENOLCK, ENOMEM, ENOSPC, ENOSYS,
+    EOPNOTSUPP, EPERM, ESRCH, c_int, c_long,
 };
 
 /// The operation in the second argument of `futex`, without its flags.
@@ -49,7 +49,9 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         libc::SYS_mkdirat => &[EACCES, EPERM, ENOSPC, ENOMEM],
         libc::SYS_readlinkat => &[EACCES, ENOMEM, ENOENT],
         libc::SYS_faccessat | libc::SYS_faccessat2 => &[EACCES, ENOSYS, ENOMEM],
-        libc::SYS_fchmod | libc::SYS_fchmodat | libc::SYS_fchown | libc::SYS_fchownat => &[EPERM, EACCES],
+        libc::SYS_fchmod | libc::SYS_fchmodat | libc::SYS_fchown | libc::SYS_fchownat => {
+            &[EPERM, EACCES]
+        }
         libc::SYS_getdents64 => &[ENOMEM, EACCES],
         // read(2) of /proc/PID/stat: the process is gone (ESRCH), or may not be looked at.
         libc::SYS_read | libc::SYS_pread64 => &[EINTR, ESRCH, EACCES, ENOMEM],
@@ -76,7 +78,9 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         libc::SYS_clone3 => &[ENOSYS, EAGAIN, ENOMEM, EPERM],
         libc::SYS_clone => &[EAGAIN, ENOMEM, EPERM],
         libc::SYS_getrandom => &[ENOSYS, EINTR, EAGAIN],
-        libc::SYS_sched_setscheduler | libc::SYS_sched_setparam | libc::SYS_sched_setattr => &[EPERM, ENOSYS],
+        libc::SYS_sched_setscheduler | libc::SYS_sched_setparam | libc::SYS_sched_setattr => {
+            &[EPERM, ENOSYS]
+        }
         libc::SYS_sched_getaffinity | libc::SYS_sched_getattr => &[EPERM, ENOSYS],
         libc::SYS_prctl => &[EPERM, ENOSYS],
         libc::SYS_clock_nanosleep | libc::SYS_nanosleep => &[EINTR],
@@ -118,7 +122,11 @@ pub fn tells_of(errno: c_int, error: &str) -> bool {
         EPERM => &["no permission to ", "Permission {", "no right to run at real-time priority"],
         EACCES => &["no permission to ", "Permission {"],
         // glibc's pthread_create says EAGAIN where the kernel has said ENOMEM.
-        ENOMEM => &["no address space for ", "NoAddressSpace {", "start a thread: Resource temporarily unavailable"],
+        ENOMEM => &[
+            "no address space for ",
+            "NoAddressSpace {",
+            "start a thread: Resource temporarily unavailable",
+        ],
         ENOSPC | EFBIG => &["no room for ", "NoSpace {"],
         _ => &[],
     };
@@ -159,7 +167,10 @@ mod tests {
     #[test]
     fn an_error_that_blames_something_else_is_noticed() {
         assert!(tells_of(EMFILE, "could not open /x: Too many open files (os error 24)"));
-        assert!(tells_of(EMFILE, r#"[("thing", System { doing: "open", path: "/x", errno: 24 })]"#));
+        assert!(tells_of(
+            EMFILE,
+            r#"[("thing", System { doing: "open", path: "/x", errno: 24 })]"#
+        ));
         assert!(tells_of(ENOSPC, "no room for 4096 more bytes in /x; free some"));
         for (errno, error) in [
             (EMFILE, "/x is damaged (a slot); somebody wrote over it"),

@@ -196,7 +196,10 @@ mod tests {
 
     #[test]
     fn telling_points_bring_their_neighbours() {
-        assert_eq!(kill_points(&life("......T......"), Thoroughness::Telling), [0, 1, 5, 6, 7, 11, 12]);
+        assert_eq!(
+            kill_points(&life("......T......"), Thoroughness::Telling),
+            [0, 1, 5, 6, 7, 11, 12]
+        );
         assert_eq!(kill_points(&life("....S...."), Thoroughness::Telling), [0, 1, 3, 4, 5, 7, 8]);
     }
 

@@ -140,7 +140,12 @@ fn ptrace(request: libc::c_uint, tid: pid_t, address: usize, data: usize) -> io:
 pub fn offer_to_parent() {
     // SAFETY: no memory is passed; raise stops the calling thread until its tracer moves it on.
     unsafe {
-        libc::ptrace(libc::PTRACE_TRACEME, 0, std::ptr::null_mut::<c_void>(), std::ptr::null_mut::<c_void>());
+        libc::ptrace(
+            libc::PTRACE_TRACEME,
+            0,
+            std::ptr::null_mut::<c_void>(),
+            std::ptr::null_mut::<c_void>(),
+        );
         libc::raise(libc::SIGSTOP);
     }
 }
@@ -174,9 +179,14 @@ pub fn set_breakpoints(tid: pid_t, addresses: [u64; BREAKPOINTS]) -> bool {
     const CONTROL: usize = 7;
     // Two bits each: locally enabled, never globally; kind and length 0: on execution.
     let enabled: usize = (0..BREAKPOINTS).map(|number| 1 << (2 * number)).sum();
-    let set = |register: usize, value: usize| ptrace(libc::PTRACE_POKEUSER, tid, REGISTERS + 8 * register, value);
+    let set = |register: usize, value: usize| {
+        ptrace(libc::PTRACE_POKEUSER, tid, REGISTERS + 8 * register, value)
+    };
     set(CONTROL, 0).is_ok()
-        && addresses.iter().enumerate().all(|(number, &address)| set(number, address as usize).is_ok())
+        && addresses
+            .iter()
+            .enumerate()
+            .all(|(number, &address)| set(number, address as usize).is_ok())
         && set(CONTROL, enabled).is_ok()
 }
 
@@ -201,7 +211,8 @@ const NT_PRSTATUS: usize = 1;
 fn registers(tid: pid_t) -> io::Result<libc::user_regs_struct> {
     // SAFETY: plain numbers; all zero is valid.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-    let mut place = libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: size_of_val(&registers) };
+    let mut place =
+        libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: size_of_val(&registers) };
     ptrace(libc::PTRACE_GETREGSET, tid, NT_PRSTATUS, (&raw mut place) as usize)?;
     Ok(registers)
 }
@@ -264,7 +275,8 @@ pub fn fail_call(tid: pid_t, errno: c_int) -> io::Result<()> {
         registers.pc += 4;
         registers.regs[0] = i64::from(-errno) as u64;
     }
-    let mut place = libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: size_of_val(&registers) };
+    let mut place =
+        libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: size_of_val(&registers) };
     ptrace(libc::PTRACE_SETREGSET, tid, NT_PRSTATUS, (&raw mut place) as usize).map(drop)
 }
 
@@ -286,7 +298,12 @@ pub fn is_system_call(tid: pid_t, address: u64) -> io::Result<bool> {
     // first.
     let word = unsafe {
         *libc::__errno_location() = 0;
-        let word = libc::ptrace(libc::PTRACE_PEEKTEXT, tid, address as *mut c_void, std::ptr::null_mut::<c_void>());
+        let word = libc::ptrace(
+            libc::PTRACE_PEEKTEXT,
+            tid,
+            address as *mut c_void,
+            std::ptr::null_mut::<c_void>(),
+        );
         if word == -1 && *libc::__errno_location() != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -330,7 +347,11 @@ pub fn robust_head(tid: pid_t) -> io::Result<RobustHead> {
     }
     let [newest, _offset, pending] = read_words::<3>(tid, head)?;
     // The lowest bit of an entry marks a priority-inheriting mutex.
-    let second = if newest & !1 == head { head } else { read_words::<1>(tid, newest & !1).map_or(0, |[next]| next) };
+    let second = if newest & !1 == head {
+        head
+    } else {
+        read_words::<1>(tid, newest & !1).map_or(0, |[next]| next)
+    };
     Ok(RobustHead { newest, second, pending })
 }
 

@@ -81,11 +81,21 @@ impl Victim {
     ///
     /// # Errors
     /// When it cannot be started, ends before the marker, or does not reach it in ten seconds.
-    pub fn start(program: &Path, arguments: &[&str], control: &Control, log: &Path) -> io::Result<Victim> {
+    pub fn start(
+        program: &Path,
+        arguments: &[&str],
+        control: &Control,
+        log: &Path,
+    ) -> io::Result<Victim> {
         control.clear();
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
         let mut command = Command::new(program);
-        command.args(arguments).env_clear().stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        command
+            .args(arguments)
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
         // SAFETY: between fork and exec only two system calls are made, on numbers. The same
         // addresses in every life make the N-th instruction the same one each time.
         unsafe {
@@ -130,14 +140,21 @@ impl Victim {
                 }
                 Event::Exited(code) => {
                     (self.reaped, self.process_reaped) = (true, true);
-                    return Err(io::Error::other(format!("ended before its operation, code {code}; see victim.log")));
+                    return Err(io::Error::other(format!(
+                        "ended before its operation, code {code}; see victim.log"
+                    )));
                 }
                 Event::Killed(signal) => {
                     (self.reaped, self.process_reaped) = (true, true);
-                    return Err(io::Error::other(format!("killed before its operation by signal {signal}")));
+                    return Err(io::Error::other(format!(
+                        "killed before its operation by signal {signal}"
+                    )));
                 }
                 Event::Nothing if Instant::now() >= deadline => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "did not reach its operation"));
+                    return Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        "did not reach its operation",
+                    ));
                 }
                 Event::Nothing => std::thread::sleep(Duration::from_micros(50)),
             }
@@ -178,13 +195,20 @@ impl Victim {
     ///
     /// # Errors
     /// `TimedOut` when it still sleeps at the deadline; otherwise as [`Victim::step`].
-    pub fn run(&mut self, control: &Control, goal: &mut Goal, deadline: Option<Instant>) -> io::Result<Stand> {
+    pub fn run(
+        &mut self,
+        control: &Control,
+        goal: &mut Goal,
+        deadline: Option<Instant>,
+    ) -> io::Result<Stand> {
         let mut by_steps = false;
         if !self.running {
             // Standing at the very instruction, a breakpoint there would not let it leave.
             if self.address == goal.address {
                 match self.step(control)? {
-                    Stand::Within if self.address == goal.address && !self.repeating => goal.arrivals -= 1,
+                    Stand::Within if self.address == goal.address && !self.repeating => {
+                        goal.arrivals -= 1
+                    }
                     Stand::Within => {}
                     stand => return Ok(stand),
                 }
@@ -234,7 +258,8 @@ impl Victim {
         let (mut seen_asleep, mut is_late) = (0, false);
         let event = trace::wait_unless(tid, || {
             // Asleep in two looks in a row: a lock in the kernel may put it to sleep for a moment.
-            seen_asleep = if trace::state_letter(pid, tid) == Some('S') { seen_asleep + 1 } else { 0 };
+            seen_asleep =
+                if trace::state_letter(pid, tid) == Some('S') { seen_asleep + 1 } else { 0 };
             is_late = Instant::now() > deadline;
             seen_asleep >= 2 || is_late
         })?;
@@ -253,7 +278,9 @@ impl Victim {
     /// [`Victim::step`].
     pub fn awaken(&mut self, control: &Control, deadline: Instant) -> io::Result<Stand> {
         match trace::wait_until(self.tid, deadline)? {
-            Event::Nothing => Err(io::Error::new(io::ErrorKind::TimedOut, "the victim still sleeps")),
+            Event::Nothing => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "the victim still sleeps"))
+            }
             event => {
                 self.running = false;
                 self.arrive(event, control)
@@ -274,7 +301,9 @@ impl Victim {
                 self.address = trace::instruction_pointer(self.tid)?;
                 Ok(Stand::Within)
             }
-            Event::Nothing => Err(io::Error::new(io::ErrorKind::TimedOut, "SIGSTOP does not stop the victim")),
+            Event::Nothing => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "SIGSTOP does not stop the victim"))
+            }
             event => self.arrive(event, control),
         }
     }
@@ -283,8 +312,13 @@ impl Victim {
         match event {
             Event::Stopped(signal) => {
                 if signal != libc::SIGTRAP {
-                    if matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGABRT | libc::SIGFPE) {
-                        return Err(io::Error::other(format!("the victim crashed with signal {signal}")));
+                    if matches!(
+                        signal,
+                        libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGABRT | libc::SIGFPE
+                    ) {
+                        return Err(io::Error::other(format!(
+                            "the victim crashed with signal {signal}"
+                        )));
                     }
                     // Ours, of a sleeper that was awake again before it arrived.
                     self.pending_signal = if signal == libc::SIGSTOP { 0 } else { signal };
@@ -379,7 +413,10 @@ impl Victim {
             match trace::wait_until(self.tid, deadline)? {
                 Event::Stopped(_) => {}
                 Event::Nothing => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "SIGKILL did not end the victim"));
+                    return Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        "SIGKILL did not end the victim",
+                    ));
                 }
                 Event::Exited(_) | Event::Killed(_) => self.reaped = true,
             }
@@ -389,7 +426,10 @@ impl Victim {
             match trace::wait_until(self.pid, deadline)? {
                 Event::Stopped(_) => {}
                 Event::Nothing => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "SIGKILL did not end the victim"));
+                    return Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        "SIGKILL did not end the victim",
+                    ));
                 }
                 Event::Exited(_) | Event::Killed(_) => self.process_reaped = true,
             }

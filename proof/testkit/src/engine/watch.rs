@@ -31,8 +31,16 @@ struct Extent {
 impl Extent {
     fn map(file: &File, start: u64, bytes: usize) -> io::Result<Extent> {
         // SAFETY: a fresh shared, read-only mapping of a part of the file that has data.
-        let address =
-            unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file.as_fd(), start)? };
+        let address = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                file.as_fd(),
+                start,
+            )?
+        };
         let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut extent = Extent { start, address, copy: vec![0; bytes] };
         extent.refresh();
@@ -73,11 +81,18 @@ impl Watched {
     /// makes it data.
     fn remap(&mut self) -> io::Result<bool> {
         let now = data_extents(&self.file)?;
-        if self.extents.iter().map(|extent| (extent.start, extent.copy.len())).eq(now.iter().copied()) {
+        if self
+            .extents
+            .iter()
+            .map(|extent| (extent.start, extent.copy.len()))
+            .eq(now.iter().copied())
+        {
             return Ok(false);
         }
-        self.extents =
-            now.iter().map(|&(start, bytes)| Extent::map(&self.file, start, bytes)).collect::<io::Result<_>>()?;
+        self.extents = now
+            .iter()
+            .map(|&(start, bytes)| Extent::map(&self.file, start, bytes))
+            .collect::<io::Result<_>>()?;
         Ok(true)
     }
 }
@@ -123,7 +138,11 @@ impl Watch {
     /// # Errors
     /// What listing, opening or mapping reports.
     pub fn new(folder: &Path, tid: pid_t) -> io::Result<Watch> {
-        let mut watch = Watch { folder: folder.to_owned(), files: BTreeMap::new(), robust: RobustHead::default() };
+        let mut watch = Watch {
+            folder: folder.to_owned(),
+            files: BTreeMap::new(),
+            robust: RobustHead::default(),
+        };
         watch.relist()?;
         watch.robust = trace::robust_head(tid)?;
         Ok(watch)
@@ -177,6 +196,10 @@ impl Watch {
     /// How many bytes each comparison covers.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.files.values().flat_map(|watched| &watched.extents).map(|extent| extent.copy.len()).sum()
+        self.files
+            .values()
+            .flat_map(|watched| &watched.extents)
+            .map(|extent| extent.copy.len())
+            .sum()
     }
 }

@@ -18,10 +18,13 @@ enum In {
 
 use In::{Both, Off};
 
-const C_LIBRARY: &str = "the C library frees its word and wakes in two steps: not ours, and it checks the machine";
-const NOTICE: &str = "the kernel gives the notice of a death to one sleeper, and that one stands still";
+const C_LIBRARY: &str =
+    "the C library frees its word and wakes in two steps: not ours, and it checks the machine";
+const NOTICE: &str =
+    "the kernel gives the notice of a death to one sleeper, and that one stands still";
 
-const NOTIFIED: &str = "the change and the notification are two steps: a second change wakes, or the recheck does";
+const NOTIFIED: &str =
+    "the change and the notification are two steps: a second change wakes, or the recheck does";
 
 /// Scenario, mode, and why it fails.
 const STOPPED: &[(&str, In, &str)] = &[

@@ -256,10 +256,17 @@ fn names_survivor(world: &mut World, survivor: &'static str, order: &str) -> Res
 }
 
 /// Beside the stopped victim: the survivor's answer to that order is this one.
-fn passes_with(world: &mut World, survivor: &'static str, order: &str, wanted: &str) -> Result<(), Failure> {
+fn passes_with(
+    world: &mut World,
+    survivor: &'static str,
+    order: &str,
+    wanted: &str,
+) -> Result<(), Failure> {
     match world.passes(survivor, order)? {
         answer if answer == wanted => Ok(()),
-        answer => Err(Failure::wrong(format!("{survivor} is answered `{answer}` to `{order}`, not `{wanted}`"))),
+        answer => Err(Failure::wrong(format!(
+            "{survivor} is answered `{answer}` to `{order}`, not `{wanted}`"
+        ))),
     }
 }
 
@@ -308,7 +315,10 @@ fn nothing_left(world: &mut World, names: &[&str]) -> Result<(), Failure> {
     if !names.is_empty() {
         return Err(Failure::wrong(format!("left in the domain: {names}")));
     }
-    let internal = std::fs::read_dir(world.domain())?.flatten().filter(|entry| entry.file_name() != ".tokens").count();
+    let internal = std::fs::read_dir(world.domain())?
+        .flatten()
+        .filter(|entry| entry.file_name() != ".tokens")
+        .count();
     if internal != 0 {
         return Err(Failure::wrong(format!("{internal} files left in the domain's folder")));
     }

@@ -35,13 +35,27 @@ impl Robust {
         let map = || -> std::io::Result<Robust> {
             std::fs::create_dir_all(folder)?;
             let path = folder.join("pthread");
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path)?;
             file.set_len(4096)?;
             // SAFETY: a fresh shared mapping of a file that is as long.
             let address = unsafe {
-                mmap(std::ptr::null_mut(), 4096, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?
+                mmap(
+                    std::ptr::null_mut(),
+                    4096,
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    MapFlags::SHARED,
+                    &file,
+                    0,
+                )?
             };
-            Ok(Robust { shared: NonNull::new(address.cast()).ok_or(std::io::ErrorKind::OutOfMemory)? })
+            Ok(Robust {
+                shared: NonNull::new(address.cast()).ok_or(std::io::ErrorKind::OutOfMemory)?,
+            })
         };
         map().map_err(|error| error.to_string())
     }
@@ -57,7 +71,10 @@ impl Robust {
         unsafe {
             self.shared.as_ptr().write_bytes(0, 1);
             libc::pthread_mutexattr_init(attributes.as_mut_ptr());
-            libc::pthread_mutexattr_setpshared(attributes.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED);
+            libc::pthread_mutexattr_setpshared(
+                attributes.as_mut_ptr(),
+                libc::PTHREAD_PROCESS_SHARED,
+            );
             libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST);
             libc::pthread_mutex_init(self.mutex(), attributes.as_ptr());
         }
@@ -76,7 +93,9 @@ impl Robust {
                 }
                 Ok(true)
             }
-            other => Err(format!("pthread_mutex_lock: {}", std::io::Error::from_raw_os_error(other))),
+            other => {
+                Err(format!("pthread_mutex_lock: {}", std::io::Error::from_raw_os_error(other)))
+            }
         }
     }
 
@@ -84,7 +103,8 @@ impl Robust {
         // SAFETY: the caller holds the mutex. Volatile, so that a death between the two can be
         // seen.
         unsafe {
-            let (first, second) = (&raw mut (*self.shared.as_ptr()).first, &raw mut (*self.shared.as_ptr()).second);
+            let (first, second) =
+                (&raw mut (*self.shared.as_ptr()).first, &raw mut (*self.shared.as_ptr()).second);
             first.write_volatile(first.read_volatile() + 1);
             second.write_volatile(second.read_volatile() + 1);
         }
@@ -105,14 +125,17 @@ impl Obeys for Robust {
             ["owner"] => {
                 // SAFETY: the lock's word comes first in the C library's mutex, and the memory
                 // stays mapped.
-                let word = unsafe { (*self.mutex().cast::<std::sync::atomic::AtomicU32>()).load(Ordering::SeqCst) };
+                let word = unsafe {
+                    (*self.mutex().cast::<std::sync::atomic::AtomicU32>()).load(Ordering::SeqCst)
+                };
                 return Ok((word & libc::FUTEX_TID_MASK).to_string());
             }
             ["unlock"] => self.unlock(),
             ["lock", "and", "unlock"] => {
                 let owner_died = self.lock()?;
                 // SAFETY: we hold the mutex.
-                let equal = unsafe { (*self.shared.as_ptr()).first == (*self.shared.as_ptr()).second };
+                let equal =
+                    unsafe { (*self.shared.as_ptr()).first == (*self.shared.as_ptr()).second };
                 self.unlock();
                 if !equal {
                     return Err("the guarded numbers differ".to_owned());

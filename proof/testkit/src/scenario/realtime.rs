@@ -42,22 +42,67 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     use Operation::{Lock, Open, OwnerDeath, Recover, TimeOut, Unlock, Wait};
     let table = [
         (Pi, Open, "pi-open", "priority inheritance: open a mutex that is there"),
-        (Pi, Lock, "pi-lock", "priority inheritance: lock, change what it guards, unlock, uncontended"),
-        (Pi, Unlock, "pi-unlock", "priority inheritance: change what it guards and unlock, with two sleepers"),
-        (Pi, Wait, "pi-wait", "priority inheritance: wait, be handed the lock, unlock, with a sleeper after it"),
-        (Pi, OwnerDeath, "pi-owner-death", "priority inheritance: wait, have the owner killed, repair, unlock"),
+        (
+            Pi,
+            Lock,
+            "pi-lock",
+            "priority inheritance: lock, change what it guards, unlock, uncontended",
+        ),
+        (
+            Pi,
+            Unlock,
+            "pi-unlock",
+            "priority inheritance: change what it guards and unlock, with two sleepers",
+        ),
+        (
+            Pi,
+            Wait,
+            "pi-wait",
+            "priority inheritance: wait, be handed the lock, unlock, with a sleeper after it",
+        ),
+        (
+            Pi,
+            OwnerDeath,
+            "pi-owner-death",
+            "priority inheritance: wait, have the owner killed, repair, unlock",
+        ),
         (
             Pi,
             Recover,
             "pi-recover",
             "priority inheritance: take a dead owner's lock, unlock, take it again, repair, unlock",
         ),
-        (Pi, TimeOut, "pi-time-out", "priority inheritance: wait until a deadline, beside another sleeper"),
+        (
+            Pi,
+            TimeOut,
+            "pi-time-out",
+            "priority inheritance: wait until a deadline, beside another sleeper",
+        ),
         (Ceiling, Open, "ceiling-open", "ceiling: open a mutex that is there"),
-        (Ceiling, Lock, "ceiling-lock", "ceiling: be raised, lock, change what it guards, unlock, be lowered"),
-        (Ceiling, Unlock, "ceiling-unlock", "ceiling: change what it guards and unlock, with two sleepers"),
-        (Ceiling, Wait, "ceiling-wait", "ceiling: wait, be handed the lock, unlock, with a sleeper after it"),
-        (Ceiling, OwnerDeath, "ceiling-owner-death", "ceiling: wait, have the owner killed, repair, unlock"),
+        (
+            Ceiling,
+            Lock,
+            "ceiling-lock",
+            "ceiling: be raised, lock, change what it guards, unlock, be lowered",
+        ),
+        (
+            Ceiling,
+            Unlock,
+            "ceiling-unlock",
+            "ceiling: change what it guards and unlock, with two sleepers",
+        ),
+        (
+            Ceiling,
+            Wait,
+            "ceiling-wait",
+            "ceiling: wait, be handed the lock, unlock, with a sleeper after it",
+        ),
+        (
+            Ceiling,
+            OwnerDeath,
+            "ceiling-owner-death",
+            "ceiling: wait, have the owner killed, repair, unlock",
+        ),
         (
             Ceiling,
             Recover,
@@ -112,12 +157,16 @@ impl Scenario for Realtime {
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         match self.operation {
-            Operation::Open | Operation::Lock => world.ask("next", &self.order("open", &name)).map(drop),
+            Operation::Open | Operation::Lock => {
+                world.ask("next", &self.order("open", &name)).map(drop)
+            }
             Operation::Unlock => {
                 world.ask("first", &self.order("open", &name))?;
                 world.ask("second", &self.order("open", &name)).map(drop)
             }
-            Operation::Wait | Operation::OwnerDeath => world.ask("holder", &self.order("hold", &name)).map(drop),
+            Operation::Wait | Operation::OwnerDeath => {
+                world.ask("holder", &self.order("hold", &name)).map(drop)
+            }
             Operation::Recover => {
                 world.ask("holder", &self.order("hold", &name))?;
                 world.dismiss("holder");
@@ -187,7 +236,9 @@ impl Scenario for Realtime {
                 }
                 let answer = world.answer("first")?;
                 if answer != "clean" {
-                    return Err(Failure::wrong(format!("the sleeper got `{answer}`, the victim never held it")));
+                    return Err(Failure::wrong(format!(
+                        "the sleeper got `{answer}`, the victim never held it"
+                    )));
                 }
             }
         }
@@ -199,7 +250,9 @@ impl Scenario for Realtime {
         for survivor in ["next", "another"] {
             let answer = world.ask(survivor, &self.order("use", &name))?;
             if answer != "clean" {
-                return Err(Failure::wrong(format!("{survivor} got the lock `{answer}` after it had been repaired")));
+                return Err(Failure::wrong(format!(
+                    "{survivor} got the lock `{answer}` after it had been repaired"
+                )));
             }
         }
         super::nothing_left(world, &[&name])
@@ -259,8 +312,12 @@ impl Scenario for Realtime {
                 }
                 (Got::Clean(mut guard), _) => guard.raise(),
                 // The other sleeper may have been quicker and have repaired it; here it was not.
-                (Got::OwnerDied(mut guard), Operation::Recover | Operation::OwnerDeath) => guard.repair(),
-                (Got::OwnerDied(_), _) => return Err("told that an owner died, and none had".to_owned()),
+                (Got::OwnerDied(mut guard), Operation::Recover | Operation::OwnerDeath) => {
+                    guard.repair()
+                }
+                (Got::OwnerDied(_), _) => {
+                    return Err("told that an owner died, and none had".to_owned());
+                }
                 (Got::GivenUp, _) => return Err("it was given up".to_owned()),
             }
             Ok(())

@@ -38,7 +38,9 @@ impl State {
             let version = world.ask("next", &format!("state set {name} {number}"))?;
             let got = world.ask("reader", &format!("state get {name}"))?;
             if got != format!("{number} {version}") {
-                return Err(Failure::wrong(format!("{number} was set as version {version}, and {got} is there")));
+                return Err(Failure::wrong(format!(
+                    "{number} was set as version {version}, and {got} is there"
+                )));
             }
         }
         Ok(())
@@ -64,7 +66,9 @@ impl State {
         State::goes_on(world, name, &[2, 3, 4])?;
         let more = world.ask("stopped", &format!("state more-buffers {name}"))?;
         if more != "1" {
-            return Err(Failure::wrong(format!("{more} buffers more than at first, and one was needed")));
+            return Err(Failure::wrong(format!(
+                "{more} buffers more than at first, and one was needed"
+            )));
         }
         world.ask("stopped", &format!("state unpin-all {name}")).map(drop)
     }
@@ -106,11 +110,15 @@ impl Scenario for State {
         match self {
             State::Create => "make a state",
             State::Set => "set a value, with two sleepers, one in a wait set",
-            State::Grow => "set a value that needs another buffer, since readers that are stopped have all the others",
+            State::Grow => {
+                "set a value that needs another buffer, since readers that are stopped have all the others"
+            }
             State::Get => "get a value by the way of one who was overtaken",
             State::Take => "become the writer, with two sleepers, one in a wait set",
             State::TakeOver => "take a dead writer's place and set a value",
-            State::Leave => "leave as the writer, with one asleep who wants to be, and one who waits for a value",
+            State::Leave => {
+                "leave as the writer, with one asleep who wants to be, and one who waits for a value"
+            }
             State::Wait => "wait for another value, with a sleeper before and one after",
             State::WaitInSet => "the same in a wait set, the sleeper after in another",
         }
@@ -145,7 +153,9 @@ impl Scenario for State {
                 world.survivor("beyond")?.tell_and_see_asleep(&format!("state beyond {name}"))
             }
             State::Leave => {
-                world.survivor("heir")?.tell_and_see_asleep(&format!("state set-in-turn {name} 9"))?;
+                world
+                    .survivor("heir")?
+                    .tell_and_see_asleep(&format!("state set-in-turn {name} 9"))?;
                 world.survivor("sleeper")?.tell_and_see_asleep(&format!("state follow {name}"))
             }
             _ => Ok(()),
@@ -155,7 +165,9 @@ impl Scenario for State {
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         if !matches!(self, State::Wait | State::WaitInSet) {
-            return Err(Failure::Hang("the victim sleeps and nobody is there to wake it".to_owned()));
+            return Err(Failure::Hang(
+                "the victim sleeps and nobody is there to wake it".to_owned(),
+            ));
         }
         let how = if *self == State::Wait { "follow" } else { "follow-in-set" };
         world.survivor("late")?.tell_and_see_asleep(&format!("state {how} {name}"))?;
@@ -167,7 +179,9 @@ impl Scenario for State {
         if matches!(self, State::Set | State::Grow | State::Take | State::TakeOver) {
             let answer = world.ask("next", &format!("state set {name} 7"))?;
             if answer != "taken" {
-                return Err(Failure::wrong(format!("a second writer set version {answer} while the first lives")));
+                return Err(Failure::wrong(format!(
+                    "a second writer set version {answer} while the first lives"
+                )));
             }
         }
         Ok(())
@@ -193,7 +207,9 @@ impl Scenario for State {
                     // Both are true.
                     ("died", _) if !death.ended => {}
                     (other, _) => {
-                        return Err(Failure::wrong(format!("{number} is there, and a sleeper is told `{other}`")));
+                        return Err(Failure::wrong(format!(
+                            "{number} is there, and a sleeper is told `{other}`"
+                        )));
                     }
                 }
                 if *self == State::Grow {
@@ -205,18 +221,21 @@ impl Scenario for State {
                 State::goes_on(world, &name, &[2, 3, 4, 5, 6])?;
                 world.ask("reader", &format!("state get-pinned {name}"))?;
             }
-            State::Take => match (world.ask("reader", &format!("state writer {name}"))?.as_str(), death.ended) {
-                ("none", false) => {
-                    world.saw("not taken");
-                    world.ask("next", &format!("state set {name} 9"))?;
-                    State::told(world, "9")?;
+            State::Take => {
+                match (world.ask("reader", &format!("state writer {name}"))?.as_str(), death.ended)
+                {
+                    ("none", false) => {
+                        world.saw("not taken");
+                        world.ask("next", &format!("state set {name} 9"))?;
+                        State::told(world, "9")?;
+                    }
+                    ("dead", _) => {
+                        world.saw("taken");
+                        State::told(world, "1 died")?;
+                    }
+                    (other, _) => return Err(Failure::wrong(format!("the writer is `{other}`"))),
                 }
-                ("dead", _) => {
-                    world.saw("taken");
-                    State::told(world, "1 died")?;
-                }
-                (other, _) => return Err(Failure::wrong(format!("the writer is `{other}`"))),
-            },
+            }
             State::TakeOver => {
                 let number = State::got(world, &name, if death.ended { &[2] } else { &[1, 2] })?;
                 world.saw(if number == 2 { "set" } else { "not set" });
@@ -224,7 +243,9 @@ impl Scenario for State {
             State::Leave => {
                 let version = world.answer("heir")?;
                 if version != "2" {
-                    return Err(Failure::wrong(format!("who wanted to be the writer has set version {version}")));
+                    return Err(Failure::wrong(format!(
+                        "who wanted to be the writer has set version {version}"
+                    )));
                 }
                 match world.answer("sleeper")?.as_str() {
                     "9" => world.saw("no death"),
@@ -260,7 +281,11 @@ impl Scenario for State {
                     world.gets_past("beyond")?;
                 }
                 let told = world.passes("next", &format!("state set {name} 7"))?;
-                return if told == "taken" { Ok("is the writer") } else { Err(Failure::wrong("two writers")) };
+                return if told == "taken" {
+                    Ok("is the writer")
+                } else {
+                    Err(Failure::wrong("two writers"))
+                };
             }
             State::Leave => {
                 if names_victim(world, &format!("state writer-pid {name}"))? {
@@ -281,7 +306,9 @@ impl Scenario for State {
                 }
                 // Another writes in its place; the same value, so that it is as it was.
                 if world.passes("next", &format!("state set {name} 1"))? == "taken" {
-                    return Err(Failure::wrong("nobody who lives is the writer, and nobody can become it"));
+                    return Err(Failure::wrong(
+                        "nobody who lives is the writer, and nobody can become it",
+                    ));
                 }
             }
         }
@@ -307,7 +334,11 @@ impl Scenario for State {
             }
             State::Get => {
                 let got = stage.perform(|| state::get_pinned(&domain, place.name));
-                if got? == 1 || stage.is_overtaken() { Ok(()) } else { Err("another value".to_owned()) }
+                if got? == 1 || stage.is_overtaken() {
+                    Ok(())
+                } else {
+                    Err("another value".to_owned())
+                }
             }
             State::Take => {
                 let taken = stage.perform(writer);

@@ -29,11 +29,23 @@ impl Toy {
         let map = || -> std::io::Result<Toy> {
             std::fs::create_dir_all(place.domain)?;
             let path = place.domain.join("toy");
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path)?;
             file.set_len(4096)?;
             // SAFETY: a fresh shared mapping of a file that is as long.
             let address = unsafe {
-                mmap(std::ptr::null_mut(), 4096, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?
+                mmap(
+                    std::ptr::null_mut(),
+                    4096,
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    MapFlags::SHARED,
+                    &file,
+                    0,
+                )?
             };
             Ok(Toy { word: NonNull::new(address.cast()).ok_or(std::io::ErrorKind::OutOfMemory)? })
         };
@@ -47,12 +59,18 @@ impl Toy {
 
     fn lock(&self) {
         let word = self.word();
-        let mut seen = word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).unwrap_or_else(|seen| seen);
+        let mut seen = word
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .unwrap_or_else(|seen| seen);
         while seen != 0 {
-            if seen == 2 || word.compare_exchange(1, 2, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            if seen == 2
+                || word.compare_exchange(1, 2, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
                 let _ = futex::wait(word, futex::Flags::empty(), 2, None);
             }
-            seen = word.compare_exchange(0, 2, Ordering::Acquire, Ordering::Relaxed).unwrap_or_else(|seen| seen);
+            seen = word
+                .compare_exchange(0, 2, Ordering::Acquire, Ordering::Relaxed)
+                .unwrap_or_else(|seen| seen);
             if seen == 0 {
                 break;
             }

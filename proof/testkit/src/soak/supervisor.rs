@@ -110,7 +110,12 @@ impl Soak<'_> {
         let seed = self.random.word();
         command.arg("work").arg(&self.domain).arg(&self.file);
         let mib = self.orders.queue_mib.to_string();
-        command.args([number.to_string(), self.orders.recheck.word().to_owned(), seed.to_string(), mib]);
+        command.args([
+            number.to_string(),
+            self.orders.recheck.word().to_owned(),
+            seed.to_string(),
+            mib,
+        ]);
         let progress = self.ledger.post(number).progress.load(Ordering::SeqCst);
         let child = start_worker(command, &self.log)?;
         Ok(Post { child, stopped_until: None, begun_at: progress, progress, idle: Duration::ZERO })
@@ -134,7 +139,9 @@ impl Soak<'_> {
         if let Some(code) = status.code()
             && code != 0
         {
-            self.account.corrupted.push(format!("a worker ended with code {code}: {}", last_line(&self.log)));
+            self.account
+                .corrupted
+                .push(format!("a worker ended with code {code}: {}", last_line(&self.log)));
         }
     }
 
@@ -194,7 +201,8 @@ impl Soak<'_> {
             }
             if post.idle > PATIENCE {
                 let pid = post.child.id() as i32;
-                let call = trace::sleeping_in(pid).map_or("awake".to_owned(), |call| format!("in system call {call}"));
+                let call = trace::sleeping_in(pid)
+                    .map_or("awake".to_owned(), |call| format!("in system call {call}"));
                 self.account.hung.push(format!("worker {worker}, process {pid}, {call}"));
                 self.hold();
                 self.replace(worker)?;
@@ -205,7 +213,11 @@ impl Soak<'_> {
 
     fn hold(&self) {
         if self.orders.hold > Duration::ZERO {
-            eprintln!("{}; held for {:?}", self.account.hung.last().map_or("", String::as_str), self.orders.hold);
+            eprintln!(
+                "{}; held for {:?}",
+                self.account.hung.last().map_or("", String::as_str),
+                self.orders.hold
+            );
             std::thread::sleep(self.orders.hold);
         }
     }
@@ -213,7 +225,10 @@ impl Soak<'_> {
     fn torment(&mut self) -> io::Result<()> {
         let end = Instant::now() + self.orders.span;
         let (mut looked, mut act) = (Instant::now(), Instant::now());
-        while Instant::now() < end && self.account.hung.len() < 3 && self.account.corrupted.len() < 3 {
+        while Instant::now() < end
+            && self.account.hung.len() < 3
+            && self.account.corrupted.len() < 3
+        {
             // When somebody gets nowhere, the others are left in peace, so that it shows whether it
             // is for good.
             let quiet = self.posts.iter().any(|post| post.idle > SUSPICIOUS);
@@ -256,8 +271,11 @@ impl Soak<'_> {
                 Some(status) => self.note_end(status),
                 None => {
                     let pid = self.posts[worker].child.id() as i32;
-                    let call = trace::sleeping_in(pid).map_or(String::new(), |call| format!(" in system call {call}"));
-                    self.account.hung.push(format!("worker {worker}, process {pid}, when told to finish{call}"));
+                    let call = trace::sleeping_in(pid)
+                        .map_or(String::new(), |call| format!(" in system call {call}"));
+                    self.account
+                        .hung
+                        .push(format!("worker {worker}, process {pid}, when told to finish{call}"));
                     self.hold();
                     self.signal(worker, libc::SIGKILL);
                     self.posts[worker].child.wait()?;
@@ -286,7 +304,8 @@ impl Soak<'_> {
         let pages = self.ledger.pages();
         for number in 1..=pages.lives.load(Ordering::SeqCst) {
             let Some(life) = self.ledger.life(number) else { continue };
-            let (acknowledged, seen) = (life.acknowledged.load(Ordering::SeqCst), life.seen.load(Ordering::SeqCst));
+            let (acknowledged, seen) =
+                (life.acknowledged.load(Ordering::SeqCst), life.seen.load(Ordering::SeqCst));
             self.account.acknowledged += acknowledged;
             self.account.arrived += seen;
             self.account.lost += acknowledged.saturating_sub(seen);
@@ -302,7 +321,9 @@ impl Soak<'_> {
         if repeats > counters.redelivered {
             return Err(format!("{repeats} messages came a second time, yet {counters:?}"));
         }
-        if (counters.sent, counters.received, counters.pending) != (self.account.arrived, self.account.arrived, 0) {
+        if (counters.sent, counters.received, counters.pending)
+            != (self.account.arrived, self.account.arrived, 0)
+        {
             return Err(format!("{} messages arrived, yet {counters:?}", self.account.arrived));
         }
         let mutex = Mutex::open(&domain, MUTEX, [0, 0]).map_err(text)?;
@@ -317,7 +338,10 @@ impl Soak<'_> {
         // A life that ended between its round and its note is not in the book.
         let ends = self.account.kills + self.account.execs;
         if rounds < self.account.locked || rounds > self.account.locked + ends {
-            return Err(format!("{} rounds of the lock are noted, it counts {rounds}", self.account.locked));
+            return Err(format!(
+                "{} rounds of the lock are noted, it counts {rounds}",
+                self.account.locked
+            ));
         }
         drop(receiver);
         domain.sweep(false).map_err(text)?;
@@ -348,7 +372,12 @@ pub(super) fn start_worker(mut command: Command, log: &Path) -> io::Result<Child
 }
 
 pub(super) fn last_line(log: &Path) -> String {
-    std::fs::read_to_string(log).unwrap_or_default().lines().last().unwrap_or("it said nothing").to_owned()
+    std::fs::read_to_string(log)
+        .unwrap_or_default()
+        .lines()
+        .last()
+        .unwrap_or("it said nothing")
+        .to_owned()
 }
 
 /// Carries out a soak. The folder is kept when something went wrong; its path is the second result.

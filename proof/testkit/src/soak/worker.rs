@@ -47,14 +47,20 @@ extern "C" fn exec_again(_signal: libc::c_int) {
     // SAFETY: execve is async-signal-safe; both pointers are to leaked memory, set before the
     // handler was installed.
     unsafe {
-        libc::execve(PROGRAM.load(Ordering::Relaxed), ARGUMENTS.load(Ordering::Relaxed).cast_const(), nothing.as_ptr());
+        libc::execve(
+            PROGRAM.load(Ordering::Relaxed),
+            ARGUMENTS.load(Ordering::Relaxed).cast_const(),
+            nothing.as_ptr(),
+        );
     }
 }
 
 /// Has SIGUSR1 exec this very command line anew.
 fn exec_on_signal() -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let text = |bytes: &[u8]| CString::new(bytes).map(CString::into_raw).map_err(|error| error.to_string());
+    let text = |bytes: &[u8]| {
+        CString::new(bytes).map(CString::into_raw).map_err(|error| error.to_string())
+    };
     PROGRAM.store(text(program.as_os_str().as_bytes())?, Ordering::Relaxed);
     let mut arguments: Vec<*const libc::c_char> = Vec::new();
     for argument in std::env::args_os() {
@@ -101,7 +107,11 @@ pub fn work(part: &Part<'_>) -> Result<(), String> {
     post.life.store(name, Ordering::SeqCst);
     exec_on_signal()?;
     let domain = part.recheck.open(part.domain).map_err(text)?;
-    let queue = Queue::options().max_bytes(part.queue_mib << 20).first_slots(4).create(&domain, QUEUE).map_err(text)?;
+    let queue = Queue::options()
+        .max_bytes(part.queue_mib << 20)
+        .first_slots(4)
+        .create(&domain, QUEUE)
+        .map_err(text)?;
     let mutex = Mutex::open(&domain, MUTEX, [0, 0]).map_err(text)?;
     let mut worker = Worker {
         ledger,
@@ -144,7 +154,10 @@ impl Worker<'_> {
         let mut guard = match self.mutex.lock() {
             Ok(guard) => {
                 if guard[0] != guard[1] {
-                    return Err(format!("the lock was got clean, yet the numbers differ: {:?}", *guard));
+                    return Err(format!(
+                        "the lock was got clean, yet the numbers differ: {:?}",
+                        *guard
+                    ));
                 }
                 let other = pages.inside.swap(self.name as u32, Ordering::SeqCst);
                 if other != 0 {
@@ -186,7 +199,8 @@ impl Worker<'_> {
                     0 if count == 1 => 1_500_000,
                     n => [64, 64, 200, 5000, 40_000][n as usize % 5],
                 };
-                Stamp { sender: self.name, number }.message(SHORTEST + self.random.below(most) as usize)
+                Stamp { sender: self.name, number }
+                    .message(SHORTEST + self.random.below(most) as usize)
             })
             .collect();
         self.life.attempted.store(last, Ordering::SeqCst);
@@ -219,7 +233,9 @@ impl Worker<'_> {
                     self.ledger.pages().takeovers.fetch_add(1, Ordering::SeqCst);
                     return self.receive_all(receiver);
                 }
-                Err(outlive::Error::ReceiverTaken { .. } | outlive::Error::ReceiverEnding { .. }) => {}
+                Err(
+                    outlive::Error::ReceiverTaken { .. } | outlive::Error::ReceiverEnding { .. },
+                ) => {}
                 Err(other) => return Err(format!("become the receiver: {other}")),
             }
             self.got_on();
@@ -228,7 +244,10 @@ impl Worker<'_> {
             }
             if let Some(reader) = self.queue.current_receiver() {
                 // Dead or timed out: tried again either way.
-                let _ = self.domain.peer(reader.token).wait_dead(Deadline::after(Duration::from_millis(20)));
+                let _ = self
+                    .domain
+                    .peer(reader.token)
+                    .wait_dead(Deadline::after(Duration::from_millis(20)));
             }
         }
     }
@@ -260,7 +279,8 @@ impl Worker<'_> {
 /// When it is damaged, was never sent, comes out of order, or twice without being marked.
 pub fn note(ledger: Ledger, message: &[u8], redelivered: bool) -> Result<(), String> {
     let stamp = Stamp::of(message).map_err(|problem| format!("corrupted: {problem}"))?;
-    let life = ledger.life(stamp.sender).ok_or_else(|| format!("corrupted: {stamp:?} was never born"))?;
+    let life =
+        ledger.life(stamp.sender).ok_or_else(|| format!("corrupted: {stamp:?} was never born"))?;
     let seen = life.seen.load(Ordering::SeqCst);
     if stamp.number > life.attempted.load(Ordering::SeqCst) {
         return Err(format!("corrupted: {stamp:?} was never sent"));
@@ -270,7 +290,9 @@ pub fn note(ledger: Ledger, message: &[u8], redelivered: bool) -> Result<(), Str
         return Ok(());
     }
     if stamp.number != seen + 1 {
-        return Err(format!("lost or doubled: {stamp:?} after {seen}, marked as redelivered: {redelivered}"));
+        return Err(format!(
+            "lost or doubled: {stamp:?} after {seen}, marked as redelivered: {redelivered}"
+        ));
     }
     // Before the commit: killed in between, it comes again, marked, and is found noted.
     life.seen.store(stamp.number, Ordering::SeqCst);

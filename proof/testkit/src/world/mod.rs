@@ -179,7 +179,8 @@ impl World {
 
     /// What everybody who has an order to answer is at, for reports.
     pub fn situation(&mut self) -> String {
-        let all: Vec<String> = self.survivors.values_mut().filter_map(Survivor::situation).collect();
+        let all: Vec<String> =
+            self.survivors.values_mut().filter_map(Survivor::situation).collect();
         all.join("; ")
     }
 

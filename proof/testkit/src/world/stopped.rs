@@ -129,7 +129,10 @@ impl World {
     pub fn is_in_time(&mut self, what: &str) -> Result<(), Failure> {
         let (waited, kept) = self.waited();
         if kept > PROMISE + GRACE || waited > LONGEST {
-            return Err(Failure::Late(format!("{what}, and is not after {:.1} s", kept.as_secs_f64())));
+            return Err(Failure::Late(format!(
+                "{what}, and is not after {:.1} s",
+                kept.as_secs_f64()
+            )));
         }
         Ok(())
     }

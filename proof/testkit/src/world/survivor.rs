@@ -38,10 +38,20 @@ impl Survivor {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn start(name: &str, program: &Path, arguments: &[&str], log: &Path) -> Result<Survivor, Failure> {
+    pub fn start(
+        name: &str,
+        program: &Path,
+        arguments: &[&str],
+        log: &Path,
+    ) -> Result<Survivor, Failure> {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
         let mut command = Command::new(program);
-        command.args(arguments).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        command
+            .args(arguments)
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log);
         // SAFETY: one system call on numbers between fork and exec: survivors end with whoever
         // started them.
         unsafe {
@@ -51,10 +61,19 @@ impl Survivor {
             })
         };
         let mut child = command.spawn()?;
-        let take = |end: Option<OwnedFd>| end.map(File::from).ok_or(io::Error::from(io::ErrorKind::BrokenPipe));
+        let take = |end: Option<OwnedFd>| {
+            end.map(File::from).ok_or(io::Error::from(io::ErrorKind::BrokenPipe))
+        };
         let orders = take(child.stdin.take().map(OwnedFd::from))?;
         let answers = take(child.stdout.take().map(OwnedFd::from))?;
-        Ok(Survivor { name: name.to_owned(), child, orders, answers, unread: Vec::new(), outstanding: None })
+        Ok(Survivor {
+            name: name.to_owned(),
+            child,
+            orders,
+            answers,
+            unread: Vec::new(),
+            outstanding: None,
+        })
     }
 
     /// The process's number.
@@ -69,11 +88,14 @@ impl Survivor {
     /// When the survivor is gone or still busy with an earlier order.
     pub fn tell(&mut self, order: &str) -> Result<(), Failure> {
         if let Some(earlier) = &self.outstanding {
-            return Err(Failure::broken(format!("{} was told `{order}` while busy with `{earlier}`", self.name)));
+            return Err(Failure::broken(format!(
+                "{} was told `{order}` while busy with `{earlier}`",
+                self.name
+            )));
         }
-        self.orders
-            .write_all(format!("{order}\n").as_bytes())
-            .map_err(|error| Failure::wrong(format!("{} is gone when told `{order}`: {error}", self.name)))?;
+        self.orders.write_all(format!("{order}\n").as_bytes()).map_err(|error| {
+            Failure::wrong(format!("{} is gone when told `{order}`: {error}", self.name))
+        })?;
         self.outstanding = Some(order.to_owned());
         Ok(())
     }
@@ -84,14 +106,19 @@ impl Survivor {
     /// A hang when there is none at the deadline; what the survivor reports as an error; its own
     /// unexpected end.
     pub fn answer(&mut self, deadline: Instant) -> Result<String, Failure> {
-        let order = self.outstanding.take().ok_or_else(|| Failure::broken(format!("{} has no order", self.name)))?;
+        let order = self
+            .outstanding
+            .take()
+            .ok_or_else(|| Failure::broken(format!("{} has no order", self.name)))?;
         loop {
             if let Some(end) = self.unread.iter().position(|&byte| byte == b'\n') {
                 let line: Vec<u8> = self.unread.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line).trim_end().to_owned();
                 return match line.split_once(' ').unwrap_or((&line, "")) {
                     ("ok", rest) => Ok(rest.to_owned()),
-                    (_, rest) => Err(Failure::wrong(format!("{}: `{order}` failed: {rest}", self.name))),
+                    (_, rest) => {
+                        Err(Failure::wrong(format!("{}: `{order}` failed: {rest}", self.name)))
+                    }
                 };
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -112,7 +139,10 @@ impl Survivor {
             match self.answers.read(&mut chunk)? {
                 0 => {
                     let end = self.child.wait()?;
-                    return Err(Failure::wrong(format!("{} ended ({end}) in `{order}`", self.name)));
+                    return Err(Failure::wrong(format!(
+                        "{} ended ({end}) in `{order}`",
+                        self.name
+                    )));
                 }
                 bytes => self.unread.extend_from_slice(&chunk[..bytes]),
             }
@@ -196,7 +226,10 @@ impl Survivor {
         while !trace::sleeping_in(self.pid() as i32).is_some_and(on_words) {
             if Instant::now() >= deadline {
                 let order = self.outstanding.as_deref().unwrap_or("nothing");
-                return Err(Failure::broken(format!("{} does not fall asleep in `{order}`", self.name)));
+                return Err(Failure::broken(format!(
+                    "{} does not fall asleep in `{order}`",
+                    self.name
+                )));
             }
             std::thread::sleep(Duration::from_micros(50));
         }

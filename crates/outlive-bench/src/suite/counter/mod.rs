@@ -55,7 +55,8 @@ pub(super) fn prepare(args: &CounterArgs) -> Prepared {
     counts.sort_unstable();
     counts.dedup();
     let groups = counts.into_iter().map(|workers| group(workers, args.processes)).collect();
-    let prepared = Prepared { groups, needs_two_cores: false, ..Prepared::of(title, Vec::new(), "") };
+    let prepared =
+        Prepared { groups, needs_two_cores: false, ..Prepared::of(title, Vec::new(), "") };
     prepared.waiting(args.waiting.wait)
 }
 
@@ -64,7 +65,11 @@ fn group(workers: usize, processes: bool) -> Group {
         Box::new(Counting::<L> { workers, processes, lock: PhantomData })
     }
     Group {
-        setting: Some(if processes { Setting::Processes(workers) } else { Setting::Threads(workers) }),
+        setting: Some(if processes {
+            Setting::Processes(workers)
+        } else {
+            Setting::Threads(workers)
+        }),
         rows: vec![
             row::<OurMutex>(workers, processes),
             row::<Pthread<Plain>>(workers, processes),
@@ -100,7 +105,8 @@ impl<L: Lock> Contender for Counting<L> {
         let board = Shared::<Board>::new()?;
         let mut crew = Crew::new()?;
         let workers = self.workers;
-        let core = |worker: usize| stage.workers_on.get(worker % stage.workers_on.len().max(1)).copied();
+        let core =
+            |worker: usize| stage.workers_on.get(worker % stage.workers_on.len().max(1)).copied();
         if self.processes {
             for worker in 0..workers {
                 let (place, board) = (&place, &board);
@@ -122,7 +128,9 @@ impl<L: Lock> Contender for Counting<L> {
                         })
                         .collect();
                     threads.into_iter().try_for_each(|thread| {
-                        thread.join().unwrap_or_else(|_| Err(Error::Child("a counting thread panicked".into())))
+                        thread.join().unwrap_or_else(|_| {
+                            Err(Error::Child("a counting thread panicked".into()))
+                        })
                     })
                 })
             })?;
@@ -134,7 +142,13 @@ impl<L: Lock> Contender for Counting<L> {
 }
 
 /// Raises the number until it is as large as wanted.
-fn work(lock: &impl Handle, board: &Board, worker: usize, workers: usize, operations: u64) -> Result<(), Error> {
+fn work(
+    lock: &impl Handle,
+    board: &Board,
+    worker: usize,
+    workers: usize,
+    operations: u64,
+) -> Result<(), Error> {
     lock.once()?;
     board.meet(workers as u32);
     let begun = clock::now();
@@ -153,7 +167,10 @@ fn sum_up<L: Lock>(board: &Board, workers: usize) -> Result<(), Error> {
     let number = left.iter().map(|worker| worker[3]).max().unwrap_or(0);
     // Each raised it once before they met.
     if number != raised + workers as u64 {
-        let why = format!("{}: {workers} workers raised the number {raised} times, and it is {number}", L::NAME);
+        let why = format!(
+            "{}: {workers} workers raised the number {raised} times, and it is {number}",
+            L::NAME
+        );
         return Err(Error::Wrong(why));
     }
     let begun = left.iter().map(|worker| worker[1]).min().unwrap_or(0);

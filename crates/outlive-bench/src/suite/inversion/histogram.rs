@@ -49,7 +49,11 @@ impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut bins = serializer.serialize_seq(Some(self.bins.len()))?;
         for (&bin, &count) in &self.bins {
-            bins.serialize_element(&Bin { from_ns: start_of(bin), below_ns: start_of(bin + 1), count })?;
+            bins.serialize_element(&Bin {
+                from_ns: start_of(bin),
+                below_ns: start_of(bin + 1),
+                count,
+            })?;
         }
         bins.end()
     }
@@ -57,7 +61,8 @@ impl Serialize for Histogram {
 
 /// Rows by columns: a line for each bin that anybody has.
 pub fn table(rows: &[Row]) -> String {
-    let mut all: Vec<i32> = rows.iter().flat_map(|row| row.histogram.bins.keys().copied()).collect();
+    let mut all: Vec<i32> =
+        rows.iter().flat_map(|row| row.histogram.bins.keys().copied()).collect();
     all.sort_unstable();
     all.dedup();
     let mut text = format!("{:>13}", "");
@@ -67,7 +72,12 @@ pub fn table(rows: &[Row]) -> String {
     }
     text.push('\n');
     for bin in all {
-        let _ = write!(text, "{:>5.1} – {:>5.1}", start_of(bin) / NS_PER_MS, start_of(bin + 1) / NS_PER_MS);
+        let _ = write!(
+            text,
+            "{:>5.1} – {:>5.1}",
+            start_of(bin) / NS_PER_MS,
+            start_of(bin + 1) / NS_PER_MS
+        );
         for row in rows {
             match row.histogram.bins.get(&bin) {
                 Some(count) => {
@@ -100,14 +110,16 @@ const PLAIN: RGBColor = RGBColor(196, 78, 62);
 
 /// Draws a panel for each row: lengths to the right, counts upwards, both on logarithmic scales.
 pub fn draw(report: &Report, path: &Path) -> Result<(), Error> {
-    std::fs::write(path, svg(report)?)
-        .map_err(|error| Error::Refused(format!("the chart could not be written to {}: {error}", path.display())))
+    std::fs::write(path, svg(report)?).map_err(|error| {
+        Error::Refused(format!("the chart could not be written to {}: {error}", path.display()))
+    })
 }
 
 /// The same, as text.
 pub fn svg(report: &Report) -> Result<String, Error> {
     let mut svg = String::new();
-    draw_all(report, &mut svg).map_err(|error| Error::Refused(format!("the chart could not be drawn: {error}")))?;
+    draw_all(report, &mut svg)
+        .map_err(|error| Error::Refused(format!("the chart could not be drawn: {error}")))?;
     Ok(svg)
 }
 
@@ -130,10 +142,14 @@ fn draw_all(report: &Report, svg: &mut String) -> Result<(), Box<dyn std::error:
     let most = bins().map(|(bin, _)| *bin + 1).max().unwrap_or(1);
     let highest = bins().map(|(_, count)| *count).max().unwrap_or(1) as f64;
     let (left, right) = (MARGIN + NAMES, WIDTH - MARGIN);
-    let x = |bin: f64| left + ((bin - f64::from(least)) / f64::from(most - least) * f64::from(right - left)) as i32;
+    let x = |bin: f64| {
+        left + ((bin - f64::from(least)) / f64::from(most - least) * f64::from(right - left)) as i32
+    };
     // One interval is as high as a tenth of the panel, so that the rarest, which matter most, are
     // seen.
-    let tall = |count: u64| ((0.1 + 0.9 * (count as f64).ln() / highest.max(2.0).ln()) * f64::from(PANEL)) as i32;
+    let tall = |count: u64| {
+        ((0.1 + 0.9 * (count as f64).ln() / highest.max(2.0).ln()) * f64::from(PANEL)) as i32
+    };
     let foot = TOP + (PANEL + GAP) * report.rows.len() as i32;
     for ms in [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0_f64] {
         let bin = ms.log2() * FINE;
@@ -150,12 +166,21 @@ fn draw_all(report: &Report, svg: &mut String) -> Result<(), Box<dyn std::error:
             _ => OURS,
         };
         for (&bin, &count) in &row.histogram.bins {
-            let bar = [(x(f64::from(bin)) + 1, ground - tall(count)), (x(f64::from(bin + 1)) - 1, ground)];
+            let bar = [
+                (x(f64::from(bin)) + 1, ground - tall(count)),
+                (x(f64::from(bin + 1)) - 1, ground),
+            ];
             area.draw(&Rectangle::new(bar, color.filled()))?;
         }
         area.draw(&PathElement::new([(left, ground), (right, ground)], PALE_INK.stroke_width(1)))?;
         text(row.name, (left - 12, ground - PANEL / 2), 15, INK, HPos::Right)?;
-        text(&format!("worst {:.1} ms", row.worst / NS_PER_MS), (left - 12, ground - 12), 12, PALE_INK, HPos::Right)?;
+        text(
+            &format!("worst {:.1} ms", row.worst / NS_PER_MS),
+            (left - 12, ground - 12),
+            12,
+            PALE_INK,
+            HPos::Right,
+        )?;
     }
     text(
         "length of an interval; counts on a logarithmic scale",

@@ -71,7 +71,10 @@ pub struct InversionArgs {
 
 /// How long a row takes.
 fn parse_row(text: &str) -> Result<Duration, String> {
-    crate::harness::within(duration::of(text, TimeUnit::Second)?, Duration::from_millis(100)..=Duration::from_secs(600))
+    crate::harness::within(
+        duration::of(text, TimeUnit::Second)?,
+        Duration::from_millis(100)..=Duration::from_secs(600),
+    )
 }
 
 /// The rows: their names are an interface. The first is what the others are compared with.
@@ -227,7 +230,9 @@ impl Report {
         let [_, plain, pi, ceiling] = &self.rows[..] else { return String::new() };
         let plain = ratio(plain.ratio);
         if !self.provoked {
-            return format!("inversion could not be provoked: a plain mutex is only {plain} × worse; nothing is shown");
+            return format!(
+                "inversion could not be provoked: a plain mutex is only {plain} × worse; nothing is shown"
+            );
         }
         format!(
             "worst intervals against undisturbed: plain mutex {plain} ×, priority inheritance {} ×, ceiling {} ×",
@@ -275,7 +280,8 @@ mod tests {
     }
 
     fn report_with(plain: f64, hiccups: [(usize, f64); 4]) -> Report {
-        let machine = Machine { cpu: "cpu".into(), cores: 2, kernel: "6".into(), crossing_ns: None };
+        let machine =
+            Machine { cpu: "cpu".into(), cores: 2, kernel: "6".into(), crossing_ns: None };
         let mut worst = [7e6, plain, 8e6, 7.5e6].map(|worst| vec![Some(worst); 5]);
         for (row, (round, interval)) in worst.iter_mut().zip(hiccups) {
             row[round] = Some(interval);
@@ -294,18 +300,26 @@ mod tests {
         let json = serde_json::to_value(report(70e6)).unwrap();
         assert_eq!(json["bench"], "inversion");
         assert_eq!(json["provoked"], true);
-        let names: Vec<_> = json["rows"].as_array().unwrap().iter().map(|row| row["name"].clone()).collect();
+        let names: Vec<_> =
+            json["rows"].as_array().unwrap().iter().map(|row| row["name"].clone()).collect();
         assert_eq!(names, ["undisturbed", "plain", "pi", "ceiling"]);
         for row in json["rows"].as_array().unwrap() {
             assert_eq!((&row["unit"], row["intervals"].as_u64()), (&"ns".into(), Some(105)));
             for number in ["median", "min", "max", "ratio", "worst"] {
                 assert!(row[number].is_f64(), "{number} in {row}");
             }
-            let counted: u64 =
-                row["histogram"].as_array().unwrap().iter().filter_map(|bin| bin["count"].as_u64()).sum();
+            let counted: u64 = row["histogram"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(|bin| bin["count"].as_u64())
+                .sum();
             assert_eq!(counted, 105);
         }
-        assert_eq!((&json["rows"][1]["median"], &json["rows"][1]["worst"]), (&70e6.into(), &90e6.into()));
+        assert_eq!(
+            (&json["rows"][1]["median"], &json["rows"][1]["worst"]),
+            (&70e6.into(), &90e6.into())
+        );
     }
 
     #[test]
@@ -320,12 +334,17 @@ mod tests {
         // The worst of all, undisturbed, is longer than the plain lock's.
         let report = report_with(70e6, [(0, 90e6), (1, 70e6), (2, 8e6), (3, 7.5e6)]);
         assert!(report.provoked && report.rows[0].worst > report.rows[1].worst);
-        assert!(report.verdict().contains("plain mutex 10.0 ×, priority inheritance 1.14 ×"), "{}", report.verdict());
+        assert!(
+            report.verdict().contains("plain mutex 10.0 ×, priority inheritance 1.14 ×"),
+            "{}",
+            report.verdict()
+        );
     }
 
     #[test]
     fn the_chart_has_a_panel_for_each_row() {
-        let path = std::env::temp_dir().join(format!("outlive-inversion-{}.svg", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("outlive-inversion-{}.svg", std::process::id()));
         histogram::draw(&report(70e6), &path).unwrap();
         let svg = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();

@@ -78,7 +78,9 @@ impl Opened {
         Ok(match lock {
             Lock::Plain => Opened::Plain(Mutex::open(&domain, "plain", 0).map_err(told)?),
             Lock::Pi => Opened::Pi(PiMutex::open(&domain, "pi", 0).map_err(told)?),
-            Lock::Ceiling => Opened::Ceiling(CeilingMutex::open(&domain, "ceiling", HIGH as u32, 0).map_err(told)?),
+            Lock::Ceiling => Opened::Ceiling(
+                CeilingMutex::open(&domain, "ceiling", HIGH as u32, 0).map_err(told)?,
+            ),
         })
     }
 
@@ -120,8 +122,11 @@ pub fn require_real_time() -> Result<(), Error> {
 fn become_fifo(priority: i32) -> Result<(), Error> {
     let parameter = libc::sched_param { sched_priority: priority };
     // SAFETY: the parameter is plain data.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameter) }, "becoming a real-time process")
-        .map(drop)
+    check(
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameter) },
+        "becoming a real-time process",
+    )
+    .map(drop)
 }
 
 /// Computes for so long, by this process's own clock: while others run it does not count.
@@ -133,7 +138,13 @@ fn compute(ns: u64) {
 }
 
 /// The control loop's intervals, in nanoseconds.
-pub fn turn(scratch: &Scratch, core: usize, lock: Lock, disturbed: bool, periods: u64) -> Result<Vec<u64>, Error> {
+pub fn turn(
+    scratch: &Scratch,
+    core: usize,
+    lock: Lock,
+    disturbed: bool,
+    periods: u64,
+) -> Result<Vec<u64>, Error> {
     let periods = (periods as usize).clamp(1, MOST);
     let place = scratch.inner("locks")?;
     let log = Shared::<Log>::new()?;
@@ -201,8 +212,18 @@ fn control(lock: &Opened, log: &Log, periods: usize) -> Result<(), Error> {
 }
 
 fn sleep_until(moment: u64) {
-    let until = libc::timespec { tv_sec: (moment / 1_000_000_000) as _, tv_nsec: (moment % 1_000_000_000) as _ };
+    let until = libc::timespec {
+        tv_sec: (moment / 1_000_000_000) as _,
+        tv_nsec: (moment % 1_000_000_000) as _,
+    };
     // SAFETY: the time is ours; nothing is written. Woken early by a signal, the interval is a
     // little shorter.
-    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until, std::ptr::null_mut()) };
+    unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &until,
+            std::ptr::null_mut(),
+        )
+    };
 }

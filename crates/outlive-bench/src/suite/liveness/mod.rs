@@ -103,13 +103,21 @@ impl<Q: Question> Contender for Asking<Q> {
         let place = Q::place(stage)?;
         let board = Shared::<Board>::new()?;
         let mut crew = Crew::new()?;
-        crew.start("asking process", stage.first_core(), || ask::<Q>(stage, &place, &board, self.mode, operations))?;
+        crew.start("asking process", stage.first_core(), || {
+            ask::<Q>(stage, &place, &board, self.mode, operations)
+        })?;
         board.figure(crew.finish(stage.turn_limit)?)
     }
 }
 
 /// Runs in the asking process, which forks the watched one itself so that it can kill and bury it.
-fn ask<Q: Question>(stage: &Stage, place: &Q::Place, board: &Board, mode: Mode, operations: u64) -> Result<(), Error> {
+fn ask<Q: Question>(
+    stage: &Stage,
+    place: &Q::Place,
+    board: &Board,
+    mode: Mode,
+    operations: u64,
+) -> Result<(), Error> {
     let mut watched = Crew::new()?;
     let pid = watched.start("watched process", stage.second_core(), || {
         let _held = Q::hold(place)?;

@@ -31,11 +31,18 @@ fn place() -> Result<Shared<Watched>, Error> {
     let failed = unsafe {
         let mut attributes = MaybeUninit::uninit();
         libc::pthread_mutexattr_init(attributes.as_mut_ptr())
-            | libc::pthread_mutexattr_setpshared(attributes.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED)
+            | libc::pthread_mutexattr_setpshared(
+                attributes.as_mut_ptr(),
+                libc::PTHREAD_PROCESS_SHARED,
+            )
             | libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST)
             | libc::pthread_mutex_init(watched.mutex.get(), attributes.as_ptr())
     };
-    if failed == 0 { Ok(watched) } else { Err(Error::Refused("the C library has no robust mutexes".into())) }
+    if failed == 0 {
+        Ok(watched)
+    } else {
+        Err(Error::Refused("the C library has no robust mutexes".into()))
+    }
 }
 
 /// The head of a thread's robust list, as the kernel knows it.

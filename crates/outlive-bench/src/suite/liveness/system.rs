@@ -24,8 +24,12 @@ impl Question for Epoll {
 
     fn prepare(_: &(), _: libc::pid_t) -> Result<Self, Error> {
         // SAFETY: no memory is touched; the descriptor is fresh.
-        let set =
-            unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC), "making an epoll set")?) };
+        let set = unsafe {
+            OwnedFd::from_raw_fd(check(
+                libc::epoll_create1(libc::EPOLL_CLOEXEC),
+                "making an epoll set",
+            )?)
+        };
         Ok(Self { set })
     }
 
@@ -76,8 +80,10 @@ impl Question for Procfs {
     }
 
     fn prepare(_: &(), pid: libc::pid_t) -> Result<Self, Error> {
-        let folder = File::open(format!("/proc/{pid}"))
-            .map_err(|source| Error::System { doing: "opening the process's folder in /proc", source })?;
+        let folder = File::open(format!("/proc/{pid}")).map_err(|source| Error::System {
+            doing: "opening the process's folder in /proc",
+            source,
+        })?;
         Ok(Self { folder })
     }
 
@@ -112,7 +118,8 @@ impl Question for PidFd {
 
     #[inline]
     fn ask(&self) -> bool {
-        let mut poll = libc::pollfd { fd: self.pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut poll =
+            libc::pollfd { fd: self.pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid pollfd.
         unsafe { libc::poll(&mut poll, 1, 0) == 0 }
     }
@@ -169,6 +176,9 @@ impl Question for Fcntl {
     fn ask(&self) -> bool {
         let mut lock = Self::first_byte();
         // SAFETY: an open file and a valid flock, which the call fills.
-        unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_GETLK, &mut lock) == 0 && lock.l_pid == self.watched }
+        unsafe {
+            libc::fcntl(self.file.as_raw_fd(), libc::F_GETLK, &mut lock) == 0
+                && lock.l_pid == self.watched
+        }
     }
 }

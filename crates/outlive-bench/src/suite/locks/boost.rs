@@ -46,7 +46,10 @@ impl Object {
     /// Compiled and loaded once.
     fn get() -> Result<&'static Object, &'static str> {
         static OBJECT: OnceLock<Result<Object, String>> = OnceLock::new();
-        OBJECT.get_or_init(|| build().map_err(|error| error.to_string())).as_ref().map_err(String::as_str)
+        OBJECT
+            .get_or_init(|| build().map_err(|error| error.to_string()))
+            .as_ref()
+            .map_err(String::as_str)
     }
 }
 
@@ -55,15 +58,24 @@ fn build() -> Result<Object, Error> {
     let function = |name: &CStr| object.function(name);
     // SAFETY: boost.cpp defines them with these types.
     unsafe {
-        let size = mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(function(c"outlive_bench_size")?);
+        let size = mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(function(
+            c"outlive_bench_size",
+        )?);
         if size() > ROOM {
-            return Err(Error::Refused(format!("Boost's mutex takes {} bytes; {ROOM} are kept for it", size())));
+            return Err(Error::Refused(format!(
+                "Boost's mutex takes {} bytes; {ROOM} are kept for it",
+                size()
+            )));
         }
-        let on_mutex = |name| function(name).map(|found| mem::transmute::<*mut c_void, OnMutex>(found));
+        let on_mutex =
+            |name| function(name).map(|found| mem::transmute::<*mut c_void, OnMutex>(found));
         Ok(Object {
             make: on_mutex(c"outlive_bench_make")?,
             lock: [on_mutex(c"outlive_bench_lock_sharable")?, on_mutex(c"outlive_bench_lock")?],
-            unlock: [on_mutex(c"outlive_bench_unlock_sharable")?, on_mutex(c"outlive_bench_unlock")?],
+            unlock: [
+                on_mutex(c"outlive_bench_unlock_sharable")?,
+                on_mutex(c"outlive_bench_unlock")?,
+            ],
         })
     }
 }
@@ -129,7 +141,9 @@ impl<const EXCLUSIVE: bool> Held for Locked<'_, EXCLUSIVE> {
     #[inline]
     fn touch(&mut self) -> u64 {
         // SAFETY: we hold the mutex, alone if it is the exclusive row.
-        unsafe { if EXCLUSIVE { self.0.guarded.number.raise() } else { self.0.guarded.number.read() } }
+        unsafe {
+            if EXCLUSIVE { self.0.guarded.number.raise() } else { self.0.guarded.number.read() }
+        }
     }
 
     #[inline]

@@ -29,7 +29,8 @@ const HELD_AT_FIRST: [usize; 2] = [1, 2];
 
 /// One turn of so many steps, half of them by each.
 pub(super) fn turn<L: Lock>(stage: &Stage, operations: u64) -> Result<Figure, Error> {
-    let places = [L::place(stage, "lock-0")?, L::place(stage, "lock-1")?, L::place(stage, "lock-2")?];
+    let places =
+        [L::place(stage, "lock-0")?, L::place(stage, "lock-1")?, L::place(stage, "lock-2")?];
     let board = Shared::<Board>::new()?;
     let steps = operations.div_ceil(2);
     let mut crew = Crew::new()?;

@@ -32,7 +32,10 @@ impl Lock for Fcntl {
     type Handle<'place> = Opening<'place>;
 
     fn place(stage: &Stage, which: &'static str) -> Result<Place, Error> {
-        Ok(Place { path: stage.scratch.path().join(format!("byte of {which}")), number: Shared::new()? })
+        Ok(Place {
+            path: stage.scratch.path().join(format!("byte of {which}")),
+            number: Shared::new()?,
+        })
     }
 
     fn open(place: &Place) -> Result<Opening<'_>, Error> {
@@ -56,7 +59,11 @@ impl Opening<'_> {
         lock.l_whence = libc::SEEK_SET as libc::c_short;
         lock.l_len = 1;
         // SAFETY: an open file and a valid flock.
-        check(unsafe { libc::fcntl(self.file.as_raw_fd(), command, &lock) }, "locking a byte of a file").map(drop)
+        check(
+            unsafe { libc::fcntl(self.file.as_raw_fd(), command, &lock) },
+            "locking a byte of a file",
+        )
+        .map(drop)
     }
 }
 

@@ -122,9 +122,15 @@ impl Mode {
     pub fn title(self) -> Title {
         let (mode, meaning) = match self {
             Self::Uncontended => ("uncontended", "a lock and unlock by one process"),
-            Self::Contended(_) => ("contended", "a lock and unlock while two processes want the lock all the time"),
-            Self::Chase => ("wake", "a step of two processes that chase each other around three locks"),
-            Self::Sleeper => ("sleeper", "from unlock until the process that slept for the lock has it"),
+            Self::Contended(_) => {
+                ("contended", "a lock and unlock while two processes want the lock all the time")
+            }
+            Self::Chase => {
+                ("wake", "a step of two processes that chase each other around three locks")
+            }
+            Self::Sleeper => {
+                ("sleeper", "from unlock until the process that slept for the lock has it")
+            }
         };
         Title { bench: "locks", mode, meaning, ours: &OURS, rate_of: None }
     }
@@ -136,8 +142,14 @@ impl Mode {
     }
 }
 
-const OURS: [&str; 6] =
-    [OurMutex::NAME, OurRead::NAME, OurWrite::NAME, OurSemaphore::NAME, OurPi::NAME, OurCeiling::NAME];
+const OURS: [&str; 6] = [
+    OurMutex::NAME,
+    OurRead::NAME,
+    OurWrite::NAME,
+    OurSemaphore::NAME,
+    OurPi::NAME,
+    OurCeiling::NAME,
+];
 
 /// Who takes part, in the order they are shown.
 pub struct Field {
@@ -153,7 +165,8 @@ impl Field {
     /// `bench locks`: all of them, or those named. A row that is not wanted is not asked whether it
     /// can take part: that may mean calling a compiler.
     pub fn of_locks(mode: Mode, only: &[String]) -> Self {
-        let mut field = Self { rows: Vec::new(), baseline: Pthread::<Plain>::NAME, absent: Vec::new() };
+        let mut field =
+            Self { rows: Vec::new(), baseline: Pthread::<Plain>::NAME, absent: Vec::new() };
         field.add::<OurMutex>(mode, only);
         field.add::<OurSemaphore>(mode, only);
         field.add::<OurRead>(mode, only);
@@ -180,7 +193,10 @@ impl Field {
             Box::new(Locking::<OurMutex>::new("outlive", mode)),
             Box::new(Locking::<Pthread<Plain>>::new(Pthread::<Plain>::NAME, mode)),
             Box::new(Locking::<Pthread<Robust>>::new(Pthread::<Robust>::NAME, mode)),
-            Box::new(Locking::<Pthread<PriorityInheriting>>::new(Pthread::<PriorityInheriting>::NAME, mode)),
+            Box::new(Locking::<Pthread<PriorityInheriting>>::new(
+                Pthread::<PriorityInheriting>::NAME,
+                mode,
+            )),
             Box::new(Locking::<Fcntl>::new(Fcntl::NAME, mode)),
             Box::new(Locking::<SysV>::new(SysV::NAME, mode)),
         ];
@@ -188,10 +204,15 @@ impl Field {
     }
 
     fn add<L: Lock>(&mut self, mode: Mode, only: &[String]) {
-        let wanted = only.is_empty() || L::NAME == self.baseline || only.iter().any(|name| name == L::NAME);
+        let wanted =
+            only.is_empty() || L::NAME == self.baseline || only.iter().any(|name| name == L::NAME);
         let refusal = match mode {
-            Mode::Chase | Mode::Sleeper if L::SHARED => Some("readers do not hand a lock to each other".to_owned()),
-            Mode::Contended(1..) if L::SHARED => Some("readers do not wait for each other's work".to_owned()),
+            Mode::Chase | Mode::Sleeper if L::SHARED => {
+                Some("readers do not hand a lock to each other".to_owned())
+            }
+            Mode::Contended(1..) if L::SHARED => {
+                Some("readers do not wait for each other's work".to_owned())
+            }
             _ if wanted => L::refuses(),
             // Left out by `--only` all the same, but known by its name.
             _ => None,

@@ -103,7 +103,11 @@ impl Flavour for PriorityProtecting {
     }
 
     fn refuses() -> Option<String> {
-        if cfg!(target_env = "gnu") { realtime::refuses() } else { Some("this C library has no ceilings".into()) }
+        if cfg!(target_env = "gnu") {
+            realtime::refuses()
+        } else {
+            Some("this C library has no ceilings".into())
+        }
     }
 }
 

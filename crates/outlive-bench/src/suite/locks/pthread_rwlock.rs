@@ -68,8 +68,13 @@ impl<const WRITES: bool> Handle for View<'_, WRITES> {
     fn acquire(&self) -> Result<Locked<'_, WRITES>, Error> {
         let lock = self.0.lock.get();
         // SAFETY: mapped and initialised for as long as the place is borrowed.
-        let failed =
-            unsafe { if WRITES { libc::pthread_rwlock_wrlock(lock) } else { libc::pthread_rwlock_rdlock(lock) } };
+        let failed = unsafe {
+            if WRITES {
+                libc::pthread_rwlock_wrlock(lock)
+            } else {
+                libc::pthread_rwlock_rdlock(lock)
+            }
+        };
         match failed {
             0 => Ok(Locked(self.0)),
             _ => Err(Error::Wrong("a pthread readers-writer lock could not be locked".into())),

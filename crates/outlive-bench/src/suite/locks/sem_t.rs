@@ -33,8 +33,9 @@ impl Lock for SemT {
 
     fn place(_: &Stage, _: &'static str) -> Result<Shared<Guarded>, Error> {
         let guarded = Shared::<Guarded>::new()?;
-        // SAFETY: nobody else has it yet.
-        check(unsafe { libc::sem_init(guarded.semaphore.get(), 1, 1) }, "making a POSIX semaphore")?;
+        // SAFETY: no other process has it yet.
+        let made = unsafe { libc::sem_init(guarded.semaphore.get(), 1, 1) };
+        check(made, "making a POSIX semaphore")?;
         Ok(guarded)
     }
 
@@ -52,7 +53,8 @@ impl Handle for View<'_> {
     #[inline]
     fn acquire(&self) -> Result<Permit<'_>, Error> {
         // SAFETY: mapped and initialised for as long as the place is borrowed.
-        check(unsafe { libc::sem_wait(self.0.semaphore.get()) }, "taking a POSIX semaphore's permit")?;
+        let taken = unsafe { libc::sem_wait(self.0.semaphore.get()) };
+        check(taken, "taking a POSIX semaphore's permit")?;
         Ok(Permit(self.0))
     }
 }
@@ -70,6 +72,10 @@ impl Held for Permit<'_> {
     #[inline]
     fn release(self) -> Result<(), Error> {
         // SAFETY: as in `acquire`.
-        check(unsafe { libc::sem_post(self.0.semaphore.get()) }, "giving a POSIX semaphore's permit back").map(drop)
+        check(
+            unsafe { libc::sem_post(self.0.semaphore.get()) },
+            "giving a POSIX semaphore's permit back",
+        )
+        .map(drop)
     }
 }

@@ -33,7 +33,10 @@ impl Lock for SysV {
     fn place(_: &Stage, _: &'static str) -> Result<Place, Error> {
         let number = Shared::new()?;
         // SAFETY: no memory is touched.
-        let id = check(unsafe { libc::semget(libc::IPC_PRIVATE, 1, 0o600) }, "making a System V semaphore")?;
+        let id = check(
+            unsafe { libc::semget(libc::IPC_PRIVATE, 1, 0o600) },
+            "making a System V semaphore",
+        )?;
         let place = Place { id, number };
         // SAFETY: SETVAL takes an int.
         let set = unsafe { libc::semctl(id, 0, libc::SETVAL, 1) };
@@ -49,9 +52,11 @@ impl Lock for SysV {
 impl View<'_> {
     #[inline]
     fn add(&self, permits: libc::c_short) -> Result<(), Error> {
-        let mut operation = libc::sembuf { sem_num: 0, sem_op: permits, sem_flg: libc::SEM_UNDO as libc::c_short };
+        let mut operation =
+            libc::sembuf { sem_num: 0, sem_op: permits, sem_flg: libc::SEM_UNDO as libc::c_short };
         // SAFETY: one valid operation.
-        check(unsafe { libc::semop(self.0.id, &mut operation, 1) }, "using a System V semaphore").map(drop)
+        check(unsafe { libc::semop(self.0.id, &mut operation, 1) }, "using a System V semaphore")
+            .map(drop)
     }
 }
 

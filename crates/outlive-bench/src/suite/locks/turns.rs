@@ -40,7 +40,11 @@ pub(super) fn uncontended<L: Lock>(stage: &Stage, operations: u64) -> Result<Fig
 
 /// Two processes raise one number until it is above the turn's, so that neither has the lock for
 /// itself at the end.
-pub(super) fn contended<L: Lock>(stage: &Stage, operations: u64, work: Work) -> Result<Figure, Error> {
+pub(super) fn contended<L: Lock>(
+    stage: &Stage,
+    operations: u64,
+    work: Work,
+) -> Result<Figure, Error> {
     let place = L::place(stage, "lock")?;
     let board = Shared::<Board>::new()?;
     let mut crew = Crew::new()?;
@@ -123,8 +127,12 @@ pub(super) fn to_sleeper<L: Lock>(stage: &Stage, operations: u64) -> Result<Figu
     let place = L::place(stage, "lock")?;
     let board = Shared::<Board>::new()?;
     let mut crew = Crew::new()?;
-    let pid = crew.start("waiting process", stage.second_core(), || be_woken::<L>(&place, &board, operations))?;
-    crew.start("holding process", stage.first_core(), || hand_over::<L>(&place, &board, operations, pid as u32))?;
+    let pid = crew.start("waiting process", stage.second_core(), || {
+        be_woken::<L>(&place, &board, operations)
+    })?;
+    crew.start("holding process", stage.first_core(), || {
+        hand_over::<L>(&place, &board, operations, pid as u32)
+    })?;
     board.figure(crew.finish(stage.turn_limit)?)
 }
 
@@ -155,7 +163,12 @@ fn be_woken<L: Lock>(place: &L::Place, board: &Board, operations: u64) -> Result
 }
 
 /// The holder: lets go once the waiter sleeps.
-fn hand_over<L: Lock>(place: &L::Place, board: &Board, operations: u64, waiter: u32) -> Result<(), Error> {
+fn hand_over<L: Lock>(
+    place: &L::Place,
+    board: &Board,
+    operations: u64,
+    waiter: u32,
+) -> Result<(), Error> {
     let lock = L::open(place)?;
     lock.once()?;
     let sleeper = Sleeper::new(waiter)?;
@@ -179,7 +192,10 @@ pub(super) fn check_count<L: Lock>(number: u64, wanted: u64) -> Result<(), Error
     if number == wanted {
         Ok(())
     } else {
-        Err(Error::Wrong(format!("{}: the number is {number} after it was raised {wanted} times", L::NAME)))
+        Err(Error::Wrong(format!(
+            "{}: the number is {number} after it was raised {wanted} times",
+            L::NAME
+        )))
     }
 }
 
@@ -187,6 +203,9 @@ fn check_sum<L: Lock>(sum: u64, wanted: u64) -> Result<(), Error> {
     if sum == wanted {
         Ok(())
     } else {
-        Err(Error::Wrong(format!("{}: what was seen under the lock adds up to {sum}, not {wanted}", L::NAME)))
+        Err(Error::Wrong(format!(
+            "{}: what was seen under the lock adds up to {sum}, not {wanted}",
+            L::NAME
+        )))
     }
 }

@@ -20,7 +20,8 @@ pub(super) struct Place {
 }
 
 fn refuses(bytes: usize) -> Option<String> {
-    (bytes > ring::MOST_BYTES).then(|| format!("the example's messages have {} bytes at most", ring::MOST_BYTES))
+    (bytes > ring::MOST_BYTES)
+        .then(|| format!("the example's messages have {} bytes at most", ring::MOST_BYTES))
 }
 
 macro_rules! made {

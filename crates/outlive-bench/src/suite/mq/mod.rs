@@ -36,7 +36,10 @@ pub(super) fn prepare(args: &MqArgs) -> Result<Prepared, Error> {
     sizes.sort_unstable();
     sizes.dedup();
     if sizes.iter().any(|&bytes| bytes < queue::LEAST_BYTES) {
-        return Err(Error::Refused(format!("a message carries its number: --size {} or more", queue::LEAST_BYTES)));
+        return Err(Error::Refused(format!(
+            "a message carries its number: --size {} or more",
+            queue::LEAST_BYTES
+        )));
     }
     let title = Title {
         bench: "mq",
@@ -51,7 +54,8 @@ pub(super) fn prepare(args: &MqArgs) -> Result<Prepared, Error> {
         groups.push(group(bytes, sizes.len() > 1, &mut absent)?);
     }
     let prepared = Prepared { groups, absent, ..Prepared::of(title, Vec::new(), "") };
-    let fixed = if let [bytes] = sizes[..] { vec![Setting::MessageBytes(bytes)] } else { Vec::new() };
+    let fixed =
+        if let [bytes] = sizes[..] { vec![Setting::MessageBytes(bytes)] } else { Vec::new() };
     Ok(Prepared { fixed, ..prepared.waiting(args.waiting.wait) })
 }
 

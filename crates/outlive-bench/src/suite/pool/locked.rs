@@ -66,7 +66,11 @@ impl Allocator for Locked {
     type Heap<'place> = &'place Place;
 
     fn place(_: &Stage, work: &Work) -> Result<Place, Error> {
-        let step = if work.bytes < PAGE { work.bytes.next_multiple_of(64) } else { work.bytes.next_multiple_of(PAGE) };
+        let step = if work.bytes < PAGE {
+            work.bytes.next_multiple_of(64)
+        } else {
+            work.bytes.next_multiple_of(PAGE)
+        };
         let control = Shared::<Control>::new()?;
         init(control.mutex.get())?;
         // SAFETY: a fresh anonymous mapping touches nothing that exists.
@@ -83,7 +87,8 @@ impl Allocator for Locked {
         if buffers == libc::MAP_FAILED {
             return Err(Error::last("mapping the locked list's buffers"));
         }
-        let buffers = NonNull::new(buffers.cast()).ok_or_else(|| Error::Refused("mapped at address 0".into()))?;
+        let buffers = NonNull::new(buffers.cast())
+            .ok_or_else(|| Error::Refused("mapped at address 0".into()))?;
         Ok(Place { control, buffers, count: work.objects() as u64, step })
     }
 
@@ -100,7 +105,11 @@ fn init(mutex: *mut libc::pthread_mutex_t) -> Result<(), Error> {
             | libc::pthread_mutexattr_setpshared(&mut attributes, libc::PTHREAD_PROCESS_SHARED)
             | libc::pthread_mutex_init(mutex, &attributes)
     };
-    if refused == 0 { Ok(()) } else { Err(Error::Refused("no mutex between processes can be made here".into())) }
+    if refused == 0 {
+        Ok(())
+    } else {
+        Err(Error::Refused("no mutex between processes can be made here".into()))
+    }
 }
 
 impl Place {
@@ -147,7 +156,9 @@ impl Heap for &Place {
             }
         });
         if number >= self.count {
-            return Err(Error::Wrong("locked: more buffers are in use than the pattern holds".into()));
+            return Err(Error::Wrong(
+                "locked: more buffers are in use than the pattern holds".into(),
+            ));
         }
         Ok(Buffer { start: self.buffer(number) })
     }
@@ -175,7 +186,9 @@ impl Heap for &Place {
 
     fn claim(&self, address: u64) -> Result<Buffer, Error> {
         let start = NonNull::new(address as usize as *mut u8);
-        Ok(Buffer { start: start.ok_or_else(|| Error::Wrong("locked: no buffer was offered".into()))? })
+        Ok(Buffer {
+            start: start.ok_or_else(|| Error::Wrong("locked: no buffer was offered".into()))?,
+        })
     }
 
     /// All pages of free buffers but the first, which holds the link; the others wait meanwhile, as
@@ -191,7 +204,11 @@ impl Heap for &Place {
                 // among them.
                 let done = unsafe {
                     at = self.link(number).read();
-                    libc::madvise(self.buffer(number).as_ptr().add(PAGE).cast(), self.step - PAGE, libc::MADV_REMOVE)
+                    libc::madvise(
+                        self.buffer(number).as_ptr().add(PAGE).cast(),
+                        self.step - PAGE,
+                        libc::MADV_REMOVE,
+                    )
                 };
                 check(done, "giving pages of free buffers back")?;
             }

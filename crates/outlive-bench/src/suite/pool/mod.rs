@@ -108,9 +108,18 @@ impl Pattern {
             Self::AllocFree => ("alloc-free", "an object taken and given back"),
             Self::Batch => ("batch", "an object taken and given back, 64 at a time"),
             Self::HandOver => ("hand-over", "an object taken by one and given back by another"),
-            Self::Random => ("random", "one of 16 objects given back and another taken, with flush and gc beside it"),
+            Self::Random => (
+                "random",
+                "one of 16 objects given back and another taken, with flush and gc beside it",
+            ),
         };
-        Title { bench: "pool", mode, meaning, ours: &["outlive", "outlive_uncached"], rate_of: None }
+        Title {
+            bench: "pool",
+            mode,
+            meaning,
+            ours: &["outlive", "outlive_uncached"],
+            rate_of: None,
+        }
     }
 
     /// The most objects that one worker has at once.
@@ -150,11 +159,19 @@ impl Work {
     /// Rounds so many operations of all workers up to a worker's equal share.
     fn share(&self, operations: u64) -> u64 {
         let share = operations.div_ceil(self.workers as u64);
-        if self.pattern == Pattern::Batch { share.next_multiple_of(self.pattern.held() as u64) } else { share }
+        if self.pattern == Pattern::Batch {
+            share.next_multiple_of(self.pattern.held() as u64)
+        } else {
+            share
+        }
     }
 
     fn who(&self) -> Setting {
-        if self.processes { Setting::Processes(self.workers) } else { Setting::Threads(self.workers) }
+        if self.processes {
+            Setting::Processes(self.workers)
+        } else {
+            Setting::Threads(self.workers)
+        }
     }
 
     /// Rather no figures than a machine that swaps.
@@ -205,7 +222,8 @@ impl Field {
 /// Makes it ready.
 pub(super) fn prepare(args: &PoolArgs, peers: Peers) -> Result<Prepared, Error> {
     let mut sizes: Vec<usize> = args.size.iter().map(|&bytes| bytes as usize).collect();
-    let mut crowds: Vec<usize> = args.threads.iter().chain(&args.processes).map(|&workers| workers.into()).collect();
+    let mut crowds: Vec<usize> =
+        args.threads.iter().chain(&args.processes).map(|&workers| workers.into()).collect();
     if crowds.is_empty() {
         crowds.push(if args.pattern == Pattern::HandOver { 2 } else { 1 });
     }
@@ -214,12 +232,22 @@ pub(super) fn prepare(args: &PoolArgs, peers: Peers) -> Result<Prepared, Error> 
         list.dedup();
     }
     if args.pattern == Pattern::HandOver && crowds.iter().any(|workers| workers % 2 == 1) {
-        return Err(Error::Refused("objects go from one to another: an even number of workers is wanted".into()));
+        return Err(Error::Refused(
+            "objects go from one to another: an even number of workers is wanted".into(),
+        ));
     }
     let processes = !args.processes.is_empty();
-    let work = |bytes, workers| Work { pattern: args.pattern, touch: args.touch, workers, processes, bytes };
-    let works: Vec<Work> =
-        sizes.iter().flat_map(|&bytes| crowds.iter().map(move |&workers| work(bytes, workers))).collect();
+    let work = |bytes, workers| Work {
+        pattern: args.pattern,
+        touch: args.touch,
+        workers,
+        processes,
+        bytes,
+    };
+    let works: Vec<Work> = sizes
+        .iter()
+        .flat_map(|&bytes| crowds.iter().map(move |&workers| work(bytes, workers)))
+        .collect();
     // One axis: either the size or the number of workers is the same everywhere.
     let (size, who) = (|work: &Work| Setting::ObjectBytes(work.bytes), Work::who);
     let (fixed, setting) = match (&works[..], sizes.len(), crowds.len()) {
@@ -280,7 +308,8 @@ impl<A: Allocator> Contender for Row<A> {
         let rings = Shared::<Rings>::new()?;
         let mut crew = Crew::new()?;
         let share = work.share(operations);
-        let core = |worker: usize| stage.workers_on.get(worker % stage.workers_on.len().max(1)).copied();
+        let core =
+            |worker: usize| stage.workers_on.get(worker % stage.workers_on.len().max(1)).copied();
         let threads = if work.processes { 1 } else { work.workers };
         for first in (0..work.workers).step_by(threads) {
             let part = Part { work, share, board: &board, rings: &rings, first, threads };
@@ -290,7 +319,8 @@ impl<A: Allocator> Contender for Row<A> {
         let left: Vec<[u64; 4]> = (0..work.workers).map(|worker| board.left(worker)).collect();
         let objects: u64 = left.iter().map(|worker| worker[0]).sum();
         if objects != share * work.workers as u64 {
-            let why = format!("{}: {objects} objects, not {share} by each of {}", A::NAME, work.workers);
+            let why =
+                format!("{}: {objects} objects, not {share} by each of {}", A::NAME, work.workers);
             return Err(Error::Wrong(why));
         }
         let begun = left.iter().map(|worker| worker[1]).min().unwrap_or(0);
@@ -324,7 +354,8 @@ mod tests {
 
     #[test]
     fn row_names_are_an_interface() {
-        let names = |work| field(work, |_| {}).rows.iter().map(|row| row.name()).collect::<Vec<_>>();
+        let names =
+            |work| field(work, |_| {}).rows.iter().map(|row| row.name()).collect::<Vec<_>>();
         let alone = names(work(Pattern::AllocFree, 1));
         assert!(alone.ends_with(&["locked", "no_cache", "malloc"]), "{alone:?}");
         let crossing = names(Work { processes: true, ..work(Pattern::HandOver, 2) });

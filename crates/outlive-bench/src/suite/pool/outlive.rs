@@ -52,8 +52,10 @@ impl<const CACHED: bool> Allocator for Ours<CACHED> {
     }
 
     fn open(place: &Place) -> Result<View, Error> {
-        let domain = Domain::open_at(place.scratch.path()).map_err(|error| Error::told("opening a domain", error))?;
-        let pool = Pool::open(&domain, "pool", place.options).map_err(|error| Error::told("opening a pool", error))?;
+        let domain = Domain::open_at(place.scratch.path())
+            .map_err(|error| Error::told("opening a domain", error))?;
+        let pool = Pool::open(&domain, "pool", place.options)
+            .map_err(|error| Error::told("opening a pool", error))?;
         Ok(View { pool })
     }
 }

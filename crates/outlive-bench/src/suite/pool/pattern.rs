@@ -86,7 +86,8 @@ impl Part<'_> {
     ) -> Result<(), Error> {
         let together = Ensemble { stopped: false.into(), why: None.into(), over: false.into() };
         // Between threads the objects themselves are handed over.
-        let near: Vec<Ring<(H::Object<'_>, u8)>> = (0..self.threads / 2).map(|_| Ring::new()).collect();
+        let near: Vec<Ring<(H::Object<'_>, u8)>> =
+            (0..self.threads / 2).map(|_| Ring::new()).collect();
         thread::scope(|scope| {
             let workers: Vec<_> = (self.first..self.first + self.threads)
                 .map(|number| {
@@ -102,7 +103,8 @@ impl Part<'_> {
                 scope.spawn(|| together.note(tend(heap, &together)));
             }
             for worker in workers {
-                let ended = worker.join().map_err(|_| Error::Child("an allocating thread panicked".into()));
+                let ended =
+                    worker.join().map_err(|_| Error::Child("an allocating thread panicked".into()));
                 together.note(ended);
             }
             together.over.store(true, Ordering::Relaxed);
@@ -204,7 +206,8 @@ impl<'heap, H: Heap> Worker<'_, 'heap, H> {
                 Some(ring) => self.hand_over(ring, share * 2, Ok, Ok)?,
                 None => {
                     let ring = &self.part.rings.0[self.number / 2];
-                    let offer = |(object, mark): Marked<'heap, H>| Ok((self.heap.offer(object)?, mark));
+                    let offer =
+                        |(object, mark): Marked<'heap, H>| Ok((self.heap.offer(object)?, mark));
                     let claim = |(word, mark): (u64, u8)| Ok((self.heap.claim(word)?, mark));
                     self.hand_over(ring, share * 2, offer, claim)?;
                 }
@@ -256,7 +259,9 @@ impl<'heap, H: Heap> Worker<'_, 'heap, H> {
         // SAFETY: it is ours, and `take` wrote its first byte.
         let found = unsafe { H::start(&mut object).read_volatile() };
         if found != mark {
-            return Err(Error::Wrong(format!("an object held {found} where {mark} was written: two had it at once")));
+            return Err(Error::Wrong(format!(
+                "an object held {found} where {mark} was written: two had it at once"
+            )));
         }
         self.heap.free(object)
     }

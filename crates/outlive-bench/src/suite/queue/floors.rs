@@ -105,7 +105,9 @@ impl Send for FutexEnd<'_> {
     fn send(&mut self, message: &[u8]) -> Result<(), Error> {
         self.0.send(message)?;
         // SAFETY: a live word; waking touches no memory of ours.
-        unsafe { libc::syscall(libc::SYS_futex, ptr::from_ref(self.0.word), libc::FUTEX_WAKE, 1, 0, 0, 0) };
+        unsafe {
+            libc::syscall(libc::SYS_futex, ptr::from_ref(self.0.word), libc::FUTEX_WAKE, 1, 0, 0, 0)
+        };
         Ok(())
     }
 }
@@ -116,7 +118,17 @@ impl Receive for FutexEnd<'_> {
         let End { word, last } = &mut self.0;
         while word.load(Ordering::Acquire) == *last {
             // SAFETY: a live word, no timeout. EAGAIN and EINTR are ordinary: the loop looks again.
-            unsafe { libc::syscall(libc::SYS_futex, ptr::from_ref(*word), libc::FUTEX_WAIT, *last, 0, 0, 0) };
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    ptr::from_ref(*word),
+                    libc::FUTEX_WAIT,
+                    *last,
+                    0,
+                    0,
+                    0,
+                )
+            };
         }
         *last = last.wrapping_add(1);
         Ok(())

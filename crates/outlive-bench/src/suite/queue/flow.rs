@@ -12,7 +12,12 @@ use std::hint;
 use std::sync::atomic::Ordering;
 
 /// One way, as fast as both can. The receiver measures.
-pub(super) fn one_way<C: Channel>(stage: &Stage, bytes: usize, operations: u64, batch: usize) -> Result<Figure, Error> {
+pub(super) fn one_way<C: Channel>(
+    stage: &Stage,
+    bytes: usize,
+    operations: u64,
+    batch: usize,
+) -> Result<Figure, Error> {
     let place = C::place(stage, "there", bytes)?;
     let board = Shared::<Board>::new()?;
     // The first eighth of the messages is not timed; whole batches, so that the sender ends when
@@ -53,7 +58,11 @@ pub(super) fn one_way<C: Channel>(stage: &Stage, bytes: usize, operations: u64, 
 }
 
 /// There and back.
-pub(super) fn round_trip<C: Channel>(stage: &Stage, bytes: usize, operations: u64) -> Result<Figure, Error> {
+pub(super) fn round_trip<C: Channel>(
+    stage: &Stage,
+    bytes: usize,
+    operations: u64,
+) -> Result<Figure, Error> {
     let there = C::place(stage, "there", bytes)?;
     let back = C::place(stage, "back", bytes)?;
     let board = Shared::<Board>::new()?;
@@ -93,7 +102,11 @@ pub(super) fn round_trip<C: Channel>(stage: &Stage, bytes: usize, operations: u6
 }
 
 /// To a receiver that is asleep each time.
-pub(super) fn to_sleeper<C: Channel>(stage: &Stage, bytes: usize, operations: u64) -> Result<Figure, Error> {
+pub(super) fn to_sleeper<C: Channel>(
+    stage: &Stage,
+    bytes: usize,
+    operations: u64,
+) -> Result<Figure, Error> {
     let place = C::place(stage, "there", bytes)?;
     let board = Shared::<Board>::new()?;
     let mut crew = Crew::new()?;
@@ -151,5 +164,9 @@ fn check_number<C: Channel>(message: &[u8], bytes: usize, number: u64) -> Result
 #[cold]
 fn wrong_message<C: Channel>(message: &[u8], number: u64) -> Error {
     let found = message.first_chunk().map_or(0, |first| u64::from_ne_bytes(*first));
-    Error::Wrong(format!("{}: message {number} came as {found} with {} bytes", C::NAME, message.len()))
+    Error::Wrong(format!(
+        "{}: message {number} came as {found} with {} bytes",
+        C::NAME,
+        message.len()
+    ))
 }

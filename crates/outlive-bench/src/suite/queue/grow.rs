@@ -106,7 +106,10 @@ fn median_step(file: &File) -> Result<u64, Error> {
         // SAFETY: the mapping reaches to STEP * STEPS, and the file does up to where fallocate has
         // brought it. The process ends soon, and the mapping with it.
         unsafe {
-            check(libc::fallocate(file.as_raw_fd(), 0, at as i64, STEP as i64), "allocating 2 MiB in /dev/shm")?;
+            check(
+                libc::fallocate(file.as_raw_fd(), 0, at as i64, STEP as i64),
+                "allocating 2 MiB in /dev/shm",
+            )?;
             for page in (at..at + STEP).step_by(4096) {
                 mapped.cast::<u8>().add(page).write_volatile(1);
             }

@@ -99,10 +99,18 @@ impl Mode {
     pub fn title(self) -> Title {
         let (mode, meaning, rate_of) = match self {
             Self::OneWay => ("one-way", "a message, one way, at full rate", Some("messages")),
-            Self::Batch(_) => ("batch", "a message, one way, at full rate, sent in batches", Some("messages")),
-            Self::Sleeping => ("sleeping", "from send until the receiver that slept has the message", None),
+            Self::Batch(_) => {
+                ("batch", "a message, one way, at full rate, sent in batches", Some("messages"))
+            }
+            Self::Sleeping => {
+                ("sleeping", "from send until the receiver that slept has the message", None)
+            }
             Self::RoundTrip => ("roundtrip", "a message there and another back", None),
-            Self::Grow(_) => ("grow", "the longest single send while the queue grows, against allocating 2 MiB", None),
+            Self::Grow(_) => (
+                "grow",
+                "the longest single send while the queue grows, against allocating 2 MiB",
+                None,
+            ),
         };
         Title { bench: "queue", mode, meaning, ours: &[Outlive::NAME], rate_of }
     }
@@ -149,7 +157,10 @@ impl Field {
         field.add::<UnixSeqpacket>(mode, bytes);
         field.add::<SysVMsg>(mode, bytes);
         if mode == Mode::Sleeping {
-            field.absent.push(Absent { name: CacheLine::NAME, why: "who waits for a bare flag never sleeps".into() });
+            field.absent.push(Absent {
+                name: CacheLine::NAME,
+                why: "who waits for a bare flag never sleeps".into(),
+            });
         } else {
             field.add::<CacheLine>(mode, bytes);
         }
@@ -159,7 +170,12 @@ impl Field {
 
     fn add<C: Channel + 'static>(&mut self, mode: Mode, bytes: usize) {
         match C::refuses(bytes) {
-            None => self.rows.push(Box::new(Messaging::<C> { name: C::NAME, mode, bytes, channel: PhantomData })),
+            None => self.rows.push(Box::new(Messaging::<C> {
+                name: C::NAME,
+                mode,
+                bytes,
+                channel: PhantomData,
+            })),
             Some(why) => self.absent.push(Absent { name: C::NAME, why }),
         }
     }
@@ -190,7 +206,9 @@ impl Contest {
     pub(super) fn add<C: Channel + 'static>(&mut self, name: &'static str) {
         let (mode, bytes) = (self.mode, self.bytes);
         match C::refuses(bytes) {
-            None => self.rows.push(Box::new(Messaging::<C> { name, mode, bytes, channel: PhantomData })),
+            None => {
+                self.rows.push(Box::new(Messaging::<C> { name, mode, bytes, channel: PhantomData }))
+            }
             Some(why) => self.absent.push(Absent { name, why }),
         }
     }

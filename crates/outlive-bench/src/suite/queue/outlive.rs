@@ -55,13 +55,16 @@ impl Channel for Outlive {
 impl Send for Sender {
     #[inline]
     fn send(&mut self, message: &[u8]) -> Result<(), Error> {
-        Sender::send(self, message).map_err(|error| Error::told("sending to outlive's queue", error))
+        Sender::send(self, message)
+            .map_err(|error| Error::told("sending to outlive's queue", error))
     }
 
     fn send_batch(&mut self, messages: &[Vec<u8>]) -> Result<(), Error> {
         match Sender::send_batch(self, messages) {
             Ok(sent) if sent == messages.len() => Ok(()),
-            Ok(sent) => Err(Error::Wrong(format!("outlive: {sent} of a batch of {} sent", messages.len()))),
+            Ok(sent) => {
+                Err(Error::Wrong(format!("outlive: {sent} of a batch of {} sent", messages.len())))
+            }
             Err(error) => Err(Error::told("sending a batch to outlive's queue", error)),
         }
     }
@@ -70,7 +73,8 @@ impl Send for Sender {
 impl Receive for Receiver {
     #[inline]
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<(), Error> {
-        self.recv_into(message).map_err(|error| Error::told("receiving from outlive's queue", error))
+        self.recv_into(message)
+            .map_err(|error| Error::told("receiving from outlive's queue", error))
     }
 }
 
@@ -91,9 +95,13 @@ pub(super) fn longest_send(path: &Path, to: u64, bytes: usize) -> Result<u64, Er
         }
         at = after;
     }
-    let counters = queue.counters().map_err(|error| Error::told("asking for a queue's counters", error))?;
+    let counters =
+        queue.counters().map_err(|error| Error::told("asking for a queue's counters", error))?;
     if counters.bytes < to / 2 {
-        return Err(Error::Wrong(format!("outlive's queue was full at {} of {to} bytes", counters.bytes)));
+        return Err(Error::Wrong(format!(
+            "outlive's queue was full at {} of {to} bytes",
+            counters.bytes
+        )));
     }
     Ok(longest)
 }

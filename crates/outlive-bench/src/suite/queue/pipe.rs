@@ -21,7 +21,9 @@ pub(super) struct End(File);
 
 impl End {
     fn of(file: &File) -> Result<Self, Error> {
-        file.try_clone().map(Self).map_err(|source| Error::System { doing: "copying a pipe's end", source })
+        file.try_clone()
+            .map(Self)
+            .map_err(|source| Error::System { doing: "copying a pipe's end", source })
     }
 }
 
@@ -53,13 +55,17 @@ impl Channel for Pipe {
 impl Send for End {
     #[inline]
     fn send(&mut self, message: &[u8]) -> Result<(), Error> {
-        self.0.write_all(message).map_err(|source| Error::System { doing: "writing to a pipe", source })
+        self.0
+            .write_all(message)
+            .map_err(|source| Error::System { doing: "writing to a pipe", source })
     }
 }
 
 impl Receive for End {
     #[inline]
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<(), Error> {
-        self.0.read_exact(message).map_err(|source| Error::System { doing: "reading from a pipe", source })
+        self.0
+            .read_exact(message)
+            .map_err(|source| Error::System { doing: "reading from a pipe", source })
     }
 }

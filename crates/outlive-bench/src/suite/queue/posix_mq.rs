@@ -35,7 +35,8 @@ impl Channel for PosixMq {
 
     fn place(_: &Stage, name: &'static str, bytes: usize) -> Result<Descriptor, Error> {
         // Plain ASCII and two words: no NUL inside.
-        let name = CString::new(format!("/outlive-bench-{}-{name}", process::id())).unwrap_or_default();
+        let name =
+            CString::new(format!("/outlive-bench-{}-{name}", process::id())).unwrap_or_default();
         // SAFETY: plain data; the kernel reads two fields.
         let mut attributes: libc::mq_attr = unsafe { mem::zeroed() };
         attributes.mq_maxmsg = limit("msg_max").unwrap_or(10) as _;
@@ -64,7 +65,9 @@ impl Channel for PosixMq {
     fn refuses(bytes: usize) -> Option<String> {
         match limit("msgsize_max") {
             None => Some("this kernel has no POSIX message queues".into()),
-            Some(most) if bytes > most => Some(format!("a message may have {most} bytes (fs.mqueue.msgsize_max)")),
+            Some(most) if bytes > most => {
+                Some(format!("a message may have {most} bytes (fs.mqueue.msgsize_max)"))
+            }
             Some(_) => None,
         }
     }
@@ -83,7 +86,9 @@ impl Receive for End {
     #[inline]
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<(), Error> {
         // SAFETY: room for as many bytes as a message of this queue has.
-        let received = unsafe { libc::mq_receive(self.0, message.as_mut_ptr().cast(), message.len(), ptr::null_mut()) };
+        let received = unsafe {
+            libc::mq_receive(self.0, message.as_mut_ptr().cast(), message.len(), ptr::null_mut())
+        };
         check(received as libc::c_int, "receiving from a POSIX message queue").map(drop)
     }
 }

@@ -46,7 +46,10 @@ impl Channel for SysVMsg {
 
     fn place(_: &Stage, _: &'static str, bytes: usize) -> Result<Place, Error> {
         // SAFETY: no memory is touched.
-        let id = check(unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) }, "making a System V message queue")?;
+        let id = check(
+            unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) },
+            "making a System V message queue",
+        )?;
         Ok(Place { id, bytes })
     }
 
@@ -59,10 +62,14 @@ impl Channel for SysVMsg {
     }
 
     fn refuses(bytes: usize) -> Option<String> {
-        let most = fs::read_to_string("/proc/sys/kernel/msgmax").ok().and_then(|text| text.trim().parse().ok());
+        let most = fs::read_to_string("/proc/sys/kernel/msgmax")
+            .ok()
+            .and_then(|text| text.trim().parse().ok());
         match most {
             None => Some("this kernel has no System V message queues".into()),
-            Some(most) if bytes > most => Some(format!("a message may have {most} bytes (kernel.msgmax)")),
+            Some(most) if bytes > most => {
+                Some(format!("a message may have {most} bytes (kernel.msgmax)"))
+            }
             Some(_) => None,
         }
     }
@@ -82,7 +89,8 @@ impl Receive for End {
     #[inline]
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<(), Error> {
         // SAFETY: room for the type and as many bytes as asked for.
-        let received = unsafe { libc::msgrcv(self.id, self.typed.as_mut_ptr().cast(), message.len(), 0, 0) };
+        let received =
+            unsafe { libc::msgrcv(self.id, self.typed.as_mut_ptr().cast(), message.len(), 0, 0) };
         check(received as libc::c_int, "receiving from a System V message queue")?;
         message.copy_from_slice(&self.typed[TYPE_BYTES..]);
         Ok(())

@@ -22,7 +22,10 @@ impl Channel for UnixSeqpacket {
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
         // SAFETY: room for two descriptors, which are fresh and nobody else's.
         unsafe {
-            check(libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()), "making a pair of sockets")?;
+            check(
+                libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()),
+                "making a pair of sockets",
+            )?;
             Ok(ends.map(|end| OwnedFd::from_raw_fd(end)))
         }
     }
@@ -40,7 +43,9 @@ impl Send for End {
     #[inline]
     fn send(&mut self, message: &[u8]) -> Result<(), Error> {
         // SAFETY: the message is valid for its length.
-        let sent = unsafe { libc::send(self.0, message.as_ptr().cast(), message.len(), libc::MSG_NOSIGNAL) };
+        let sent = unsafe {
+            libc::send(self.0, message.as_ptr().cast(), message.len(), libc::MSG_NOSIGNAL)
+        };
         check(sent as libc::c_int, "sending to a socket").map(drop)
     }
 }

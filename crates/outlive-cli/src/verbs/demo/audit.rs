@@ -75,7 +75,10 @@ impl Audit {
                 if !source.compare_next()? {
                     lost += 1;
                     // Acknowledged all the same: the sums are about those.
-                    source.bytes += source.acknowledged.read(source.compared)?.map_or(0, |entry| entry.length());
+                    source.bytes += source
+                        .acknowledged
+                        .read(source.compared)?
+                        .map_or(0, |entry| entry.length());
                     source.compared += 1;
                 }
             }
@@ -108,7 +111,8 @@ mod tests {
 
     /// Journals of one source: what was acknowledged and what was received, by checksum.
     fn audit(name: &str, acknowledged: &[u32], received: &[Option<u32>]) -> (u64, u64, Figures) {
-        let folder = std::env::temp_dir().join(format!("outlive-test-audit-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("outlive-test-audit-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let domain = outlive::Domain::open_at(folder.join("domain")).expect("a domain");
         let ledger = Ledger::open(&domain).unwrap();
@@ -133,7 +137,10 @@ mod tests {
     #[test]
     fn a_missing_record_is_lost_and_a_changed_one_differs() {
         let all = |records| Figures { records, bytes: records * 10 };
-        assert_eq!(audit("whole", &[1, 2, 3], &[Some(1), Some(2), Some(3), Some(4)]), (0, 0, all(3)));
+        assert_eq!(
+            audit("whole", &[1, 2, 3], &[Some(1), Some(2), Some(3), Some(4)]),
+            (0, 0, all(3))
+        );
         assert_eq!(audit("lost", &[1, 2, 3], &[Some(1), None, Some(3)]), (1, 0, all(3)));
         assert_eq!(audit("none", &[1, 2], &[]), (2, 0, all(2)));
         assert_eq!(audit("changed", &[1, 2, 3], &[Some(1), Some(9), Some(3)]), (0, 1, all(3)));

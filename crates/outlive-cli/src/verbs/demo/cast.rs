@@ -65,7 +65,10 @@ impl Cast {
         let member = &mut self.members[at];
         let mut command = Command::new("/proc/self/exe");
         command.arg("demo-member").arg(member.role.name()).arg(member.index.to_string());
-        command.arg(member.life.to_string()).arg(self.sources.to_string()).arg(std::process::id().to_string());
+        command
+            .arg(member.life.to_string())
+            .arg(self.sources.to_string())
+            .arg(std::process::id().to_string());
         command.arg(&self.folder);
         if let Some(fault) = self.fault {
             command.arg("--fault").arg(fault);
@@ -115,7 +118,9 @@ impl Cast {
         let said = fs::read_to_string(self.log()).unwrap_or_default();
         let how = match (status.code(), status.signal()) {
             (Some(code), _) => format!("ended with exit code {code}"),
-            (None, signal) => format!("was killed by signal {}, not by the demo", signal.unwrap_or(0)),
+            (None, signal) => {
+                format!("was killed by signal {}, not by the demo", signal.unwrap_or(0))
+            }
         };
         let member = &self.members[at];
         let text = format!("{} {} {how}\n{}", member.role.name(), member.index, said.trim_end());

@@ -45,7 +45,10 @@ pub fn run(args: &DemoArgs) -> Result<Verdict, Failure> {
     let material = material::gather(place.path(), &args.files)?;
     let robot = if args.no_robot { "" } else { "; and a robot" };
     let title = [
-        format!("{} ▸ one lock ▸ one queue ▸ one consumer{robot}", counted(u64::from(args.producers), "producer")),
+        format!(
+            "{} ▸ one lock ▸ one queue ▸ one consumer{robot}",
+            counted(u64::from(args.producers), "producer")
+        ),
         format!(
             "{} of {}, {}; a kill every 10 to 120 ms",
             counted(material.records, "record"),
@@ -102,7 +105,8 @@ impl<'a> Stage<'a> {
             ledger: Ledger::open(&domain)?,
             mutex: ledger::total(&domain)?,
             queue,
-            audit: Audit::new(folder, args.producers).map_err(|error| Failure::system("open the journals", &error))?,
+            audit: Audit::new(folder, args.producers)
+                .map_err(|error| Failure::system("open the journals", &error))?,
             robot,
             cast: Cast::start(args, folder)?,
             table: None,
@@ -139,7 +143,9 @@ impl<'a> Stage<'a> {
                 self.interrupted |= self.view.as_mut().is_some_and(View::has_ended);
                 next_look = now + TICK;
             }
-            self.sleep(next_kill.min(next_look).min(end).saturating_duration_since(Instant::now()))?;
+            self.sleep(
+                next_kill.min(next_look).min(end).saturating_duration_since(Instant::now()),
+            )?;
         }
     }
 
@@ -176,7 +182,10 @@ impl<'a> Stage<'a> {
             while self.signals.next().map_err(failed)?.is_some() {
                 if self.interrupted {
                     // Asked twice: no comparison, but nothing is left behind.
-                    return Err(Failure::new(Code::CheckFailed, "ended before anything was compared"));
+                    return Err(Failure::new(
+                        Code::CheckFailed,
+                        "ended before anything was compared",
+                    ));
                 }
                 self.interrupted = true;
             }
@@ -187,7 +196,9 @@ impl<'a> Stage<'a> {
     /// Compares, shows, and looks for those who stand still (of one role, or all). Returns how many
     /// of them hung.
     fn look(&mut self, only: Option<Role>) -> Result<u64, Failure> {
-        self.audit.follow(&self.ledger).map_err(|error| Failure::system("read the journals", &error))?;
+        self.audit
+            .follow(&self.ledger)
+            .map_err(|error| Failure::system("read the journals", &error))?;
         let figures = self.figures()?;
         if let Some(table) = self.table.as_mut().filter(|_| only.is_none()) {
             table.show(&figures);
@@ -201,7 +212,9 @@ impl<'a> Stage<'a> {
                 continue;
             }
             let done = match member.role {
-                Role::Producer => self.ledger.acknowledged[member.index as usize].load(Ordering::Relaxed),
+                Role::Producer => {
+                    self.ledger.acknowledged[member.index as usize].load(Ordering::Relaxed)
+                }
                 // With nothing sent there is nothing to receive: it is watched while it drains the
                 // queue.
                 Role::Consumer if only.is_none() => monotonic_nanos(),
@@ -253,7 +266,8 @@ impl<'a> Stage<'a> {
             self.ledger.stage.store(stage, Ordering::Release);
             while !self.cast.all_ended(role)? {
                 if self.look(Some(role))? > 0 {
-                    for member in self.cast.members.iter_mut().filter(|member| member.role == role) {
+                    for member in self.cast.members.iter_mut().filter(|member| member.role == role)
+                    {
                         member.kill();
                     }
                 }
@@ -274,10 +288,12 @@ impl<'a> Stage<'a> {
         }
         let counters = self.queue.counters()?;
         // The last owner may have been killed, and nobody told yet.
-        let total = ledger::lock(&self.mutex, &self.ledger, Deadline::after(self.args.patience))?.figures();
+        let total =
+            ledger::lock(&self.mutex, &self.ledger, Deadline::after(self.args.patience))?.figures();
         let compared = self.audit.compared();
         let torn = self.ledger.total_torn.load(Ordering::Relaxed);
-        let missed = total.records.abs_diff(compared.records) + u64::from(total.bytes != compared.bytes);
+        let missed =
+            total.records.abs_diff(compared.records) + u64::from(total.bytes != compared.bytes);
         let mut verdict = Verdict {
             ok: false,
             interrupted: self.interrupted,

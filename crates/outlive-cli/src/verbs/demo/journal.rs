@@ -59,7 +59,12 @@ impl Journal {
             Side::Acknowledged => format!("acknowledged.{source}"),
             Side::Received => format!("received.{source}"),
         };
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(folder.join(name))?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(folder.join(name))?;
         Ok(Journal { file, chunk: None })
     }
 
@@ -93,7 +98,11 @@ impl Journal {
         }
         let map = match &mut self.chunk {
             Some((_, map)) => map,
-            none => &mut none.insert((wanted, Map::words(&self.file, wanted * CHUNK_BYTES, CHUNK as usize)?)).1,
+            none => {
+                &mut none
+                    .insert((wanted, Map::words(&self.file, wanted * CHUNK_BYTES, CHUNK as usize)?))
+                    .1
+            }
         };
         Ok(&map.as_words()[(number % CHUNK) as usize])
     }
@@ -105,7 +114,8 @@ mod tests {
 
     #[test]
     fn what_one_side_writes_the_other_reads_across_chunks() {
-        let folder = std::env::temp_dir().join(format!("outlive-test-journal-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("outlive-test-journal-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let mut writer = Journal::open(&folder, Side::Received, 3).expect("made");
         let mut reader = Journal::open(&folder, Side::Received, 3).expect("opened");

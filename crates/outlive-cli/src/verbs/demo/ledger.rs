@@ -80,7 +80,9 @@ impl Ledger {
 /// Whoever is told that the owner died finds an intent or none. None: `done` is right. One: the
 /// ledger says whether that record was acknowledged; then step 3 is done for the dead, else step 1
 /// is undone. Each may be cut short again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Total {
     /// 0, or the source + 1 in the upper 16 bits and the record's number in the lower 48.
@@ -90,7 +92,9 @@ pub struct Total {
 }
 
 /// Records and payload bytes acknowledged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Figures {
     /// Records.
@@ -128,7 +132,10 @@ impl Total {
             return;
         }
         let (source, number) = ((self.intent >> 48) as usize - 1, self.intent & 0xffff_ffff_ffff);
-        let acknowledged = ledger.acknowledged.get(source).is_some_and(|count| count.load(Ordering::Acquire) > number);
+        let acknowledged = ledger
+            .acknowledged
+            .get(source)
+            .is_some_and(|count| count.load(Ordering::Acquire) > number);
         if acknowledged { self.finish() } else { self.undo() }
     }
 

@@ -33,7 +33,8 @@ impl Map {
 
     fn new(file: &File, from: u64, len: usize, protection: ProtFlags) -> io::Result<Map> {
         // SAFETY: a new mapping at a place of the kernel's choice touches nothing that exists.
-        let base = unsafe { mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, from) }?;
+        let base =
+            unsafe { mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, from) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Map { base, len })
     }
@@ -48,7 +49,9 @@ impl Map {
     /// The words of a file that several processes use.
     pub fn as_words(&self) -> &[AtomicU64] {
         // SAFETY: mapped as above, page-aligned, and atomics may be shared.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), self.len / size_of::<AtomicU64>()) }
+        unsafe {
+            std::slice::from_raw_parts(self.base.as_ptr().cast(), self.len / size_of::<AtomicU64>())
+        }
     }
 }
 

@@ -34,15 +34,20 @@ pub fn gather(folder: &Path, named: &[PathBuf]) -> Result<Summary, Failure> {
     let mut out = File::create(folder.join(BYTES)).map_err(writing)?;
     let (mut lengths, mut bytes) = (Vec::new(), 0);
     for path in &files {
-        let reading = |error: io::Error| Failure::system(format_args!("read {}", path.display()), &error);
+        let reading =
+            |error: io::Error| Failure::system(format_args!("read {}", path.display()), &error);
         let file = File::open(path).map_err(reading)?;
         if file.metadata().map_err(reading)?.is_dir() {
-            return Err(Failure::new(Code::Usage, format!("{} is a folder; name files", path.display())));
+            return Err(Failure::new(
+                Code::Usage,
+                format!("{} is a folder; name files", path.display()),
+            ));
         }
-        let copied = copy(file.take(MOST_BYTES - bytes), &mut out).map_err(|failed| match failed {
-            Copying::Reading(error) => reading(error),
-            Copying::Writing(error) => writing(error),
-        })?;
+        let copied =
+            copy(file.take(MOST_BYTES - bytes), &mut out).map_err(|failed| match failed {
+                Copying::Reading(error) => reading(error),
+                Copying::Writing(error) => writing(error),
+            })?;
         lengths.push(copied);
         bytes += copied;
     }
@@ -80,10 +85,9 @@ fn copy(mut from: impl Read, to: &mut File) -> Result<u64, Copying> {
 fn found_here() -> Vec<PathBuf> {
     let mut files = vec![PathBuf::from("/proc/self/exe")];
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let libc = maps
-        .lines()
-        .filter_map(|line| line.split_ascii_whitespace().nth(5))
-        .find(|path| Path::new(path).file_name().is_some_and(|name| name.to_string_lossy().starts_with("libc")));
+    let libc = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5)).find(|path| {
+        Path::new(path).file_name().is_some_and(|name| name.to_string_lossy().starts_with("libc"))
+    });
     files.extend(libc.map(PathBuf::from));
     for path in ["/usr/share/dict/words", "/etc/services", "/usr/share/common-licenses/GPL-3"] {
         files.push(PathBuf::from(path));

@@ -185,8 +185,8 @@ pub fn run(args: &DemoArgs, common: &Common) -> Result<(), Failure> {
 pub fn run_member(args: &MemberArgs) -> Result<(), Failure> {
     // Ctrl-C goes to the whole foreground group, but when the demo ends is for the parent to say:
     // it has blocked the signals that it reads, and its children inherit that.
-    let living =
-        process::die_with_parent(args.parent).map_err(|error| Failure::system("ask to end with the parent", &error))?;
+    let living = process::die_with_parent(args.parent)
+        .map_err(|error| Failure::system("ask to end with the parent", &error))?;
     if !living {
         return Err(Failure::Silent(Code::System as u8));
     }

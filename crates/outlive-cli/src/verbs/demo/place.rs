@@ -37,8 +37,10 @@ impl Place {
             let _ = fs::remove_dir_all(left);
         }
         let pid = std::process::id();
-        let path = base().join(format!("{}{pid}-{}", prefix(), process::start_time(pid).unwrap_or(0)));
-        let failed = |error: &io::Error| Failure::system(format_args!("make {}", path.display()), error);
+        let path =
+            base().join(format!("{}{pid}-{}", prefix(), process::start_time(pid).unwrap_or(0)));
+        let failed =
+            |error: &io::Error| Failure::system(format_args!("make {}", path.display()), error);
         DirBuilder::new().mode(0o700).create(&path).map_err(|error| failed(&error))?;
         Ok(Place { path })
     }
@@ -66,7 +68,9 @@ pub fn leftovers() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(base()).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some(whose) = name.to_str().and_then(|name| name.strip_prefix(&prefix)) else { continue };
+        let Some(whose) = name.to_str().and_then(|name| name.strip_prefix(&prefix)) else {
+            continue;
+        };
         let Some((pid, started)) = whose.split_once('-') else { continue };
         if let (Ok(pid), Ok(started)) = (pid.parse(), started.parse::<u64>())
             && process::Process::find(pid, Some(started)).is_ok_and(|found| found.is_none())

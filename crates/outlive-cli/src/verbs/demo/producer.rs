@@ -36,13 +36,17 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     let journaling = |error| Failure::system("write the journal", &error);
     let mut journal = Journal::open(folder, Side::Acknowledged, args.index).map_err(journaling)?;
     let acknowledged = &ledger.acknowledged[args.index as usize];
-    let mut head = Head { source: args.index, life: args.life, number: acknowledged.load(Ordering::Acquire) };
+    let mut head =
+        Head { source: args.index, life: args.life, number: acknowledged.load(Ordering::Acquire) };
     let mut message = Vec::new();
     while ledger.stage() == GO {
         let payload = material.record(head.number);
         let sum = record::write(&mut message, head, payload);
         let fault = args.fault.filter(|&fault| {
-            fault != Fault::Hang && !fault.is_of_robot() && head.number >= FAULTY && takes_fault(&ledger)
+            fault != Fault::Hang
+                && !fault.is_of_robot()
+                && head.number >= FAULTY
+                && takes_fault(&ledger)
         });
         if fault == Some(Fault::Corrupt) {
             message[HEAD] ^= 1;
@@ -60,7 +64,9 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
         };
         match sent {
             Ok(()) => {
-                journal.write(head.number, Entry::new(payload.len() as u32, sum)).map_err(journaling)?;
+                journal
+                    .write(head.number, Entry::new(payload.len() as u32, sum))
+                    .map_err(journaling)?;
                 head.number += 1;
                 // Release: whoever sees the count finds the journal's word. Died just before: sent
                 // again.

@@ -40,7 +40,9 @@ pub fn write(buffer: &mut Vec<u8>, head: Head, payload: &[u8]) -> u32 {
 /// one it came with. `None`: too short to be one.
 pub fn read(message: &[u8]) -> Option<(Head, u32, bool)> {
     let (head, payload) = message.split_at_checked(HEAD)?;
-    let word = |at: usize| head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
+    let word = |at: usize| {
+        head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes)
+    };
     let number = u64::from(word(12)?) << 32 | u64::from(word(8)?);
     let head = Head { source: word(0)?, life: word(4)?, number };
     let sum = checksum(head, payload);

@@ -63,7 +63,10 @@ impl Table {
         let plain = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let how = match size() {
             Some((columns, rows)) if !plain && columns >= COLUMNS_NEEDED && rows >= ROWS_NEEDED => {
-                How::InPlace { rows: 0, colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
+                How::InPlace {
+                    rows: 0,
+                    colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+                }
             }
             _ => How::Lines { next: LINE_EVERY },
         };
@@ -157,7 +160,8 @@ impl Table {
     }
 
     fn frame(&self, figures: &Figures, columns: usize, colour: bool) -> Vec<String> {
-        let (bold, dim, plain) = if colour { ("\x1b[1m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
+        let (bold, dim, plain) =
+            if colour { ("\x1b[1m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
         let room = columns.saturating_sub(34);
         let row = |name: &str, figure: String, what: String| {
             let what: String = what.chars().take(room).collect();
@@ -171,22 +175,36 @@ impl Table {
             "{} and {} of the queue, {} of the robot",
             figures.producers_killed, figures.consumers_killed, figures.robots_killed
         );
-        let [title, below] =
-            self.title.each_ref().map(|line| line.chars().take(columns.saturating_sub(3)).collect::<String>());
-        let frames =
-            figures.frames.map(|frames| row("frames", count(frames), "from sensors; each checked while held".into()));
+        let [title, below] = self
+            .title
+            .each_ref()
+            .map(|line| line.chars().take(columns.saturating_sub(3)).collect::<String>());
+        let frames = figures.frames.map(|frames| {
+            row("frames", count(frames), "from sensors; each checked while held".into())
+        });
         let mut lines = vec![
             format!("  {bold}{title}{plain}"),
             format!("  {dim}{below}{plain}"),
             String::new(),
-            format!("  {}", bar(figures.elapsed, self.length, columns.saturating_sub(4), dim, plain)),
+            format!(
+                "  {}",
+                bar(figures.elapsed, self.length, columns.saturating_sub(4), dim, plain)
+            ),
             String::new(),
             row("messages", count(figures.records), rate + &spark),
             row("payload", bytes(figures.bytes), per_second),
             row("killed", count(killed), who),
-            row("owner deaths", count(figures.owner_deaths), "died holding the lock; repaired by the next".into()),
+            row(
+                "owner deaths",
+                count(figures.owner_deaths),
+                "died holding the lock; repaired by the next".into(),
+            ),
             row("abandoned", count(figures.abandoned), "died in the middle of a send".into()),
-            row("redelivered", count(figures.redelivered), "marked, after a consumer's death".into()),
+            row(
+                "redelivered",
+                count(figures.redelivered),
+                "marked, after a consumer's death".into(),
+            ),
             row("longest stall", milliseconds(figures.longest_stall), "without a message".into()),
             String::new(),
         ];
@@ -222,7 +240,11 @@ fn size() -> Option<(u16, u16)> {
 fn bar(elapsed: Duration, length: Duration, columns: usize, dim: &str, plain: &str) -> String {
     let told = format!("  {:.1} of {:.1} s", elapsed.as_secs_f64(), length.as_secs_f64());
     let width = columns.saturating_sub(told.len());
-    let part = if length.is_zero() { 1.0 } else { (elapsed.as_secs_f64() / length.as_secs_f64()).min(1.0) };
+    let part = if length.is_zero() {
+        1.0
+    } else {
+        (elapsed.as_secs_f64() / length.as_secs_f64()).min(1.0)
+    };
     let full = (part * width as f64) as usize;
     format!("{}{dim}{}{plain}{told}", "━".repeat(full), "─".repeat(width - full))
 }
@@ -258,9 +280,14 @@ mod tests {
             rate: (1_234_567.0, 9e9),
             history: vec![1.0; 500],
         };
-        let figures = Figures { records: u64::MAX / 2, elapsed: Duration::from_secs(5), ..Figures::default() };
+        let figures = Figures {
+            records: u64::MAX / 2,
+            elapsed: Duration::from_secs(5),
+            ..Figures::default()
+        };
         for columns in [60, 80, 120, 200] {
-            for line in table.frame(&Figures { records: 9_999_999_999, ..figures }, columns, false) {
+            for line in table.frame(&Figures { records: 9_999_999_999, ..figures }, columns, false)
+            {
                 assert!(line.chars().count() <= columns, "{columns}: {line}");
             }
         }

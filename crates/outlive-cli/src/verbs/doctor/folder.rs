@@ -16,7 +16,10 @@ use crate::verbs::gc;
 pub fn look(args: &DomainArgs, repair: bool) -> Vec<Finding> {
     let mut findings = vec![base_folder()];
     match open(args, repair) {
-        Ok(None) => findings.push(Finding::good("domain", format!("{} is made at first use", args.path().display()))),
+        Ok(None) => findings.push(Finding::good(
+            "domain",
+            format!("{} is made at first use", args.path().display()),
+        )),
         Ok(Some((domain, finding))) => {
             findings.push(finding);
             findings.extend(things(&domain, repair));
@@ -33,9 +36,11 @@ pub fn look(args: &DomainArgs, repair: bool) -> Vec<Finding> {
 /// Where domains lie that have a name: everybody's folder, in which nobody may remove another's.
 fn base_folder() -> Finding {
     match fs::metadata("/dev/shm") {
-        Err(error) => {
-            Finding::fault("/dev/shm", error.to_string(), "mount a tmpfs there, or set OUTLIVE_DOMAIN to a path")
-        }
+        Err(error) => Finding::fault(
+            "/dev/shm",
+            error.to_string(),
+            "mount a tmpfs there, or set OUTLIVE_DOMAIN to a path",
+        ),
         Ok(facts) if facts.mode() & 0o1002 == 0o0002 => Finding::fault(
             "/dev/shm",
             format!("mode {:04o}: anybody may remove anybody's files", facts.mode() & 0o7777),
@@ -50,7 +55,8 @@ fn open(args: &DomainArgs, repair: bool) -> Result<Option<(Domain, Finding)>, Fi
     let path = args.path();
     let good = |domain: Domain| {
         let mode = fs::metadata(domain.path()).map_or(0, |facts| facts.mode() & 0o7777);
-        let finding = Finding::good("domain", format!("{}, mode {mode:04o}, yours", domain.path().display()));
+        let finding =
+            Finding::good("domain", format!("{}, mode {mode:04o}, yours", domain.path().display()));
         Some((domain, finding))
     };
     let options = || Domain::options().create(false);
@@ -59,17 +65,28 @@ fn open(args: &DomainArgs, repair: bool) -> Result<Option<(Domain, Finding)>, Fi
         Err(Error::NotFound { .. }) => Ok(None),
         Err(Error::TooOpen { path, mode }) if repair => {
             let mended = fs::set_permissions(&path, Permissions::from_mode(0o700))
-                .map_err(|error| Finding::fault("domain", error.to_string(), "mend its permissions by hand"))
+                .map_err(|error| {
+                    Finding::fault("domain", error.to_string(), "mend its permissions by hand")
+                })
                 .and_then(|()| {
-                    options().open_at(&path).map_err(|error| Finding::fault("domain", error.to_string(), "see above"))
+                    options()
+                        .open_at(&path)
+                        .map_err(|error| Finding::fault("domain", error.to_string(), "see above"))
                 })?;
-            let finding = Finding::mended("domain", format!("{}: mode {mode:04o} is 0700 now", path.display()));
+            let finding = Finding::mended(
+                "domain",
+                format!("{}: mode {mode:04o} is 0700 now", path.display()),
+            );
             Ok(Some((mended, finding)))
         }
-        Err(error @ Error::TooOpen { .. }) => {
-            Err(Finding::fault("domain", error.to_string(), "'outlive doctor --repair' sets mode 0700"))
+        Err(error @ Error::TooOpen { .. }) => Err(Finding::fault(
+            "domain",
+            error.to_string(),
+            "'outlive doctor --repair' sets mode 0700",
+        )),
+        Err(error) => {
+            Err(Finding::fault("domain", error.to_string(), "nothing in it can be used as it is"))
         }
-        Err(error) => Err(Finding::fault("domain", error.to_string(), "nothing in it can be used as it is")),
     }
 }
 
@@ -77,10 +94,18 @@ fn things(domain: &Domain, repair: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     let entries = match domain.entries() {
         Ok(entries) => entries,
-        Err(error) => return vec![Finding::fault("things", error.to_string(), "check the folder's permissions")],
+        Err(error) => {
+            return vec![Finding::fault(
+                "things",
+                error.to_string(),
+                "check the folder's permissions",
+            )];
+        }
     };
     let broken = entries.iter().filter_map(|entry| entry.kind.as_ref().err());
-    findings.extend(broken.map(|error| Finding::fault("things", error.to_string(), "it is of no use as it is")));
+    findings.extend(
+        broken.map(|error| Finding::fault("things", error.to_string(), "it is of no use as it is")),
+    );
     let tokens = domain.tokens();
     let alive = tokens.iter().filter(|token| token.alive).count() as u64;
     findings.push(Finding::good(
@@ -111,7 +136,11 @@ fn dead(domain: &Domain, repair: bool) -> Finding {
         Ok(report) if report.is_clean() => Finding::good("leftovers", "none"),
         Ok(report) if !report.failed.is_empty() => {
             let (name, why) = &report.failed[0];
-            Finding::fault("leftovers", format!("'{name}' cannot be swept: {why}"), "see 'outlive gc'")
+            Finding::fault(
+                "leftovers",
+                format!("'{name}' cannot be swept: {why}"),
+                "see 'outlive gc'",
+            )
         }
         Ok(report) if repair => Finding::mended("leftovers", gc::told(&report, false)),
         Ok(report) => Finding::note(
@@ -135,7 +164,9 @@ fn demos(repair: bool) -> Finding {
         let failed = left.iter().find_map(|folder| fs::remove_dir_all(folder).err());
         return match failed {
             None => Finding::mended("demos", format!("{told} removed")),
-            Some(error) => Finding::fault("demos", format!("{told}: {error}"), "remove them by hand"),
+            Some(error) => {
+                Finding::fault("demos", format!("{told}: {error}"), "remove them by hand")
+            }
         };
     }
     Finding::note("demos", told, "the next demo removes them, or 'outlive doctor --repair'")

@@ -25,7 +25,10 @@ pub fn look(domain: &Path) -> Vec<Finding> {
 
 fn release() -> Finding {
     let name = rustix::system::uname();
-    Finding::good("kernel", format!("{} on {}", name.release().to_string_lossy(), name.machine().to_string_lossy()))
+    Finding::good(
+        "kernel",
+        format!("{} on {}", name.release().to_string_lossy(), name.machine().to_string_lossy()),
+    )
 }
 
 fn futex_waitv() -> Finding {
@@ -62,7 +65,10 @@ fn huge_pages() -> Finding {
         return Finding::note(
             "huge pages",
             format!("{} says deny", folder.join("shmem_enabled").display()),
-            format!("{advice}; to allow them: echo never > {}", folder.join("shmem_enabled").display()),
+            format!(
+                "{advice}; to allow them: echo never > {}",
+                folder.join("shmem_enabled").display()
+            ),
         );
     }
     if !abilities::can_make_huge_pages() {
@@ -78,7 +84,8 @@ fn huge_pages() -> Finding {
 fn robust_lists() -> Finding {
     let (mut head, mut len) = (std::ptr::null_mut::<libc::c_void>(), 0usize);
     // SAFETY: two places of ours for the kernel to fill; 0 is this thread.
-    let result = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut len) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut len) };
     if result == 0 {
         return Finding::good("robust lists", "work: the kernel marks what the dead held");
     }
@@ -103,9 +110,19 @@ fn pidfd() -> Finding {
 /// Creation without a trace of half-made things needs files that have no name yet.
 fn unnamed_files(domain: &Path) -> Finding {
     let Some(folder) = domain.ancestors().find(|folder| folder.is_dir()) else {
-        return Finding::fault("O_TMPFILE", "there is no folder to try it in", "check the domain's path");
+        return Finding::fault(
+            "O_TMPFILE",
+            "there is no folder to try it in",
+            "check the domain's path",
+        );
     };
-    match File::options().read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(folder) {
+    match File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_TMPFILE)
+        .mode(0o600)
+        .open(folder)
+    {
         Ok(_) => Finding::good("O_TMPFILE", format!("works in {}", folder.display())),
         Err(error) => Finding::fault(
             "O_TMPFILE",

@@ -62,7 +62,11 @@ fn file_system(folder: &Path) -> Vec<Finding> {
             Finding::good("room", told)
         });
         if facts.f_files > 0 && facts.f_favail == 0 {
-            findings.push(Finding::fault("inodes", "none free", "no new name can be made; remove files there"));
+            findings.push(Finding::fault(
+                "inodes",
+                "none free",
+                "no new name can be made; remove files there",
+            ));
         }
     }
     findings

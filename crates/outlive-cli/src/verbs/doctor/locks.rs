@@ -18,7 +18,9 @@ pub fn deadlocks(domain: &Domain) -> Finding {
                 "end one of them; take the locks in the same order everywhere: OUTLIVE_LOCK_ORDER=1 finds where not",
             )
         }
-        Err(error) => Finding::fault("deadlocks", error.to_string(), "check the folder's permissions"),
+        Err(error) => {
+            Finding::fault("deadlocks", error.to_string(), "check the folder's permissions")
+        }
     }
 }
 
@@ -28,8 +30,13 @@ pub fn orders(domain: &Domain, repair: bool) -> Finding {
     match domain.lock_orders() {
         Ok(orders) if orders.is_empty() => Finding::good(name, "no conflict recorded"),
         Ok(orders) if repair => match domain.forget_lock_orders() {
-            Ok(()) => Finding::mended(name, format!("{} forgotten", counted(orders.len() as u64, "conflict"))),
-            Err(error) => Finding::fault(name, error.to_string(), "remove the file .lock-order by hand"),
+            Ok(()) => Finding::mended(
+                name,
+                format!("{} forgotten", counted(orders.len() as u64, "conflict")),
+            ),
+            Err(error) => {
+                Finding::fault(name, error.to_string(), "remove the file .lock-order by hand")
+            }
         },
         Ok(orders) => {
             let told: Vec<String> = orders.iter().map(ToString::to_string).collect();
@@ -39,8 +46,12 @@ pub fn orders(domain: &Domain, repair: bool) -> Finding {
                 "take them in the same order everywhere; 'outlive doctor --repair' forgets what was recorded",
             )
         }
-        Err(_) if repair && domain.forget_lock_orders().is_ok() => Finding::mended(name, "a damaged record removed"),
-        Err(error) => Finding::fault(name, error.to_string(), "'outlive doctor --repair' removes the record"),
+        Err(_) if repair && domain.forget_lock_orders().is_ok() => {
+            Finding::mended(name, "a damaged record removed")
+        }
+        Err(error) => {
+            Finding::fault(name, error.to_string(), "'outlive doctor --repair' removes the record")
+        }
     }
 }
 
@@ -51,8 +62,11 @@ pub fn ring(deadlock: &Deadlock) -> String {
         .iter()
         .map(|one| {
             let (who, name) = (thread(&one.waiter.who), one.name.escape_debug());
-            let holder =
-                one.waiter.holder.as_ref().map_or_else(String::new, |holder| format!(", held by {}", thread(holder)));
+            let holder = one
+                .waiter
+                .holder
+                .as_ref()
+                .map_or_else(String::new, |holder| format!(", held by {}", thread(holder)));
             format!("{who} has waited {} for '{name}'{holder}", span(one.waiter.waited))
         })
         .collect();

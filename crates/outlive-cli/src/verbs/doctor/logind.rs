@@ -29,7 +29,9 @@ pub fn look(domain: &Path) -> Vec<Finding> {
     if removes(&settings()) == Some(false) {
         return vec![Finding::good(name, "off")];
     }
-    if std::env::var("USER").is_ok_and(|user| Path::new("/var/lib/systemd/linger").join(user).exists()) {
+    if std::env::var("USER")
+        .is_ok_and(|user| Path::new("/var/lib/systemd/linger").join(user).exists())
+    {
         return vec![Finding::good(name, "on, but you linger")];
     }
     vec![Finding::note(
@@ -48,8 +50,13 @@ fn settings() -> Vec<String> {
         .filter_map(|path| read(Path::new(path)))
         .collect();
     let mut dropped_in = Vec::new();
-    for folder in ["/usr/lib/systemd/logind.conf.d", "/run/systemd/logind.conf.d", "/etc/systemd/logind.conf.d"] {
-        dropped_in.extend(fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()));
+    for folder in [
+        "/usr/lib/systemd/logind.conf.d",
+        "/run/systemd/logind.conf.d",
+        "/etc/systemd/logind.conf.d",
+    ] {
+        dropped_in
+            .extend(fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()));
     }
     dropped_in.retain(|path| path.extension().is_some_and(|extension| extension == "conf"));
     dropped_in.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
@@ -77,7 +84,8 @@ mod tests {
 
     #[test]
     fn the_last_setting_wins_and_comments_do_not_count() {
-        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let texts =
+            |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         assert_eq!(removes(&texts(&["[Login]\n#RemoveIPC=no\n"])), None);
         assert_eq!(removes(&texts(&["[Login]\nRemoveIPC=no\n"])), Some(false));
         assert_eq!(removes(&texts(&["RemoveIPC=no", "RemoveIPC = yes\n"])), Some(true));

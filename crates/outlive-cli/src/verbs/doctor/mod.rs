@@ -62,12 +62,20 @@ impl Finding {
     }
 
     /// Worth knowing.
-    pub fn note(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Finding {
+    pub fn note(
+        name: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Finding {
         Finding { name, state: State::Note, found: found.into(), advice: Some(advice.into()) }
     }
 
     /// Something is wrong.
-    pub fn fault(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Finding {
+    pub fn fault(
+        name: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Finding {
         Finding { name, state: State::Fault, found: found.into(), advice: Some(advice.into()) }
     }
 
@@ -93,7 +101,11 @@ pub fn run(args: &DoctorArgs, common: &Common) -> Result<(), Failure> {
     findings.extend(logind::look(&path));
     let faults = findings.iter().filter(|finding| finding.state == State::Fault).count() as u64;
     if common.json {
-        output::print_json(&Report { ok: faults == 0, domain: path.display().to_string(), findings })?;
+        output::print_json(&Report {
+            ok: faults == 0,
+            domain: path.display().to_string(),
+            findings,
+        })?;
     } else {
         output::print(findings.iter().map(told).collect::<String>())?;
     }

@@ -44,17 +44,32 @@ impl Form {
     }
 
     /// Prints a value.
-    fn print(self, value: &[u8], version: u64, output: &Output, common: &Common) -> Result<(), Failure> {
+    fn print(
+        self,
+        value: &[u8],
+        version: u64,
+        output: &Output,
+        common: &Common,
+    ) -> Result<(), Failure> {
         let hex = || value.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         if common.json {
             let text = std::str::from_utf8(value).ok().filter(|_| !self.hex);
-            return output::print_json(&Told { version, bytes: value.len(), text, hex: text.is_none().then(hex) });
+            return output::print_json(&Told {
+                version,
+                bytes: value.len(),
+                text,
+                hex: text.is_none().then(hex),
+            });
         }
         let line = |bytes: &[u8]| output.with(|out| write_record(out, Framing::Lines, bytes));
         match Stdout::look() {
             _ if self.hex => line(hex().as_bytes()),
-            _ if self.raw || output.is_file() => output.with(|out| write_record(out, Framing::Raw, value)),
-            Stdout::File if !is_text(value) => output.with(|out| write_record(out, Framing::Raw, value)),
+            _ if self.raw || output.is_file() => {
+                output.with(|out| write_record(out, Framing::Raw, value))
+            }
+            Stdout::File if !is_text(value) => {
+                output.with(|out| write_record(out, Framing::Raw, value))
+            }
             Stdout::Terminal if !is_text(value) => line(shown(value).as_bytes()),
             _ => line(value),
         }

@@ -66,7 +66,12 @@ pub fn run(args: &SetArgs, common: &Common) -> Result<(), Failure> {
     let state = match StateBytes::open(&domain, &args.state) {
         Err(Error::NotFound { .. }) if !common.domain.no_create => {
             let most = args.size.unwrap_or(USUAL_SIZE.max(value.len() as u64));
-            StateBytes::create(&domain, &args.state, usize::try_from(most).unwrap_or(usize::MAX), b"")?
+            StateBytes::create(
+                &domain,
+                &args.state,
+                usize::try_from(most).unwrap_or(usize::MAX),
+                b"",
+            )?
         }
         other => other?,
     };

@@ -61,7 +61,10 @@ pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
                     last = version;
                 }
             }
-            Ok(_) => talk("state", format_args!("the writer of {} died; this was its last value", args.state)),
+            Ok(_) => talk(
+                "state",
+                format_args!("the writer of {} died; this was its last value", args.state),
+            ),
             Err(AwaitError::TimedOut) => {}
             Err(AwaitError::System(error)) => return Err(error.into()),
             Err(other) => return Err(Failure::new(crate::exit::Code::System, other.to_string())),

@@ -76,7 +76,9 @@ fn watch(interval: Duration, with: Option<u32>, common: &Common) -> Result<(), F
     let mut signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
         .map_err(|error| Failure::system("take over signals", &error))?;
     let with = match with {
-        Some(pid) => match Process::find(pid, None).map_err(|error| Failure::system("watch a process", &error))? {
+        Some(pid) => match Process::find(pid, None)
+            .map_err(|error| Failure::system("watch a process", &error))?
+        {
             None => return Ok(()),
             found => found,
         },
@@ -93,7 +95,8 @@ fn watch(interval: Duration, with: Option<u32>, common: &Common) -> Result<(), F
         let input = stdin();
         let mut fds: Vec<BorrowedFd<'_>> = vec![input.as_fd(), signals.as_fd()];
         fds.extend(with.as_ref().map(AsFd::as_fd));
-        let ready = wait_readable(&fds, Some(next.saturating_duration_since(Instant::now()))).map_err(failed)?;
+        let ready = wait_readable(&fds, Some(next.saturating_duration_since(Instant::now())))
+            .map_err(failed)?;
         if signals.next().map_err(failed)?.is_some() || ready.get(2) == Some(&true) {
             return Ok(());
         }

@@ -124,21 +124,26 @@ impl Scene {
     /// Messages a second, and those lost, since the moment before.
     fn count(&mut self, entry: &Entry, before: Option<&Scene>) -> Rates {
         let (messages, lost) = match &entry.detail {
-            Detail::Topic(usage) => {
-                (list::published(usage), usage.subscribers.iter().map(|one| one.lost).fold(0, u64::saturating_add))
-            }
+            Detail::Topic(usage) => (
+                list::published(usage),
+                usage.subscribers.iter().map(|one| one.lost).fold(0, u64::saturating_add),
+            ),
             Detail::Queue { counters, .. } => (counters.received, 0),
             _ => return Rates::default(),
         };
         self.counters.push((entry.name.clone(), messages, lost));
         let Some(before) = before else { return Rates::default() };
-        let Some((_, messages_before, lost_before)) = before.counters.iter().find(|(name, ..)| *name == entry.name)
+        let Some((_, messages_before, lost_before)) =
+            before.counters.iter().find(|(name, ..)| *name == entry.name)
         else {
             return Rates::default();
         };
         let seconds = (self.at - before.at).as_secs_f64().max(1e-6);
         let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
-        Rates { messages: per_second(messages, *messages_before), lost: per_second(lost, *lost_before) }
+        Rates {
+            messages: per_second(messages, *messages_before),
+            lost: per_second(lost, *lost_before),
+        }
     }
 }
 
@@ -150,7 +155,8 @@ struct Rates {
 
 fn summary(domain: &Domain, entries: &[Entry]) -> String {
     let tokens = domain.tokens();
-    let mut living: Vec<u32> = tokens.iter().filter(|token| token.alive).map(|token| token.pid).collect();
+    let mut living: Vec<u32> =
+        tokens.iter().filter(|token| token.alive).map(|token| token.pid).collect();
     living.sort_unstable();
     living.dedup();
     let stats = domain.stats();
@@ -175,7 +181,15 @@ fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Opt
     let name = entry.name.escape_debug().to_string();
     let row = |section, cells: Vec<String>, activity, alarm| {
         let cells = [name.clone()].into_iter().chain(cells).collect();
-        Some(Thing { section, name: name.clone(), cells, activity, bytes: entry.bytes, alarm, about })
+        Some(Thing {
+            section,
+            name: name.clone(),
+            cells,
+            activity,
+            bytes: entry.bytes,
+            alarm,
+            about,
+        })
     };
     let note = |is_so: bool| if is_so { Alarm::Note } else { Alarm::None };
     match (&entry.detail, &entry.kind) {
@@ -198,7 +212,8 @@ fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Opt
                 count(held),
                 bytes(usage.bytes),
             ];
-            let alarm = if rates.lost > 0.0 { Alarm::Bad } else { note(lag >= u64::from(usage.depth)) };
+            let alarm =
+                if rates.lost > 0.0 { Alarm::Bad } else { note(lag >= u64::from(usage.depth)) };
             row(Section::Topics, cells, rates.messages, alarm)
         }
         (Detail::Queue { counters, receiver: receiver_holder, senders, .. }, _) => {
@@ -222,16 +237,24 @@ fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Opt
         }
         (Detail::Pool(usage), _) => {
             let sum = &usage.sum;
-            let cells =
-                vec![count(sum.used), count(sum.cached), count(sum.free), count(sum.failed), bytes(usage.bytes)];
+            let cells = vec![
+                count(sum.used),
+                count(sum.cached),
+                count(sum.free),
+                count(sum.failed),
+                bytes(usage.bytes),
+            ];
             row(Section::Pools, cells, sum.used as f64, note(sum.failed > 0))
         }
         (Detail::Lock(_), _) | (Detail::Record { locks: 1.., .. }, _) => {
-            let waited = entry.waiters.iter().map(|waiter| waiter.held.unwrap_or(waiter.waited)).max();
+            let waited =
+                entry.waiters.iter().map(|waiter| waiter.held.unwrap_or(waiter.waited)).max();
             let since = waited.map_or_else(String::new, info::span);
             let cells = vec![count(entry.waiters.len() as u64), since, ls::state(entry)];
             let holders = match &entry.detail {
-                Detail::Lock(lock) if lock.not_recoverable => return row(Section::Locks, cells, 0.0, Alarm::Bad),
+                Detail::Lock(lock) if lock.not_recoverable => {
+                    return row(Section::Locks, cells, 0.0, Alarm::Bad);
+                }
                 Detail::Lock(lock) => &lock.holders,
                 Detail::Record { holders, .. } => holders,
                 _ => return None,
@@ -243,7 +266,8 @@ fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Opt
         }
         (_, Ok(kind)) => {
             let state = ls::state(entry);
-            let cells = vec![bytes(entry.bytes), if state.is_empty() { kind.to_string() } else { state }];
+            let cells =
+                vec![bytes(entry.bytes), if state.is_empty() { kind.to_string() } else { state }];
             row(Section::Others, cells, 0.0, Alarm::None)
         }
     }
@@ -270,7 +294,10 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
                 all.extend(publishers.map(|who| (who, format!("publisher of {name}"))));
                 all.extend(usage.subscribers.iter().map(|one| match one.held {
                     0 => (&one.who, format!("subscriber of {name}")),
-                    held => (&one.who, format!("subscriber of {name}, {}", counted(u64::from(held), "sample"))),
+                    held => (
+                        &one.who,
+                        format!("subscriber of {name}, {}", counted(u64::from(held), "sample")),
+                    ),
                 }));
             }
             Detail::Queue { receiver, senders, .. } => {
@@ -281,9 +308,15 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
                 let left = |objects| format!("{} of {name}", counted(objects, "object"));
                 all.extend(usage.holders.iter().map(|holder| (&holder.who, left(holder.objects))));
             }
-            Detail::Lock(lock) => all.extend(lock.holders.iter().map(|who| (who, format!("{kind} {name}")))),
-            Detail::Record { holders, .. } => all.extend(holders.iter().map(|who| (who, format!("lock in {name}")))),
-            Detail::State { writer, .. } => all.extend(writer.iter().map(|who| (who, format!("writer of {name}")))),
+            Detail::Lock(lock) => {
+                all.extend(lock.holders.iter().map(|who| (who, format!("{kind} {name}"))))
+            }
+            Detail::Record { holders, .. } => {
+                all.extend(holders.iter().map(|who| (who, format!("lock in {name}"))))
+            }
+            Detail::State { writer, .. } => {
+                all.extend(writer.iter().map(|who| (who, format!("writer of {name}"))))
+            }
             _ => {}
         }
         for (who, left) in all.into_iter().filter(|(who, _)| !who.alive) {
@@ -293,7 +326,8 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
     // Every program that ends leaves its tokens: so many are told together.
     let ended = domain.tokens().iter().filter(|token| !token.alive).count() as u64;
     let told = |(pid, program, left): (u32, String, Vec<String>)| {
-        let program = if program.is_empty() { "?".to_owned() } else { program.escape_debug().to_string() };
+        let program =
+            if program.is_empty() { "?".to_owned() } else { program.escape_debug().to_string() };
         let pid = if pid == 0 { "?".to_owned() } else { pid.to_string() };
         Thing {
             section: Section::Dead,
@@ -335,7 +369,15 @@ pub mod tests {
     pub fn thing(section: Section, name: &str, cells: &[&str]) -> Thing {
         let cells = [name].iter().chain(cells).map(|cell| (*cell).to_owned()).collect();
         let about = vec![("about", name.to_owned())];
-        Thing { section, name: name.to_owned(), cells, activity: 0.0, bytes: 0, alarm: Alarm::None, about }
+        Thing {
+            section,
+            name: name.to_owned(),
+            cells,
+            activity: 0.0,
+            bytes: 0,
+            alarm: Alarm::None,
+            about,
+        }
     }
 
     /// A scene with these rows.
@@ -352,7 +394,8 @@ pub mod tests {
 
     #[test]
     fn rows_have_as_many_cells_as_headings() {
-        let folder = std::env::temp_dir().join(format!("outlive-test-scene-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("outlive-test-scene-{}", std::process::id()));
         let domain = Domain::open_at(&folder).expect("a domain");
         let topic = outlive::topic::Topic::<[u8]>::open(&domain, "topic").expect("made");
         let publisher = topic.publisher().expect("made");
@@ -361,7 +404,10 @@ pub mod tests {
         queue.sender().expect("made").send(b"x").expect("sent");
         let mutex = outlive::sync::Mutex::<u64>::open(&domain, "mutex", 0).expect("made");
         let _guard = mutex.lock().expect("free");
-        drop(outlive::pool::Pool::open(&domain, "pool", outlive::pool::PoolOptions::default()).expect("made"));
+        drop(
+            outlive::pool::Pool::open(&domain, "pool", outlive::pool::PoolOptions::default())
+                .expect("made"),
+        );
         let before = Scene::look(&domain, None).expect("looked");
         publisher.publish_copy(b"one").expect("published");
         let scene = Scene::look(&domain, Some(&before)).expect("looked");
@@ -374,7 +420,9 @@ pub mod tests {
         ] {
             assert_eq!(of(name).section, section);
         }
-        assert!(scene.things.iter().all(|thing| thing.cells.len() == thing.section.headings().len()));
+        assert!(
+            scene.things.iter().all(|thing| thing.cells.len() == thing.section.headings().len())
+        );
         assert!(of("topic").activity > 0.0);
         assert_eq!((of("topic").cells[2].as_str(), of("topic").cells[4].as_str()), ("1", "1"));
         assert_eq!(of("queue").alarm, Alarm::Note, "nobody receives");

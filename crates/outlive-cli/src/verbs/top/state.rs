@@ -82,7 +82,9 @@ impl State {
     /// Where the selected thing is in the order; the first one, if it is gone or none was.
     pub fn position(&self, things: &[&Thing]) -> usize {
         let is_it = |thing: &&Thing| {
-            self.selected.as_ref().is_some_and(|(section, name)| (thing.section, &thing.name) == (*section, name))
+            self.selected
+                .as_ref()
+                .is_some_and(|(section, name)| (thing.section, &thing.name) == (*section, name))
         };
         things.iter().position(is_it).unwrap_or(0)
     }
@@ -93,7 +95,9 @@ impl State {
         let (at, last) = (self.position(&things), things.len().saturating_sub(1));
         let to = match key.code {
             KeyCode::Char('q') => return self.done = true,
-            KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => return self.done = true,
+            KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                return self.done = true;
+            }
             KeyCode::Esc if self.open => return self.open = false,
             KeyCode::Esc => return self.done = true,
             KeyCode::Char('s') => return self.sort = self.sort.next(),

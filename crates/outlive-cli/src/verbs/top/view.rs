@@ -26,7 +26,8 @@ fn paint(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut State) {
     let things = state.in_order(scene);
     let at = state.position(&things);
     let about = things.get(at).filter(|_| state.open).map(|thing| &thing.about);
-    let about_rows = about.map_or(0, |about| (about.len() + 1).min(usize::from(area.height / 2))) as u16;
+    let about_rows =
+        about.map_or(0, |about| (about.len() + 1).min(usize::from(area.height / 2))) as u16;
     let [head, list, pane, foot] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Min(1),
@@ -48,25 +49,36 @@ fn paint(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut State) {
     if let Some(about) = about {
         let width = usize::from(area.width);
         let rule = Line::styled("─".repeat(width), DIM);
-        let told = about
-            .iter()
-            .map(|(name, text)| Line::from(vec![Span::styled(format!("{name:<11}  "), DIM), Span::raw(text.as_str())]));
+        let told = about.iter().map(|(name, text)| {
+            Line::from(vec![Span::styled(format!("{name:<11}  "), DIM), Span::raw(text.as_str())])
+        });
         Paragraph::new([rule].into_iter().chain(told).collect::<Vec<_>>()).render(pane, buffer);
     }
-    let keys = format!(" q quit  ↑↓ select  Enter details  Tab next kind  s sort: {}  p pause", state.sort().name());
+    let keys = format!(
+        " q quit  ↑↓ select  Enter details  Tab next kind  s sort: {}  p pause",
+        state.sort().name()
+    );
     Paragraph::new(Line::styled(keys, DIM)).render(foot, buffer);
 }
 
 fn title<'s>(scene: &'s Scene, state: &State) -> Vec<Line<'s>> {
     let mut first = vec![Span::styled("outlive top  ", BOLD), Span::raw(scene.domain.as_str())];
     if state.is_paused() {
-        first.push(Span::styled("  paused", Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD)));
+        first.push(Span::styled(
+            "  paused",
+            Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD),
+        ));
     }
     vec![Line::from(first), Line::styled(scene.summary.as_str(), DIM)]
 }
 
 /// All lines of the list, and which of them is the chosen one.
-fn lines<'s>(scene: &'s Scene, things: &[&'s Thing], chosen: Option<usize>, width: usize) -> (Vec<Line<'s>>, usize) {
+fn lines<'s>(
+    scene: &'s Scene,
+    things: &[&'s Thing],
+    chosen: Option<usize>,
+    width: usize,
+) -> (Vec<Line<'s>>, usize) {
     let mut lines = Vec::new();
     let mut chosen_line = 0;
     let mut section: Option<(Section, Vec<usize>)> = None;
@@ -112,7 +124,10 @@ fn lines<'s>(scene: &'s Scene, things: &[&'s Thing], chosen: Option<usize>, widt
 fn widths(section: Section, things: &[&Thing], width: usize) -> Vec<usize> {
     let headings = section.headings();
     let of = |column: usize| {
-        let cells = things.iter().filter(|thing| thing.section == section).filter_map(|thing| thing.cells.get(column));
+        let cells = things
+            .iter()
+            .filter(|thing| thing.section == section)
+            .filter_map(|thing| thing.cells.get(column));
         let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
         widest.max(headings[column].chars().count())
     };
@@ -163,7 +178,8 @@ pub fn as_text(scene: &Scene, columns: u16) -> String {
     let state = State::default();
     let (lines, _) = lines(scene, &state.in_order(scene), None, usize::from(columns));
     let all = title(scene, &state).into_iter().chain([Line::default()]).chain(lines);
-    all.map(|line| format!("{}\n", cut(&line.to_string(), usize::from(columns)).trim_end())).collect()
+    all.map(|line| format!("{}\n", cut(&line.to_string(), usize::from(columns)).trim_end()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -179,7 +195,9 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("a terminal");
         terminal.draw(|frame| draw(frame, scene, state)).expect("drawn");
         let buffer = terminal.backend().buffer();
-        let line = |y| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+        let line = |y| {
+            (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned()
+        };
         (0..rows).map(line).collect()
     }
 
@@ -201,8 +219,12 @@ mod tests {
             thing(Section::Dead, "gone", &["99", "publisher of camera"]),
         ]);
         let lines = screen(80, 24, &scene, &mut State::default());
-        let line =
-            |part: &str| lines.iter().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {lines:#?}"));
+        let line = |part: &str| {
+            lines
+                .iter()
+                .find(|line| line.contains(part))
+                .unwrap_or_else(|| panic!("{part}: {lines:#?}"))
+        };
         assert!(line("camera  ").ends_with("64.0 MiB"));
         assert!(line("jobs").ends_with("77 (worker)"));
         assert!(line("a lock with").contains('…') && line("a lock with").contains("held by 4711"));

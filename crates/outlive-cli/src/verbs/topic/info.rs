@@ -73,7 +73,8 @@ struct Subscriber {
 
 impl Report {
     fn new(entry: &Entry, before: &TopicUsage, now: &TopicUsage, seconds: f64) -> Report {
-        let per_second = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds.max(1e-9);
+        let per_second =
+            |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds.max(1e-9);
         let publishers = now.rings.iter().enumerate().filter_map(|(at, ring)| {
             let who = ring.publisher.as_ref()?;
             let published_before = before.rings.get(at).map_or(0, |ring| ring.published);
@@ -89,7 +90,10 @@ impl Report {
             })
         });
         let lost_before = |who: &Holder, lost: u64| {
-            let same = before.subscribers.iter().filter(|one| one.who.token == who.token && one.lost <= lost);
+            let same = before
+                .subscribers
+                .iter()
+                .filter(|one| one.who.token == who.token && one.lost <= lost);
             same.map(|one| one.lost).max().unwrap_or(lost)
         };
         let subscribers = now.subscribers.iter().map(|one| Subscriber {
@@ -111,7 +115,12 @@ impl Report {
             max_bytes: now.max_bytes,
             published: published(now),
             messages_per_second: per_second(published(before), published(now)),
-            left_over: now.rings.iter().filter(|ring| ring.publisher.is_none()).map(|ring| ring.kept).sum(),
+            left_over: now
+                .rings
+                .iter()
+                .filter(|ring| ring.publisher.is_none())
+                .map(|ring| ring.kept)
+                .sum(),
             publishers: publishers.collect(),
             subscribers: subscribers.collect(),
         }
@@ -121,19 +130,31 @@ impl Report {
         let mut lines = vec![
             ("name", self.name.escape_debug().to_string()),
             ("type", message_type(&self.type_name)),
-            ("depth", format!("{} of each publisher", output::counted(u64::from(self.depth), "message"))),
+            (
+                "depth",
+                format!("{} of each publisher", output::counted(u64::from(self.depth), "message")),
+            ),
             ("size", format!("{}, at most {}", bytes(self.bytes), bytes(self.max_bytes))),
-            ("published", format!("{}, {} a second", count(self.published), rate(self.messages_per_second))),
+            (
+                "published",
+                format!("{}, {} a second", count(self.published), rate(self.messages_per_second)),
+            ),
         ];
         if self.left_over > 0 {
-            lines.push(("left over", format!("{} of publishers that are gone", count(u64::from(self.left_over)))));
+            lines.push((
+                "left over",
+                format!("{} of publishers that are gone", count(u64::from(self.left_over))),
+            ));
         }
-        let ends = [(living_publishers(usage), "publisher"), (living_subscribers(usage), "subscriber")];
+        let ends =
+            [(living_publishers(usage), "publisher"), (living_subscribers(usage), "subscriber")];
         let ends = ends.map(|(number, word)| output::counted(number as u64, word));
         lines.push(("living", ends.join(", ")));
-        let mut text: String = lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect();
+        let mut text: String =
+            lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect();
         if !self.publishers.is_empty() {
-            let headings = ["PUBLISHER", "PID", "PUBLISHED", "PER SECOND", "KEPT", "OBJECTS", "BYTES"];
+            let headings =
+                ["PUBLISHER", "PID", "PUBLISHED", "PER SECOND", "KEPT", "OBJECTS", "BYTES"];
             let rows: Vec<Vec<String>> = self.publishers.iter().map(Publisher::cells).collect();
             text.push('\n');
             text.push_str(&output::table(&headings, &[1, 2, 3, 4, 5, 6], &rows));
@@ -196,7 +217,10 @@ fn look(domain: &Domain, name: &str) -> Result<(Entry, TopicUsage, Instant), Fai
         }
         _ => {
             let kind = entry.kind.as_ref().map_or_else(|_| "?".to_owned(), ToString::to_string);
-            let text = format!("'{}' is no topic but a {kind}; 'outlive ls' lists what there is", name.escape_debug());
+            let text = format!(
+                "'{}' is no topic but a {kind}; 'outlive ls' lists what there is",
+                name.escape_debug()
+            );
             Err(Failure::new(Code::Mismatch, text))
         }
     }

@@ -108,7 +108,11 @@ pub fn run(_args: &ListArgs, common: &Common) -> Result<(), Failure> {
         match (&entry.detail, &entry.kind) {
             (Detail::Topic(usage), _) => topics.push(Row::new(entry, usage)),
             // What is not Outlive's at all is no topic that one would miss.
-            (_, Err(outlive::Error::NotASegment { .. } | outlive::Error::OtherVersion { .. }) | Ok(_)) => {}
+            (
+                _,
+                Err(outlive::Error::NotASegment { .. } | outlive::Error::OtherVersion { .. })
+                | Ok(_),
+            ) => {}
             (_, Err(error)) => {
                 code = code.or(Some(code_of(error)));
                 failed.push(Failed { name: entry.name.clone(), why: error.to_string() });

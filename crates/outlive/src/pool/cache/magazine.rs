@@ -233,7 +233,13 @@ pub(in crate::pool) struct Handle {
 const _: () = assert!(size_of::<Handle>() == 64);
 
 impl Handle {
-    pub(in crate::pool) fn new(inner: &Inner, ptr: ObjectPtr, magazine: u32, len: usize, owned: u64) -> Handle {
+    pub(in crate::pool) fn new(
+        inner: &Inner,
+        ptr: ObjectPtr,
+        magazine: u32,
+        len: usize,
+        owned: u64,
+    ) -> Handle {
         let plainly = magazine.min(MAGAZINES);
         let number = inner.number as u32;
         Handle { inner, ptr, owned, len: len as u32, number, plainly, magazine, came: 0 }

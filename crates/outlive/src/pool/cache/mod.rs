@@ -30,7 +30,9 @@ use std::sync::Arc;
 
 use crate::liveness::{Me, TokenId};
 use crate::pool::file::{File, ObjectPtr};
-use crate::pool::heap::{CLASSES, CLUSTER, Links, NUMBER_BITS, SPAN, Tag, free_list, size_of_class};
+use crate::pool::heap::{
+    CLASSES, CLUSTER, Links, NUMBER_BITS, SPAN, Tag, free_list, size_of_class,
+};
 use crate::pool::pool::Inner;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::map;
@@ -319,10 +321,12 @@ impl Cache {
         let len = magazine.len();
         let more = len.clamp(CLUSTER, MOST_GRANTED).min(bin.most.saturating_sub(len).max(CLUSTER));
         debug_assert!(bin.granted <= len, "whoever has no room has used what was granted");
-        let before = (magazine.bottom.get() as usize - magazine.base.get() as usize) / size_of::<Entry>();
+        let before =
+            (magazine.bottom.get() as usize - magazine.base.get() as usize) / size_of::<Entry>();
         if before + len + more > bin.capacity {
             // Moves down to the beginning, where that is worth it; else into a larger room.
-            let capacity = if len + more <= bin.capacity / 2 { bin.capacity } else { (len + more) * 2 };
+            let capacity =
+                if len + more <= bin.capacity / 2 { bin.capacity } else { (len + more) * 2 };
             let mut rebuilt: Vec<Entry> = Vec::with_capacity(capacity);
             // SAFETY: both rooms have space for `len` entries; the old room's entries are copied
             // before it is freed.
@@ -411,11 +415,14 @@ impl Cache {
             };
             let age = |magazine: &Magazine| {
                 // SAFETY: the entry is in this cache, which alone has it.
-                magazine.coldest().map(|coldest| fast.time.get().wrapping_sub(unsafe { coldest.as_ref() }.came))
+                magazine
+                    .coldest()
+                    .map(|coldest| fast.time.get().wrapping_sub(unsafe { coldest.as_ref() }.came))
             };
             let from = magazines.clone().find(greedy).map(|(at, _)| at).or_else(|| {
-                let oldest =
-                    magazines.filter_map(|(at, magazine)| Some((age(magazine)?, core::cmp::Reverse(at)))).max();
+                let oldest = magazines
+                    .filter_map(|(at, magazine)| Some((age(magazine)?, core::cmp::Reverse(at))))
+                    .max();
                 oldest.map(|(_, at)| at.0)
             });
             let Some(from) = from else { return };
@@ -451,7 +458,8 @@ impl Cache {
     /// Returns a number that no other offer of this pool has, until all have been used.
     pub(in crate::pool) fn next_number(&mut self) -> u32 {
         if self.numbers.is_empty() {
-            let first = self.inner.file.header().numbers.fetch_add(NUMBERS, Ordering::Relaxed) & MASK;
+            let first =
+                self.inner.file.header().numbers.fetch_add(NUMBERS, Ordering::Relaxed) & MASK;
             self.numbers = first..first + NUMBERS;
         }
         self.numbers.next().unwrap_or(0) & MASK
@@ -472,10 +480,15 @@ pub(in crate::pool) fn release(file: &File, me: Option<Me>, magazine: u32, objec
             let mut references = [0; CLUSTER];
             for objects in objects.chunks(CLUSTER) {
                 let references = &mut references[..objects.len()];
-                references.iter_mut().zip(objects).for_each(|(reference, ptr)| *reference = ptr.reference);
+                references
+                    .iter_mut()
+                    .zip(objects)
+                    .for_each(|(reference, ptr)| *reference = ptr.reference);
                 let home = me.id.slot() as usize;
                 let leaving = Leaving { file, me, objects };
-                free_list::push_all(file.lists(magazine), home, me, &leaving, references, &mut { leaving });
+                free_list::push_all(file.lists(magazine), home, me, &leaving, references, &mut {
+                    leaving
+                });
             }
         }
         _ => objects.iter().for_each(|ptr| ptr.set(0)),

@@ -145,16 +145,20 @@ impl Inner {
     /// Returns the process that has most of the pool, and all living ones that have something. No
     /// more exact than an error message needs.
     pub(in crate::pool) fn who_has_most(&self) -> (Option<HasMost>, Vec<TokenId>) {
-        let Ok(usage) = crate::pool::usage::usage(&self.file, self.registry) else { return (None, Vec::new()) };
+        let Ok(usage) = crate::pool::usage::usage(&self.file, self.registry) else {
+            return (None, Vec::new());
+        };
         let most = usage.holders.first().map(|most| {
             let Holder { pid, program, alive, .. } = most.who.clone();
             HasMost { pid, program, alive, bytes: most.bytes, unclaimed: usage.unclaimed }
         });
         // Processes that are dead already, and whose threads may not have ended: a while later.
-        let living = usage.holders.iter().filter(|holder| holder.who.alive).map(|holder| holder.who.token);
+        let living =
+            usage.holders.iter().filter(|holder| holder.who.alive).map(|holder| holder.who.token);
         let unclaimed = usage.unclaimed;
         // No process has anything: all of it may be handed over and waiting.
-        let nobody = || (unclaimed > 0).then(|| HasMost { alive: false, unclaimed, ..HasMost::default() });
+        let nobody =
+            || (unclaimed > 0).then(|| HasMost { alive: false, unclaimed, ..HasMost::default() });
         (most.or_else(nobody), living.collect())
     }
 }

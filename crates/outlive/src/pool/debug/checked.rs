@@ -92,7 +92,11 @@ impl Pool {
         if now.fails() {
             let class = class_of_aligned(wanted, align).unwrap_or(CLASSES);
             inner.file.header().failed[class as usize].fetch_add(1, Ordering::Relaxed);
-            return Err(PoolError::NoSpace { wanted: len as u64, most: inner.who_has_most().0, injected: true });
+            return Err(PoolError::NoSpace {
+                wanted: len as u64,
+                most: inner.who_has_most().0,
+                injected: true,
+            });
         }
         let (ptr, magazine, owned) = match self.take_cached(now, wanted, align) {
             Some(hit) => hit,
@@ -107,8 +111,14 @@ impl Pool {
         Ok(inner.handle(Handle::new(inner, ptr, magazine.unwrap_or(MAGAZINES) | flags, len, owned)))
     }
 
-    fn take_cached(&self, now: Now, wanted: usize, align: usize) -> Option<(ObjectPtr, Option<u32>, u64)> {
-        let magazine = class_of_aligned(wanted, align).or_else(|| magazine_of_long(wanted as u64))?;
+    fn take_cached(
+        &self,
+        now: Now,
+        wanted: usize,
+        align: usize,
+    ) -> Option<(ObjectPtr, Option<u32>, u64)> {
+        let magazine =
+            class_of_aligned(wanted, align).or_else(|| magazine_of_long(wanted as u64))?;
         // SAFETY: the reference ends before this returns; no user code runs here.
         let cache = unsafe { Cache::find(&self.inner) }?;
         let ptr = if now.modes.contains(Modes::COLD_FIRST) {
@@ -179,8 +189,15 @@ impl Inner {
         Ok(ptr)
     }
 
-    fn fault(&self, kind: FaultKind, ptr: &ObjectPtr, len: usize, difference: Option<Difference>) -> Fault {
-        let difference = difference.unwrap_or(Difference { offset: 0, expected: 0, found: 0, bytes: 0 });
+    fn fault(
+        &self,
+        kind: FaultKind,
+        ptr: &ObjectPtr,
+        len: usize,
+        difference: Option<Difference>,
+    ) -> Fault {
+        let difference =
+            difference.unwrap_or(Difference { offset: 0, expected: 0, found: 0, bytes: 0 });
         Fault {
             kind,
             pool: self.file.segment.path().to_path_buf(),
@@ -223,7 +240,10 @@ impl Inner {
             let of_tail = Difference { offset: end, expected: 0, found: 0, bytes: 0 };
             let difference = difference.or_else(|| (tail && caller.is_none()).then_some(of_tail));
             if difference.is_some() {
-                report(&Fault { caller, ..self.fault(FaultKind::ChangedWhileFree, ptr, capacity, difference) });
+                report(&Fault {
+                    caller,
+                    ..self.fault(FaultKind::ChangedWhileFree, ptr, capacity, difference)
+                });
             }
         }
         record.note.store(0, Ordering::Relaxed);
@@ -248,7 +268,10 @@ impl<'p> Object<'p> {
     /// Checks an object that was claimed while a mode is on, or that has a redzone.
     #[cold]
     #[inline(never)]
-    pub(in crate::pool) fn claimed_checked(self, has_redzone: bool) -> Result<Object<'p>, PoolError> {
+    pub(in crate::pool) fn claimed_checked(
+        self,
+        has_redzone: bool,
+    ) -> Result<Object<'p>, PoolError> {
         let object = self.flagged(if has_redzone { CHECKED | WITH_REDZONE } else { CHECKED });
         match object.overrun() {
             None => Ok(object),
@@ -285,7 +308,10 @@ impl<'p> Object<'p> {
         let difference = unsafe { redzone::compare(self.ptr(), len) }?;
         // SAFETY: this process owns the object, which has a redzone.
         let caller = unsafe { redzone::caller(self.ptr()) };
-        Some(Box::new(Fault { caller, ..inner.fault(FaultKind::Overrun, self.ptr(), len, Some(difference)) }))
+        Some(Box::new(Fault {
+            caller,
+            ..inner.fault(FaultKind::Overrun, self.ptr(), len, Some(difference))
+        }))
     }
 
     /// Frees an object that was taken in modes, in those that are on now. An overrun one is freed

@@ -82,22 +82,35 @@ pub struct Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Fault { kind, pool, pid, object, address, len, offset, expected, found, bytes, caller } = self;
+        let Fault { kind, pool, pid, object, address, len, offset, expected, found, bytes, caller } =
+            self;
         let pool = pool.display();
         match kind {
-            FaultKind::Overrun => write!(f, "somebody wrote behind the end of an object of {len} bytes: ")?,
-            FaultKind::ChangedWhileFree => write!(f, "somebody wrote into a free object of {len} bytes: ")?,
-            FaultKind::FreedTwice => f.write_str("an object is dropped that was freed or handed over before")?,
+            FaultKind::Overrun => {
+                write!(f, "somebody wrote behind the end of an object of {len} bytes: ")?
+            }
+            FaultKind::ChangedWhileFree => {
+                write!(f, "somebody wrote into a free object of {len} bytes: ")?
+            }
+            FaultKind::FreedTwice => {
+                f.write_str("an object is dropped that was freed or handed over before")?
+            }
         }
         match (kind, bytes) {
             (FaultKind::FreedTwice, _) => {}
             (_, 0) => write!(f, "some of the 96 bytes from {offset} on have changed")?,
             (_, 1) => write!(f, "byte {offset} was {expected:#04x} and is {found:#04x}")?,
-            _ => write!(f, "byte {offset} was {expected:#04x} and is {found:#04x}, and {} more", bytes - 1)?,
+            _ => write!(
+                f,
+                "byte {offset} was {expected:#04x} and is {found:#04x}, and {} more",
+                bytes - 1
+            )?,
         }
         write!(f, "; pool {pool}, object {object:#x} at {address:#x}, found by process {pid}")?;
         match caller {
-            Some(caller) if *kind == FaultKind::ChangedWhileFree => write!(f, "; it was last taken by {caller}"),
+            Some(caller) if *kind == FaultKind::ChangedWhileFree => {
+                write!(f, "; it was last taken by {caller}")
+            }
             Some(caller) => write!(f, "; it was taken by {caller}"),
             None => Ok(()),
         }

@@ -41,7 +41,8 @@ struct Ranges {
 impl Ranges {
     /// Takes out a range that has some of these bytes.
     fn take_any(&mut self, from: u64, to: u64) -> Option<(u64, u64)> {
-        let (&at, &len) = self.lengths.range(..to).next_back().filter(|&(&at, &len)| at + len > from)?;
+        let (&at, &len) =
+            self.lengths.range(..to).next_back().filter(|&(&at, &len)| at + len > from)?;
         self.lengths.remove(&at);
         Some((at, len))
     }
@@ -82,9 +83,18 @@ impl GuardPages {
     /// # Errors
     /// Errors of the system.
     #[inline]
-    pub(in crate::pool) fn show(&self, segment: &Segment, offset: u64, len: u64) -> Result<(), Error> {
+    pub(in crate::pool) fn show(
+        &self,
+        segment: &Segment,
+        offset: u64,
+        len: u64,
+    ) -> Result<(), Error> {
         // Relaxed: seen with the object's tag.
-        if self.count.load(Ordering::Relaxed) == 0 { Ok(()) } else { self.show_slow(segment, offset, len) }
+        if self.count.load(Ordering::Relaxed) == 0 {
+            Ok(())
+        } else {
+            self.show_slow(segment, offset, len)
+        }
     }
 
     #[cold]

@@ -215,7 +215,8 @@ impl Modes {
     fn for_name(text: &str, name: &str) -> Result<Option<Modes>, ModesError> {
         let mut found = None;
         for part in text.split(';').filter(|part| !part.trim().is_empty()) {
-            let (of, modes) = part.split_once(':').map_or((None, part), |(of, modes)| (Some(of.trim()), modes));
+            let (of, modes) =
+                part.split_once(':').map_or((None, part), |(of, modes)| (Some(of.trim()), modes));
             let modes = modes.parse()?;
             if of.is_none_or(|of| of == name) {
                 found = Some(modes);
@@ -255,7 +256,9 @@ impl fmt::Display for Modes {
             }
             f.write_str(word_of(mode))?;
             match 1 << at {
-                POISON if self.poison_byte() != POISON_BYTE => write!(f, "={:#04x}", self.poison_byte())?,
+                POISON if self.poison_byte() != POISON_BYTE => {
+                    write!(f, "={:#04x}", self.poison_byte())?
+                }
                 FAIL if self.seed() != 0 => write!(f, "={}%@{}", self.percent(), self.seed())?,
                 FAIL => write!(f, "={}%", self.percent())?,
                 _ => {}
@@ -300,7 +303,8 @@ impl FromStr for Modes {
         let mut modes = Modes::NONE;
         for word in text.split(',').map(str::trim) {
             let error = || ModesError { word: word.to_owned() };
-            let (name, figure) = word.split_once('=').map_or((word, None), |(name, figure)| (name, Some(figure)));
+            let (name, figure) =
+                word.split_once('=').map_or((word, None), |(name, figure)| (name, Some(figure)));
             if name == "none" && figure.is_none() {
                 continue;
             }
@@ -320,8 +324,10 @@ impl FromStr for Modes {
 
 /// `10%`, `10%@7`.
 fn fail_figures(text: &str) -> Option<Modes> {
-    let (percent, seed) = text.split_once('@').map_or((text, None), |(percent, seed)| (percent, Some(seed)));
-    let percent = number(percent.strip_suffix('%').unwrap_or(percent)).filter(|&percent| percent <= 100)?;
+    let (percent, seed) =
+        text.split_once('@').map_or((text, None), |(percent, seed)| (percent, Some(seed)));
+    let percent =
+        number(percent.strip_suffix('%').unwrap_or(percent)).filter(|&percent| percent <= 100)?;
     Some(Modes::fail_seeded(percent, seed.map_or(Some(0), number)?))
 }
 
@@ -339,8 +345,18 @@ mod tests {
     #[test]
     fn text_and_modes_are_one() {
         let all = "tag,integrity,poison=0x41,uaf,fail=10%@7,caller,cold-first";
-        for text in ["none", "tag", "integrity", "poison", "poison=0x00", "uaf", "fail=0%", "fail=100%", "caller", all]
-        {
+        for text in [
+            "none",
+            "tag",
+            "integrity",
+            "poison",
+            "poison=0x00",
+            "uaf",
+            "fail=0%",
+            "fail=100%",
+            "caller",
+            all,
+        ] {
             let modes: Modes = text.parse().expect("a mode");
             assert_eq!(modes.to_string(), text);
             assert_eq!(Modes::from_word(u64::from(modes.bits()) | 77 << 32), modes);
@@ -352,7 +368,17 @@ mod tests {
             Modes::fail(90) | Modes::fail_seeded(3, 4) | Modes::poison(1),
             "poison=1,fail=3%@4".parse().expect("is")
         );
-        for text in ["", "tga", "fail", "fail=101%", "fail=x", "poison=256", "tag=1", "none=1", "tag poison"] {
+        for text in [
+            "",
+            "tga",
+            "fail",
+            "fail=101%",
+            "fail=x",
+            "poison=256",
+            "tag=1",
+            "none=1",
+            "tag poison",
+        ] {
             let error = text.parse::<Modes>().expect_err("no mode");
             assert!(error.to_string().contains("cold-first"), "{error}");
         }
@@ -378,8 +404,12 @@ mod tests {
     fn the_documents_table_is_this_one() {
         let document = include_str!("../../../../../doc/protocols/pool-modes.md");
         for mode in &MODES {
-            let row = format!("| `{}` | {} | {} | {} |", mode.name, mode.finds, mode.costs, mode.reports);
-            assert!(document.lines().any(|line| line == row), "doc/protocols/pool-modes.md lacks\n{row}");
+            let row =
+                format!("| `{}` | {} | {} | {} |", mode.name, mode.finds, mode.costs, mode.reports);
+            assert!(
+                document.lines().any(|line| line == row),
+                "doc/protocols/pool-modes.md lacks\n{row}"
+            );
         }
         let rows = document.lines().filter(|line| line.starts_with("| `")).count();
         assert_eq!(rows, MODES.len(), "rows that are no modes");

@@ -33,7 +33,9 @@ impl Note {
     pub(in crate::pool) fn encode(self) -> u32 {
         match self {
             Note::Length(len) => len & !FILLED,
-            Note::Filled { changes, tail } => FILLED | if tail { TAIL } else { 0 } | changes & CHANGES,
+            Note::Filled { changes, tail } => {
+                FILLED | if tail { TAIL } else { 0 } | changes & CHANGES
+            }
             Note::Redzone(len) => REDZONED | len & (REDZONE_LENGTHS - 1),
         }
     }
@@ -50,7 +52,8 @@ impl Note {
     /// single stray write makes both fit.
     pub(super) fn is_filled(self, now: Now) -> bool {
         let is_of_now = |changes| changes != 0 && changes == now.changes & CHANGES;
-        matches!(self, Note::Filled { changes, .. } if is_of_now(changes)) && now.modes.contains(Modes::INTEGRITY)
+        matches!(self, Note::Filled { changes, .. } if is_of_now(changes))
+            && now.modes.contains(Modes::INTEGRITY)
     }
 }
 
@@ -99,7 +102,12 @@ pub(super) unsafe fn fill(data: NonNull<u8>, reference: u32, from: usize, to: us
 ///
 /// # Safety
 /// The caller may read the object's bytes up to `to`; the object begins at a multiple of 8.
-pub(super) unsafe fn compare(data: NonNull<u8>, reference: u32, from: usize, to: usize) -> Option<Difference> {
+pub(super) unsafe fn compare(
+    data: NonNull<u8>,
+    reference: u32,
+    from: usize,
+    to: usize,
+) -> Option<Difference> {
     let mut difference: Option<Difference> = None;
     let mut note = |offset: usize, found: u8| {
         let expected = byte(reference, offset);
@@ -115,7 +123,11 @@ pub(super) unsafe fn compare(data: NonNull<u8>, reference: u32, from: usize, to:
             // the object is.
             let found = unsafe { data.add(offset).cast::<u64>().read_volatile() };
             if found != word(reference, offset / WORD) {
-                found.to_ne_bytes().iter().enumerate().for_each(|(at, &found)| note(offset + at, found));
+                found
+                    .to_ne_bytes()
+                    .iter()
+                    .enumerate()
+                    .for_each(|(at, &found)| note(offset + at, found));
             }
             offset += WORD;
         } else {
@@ -145,7 +157,8 @@ mod tests {
                         let byte = data.add(at);
                         let was = byte.read();
                         byte.write(was ^ 1);
-                        let difference = Difference { offset: at, expected: was, found: was ^ 1, bytes: 1 };
+                        let difference =
+                            Difference { offset: at, expected: was, found: was ^ 1, bytes: 1 };
                         assert_eq!(compare(data, 7, from, to), Some(difference));
                         byte.write(was);
                     }
@@ -171,7 +184,10 @@ mod tests {
         let filled = |bits: u32, now| Note::decode(bits).is_filled(now);
         assert!(filled(FILLED | 5, at(5)) && filled(FILLED | TAIL | 5, at(5 | TAIL)));
         assert!(
-            !filled(FILLED, at(0)) && !filled(FILLED | 5, at(6)) && !filled(REDZONED | 5, at(5)) && !filled(5, at(5))
+            !filled(FILLED, at(0))
+                && !filled(FILLED | 5, at(6))
+                && !filled(REDZONED | 5, at(5))
+                && !filled(5, at(5))
         );
         assert!(!filled(FILLED | 5, Now { modes: Modes::TAG, changes: 5 }));
     }
@@ -205,7 +221,11 @@ mod loom_tests {
         /// Compares as `make_ready` does.
         fn compare(&self, now: Now) {
             if self.note().is_filled(now) {
-                assert_eq!(self.full.load(Ordering::Relaxed), 1, "what is believed to be filled is");
+                assert_eq!(
+                    self.full.load(Ordering::Relaxed),
+                    1,
+                    "what is believed to be filled is"
+                );
             }
         }
 
@@ -223,7 +243,8 @@ mod loom_tests {
 
         /// Takes it as `taken` does: out of a list, into the cache.
         fn take(&self) -> bool {
-            let taken = self.tag.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+            let taken =
+                self.tag.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
             if taken && !self.note().is_filled(self.now()) {
                 self.note.store(0, Ordering::Relaxed);
             }
@@ -232,7 +253,10 @@ mod loom_tests {
 
         fn change(&self, modes: Modes) {
             let word = self.word.load(Ordering::Relaxed);
-            self.word.store((word >> 32).wrapping_add(1) << 32 | u64::from(modes.bits()), Ordering::Relaxed);
+            self.word.store(
+                (word >> 32).wrapping_add(1) << 32 | u64::from(modes.bits()),
+                Ordering::Relaxed,
+            );
         }
     }
 
@@ -251,7 +275,9 @@ mod loom_tests {
     fn freed_taken_used_and_taken(at_once: bool) {
         loom::model(move || {
             let world = Arc::new(World {
-                word: AtomicU64::new(1 << 32 | u64::from(if at_once { 0 } else { Modes::INTEGRITY.bits() })),
+                word: AtomicU64::new(
+                    1 << 32 | u64::from(if at_once { 0 } else { Modes::INTEGRITY.bits() }),
+                ),
                 tag: AtomicU32::new(2),
                 note: AtomicU32::new(0),
                 full: AtomicU32::new(0),

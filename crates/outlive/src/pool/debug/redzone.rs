@@ -54,7 +54,8 @@ fn text(bytes: &[u8]) -> String {
 impl Tail {
     fn sum(&self, reference: u32) -> u64 {
         let words = [self.pid, self.tid, self.line, self.len, reference];
-        let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).chain(self.program).chain(self.file);
+        let bytes =
+            words.iter().flat_map(|word| word.to_ne_bytes()).chain(self.program).chain(self.file);
         fnv_1a(bytes)
     }
 
@@ -99,7 +100,13 @@ pub(super) unsafe fn caller(ptr: &ObjectPtr) -> Option<Caller> {
 ///
 /// # Safety
 /// The caller owns the object, which has `len` and [`REDZONE`] bytes.
-pub(super) unsafe fn write(ptr: &ObjectPtr, len: usize, registry: &'static Registry, me: Me, at: &Location<'static>) {
+pub(super) unsafe fn write(
+    ptr: &ObjectPtr,
+    len: usize,
+    registry: &'static Registry,
+    me: Me,
+    at: &Location<'static>,
+) {
     let info = registry.info(me.id.slot()).filter(|info| info.id == me.id);
     let program = info.as_ref().map_or("", |info| info.program.as_str());
     let mut tail = Tail {
@@ -132,7 +139,9 @@ pub(super) unsafe fn compare(ptr: &ObjectPtr, len: usize) -> Option<Difference> 
     // SAFETY: the caller may read the object, which has at least TAIL bytes.
     let tail_is_whole = unsafe { caller(ptr) }.is_some_and(|caller| caller.len == len);
     // The checksum does not say which byte of it has changed.
-    difference.or_else(|| (!tail_is_whole).then_some(Difference { offset: end, expected: 0, found: 0, bytes: 0 }))
+    difference.or_else(|| {
+        (!tail_is_whole).then_some(Difference { offset: end, expected: 0, found: 0, bytes: 0 })
+    })
 }
 
 #[cfg(test)]

@@ -72,7 +72,13 @@ impl Heap {
         }
     }
 
-    fn try_fast(&self, segment: &Segment, me: Me, class: u32, host: &dyn HeapHost) -> Result<ObjectRef, Error> {
+    fn try_fast(
+        &self,
+        segment: &Segment,
+        me: Me,
+        class: u32,
+        host: &dyn HeapHost,
+    ) -> Result<ObjectRef, Error> {
         let header = self.header(segment)?;
         let hint = header.freed[class as usize].swap(0, Ordering::Relaxed);
         if hint != 0
@@ -88,7 +94,13 @@ impl Heap {
         self.extend(segment, me, class, host)
     }
 
-    fn allocate_small(&self, segment: &Segment, me: Me, class: u32, host: &dyn HeapHost) -> Result<ObjectRef, Error> {
+    fn allocate_small(
+        &self,
+        segment: &Segment,
+        me: Me,
+        class: u32,
+        host: &dyn HeapHost,
+    ) -> Result<ObjectRef, Error> {
         match self.try_fast(segment, me, class, host) {
             Err(Error::NoSpace { path, wanted }) => {
                 if let Some(object) = self.scan(segment, me, class, u32::MAX, host)? {
@@ -136,7 +148,12 @@ impl Heap {
     /// have been gathered into a run of the same length meanwhile: the gathering thread writes its
     /// own name over this one's, before the words that say that there is a run. So the tag is
     /// looked at after them.
-    pub(super) fn is_still(&self, segment: &Segment, object: &ObjectRef, mine: u64) -> Result<bool, Error> {
+    pub(super) fn is_still(
+        &self,
+        segment: &Segment,
+        object: &ObjectRef,
+        mine: u64,
+    ) -> Result<bool, Error> {
         let is_there = self
             .object(segment, object.reference)
             .is_some_and(|now| now.offset == object.offset && now.capacity == object.capacity);
@@ -176,12 +193,16 @@ impl Heap {
                     scanned += 1;
                     // Its span was taken apart since, or is of another class by now: on to the next
                     // span.
-                    let object = self.object(segment, reference).filter(|object| object.capacity == layout.size);
+                    let object = self
+                        .object(segment, reference)
+                        .filter(|object| object.capacity == layout.size);
                     let Some(object) = object else {
                         host.met_in_hand();
                         break;
                     };
-                    if is_free(self.tag(segment, &object)?, host) && self.take(segment, &object, me, host)? {
+                    if is_free(self.tag(segment, &object)?, host)
+                        && self.take(segment, &object, me, host)?
+                    {
                         cursor.store(reference + 1, Ordering::Relaxed);
                         return Ok(Some(object));
                     }
@@ -198,7 +219,13 @@ impl Heap {
     }
 
     /// Makes more objects of the class: more pages of a span that has some left, or of a new one.
-    fn extend(&self, segment: &Segment, me: Me, class: u32, host: &dyn HeapHost) -> Result<ObjectRef, Error> {
+    fn extend(
+        &self,
+        segment: &Segment,
+        me: Me,
+        class: u32,
+        host: &dyn HeapHost,
+    ) -> Result<ObjectRef, Error> {
         let layout = self.shape.layout(class).ok_or_else(|| segment.damaged("a size class"))?;
         let no_space = |wanted| Error::NoSpace { path: segment.path().to_path_buf(), wanted };
         // The fewest missing bytes of tags for which there was no room.
@@ -238,8 +265,10 @@ impl Heap {
                         let mut more = ((STEP / layout.size) as u32).clamp(1, layout.count - have);
                         let tags = layout.tag_bytes(have);
                         let missing_tags = |more| layout.tag_bytes(have + more) - tags;
-                        let missing =
-                            |more| missing_tags(more) + layout.object_bytes(have + more) - layout.object_bytes(have);
+                        let missing = |more| {
+                            missing_tags(more) + layout.object_bytes(have + more)
+                                - layout.object_bytes(have)
+                        };
                         if !host.allows(missing(more)) {
                             more = 1;
                         }
@@ -250,9 +279,19 @@ impl Heap {
                         // Before the frontier: no thread touches a tag without a page. They stay,
                         // whatever becomes of the span.
                         if missing_tags(more) > 0 {
-                            grow(segment, self.tags_offset(index) + tags, missing_tags(more), host)?;
+                            grow(
+                                segment,
+                                self.tags_offset(index) + tags,
+                                missing_tags(more),
+                                host,
+                            )?;
                         }
-                        grow(segment, self.span_offset(index) + u64::from(have) * layout.size, bytes, host)?;
+                        grow(
+                            segment,
+                            self.span_offset(index) + u64::from(have) * layout.size,
+                            bytes,
+                            host,
+                        )?;
                         // Lost: another thread did it, or the span has another generation.
                         span.advance(frontier, more);
                         for at in have..have + more {
@@ -333,9 +372,14 @@ impl Heap {
         // Release: the thread that frees it later sees this one's bytes. Only this thread may
         // change a tag that names it. A death just after: the slot says WRITING by a dead thread,
         // and the receiver that skips it frees the object by this tag.
-        tag.compare_exchange(Tag::Held(me.id).encode(), queued, Ordering::Release, Ordering::Relaxed)
-            .map(|_| ())
-            .map_err(|_| segment.damaged("an object's tag"))
+        tag.compare_exchange(
+            Tag::Held(me.id).encode(),
+            queued,
+            Ordering::Release,
+            Ordering::Relaxed,
+        )
+        .map(|_| ())
+        .map_err(|_| segment.damaged("an object's tag"))
     }
 
     /// Lets go of an object that this thread has taken and not used, and tells the threads that
@@ -367,17 +411,26 @@ impl Heap {
     }
 
     /// Frees an object from that exact tag; returns whether it did.
-    pub(super) fn free(&self, segment: &Segment, object: &ObjectRef, from: u64) -> Result<bool, Error> {
+    pub(super) fn free(
+        &self,
+        segment: &Segment,
+        object: &ObjectRef,
+        from: u64,
+    ) -> Result<bool, Error> {
         // Release: the next holder comes after all that this thread did with the bytes. Another
         // tag: not this thread's to free, which is normal after a predecessor's death.
-        let freed = self.tag(segment, object)?.compare_exchange(from, 0, Ordering::Release, Ordering::Relaxed).is_ok();
+        let freed = self
+            .tag(segment, object)?
+            .compare_exchange(from, 0, Ordering::Release, Ordering::Relaxed)
+            .is_ok();
         if freed
             && object.capacity > 0
             && let Some(class) = self.shape.class_of(object.capacity)
         {
             // It is still in the processor's cache: the next allocation takes it. A hint; nothing
             // depends on it.
-            self.header(segment)?.freed[class as usize].store(object.reference.wrapping_add(1), Ordering::Relaxed);
+            self.header(segment)?.freed[class as usize]
+                .store(object.reference.wrapping_add(1), Ordering::Relaxed);
         }
         Ok(freed)
     }

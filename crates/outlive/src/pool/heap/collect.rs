@@ -59,7 +59,9 @@ impl Heap {
             let word = span.word();
             let count = match word.what() {
                 Use::Free => continue,
-                Use::Class(class) => self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)),
+                Use::Class(class) => {
+                    self.shape.layout(class).map_or(0, |layout| span.objects(word, layout))
+                }
                 Use::Taking(id) => {
                     if self.is_dead(me, id) {
                         found.spans += 1;

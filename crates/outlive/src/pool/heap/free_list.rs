@@ -181,14 +181,28 @@ impl FreeList {
         dry_run
             || self
                 .word
-                .compare_exchange(seen, seen & u64::from(u32::MAX), Ordering::Relaxed, Ordering::Relaxed)
+                .compare_exchange(
+                    seen,
+                    seen & u64::from(u32::MAX),
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                )
                 .is_ok()
     }
 }
 
 /// Takes objects out of the first list, from `home` on, that has any and that no thread has locked.
-pub(crate) fn pop_any(lists: &[FreeList; BUCKETS], home: usize, me: Me, links: &dyn Links, out: &mut [u32]) -> usize {
-    (0..BUCKETS).map(|turn| lists[(home + turn) % BUCKETS].pop(me, links, out)).find(|&popped| popped > 0).unwrap_or(0)
+pub(crate) fn pop_any(
+    lists: &[FreeList; BUCKETS],
+    home: usize,
+    me: Me,
+    links: &dyn Links,
+    out: &mut [u32],
+) -> usize {
+    (0..BUCKETS)
+        .map(|turn| lists[(home + turn) % BUCKETS].pop(me, links, out))
+        .find(|&popped| popped > 0)
+        .unwrap_or(0)
 }
 
 /// The tags of the objects of a push.
@@ -246,7 +260,9 @@ pub(crate) fn push_all(
             tags.free(reference);
             continue;
         };
-        if is_listed(link.load(Ordering::Relaxed), epoch) && free_listed(link, epoch, reference, tags) {
+        if is_listed(link.load(Ordering::Relaxed), epoch)
+            && free_listed(link, epoch, reference, tags)
+        {
             continue;
         }
         // The last one's link is written once its successor is known.
@@ -271,7 +287,9 @@ pub(crate) fn push_all(
     last.store(epoch << EPOCH, Ordering::Relaxed);
     let mut next = first;
     for _ in 0..count {
-        let Some(link) = next.checked_sub(1).and_then(|reference| links.link(reference)) else { break };
+        let Some(link) = next.checked_sub(1).and_then(|reference| links.link(reference)) else {
+            break;
+        };
         next = link.load(Ordering::Relaxed) & NEXT;
         link.store(0, Ordering::Relaxed);
     }
@@ -313,7 +331,11 @@ mod loom_tests {
     impl Tags for ByThread<'_> {
         fn free(&mut self, reference: u32) {
             let tag = &self.world.tags[reference as usize];
-            assert_eq!(tag.load(Ordering::Relaxed), self.world.me(self.thread).id.as_u32(), "two have it");
+            assert_eq!(
+                tag.load(Ordering::Relaxed),
+                self.world.me(self.thread).id.as_u32(),
+                "two have it"
+            );
             tag.store(0, Ordering::Release);
         }
 
@@ -324,23 +346,40 @@ mod loom_tests {
 
     impl World {
         fn me(&self, thread: u32) -> Me<'_> {
-            Me { registry: &self.registry, id: TokenId::new(thread, 0), list: core::ptr::null_mut() }
+            Me {
+                registry: &self.registry,
+                id: TokenId::new(thread, 0),
+                list: core::ptr::null_mut(),
+            }
         }
 
         fn push(&self, thread: u32, references: &[u32]) {
-            push_all(&self.lists, 0, self.me(thread), self, references, &mut ByThread { world: self, thread });
+            push_all(
+                &self.lists,
+                0,
+                self.me(thread),
+                self,
+                references,
+                &mut ByThread { world: self, thread },
+            );
         }
 
         fn take(&self, thread: u32, reference: u32) -> bool {
             let mine = self.me(thread).id.as_u32();
-            self.tags[reference as usize].compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            self.tags[reference as usize]
+                .compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
         }
 
         /// Returns what a thread gets out of the lists.
         fn pop(&self, thread: u32) -> Vec<u32> {
             let mut out = [0; CLUSTER];
             let popped = pop_any(&self.lists, 0, self.me(thread), self, &mut out);
-            out[..popped].iter().copied().filter(|&reference| self.take(thread, reference)).collect()
+            out[..popped]
+                .iter()
+                .copied()
+                .filter(|&reference| self.take(thread, reference))
+                .collect()
         }
 
         fn die(&self, thread: u32) {
@@ -353,7 +392,10 @@ mod loom_tests {
             for tag in &self.tags {
                 let tag = tag.load(Ordering::Relaxed);
                 let id = TokenId::from_word(tag);
-                assert!(id.is_none_or(|id| dead.contains(&id.slot())), "held by one who lives and does nothing");
+                assert!(
+                    id.is_none_or(|id| dead.contains(&id.slot())),
+                    "held by one who lives and does nothing"
+                );
             }
             let mut seen = Vec::new();
             loop {
@@ -374,7 +416,8 @@ mod loom_tests {
 
     /// Objects `0..objects`, of which the first `listed` are in the first list.
     fn world(threads: u32, objects: u32, listed: u32) -> Arc<World> {
-        let list = |first: u32| FreeList { word: AtomicU64::new(u64::from(first)), ..FreeList::default() };
+        let list =
+            |first: u32| FreeList { word: AtomicU64::new(u64::from(first)), ..FreeList::default() };
         let link = |at: u32| match at {
             at if at + 1 < listed => 1 << EPOCH | (at + 2),
             at if at < listed => 1 << EPOCH,
@@ -427,7 +470,11 @@ mod loom_tests {
                 world.push(1, &[0]);
             }
             popping.join().unwrap();
-            assert_eq!(world.settle(2, &[]), 2, "what the popper passed over, its holder has put back");
+            assert_eq!(
+                world.settle(2, &[]),
+                2,
+                "what the popper passed over, its holder has put back"
+            );
         });
     }
 

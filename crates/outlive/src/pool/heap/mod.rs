@@ -116,7 +116,11 @@ impl Heap {
         if Heap::bytes_for(shape, LARGEST + 1) <= bytes {
             return (bytes - PAGE) / PAGE * PAGE;
         }
-        (0..CLASSES).rev().map(size_of_class).find(|&size| Heap::bytes_for(shape, size) <= bytes).unwrap_or(0)
+        (0..CLASSES)
+            .rev()
+            .map(size_of_class)
+            .find(|&size| Heap::bytes_for(shape, size) <= bytes)
+            .unwrap_or(0)
     }
 
     /// Returns the bytes of file offsets for the control table of so many spans; its pages come as
@@ -131,11 +135,18 @@ impl Heap {
         Heap { shape, control, tags, first_span, spans: spans.min(MOST_SPANS), control_known }
     }
 
-    pub(in crate::pool) fn header<'s>(&self, segment: &'s Segment) -> Result<&'s HeapHeader, Error> {
+    pub(in crate::pool) fn header<'s>(
+        &self,
+        segment: &'s Segment,
+    ) -> Result<&'s HeapHeader, Error> {
         segment.at(self.control)
     }
 
-    pub(in crate::pool) fn span<'s>(&self, segment: &'s Segment, index: u32) -> Result<&'s Span, Error> {
+    pub(in crate::pool) fn span<'s>(
+        &self,
+        segment: &'s Segment,
+        index: u32,
+    ) -> Result<&'s Span, Error> {
         if index >= self.spans {
             return Err(segment.damaged("a span's number"));
         }
@@ -172,16 +183,28 @@ impl Heap {
     /// others has not seen all names.
     pub(crate) fn expect_whole(&self, segment: &Segment) -> Result<(), Error> {
         let used = self.header(segment)?.used_spans.load(Ordering::Acquire);
-        if used <= self.spans { Ok(()) } else { segment.expect_mapped(self.span_offset(used.min(MOST_SPANS))) }
+        if used <= self.spans {
+            Ok(())
+        } else {
+            segment.expect_mapped(self.span_offset(used.min(MOST_SPANS)))
+        }
     }
 
-    pub(in crate::pool) fn tag<'s>(&self, segment: &'s Segment, object: &ObjectRef) -> Result<&'s AtomicU64, Error> {
+    pub(in crate::pool) fn tag<'s>(
+        &self,
+        segment: &'s Segment,
+        object: &ObjectRef,
+    ) -> Result<&'s AtomicU64, Error> {
         segment.at(object.tag_at)
     }
 
     /// Clears what the record says of an object's bytes: they are about to change. The caller has
     /// its tag.
-    pub(in crate::pool) fn forget_bytes(&self, segment: &Segment, tag_at: u64) -> Result<(), Error> {
+    pub(in crate::pool) fn forget_bytes(
+        &self,
+        segment: &Segment,
+        tag_at: u64,
+    ) -> Result<(), Error> {
         if self.shape == Shape::POOL {
             let note: &AtomicU32 = segment.at(tag_at + Shape::NOTE)?;
             if note.load(Ordering::Relaxed) != 0 {
@@ -242,7 +265,8 @@ impl Heap {
         // many tags.
         span.set_tag_bytes(before.max(bytes));
         self.header(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
-        grow(segment, self.tags_offset(index), bytes, host).inspect_err(|_| span.set_tag_bytes(before))
+        grow(segment, self.tags_offset(index), bytes, host)
+            .inspect_err(|_| span.set_tag_bytes(before))
     }
 
     /// Returns the object of that reference, if there is one just now: its pages exist. It stays as
@@ -257,7 +281,11 @@ impl Heap {
     /// Returns the same for a caller that gives something up for lost where there is no object: a
     /// system call that failed is an error, and the caller can ask again.
     #[inline]
-    pub(crate) fn find_object(&self, segment: &Segment, reference: u32) -> Result<Option<ObjectRef>, Error> {
+    pub(crate) fn find_object(
+        &self,
+        segment: &Segment,
+        reference: u32,
+    ) -> Result<Option<ObjectRef>, Error> {
         match self.try_object(segment, reference) {
             // What this process has not mapped does not exist for it.
             Err(Error::Damaged { .. } | Error::NoAddressSpace { .. }) => Ok(None),
@@ -279,7 +307,8 @@ impl Heap {
         let word = span.word();
         let (start, capacity) = match word.what() {
             Use::Class(class) => {
-                let layout = self.shape.layout(class).filter(|&layout| at < span.objects(word, layout));
+                let layout =
+                    self.shape.layout(class).filter(|&layout| at < span.objects(word, layout));
                 let Some(layout) = layout else { return Ok(None) };
                 (u64::from(at) * layout.size, layout.size)
             }
@@ -308,7 +337,9 @@ impl Heap {
         let within = offset.checked_sub(self.span_offset(0))?;
         let index = u32::try_from(within / SPAN).ok().filter(|&index| index < self.spans)?;
         let at = match self.span(segment, index).ok()?.what() {
-            Use::Class(class) => u32::try_from(within % SPAN / self.shape.layout(class)?.size).ok()?,
+            Use::Class(class) => {
+                u32::try_from(within % SPAN / self.shape.layout(class)?.size).ok()?
+            }
             _ => 0,
         };
         // A run has one object, in its first span.
@@ -349,7 +380,12 @@ impl Heap {
 }
 
 /// Makes sure that pages are there, for a scan for memory.
-pub(in crate::pool) fn grow(segment: &Segment, from: u64, len: u64, host: &dyn HeapHost) -> Result<(), Error> {
+pub(in crate::pool) fn grow(
+    segment: &Segment,
+    from: u64,
+    len: u64,
+    host: &dyn HeapHost,
+) -> Result<(), Error> {
     let grown = segment.grow(from, len);
     if let Err(Error::NoSpace { .. }) = grown {
         host.met_in_hand();

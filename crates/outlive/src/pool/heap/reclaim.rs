@@ -26,7 +26,12 @@ impl Heap {
     /// Frees whole spans whose objects are all free, and gives their pages back. Returns whether
     /// there are free spans now, also such as another thread freed: then another try is worth it.
     #[cold]
-    pub(crate) fn reclaim(&self, segment: &Segment, me: Me, host: &dyn HeapHost) -> Result<bool, Error> {
+    pub(crate) fn reclaim(
+        &self,
+        segment: &Segment,
+        me: Me,
+        host: &dyn HeapHost,
+    ) -> Result<bool, Error> {
         let mut any = self.reclaim_free_runs(segment, me, host)?;
         for index in 0..self.used_spans(segment)? {
             any |= self.reclaim_span(segment, me, index, host)?;
@@ -84,7 +89,12 @@ impl Heap {
         };
         // Tags back to free: after a death in between, dead threads hold them.
         for at in 0..taken {
-            let _ = tag_of(at)?.compare_exchange(Tag::Held(me.id).encode(), 0, Ordering::Release, Ordering::Relaxed);
+            let _ = tag_of(at)?.compare_exchange(
+                Tag::Held(me.id).encode(),
+                0,
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
         }
         if let Some(mine) = mine {
             span.change(mine, Use::Free);

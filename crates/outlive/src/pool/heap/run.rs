@@ -70,7 +70,8 @@ impl Heap {
         // A free run that is large enough and not much too large.
         for index in 0..self.used_spans(segment)? {
             let (span, word) = self.scan_span(segment, me, index, host)?;
-            let fits = || (wanted..=wanted + wanted / 4).contains(&span.spans.load(Ordering::Relaxed));
+            let fits =
+                || (wanted..=wanted + wanted / 4).contains(&span.spans.load(Ordering::Relaxed));
             // Asks for room before it takes anything: memory that cannot be used is not even taken
             // out of sight.
             let has_room = |object: &ObjectRef| match bytes.saturating_sub(object.capacity) {
@@ -117,13 +118,19 @@ impl Heap {
             let (_, word) = self.scan_span(segment, me, index, host)?;
             free = match word.what() {
                 Use::Free => free + 1,
-                Use::Taking(id) if self.is_dead(me, id) && self.free_lost(segment, me, index, word)?.is_some() => {
+                Use::Taking(id)
+                    if self.is_dead(me, id)
+                        && self.free_lost(segment, me, index, word)?.is_some() =>
+                {
                     free + 1
                 }
                 _ => 0,
             };
             index += 1;
-            if free == wanted && !can_make_tag && self.missing_tags(self.span(segment, index - wanted)?, PAGE) > 0 {
+            if free == wanted
+                && !can_make_tag
+                && self.missing_tags(self.span(segment, index - wanted)?, PAGE) > 0
+            {
                 // The next row may begin with one that has it.
                 free -= 1;
             }
@@ -145,7 +152,13 @@ impl Heap {
     }
 
     /// Takes all of these free spans or none; then returns at which one another thread was first.
-    pub(super) fn take_spans(&self, segment: &Segment, me: Me, first: u32, spans: u32) -> Result<Option<u32>, Error> {
+    pub(super) fn take_spans(
+        &self,
+        segment: &Segment,
+        me: Me,
+        first: u32,
+        spans: u32,
+    ) -> Result<Option<u32>, Error> {
         let mine = Use::Taking(me.id.as_u32());
         for index in first..first + spans {
             let span = self.span(segment, index)?;
@@ -160,7 +173,13 @@ impl Heap {
 
     /// Returns whether a span that says that it is part of the run at `first` is not, and never
     /// will be again: the thread that made that run, or took it apart, died in it.
-    pub(super) fn is_lost(&self, segment: &Segment, me: Me, index: u32, first: u32) -> Result<bool, Error> {
+    pub(super) fn is_lost(
+        &self,
+        segment: &Segment,
+        me: Me,
+        index: u32,
+        first: u32,
+    ) -> Result<bool, Error> {
         if first >= self.spans || first > index {
             return Ok(true);
         }
@@ -185,7 +204,13 @@ impl Heap {
     /// Where the system does not take the pages back (a filter, a file system without holes), the
     /// span is free with its pages, which the next object that lies there uses: the caller looks
     /// for memory of its own, and does not fail for what a dead thread left.
-    pub(super) fn free_lost(&self, segment: &Segment, me: Me, index: u32, seen: Word) -> Result<Option<Word>, Error> {
+    pub(super) fn free_lost(
+        &self,
+        segment: &Segment,
+        me: Me,
+        index: u32,
+        seen: Word,
+    ) -> Result<Option<Word>, Error> {
         let span = self.span(segment, index)?;
         // A death from here on: the next thread finds it taken by a dead one.
         let Some(mine) = span.change(seen, Use::Taking(me.id.as_u32())) else { return Ok(None) };
@@ -195,7 +220,14 @@ impl Heap {
 
     /// Changes spans that only this thread changes from `from` to something else; the last one
     /// first.
-    fn change_all(&self, segment: &Segment, from: Use, to: Use, first: u32, spans: u32) -> Result<(), Error> {
+    fn change_all(
+        &self,
+        segment: &Segment,
+        from: Use,
+        to: Use,
+        first: u32,
+        spans: u32,
+    ) -> Result<(), Error> {
         for index in (first..first + spans).rev() {
             let span = self.span(segment, index)?;
             let word = span.word();
@@ -265,8 +297,16 @@ impl Heap {
         bytes: u64,
         host: &dyn HeapHost,
     ) -> Result<ObjectRef, Error> {
-        let object = self.object(segment, reference).ok_or_else(|| segment.damaged("a run of spans"))?;
-        self.fit_run(segment, me, object, reference >> INDEX_BITS, bytes.next_multiple_of(PAGE), host)
+        let object =
+            self.object(segment, reference).ok_or_else(|| segment.damaged("a run of spans"))?;
+        self.fit_run(
+            segment,
+            me,
+            object,
+            reference >> INDEX_BITS,
+            bytes.next_multiple_of(PAGE),
+            host,
+        )
     }
 
     /// Makes sure that so many bytes of a run's object have pages. The caller has the object.
@@ -306,7 +346,12 @@ impl Heap {
     }
 
     /// Gives all free runs' pages back and frees their spans. Returns whether there was one.
-    pub(super) fn reclaim_free_runs(&self, segment: &Segment, me: Me, host: &dyn HeapHost) -> Result<bool, Error> {
+    pub(super) fn reclaim_free_runs(
+        &self,
+        segment: &Segment,
+        me: Me,
+        host: &dyn HeapHost,
+    ) -> Result<bool, Error> {
         let mut any = false;
         for index in 0..self.used_spans(segment)? {
             any |= self.reclaim_run(segment, me, index, host)?;

@@ -27,7 +27,8 @@ fn a_run_is_not_also_a_slow_threads() {
     std::thread::scope(|scope| {
         let (world, host) = (&world, Plenty::default());
         let another = scope.spawn(move || {
-            let object = world.allocate(LARGE, &host).expect("a thread that is slow keeps nobody from it");
+            let object =
+                world.allocate(LARGE, &host).expect("a thread that is slow keeps nobody from it");
             assert_eq!(object, seen);
             let theirs = Tag::Held(world.me().id).encode();
             assert!(world.pool.is_still(&world.segment, &object, theirs).expect("readable"));
@@ -48,7 +49,9 @@ fn a_run_is_not_also_a_slow_threads() {
 fn what_was_taken_apart_since_it_was_seen_is_not_taken() {
     let world = World::new("stale", 2);
     let host = Plenty::default();
-    let take_seen = |seen: &ObjectRef| world.pool.take(&world.segment, seen, world.me(), &host).expect("readable");
+    let take_seen = |seen: &ObjectRef| {
+        world.pool.take(&world.segment, seen, world.me(), &host).expect("readable")
+    };
     let tag_of = |object: &ObjectRef| world.pool.tag_of(&world.segment, object).expect("readable");
     // A run, and an object of a class whose tag is no run's tag.
     for len in [LARGE, 1000] {
@@ -65,7 +68,8 @@ fn what_was_taken_apart_since_it_was_seen_is_not_taken() {
         assert!(!take_seen(&seen), "{len} bytes of a span that is free");
         assert_eq!(tag_of(&seen), Tag::Free, "and nobody is kept from it");
         // Another length, so that the spans are another object's.
-        let other = world.allocate(if len == LARGE { 1000 } else { LARGE }, &host).expect("all is free");
+        let other =
+            world.allocate(if len == LARGE { 1000 } else { LARGE }, &host).expect("all is free");
         let others = tag_of(&other);
         assert!(!take_seen(&seen), "{len} bytes of what is now {other:?}");
         assert_eq!(tag_of(&other), others, "which is still its owner's");
@@ -109,7 +113,10 @@ fn what_the_dead_left_of_a_longer_run_is_found() {
         head.begin(mine);
         head.change(mine, Use::Run(0)).expect("ours");
     });
-    let found = world.pool.collect(&world.segment, world.me(), false, &|_| Message::There).expect("collects");
+    let found = world
+        .pool
+        .collect(&world.segment, world.me(), false, &|_| Message::There)
+        .expect("collects");
     assert_eq!((found.held, found.spans), (1, 3));
     let first = world.allocate(SPAN, &host).expect("the first span is free");
     assert_eq!(first.reference, whole.reference);
@@ -143,7 +150,10 @@ fn what_the_dead_left_is_free_where_no_holes_can_be_punched() {
         world.free(&small, &host);
         let run = world.allocate(LARGE, &host).expect("spans of the dead are free");
         world.free(&run, &host);
-        let found = world.pool.collect(&world.segment, world.me(), false, &|_| Message::There).expect("collects");
+        let found = world
+            .pool
+            .collect(&world.segment, world.me(), false, &|_| Message::There)
+            .expect("collects");
         assert_eq!(found.spans, 1);
     };
     std::thread::scope(|scope| scope.spawn(living).join().expect("no panic"));
@@ -152,7 +162,8 @@ fn what_the_dead_left_is_free_where_no_holes_can_be_punched() {
 /// From now on this thread may allocate pages, and punch no holes.
 fn deny_holes() {
     let statement = |code: u32, jt, jf, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
-    let (load, equal) = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
+    let (load, equal) =
+        (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
     let back = libc::BPF_RET | libc::BPF_K;
     // The call's number stands at 0, the lower half of its second argument, which says what is
     // wanted, at 24.
@@ -168,7 +179,10 @@ fn deny_holes() {
     // SAFETY: the program and its filter live until the call returns, which copies them.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+        assert_eq!(
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+            0
+        );
     }
 }
 
@@ -177,7 +191,10 @@ fn deny_holes() {
 fn a_damaged_count_of_pages_is_cut_to_the_run() {
     let world = World::new("count", 8);
     let host = Plenty::default();
-    let (run, behind) = (world.allocate(LARGE, &host).expect("room"), world.allocate(4 * SPAN, &host).expect("room"));
+    let (run, behind) = (
+        world.allocate(LARGE, &host).expect("room"),
+        world.allocate(4 * SPAN, &host).expect("room"),
+    );
     world.free(&run, &host);
     let frontier: &AtomicU64 = world.segment.at(CONTROL + HEADER + 8).expect("there");
     let before = frontier.load(Ordering::Relaxed);
@@ -186,10 +203,15 @@ fn a_damaged_count_of_pages_is_cut_to_the_run() {
         frontier.store(before & !u64::from(u32::MAX) | pages, Ordering::Relaxed);
         match world.allocate(LARGE, &host) {
             Ok(again) => {
-                assert!(again.offset != run.offset || again.capacity <= 2 * SPAN, "{pages}: {again:?} and {behind:?}");
+                assert!(
+                    again.offset != run.offset || again.capacity <= 2 * SPAN,
+                    "{pages}: {again:?} and {behind:?}"
+                );
                 world.free(&again, &host);
             }
-            Err(error) => assert!(matches!(error, Error::NoSpace { .. } | Error::Damaged { .. }), "{error}"),
+            Err(error) => {
+                assert!(matches!(error, Error::NoSpace { .. } | Error::Damaged { .. }), "{error}")
+            }
         }
     }
 }

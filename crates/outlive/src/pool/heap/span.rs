@@ -142,7 +142,10 @@ impl Span {
     pub(super) fn change(&self, from: Word, to: Use) -> Option<Word> {
         let generation = from.generation() + u64::from(matches!(to, Use::Taking(_)));
         let to = Word::new(to, generation);
-        self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok().then_some(to)
+        self.word
+            .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+            .then_some(to)
     }
 
     /// Returns the frontier of the generation that this word belongs to.
@@ -194,7 +197,9 @@ impl Span {
 
     /// Shuts the frontier, if nothing has changed since.
     pub(super) fn shut(&self, from: Frontier) -> bool {
-        self.frontier.compare_exchange(from.0, from.0 | SHUT, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.frontier
+            .compare_exchange(from.0, from.0 | SHUT, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
     }
 }
 
@@ -233,7 +238,11 @@ impl Shape {
             return None;
         }
         let size = size_of_class(class);
-        (size >= self.smallest).then(|| Layout { size, count: (SPAN / size) as u32, record: self.record })
+        (size >= self.smallest).then(|| Layout {
+            size,
+            count: (SPAN / size) as u32,
+            record: self.record,
+        })
     }
 
     /// Returns the class whose objects hold `len` bytes; `None` when the object takes a run.
@@ -292,7 +301,9 @@ mod tests {
         let seen = span.frontier(before).expect("of this generation");
         assert!(span.advance(seen, 4));
         let seen = span.frontier(before).expect("of this generation");
-        assert!(span.shut(seen) && span.objects(before, Shape::QUEUE.layout(12).expect("a class")) == 4);
+        assert!(
+            span.shut(seen) && span.objects(before, Shape::QUEUE.layout(12).expect("a class")) == 4
+        );
         let after = live(3);
         assert_eq!((before.what(), after.what()), (Use::Class(3), Use::Class(3)));
         assert_eq!(span.change(before, Use::Free), None);

@@ -53,7 +53,9 @@ impl Tag {
         match self {
             Tag::Free | Tag::Damaged => 0,
             Tag::Held(id) => 1 << KIND | u64::from(id.as_u32()),
-            Tag::Queued { region, position } => 2 << KIND | u64::from(region & 63) << 56 | position & POSITION,
+            Tag::Queued { region, position } => {
+                2 << KIND | u64::from(region & 63) << 56 | position & POSITION
+            }
             Tag::Owned(id) => OWNED | u64::from(id.as_u32()),
             Tag::Cached(id) => CACHED | u64::from(id.as_u32()),
             Tag::Offered { to, number } => {
@@ -116,7 +118,10 @@ impl Sharing {
 
     /// Returns the bits in a tag.
     pub(crate) fn word(self) -> u64 {
-        SHARED | u64::from(self.number) << NUMBER | u64::from(self.lines) << LINES | u64::from(self.joins)
+        SHARED
+            | u64::from(self.number) << NUMBER
+            | u64::from(self.lines) << LINES
+            | u64::from(self.joins)
     }
 
     /// Reads a tag; `None` when it is not that of a shared object.
@@ -169,7 +174,9 @@ mod tests {
         ] {
             assert_eq!(Tag::decode(tag.encode()), tag);
         }
-        for damaged in [1, OWNED, CACHED | 1 << 40 | 0x2000_0000, 3 << KIND | 7 << SORT, OFFERED | 1] {
+        for damaged in
+            [1, OWNED, CACHED | 1 << 40 | 0x2000_0000, 3 << KIND | 7 << SORT, OFFERED | 1]
+        {
             assert_eq!(Tag::decode(damaged), Tag::Damaged, "{damaged:#x}");
         }
     }
@@ -178,7 +185,11 @@ mod tests {
     fn tags_of_shared_objects_keep_what_they_are_given() {
         let sharing = Sharing { number: NUMBERS, lines: 7, joins: JOINS };
         assert_eq!(Sharing::of(sharing.word()), Some(sharing));
-        assert_eq!(sharing.joined(0), Sharing { joins: 0, ..sharing }, "joinings wrap, and only they");
+        assert_eq!(
+            sharing.joined(0),
+            Sharing { joins: 0, ..sharing },
+            "joinings wrap, and only they"
+        );
         for other in [0, 1 << 62, 3 << 62, SHARED | 1 << 61, SHARED & !(1 << 59)] {
             assert_eq!(Sharing::of(other), None, "{other:#x}");
         }

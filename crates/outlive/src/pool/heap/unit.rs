@@ -27,7 +27,9 @@ impl Heap {
         let (first, word) = match self.span(segment, index).ok()?.word() {
             word if matches!(word.what(), Use::Class(_)) => (index, word),
             word => match word.what() {
-                Use::Run(first) if first <= index => (first, self.span(segment, first).ok()?.word()),
+                Use::Run(first) if first <= index => {
+                    (first, self.span(segment, first).ok()?.word())
+                }
                 _ => return None,
             },
         };
@@ -43,7 +45,12 @@ impl Heap {
             }
             _ => return None,
         };
-        let unit = Unit { offset: self.span_offset(first), bytes: bytes.min(most), most, generation: word.raw() };
+        let unit = Unit {
+            offset: self.span_offset(first),
+            bytes: bytes.min(most),
+            most,
+            generation: word.raw(),
+        };
         // A damaged count must not lead behind the end of the file.
         segment.exists(unit.offset + unit.bytes).ok()?;
         (offset < unit.offset + unit.bytes).then_some(unit)

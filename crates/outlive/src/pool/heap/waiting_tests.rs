@@ -41,7 +41,12 @@ impl World {
             initial: CONTROL + Heap::FIRST_CONTROL,
         };
         let segment = domain.create_or_open("pool", &spec, |_| Ok(())).expect("made");
-        World { folder, domain, segment, pool: Heap::new(Shape::QUEUE, CONTROL, tags, first_span, spans) }
+        World {
+            folder,
+            domain,
+            segment,
+            pool: Heap::new(Shape::QUEUE, CONTROL, tags, first_span, spans),
+        }
     }
 
     pub(super) fn me(&self) -> Me {
@@ -165,7 +170,8 @@ fn a_look_up_makes_no_page() {
     assert!(world.pool.reclaim(&world.segment, world.me(), &host).expect("nobody has any"));
     let before = world.segment.facts().expect("known").allocated;
     let places = [0, 1, 2, (1 << INDEX_BITS) - 1];
-    let references = (0..1 << (32 - INDEX_BITS)).flat_map(|span| places.map(|at| span << INDEX_BITS | at));
+    let references =
+        (0..1 << (32 - INDEX_BITS)).flat_map(|span| places.map(|at| span << INDEX_BITS | at));
     for reference in references {
         let found = world.pool.find_object(&world.segment, reference).expect("readable");
         assert_eq!(found, (reference == mine.reference).then_some(mine), "{reference:#x}");
@@ -184,7 +190,10 @@ fn a_look_meets_what_a_thread_holds_and_not_what_a_message_has() {
         }
         assert_eq!(world.scan_of_another(len), (false, true), "{len}: all are held");
         for (position, object) in held.iter().enumerate() {
-            world.pool.enqueue(&world.segment, object, world.me(), 0, position as u64).expect("ours");
+            world
+                .pool
+                .enqueue(&world.segment, object, world.me(), 0, position as u64)
+                .expect("ours");
         }
         assert_eq!(world.scan_of_another(len), (false, false), "{len}: all are messages");
         let (position, last) = (held.len() as u64 - 1, held.last().expect("some"));
@@ -246,7 +255,8 @@ fn a_look_that_fails_again_tells_nobody() {
                 world.free(&object, &host);
             }
             let look = || {
-                let host = Scarce { looks: RefCell::default(), ..Scarce::new(&world, 1 << 40, yes) };
+                let host =
+                    Scarce { looks: RefCell::default(), ..Scarce::new(&world, 1 << 40, yes) };
                 let found = world.allocate(len, &host);
                 if let Ok(object) = &found {
                     world.pool.enqueue(&world.segment, object, world.me(), 0, 0).expect("ours");
@@ -271,7 +281,8 @@ fn a_run_without_pages_is_not_lost() {
     assert_eq!(world.scan_of_another(LARGE), (true, false));
     let world = World::new("pages-dead", 2);
     std::thread::scope(|scope| {
-        let dying = scope.spawn(|| world.allocate(LARGE, &Deadly { yes: Cell::new(1) }).map(|_| ()));
+        let dying =
+            scope.spawn(|| world.allocate(LARGE, &Deadly { yes: Cell::new(1) }).map(|_| ()));
         assert!(dying.join().is_err());
     });
     let gone = |_| Message::Gone;

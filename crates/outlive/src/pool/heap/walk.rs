@@ -40,7 +40,9 @@ impl Heap {
             let span = self.span(segment, index)?;
             let word = span.word();
             let count = match word.what() {
-                Use::Class(class) => self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)),
+                Use::Class(class) => {
+                    self.shape.layout(class).map_or(0, |layout| span.objects(word, layout))
+                }
                 Use::Run(first) if first == index => 1,
                 Use::Taking(id) => {
                     if let Some(thread) = TokenId::from_word(id) {
@@ -51,7 +53,9 @@ impl Heap {
                 _ => 0,
             };
             for at in 0..count {
-                let Some(object) = self.find_object(segment, index << INDEX_BITS | at)? else { continue };
+                let Some(object) = self.find_object(segment, index << INDEX_BITS | at)? else {
+                    continue;
+                };
                 match self.tag_of(segment, &object)? {
                     Tag::Free => {}
                     tag => visit(tag, Some(object)),
@@ -67,9 +71,10 @@ impl Heap {
             let span = self.span(segment, index)?;
             let word = span.word();
             let (class, objects) = match word.what() {
-                Use::Class(class) => {
-                    (Some(class), self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)))
-                }
+                Use::Class(class) => (
+                    Some(class),
+                    self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)),
+                ),
                 Use::Run(first) if first == index => (None, 1),
                 _ => continue,
             };

@@ -57,7 +57,8 @@ impl Offset {
     /// of an offer.
     fn parts(self) -> Option<(u32, u32)> {
         let number = self.0 >> REFERENCE_BITS;
-        (number < 1 << NUMBER_BITS).then_some((self.0 as u32 & ((1 << REFERENCE_BITS) - 1), number as u32))
+        (number < 1 << NUMBER_BITS)
+            .then_some((self.0 as u32 & ((1 << REFERENCE_BITS) - 1), number as u32))
     }
 
     pub(super) fn of_shared(reference: u32, number: u32) -> Offset {
@@ -143,7 +144,10 @@ impl Object<'_> {
         // SAFETY: the reference ends with this statement, before other code can ask for the cache.
         match unsafe { Cache::find(inner) } {
             Some(cache) => cache.next_number(),
-            None => inner.file.header().numbers.fetch_add(1, Ordering::Relaxed) & ((1 << NUMBER_BITS) - 1),
+            None => {
+                inner.file.header().numbers.fetch_add(1, Ordering::Relaxed)
+                    & ((1 << NUMBER_BITS) - 1)
+            }
         }
     }
 
@@ -168,7 +172,12 @@ impl Object<'_> {
         let offered = Tag::Offered { to, number }.encode();
         // Release pairs with `claim`. A death just before: owned(P). Just after: offered, perhaps
         // by an offset that no process knows.
-        let offered = record.tag.compare_exchange(self.owned(), offered, Ordering::Release, Ordering::Relaxed);
+        let offered = record.tag.compare_exchange(
+            self.owned(),
+            offered,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
         let damaged = || inner.file.segment.damaged("an object's tag");
         let reference = self.forget().reference;
         offered.map_err(|_| damaged())?;
@@ -197,7 +206,10 @@ impl Pool {
     }
 
     /// Claims bytes or a value; also returns the tag by which it was offered.
-    pub(in crate::pool) fn claim_any(&self, offset: Offset) -> Result<(Object<'_>, u64), PoolError> {
+    pub(in crate::pool) fn claim_any(
+        &self,
+        offset: Offset,
+    ) -> Result<(Object<'_>, u64), PoolError> {
         let inner = &self.inner;
         let (file, heap) = (&inner.file, &inner.file.heap);
         let me = inner.registry.me()?;
@@ -216,7 +228,8 @@ impl Pool {
         }
         let owned = Tag::Owned(process).encode();
         // Acquire pairs with `offer`. A death just after: owned(P).
-        tag.compare_exchange(seen, owned, Ordering::Acquire, Ordering::Relaxed).map_err(|_| PoolError::Stale)?;
+        tag.compare_exchange(seen, owned, Ordering::Acquire, Ordering::Relaxed)
+            .map_err(|_| PoolError::Stale)?;
         // Its place is looked up again, now that no thread can take its span apart.
         let found = heap.find_object(&file.segment, reference).and_then(|object| {
             let object = object.ok_or_else(|| file.segment.damaged("an object's place"))?;
@@ -274,7 +287,11 @@ impl Pool {
         let (file, mut offers) = (&self.inner.file, Vec::new());
         file.heap.scan_all(&file.segment, &mut |_, _, object, tag| {
             if let Tag::Offered { to, number } = tag {
-                offers.push(Offer { offset: Offset::new(object.reference, number), to, bytes: object.capacity });
+                offers.push(Offer {
+                    offset: Offset::new(object.reference, number),
+                    to,
+                    bytes: object.capacity,
+                });
             }
         })?;
         Ok(offers)

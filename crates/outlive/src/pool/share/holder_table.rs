@@ -56,7 +56,8 @@ impl File {
         let Ok(record) = self.record(object) else { return Vec::new() };
         // Relaxed: if it belongs to another sharing by now, its numbers differ.
         let row = record.note.load(Ordering::Relaxed);
-        let mut names: Vec<_> = self.holders(row).map_or(Vec::new(), |row| row.names(sharing.number).collect());
+        let mut names: Vec<_> =
+            self.holders(row).map_or(Vec::new(), |row| row.names(sharing.number).collect());
         names.sort_unstable_by_key(|name| name.as_u32());
         names.dedup();
         names
@@ -93,7 +94,12 @@ impl File {
     }
 
     /// Takes a free row, from where the last scan ended.
-    fn scan_for_row(&self, serves: Serves, most: u32, also_left: bool) -> Result<Option<u32>, Error> {
+    fn scan_for_row(
+        &self,
+        serves: Serves,
+        most: u32,
+        also_left: bool,
+    ) -> Result<Option<u32>, Error> {
         let (header, used) = (self.header(), self.used_rows());
         let from = header.row_cursor.load(Ordering::Relaxed);
         let from = if from < used { from } else { 0 };
@@ -140,7 +146,9 @@ impl File {
             return Err(self.segment.damaged("a span that is not mapped here"));
         }
         // None: its span has been taken apart, so no process had it.
-        let Some(object) = self.heap.find_object(&self.segment, serves.reference)? else { return Ok(None) };
+        let Some(object) = self.heap.find_object(&self.segment, serves.reference)? else {
+            return Ok(None);
+        };
         let tag = self.heap.tag_of(&self.segment, &object)?;
         Ok(Some((object, tag)))
     }
@@ -157,7 +165,11 @@ impl File {
 
     /// Frees shared objects whose holders have all ended, and removes the names of ended processes
     /// from all cells.
-    pub(in crate::pool) fn collect_shared(&self, ends: &Ends, dry_run: bool) -> Result<Orphans, Error> {
+    pub(in crate::pool) fn collect_shared(
+        &self,
+        ends: &Ends,
+        dry_run: bool,
+    ) -> Result<Orphans, Error> {
         let mut found = Orphans::default();
         let has_ended = |process| ends.has_ended(process);
         for at in 0..self.used_rows() {
@@ -170,7 +182,9 @@ impl File {
                         let own = record.note.load(Ordering::Relaxed) == at;
                         let gone = match dry_run {
                             true => own && !row.is_held(sharing, None, &has_ended),
-                            false => own && holders::free(&record.tag, 0, row, serves, None, &has_ended),
+                            false => {
+                                own && holders::free(&record.tag, 0, row, serves, None, &has_ended)
+                            }
                         };
                         if gone {
                             found.objects += 1;

@@ -117,14 +117,23 @@ impl Holders {
     }
 
     /// Takes a cell for a process: a free one, else one of a process that has ended.
-    pub(crate) fn enter(&self, process: TokenId, number: u32, has_ended: &dyn Fn(TokenId) -> bool) -> Option<usize> {
+    pub(crate) fn enter(
+        &self,
+        process: TokenId,
+        number: u32,
+        has_ended: &dyn Fn(TokenId) -> bool,
+    ) -> Option<usize> {
         let mine = cell(process, number);
         // Acquire pairs with `leave`: the former holder has finished with the bytes, and a process
         // that acquires from this one knows it. Relaxed before: the tag tells of the cell. A death
         // just after: a dead name, and no holder.
-        let take =
-            |at: usize, from| self.cells[at].compare_exchange(from, mine, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        let empty = (0..CELLS).find(|&at| self.cells[at].load(Ordering::Relaxed) == 0 && take(at, 0));
+        let take = |at: usize, from| {
+            self.cells[at]
+                .compare_exchange(from, mine, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+        };
+        let empty =
+            (0..CELLS).find(|&at| self.cells[at].load(Ordering::Relaxed) == 0 && take(at, 0));
         // Cells of another number are not touched: this process may be the late one.
         empty.or_else(|| {
             (0..CELLS).find(|&at| {
@@ -147,7 +156,12 @@ impl Holders {
     /// Takes back a cell of a failed join.
     pub(crate) fn leave_unjoined(&self, at: usize, process: TokenId, number: u32) {
         // The process that freed the object may have cleared it, and then it may belong to another.
-        let _ = self.cells[at].compare_exchange(cell(process, number), 0, Ordering::Release, Ordering::Relaxed);
+        let _ = self.cells[at].compare_exchange(
+            cell(process, number),
+            0,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
     }
 
     /// Returns whether a process that has not ended holds it by another cell than that.
@@ -194,8 +208,10 @@ impl Holders {
                 End::Lives => {}
                 End::Ending => left = true,
                 End::Ended => {
-                    let cleared =
-                        dry_run || word.compare_exchange(seen, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+                    let cleared = dry_run
+                        || word
+                            .compare_exchange(seen, 0, Ordering::Relaxed, Ordering::Relaxed)
+                            .is_ok();
                     ended += u32::from(cleared);
                 }
             }
@@ -219,7 +235,12 @@ pub(crate) fn join(
     while let Some(sharing) = Sharing::of(seen).filter(|sharing| sharing.number == number) {
         // Release: a process that reads this tag reads the cell; pairs with `free`. Acquire pairs
         // with the sharer's: the bytes. A death just before: no holder. Just after: a dead holder.
-        match tag.compare_exchange(seen, sharing.joined(line_of(cell)).word(), Ordering::AcqRel, Ordering::Acquire) {
+        match tag.compare_exchange(
+            seen,
+            sharing.joined(line_of(cell)).word(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
             Ok(_) => return Ok(cell),
             // Another process has joined; or the last one has left, and no later sharing has this
             // number.
@@ -242,7 +263,9 @@ pub(crate) fn free(
 ) -> bool {
     // Acquire pairs with `join`: the cells of the holders that it counts. It is read before them.
     let seen = tag.load(Ordering::Acquire);
-    let Some(sharing) = Sharing::of(seen).filter(|sharing| sharing.number == serves.number) else { return false };
+    let Some(sharing) = Sharing::of(seen).filter(|sharing| sharing.number == serves.number) else {
+        return false;
+    };
     if holders.is_held(sharing, besides, has_ended) {
         return false;
     }
@@ -308,7 +331,9 @@ mod loom_tests {
     impl World {
         /// Shares it as number 1, by the processes `0..holders`.
         fn shared_by(holders: u32) -> Arc<World> {
-            let cells = [0, 1].map(|at| AtomicU64::new(if at < holders { cell(TokenId::new(at, 0), 1) } else { 0 }));
+            let cells = [0, 1].map(|at| {
+                AtomicU64::new(if at < holders { cell(TokenId::new(at, 0), 1) } else { 0 })
+            });
             let sharing = Sharing { number: 1, lines: 0, joins: holders - 1 };
             Arc::new(World {
                 tag: AtomicU64::new(sharing.word()),
@@ -429,7 +454,10 @@ mod loom_tests {
                 assert!(world.holders.take(None, next));
                 let at = world.holders.enter(TokenId::new(0, 0), 2, &nobody_ended).unwrap();
                 let sharing = Sharing::begin(2, line_of(at)).word();
-                world.tag.compare_exchange(owned(0), sharing, Ordering::Release, Ordering::Relaxed).unwrap();
+                world
+                    .tag
+                    .compare_exchange(owned(0), sharing, Ordering::Release, Ordering::Relaxed)
+                    .unwrap();
                 assert!(world.leave(0, at, 2), "nobody else is among these holders");
             }
             late.join().unwrap();

@@ -135,13 +135,27 @@ impl<'p> Object<'p> {
         let shared = Sharing::begin(number, line_of(cell)).word();
         // Release pairs with `join`: the bytes, and where the holders are. A death just after: a
         // dead holder.
-        if record.tag.compare_exchange(self.owned(), shared, Ordering::Release, Ordering::Relaxed).is_err() {
+        if record
+            .tag
+            .compare_exchange(self.owned(), shared, Ordering::Release, Ordering::Relaxed)
+            .is_err()
+        {
             holders.leave_unjoined(cell, process, number);
             holders.release(serves);
             return Err(inner.file.segment.damaged("an object's tag").into());
         }
         let ptr = self.forget();
-        Ok(SharedObject::new(Holding { inner, ptr, len, number, row, holders, cell, process, over: false }))
+        Ok(SharedObject::new(Holding {
+            inner,
+            ptr,
+            len,
+            number,
+            row,
+            holders,
+            cell,
+            process,
+            over: false,
+        }))
     }
 }
 
@@ -171,8 +185,12 @@ impl Pool {
         }
         // Relaxed: of this sharing if the tag still is, which `holders::join` checks last.
         let row = record.note.load(Ordering::Relaxed);
-        let still = || Sharing::of(record.tag.load(Ordering::Acquire)).is_some_and(|sharing| sharing.number == number);
-        let damaged = |what| if still() { file.segment.damaged(what).into() } else { PoolError::Stale };
+        let still = || {
+            Sharing::of(record.tag.load(Ordering::Acquire))
+                .is_some_and(|sharing| sharing.number == number)
+        };
+        let damaged =
+            |what| if still() { file.segment.damaged(what).into() } else { PoolError::Stale };
         let holders = file.holders(row).map_err(|_| damaged("a row of the holder table"))?;
         if holders.serves() != Some(Serves { number, reference }) {
             return Err(damaged("a row of the holder table"));
@@ -187,11 +205,13 @@ impl Pool {
         };
         // Its place is looked up again, now that no thread can take its span apart. A death from
         // here on: a holder, by name.
-        let found = heap.object(&file.segment, reference).filter(|object| len as u64 <= object.capacity);
-        let held = found.ok_or_else(|| file.segment.damaged("a shared object")).and_then(|object| {
-            let ptr = inner.ptr_to(&object)?;
-            Ok(Holding { inner, ptr, len, number, row, holders, cell, process, over: false })
-        });
+        let found =
+            heap.object(&file.segment, reference).filter(|object| len as u64 <= object.capacity);
+        let held =
+            found.ok_or_else(|| file.segment.damaged("a shared object")).and_then(|object| {
+                let ptr = inner.ptr_to(&object)?;
+                Ok(Holding { inner, ptr, len, number, row, holders, cell, process, over: false })
+            });
         match held {
             Ok(holding) => Ok(SharedObject::new(holding)),
             Err(error) => {
@@ -305,7 +325,13 @@ impl<'p> Holding<'p> {
         holders::free(tag, owned, self.holders, serves, besides, &has_ended).then(|| {
             // Relaxed: a hint.
             inner.file.header().freed_row.store(self.row + 1, Ordering::Relaxed);
-            let object = Object::new(self.inner, self.ptr, magazine_of(u64::from(self.ptr.capacity)), self.len, owned);
+            let object = Object::new(
+                self.inner,
+                self.ptr,
+                magazine_of(u64::from(self.ptr.capacity)),
+                self.len,
+                owned,
+            );
             if inner.now().modes.is_none() { object } else { object.flagged(CHECKED) }
         })
     }
@@ -336,7 +362,10 @@ impl Deref for SharedObject<'_> {
 
 impl core::fmt::Debug for SharedObject<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("SharedObject").field("len", &self.holding.len).field("offset", &self.offset()).finish()
+        f.debug_struct("SharedObject")
+            .field("len", &self.holding.len)
+            .field("offset", &self.offset())
+            .finish()
     }
 }
 
@@ -358,7 +387,10 @@ mod tests {
         holders.note.store(u32::MAX, Ordering::Relaxed);
         // The other holder's first step; its second one would find a process that has joined.
         holders.leave(cell);
-        assert!(matches!(pool.join(shared.offset()), Err(PoolError::System(Error::Damaged { .. }))));
+        assert!(matches!(
+            pool.join(shared.offset()),
+            Err(PoolError::System(Error::Damaged { .. }))
+        ));
         assert_eq!(Tag::decode(ptr.record().tag.load(Ordering::Relaxed)), Tag::Free);
         assert_eq!(holders.serves(), None);
     }

@@ -83,7 +83,9 @@ impl<'a> Graph<'a> {
                 came_by.insert(key, pair);
                 if key == to {
                     let mut way = vec![pair];
-                    while let Some(&before) = way.last().and_then(|pair| came_by.get(&pair.held.key)) {
+                    while let Some(&before) =
+                        way.last().and_then(|pair| came_by.get(&pair.held.key))
+                    {
                         way.push(before);
                     }
                     way.reverse();
@@ -104,7 +106,8 @@ fn told(cycle: &[&Pair]) -> LockOrder {
     // Two locks of one file: the file is a record, so its first lock needs its place in the name,
     // too.
     let files: Vec<u64> = cycle.iter().map(|pair| pair.held.key.inode).collect();
-    let is_record = |lock: &Recorded| files.iter().filter(|&&inode| inode == lock.key.inode).count() > 1;
+    let is_record =
+        |lock: &Recorded| files.iter().filter(|&&inode| inode == lock.key.inode).count() > 1;
     let now = clock::monotonic_nanos();
     let pairs = cycle.iter().map(|pair| LockPair {
         held: name(&pair.held, is_record(&pair.held)),
@@ -152,8 +155,16 @@ mod tests {
     use super::*;
 
     fn pair(held: u64, wanted: u64) -> Pair {
-        let lock = |n| Recorded { key: LockKey { inode: n, offset: BODY }, name: format!("lock{n}") };
-        Pair { held: lock(held), wanted: lock(wanted), pid: 7, tid: 7, program: "p".to_owned(), at: 0 }
+        let lock =
+            |n| Recorded { key: LockKey { inode: n, offset: BODY }, name: format!("lock{n}") };
+        Pair {
+            held: lock(held),
+            wanted: lock(wanted),
+            pid: 7,
+            tid: 7,
+            program: "p".to_owned(),
+            at: 0,
+        }
     }
 
     fn names(order: &LockOrder) -> Vec<&str> {
@@ -170,7 +181,8 @@ mod tests {
 
     #[test]
     fn rings_of_two_and_three_are_found_once() {
-        let pairs = [pair(1, 2), pair(2, 3), pair(2, 1), pair(3, 4), pair(4, 2), pair(4, 5), pair(1, 2)];
+        let pairs =
+            [pair(1, 2), pair(2, 3), pair(2, 1), pair(3, 4), pair(4, 2), pair(4, 5), pair(1, 2)];
         let found = all(&pairs);
         assert_eq!(
             found.iter().map(names).collect::<Vec<_>>(),
@@ -185,8 +197,12 @@ mod tests {
 
     #[test]
     fn locks_of_one_record_are_told_with_their_places() {
-        let lock = |offset| Recorded { key: LockKey { inode: 1, offset: BODY + offset }, name: "line".to_owned() };
-        let pair = |held, wanted| Pair { held: lock(held), wanted: lock(wanted), ..self::pair(1, 1) };
+        let lock = |offset| Recorded {
+            key: LockKey { inode: 1, offset: BODY + offset },
+            name: "line".to_owned(),
+        };
+        let pair =
+            |held, wanted| Pair { held: lock(held), wanted: lock(wanted), ..self::pair(1, 1) };
         let found = all(&[pair(0, 16), pair(16, 0)]);
         assert_eq!(names(&found[0]), ["line at byte 0", "line at byte 16"]);
     }

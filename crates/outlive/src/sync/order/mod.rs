@@ -71,13 +71,19 @@ fn watch_of(all: &mut Vec<Watch>, registry: usize) -> &mut Watch {
 /// Notes that a lock of that domain was opened.
 pub(super) fn opened(domain: &Domain) {
     if domain.registry().watches_order() {
-        watch_of(&mut watches(), domain.registry().index).domain.get_or_insert_with(|| domain.clone());
+        watch_of(&mut watches(), domain.registry().index)
+            .domain
+            .get_or_insert_with(|| domain.clone());
     }
 }
 
 fn key_of(segment: &Segment, address: usize) -> Option<(LockKey, Arc<str>)> {
     let facts = segment.facts().ok()?;
-    let name = segment.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = segment
+        .path()
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     Some((LockKey { inode: facts.inode, offset: segment.offset_of(address)? }, name.into()))
 }
 

@@ -126,7 +126,9 @@ impl Table {
             ((used as usize) < CELLS).then_some(used.saturating_add(1))
         });
         // Died just after: a cell that never becomes ready.
-        let Some(cell) = claim.ok().and_then(|at| body.cells.get(at as usize)) else { return false };
+        let Some(cell) = claim.ok().and_then(|at| body.cells.get(at as usize)) else {
+            return false;
+        };
         cell.pid.store(process::process_id(), Ordering::Relaxed);
         cell.tid.store(process::thread_id(), Ordering::Relaxed);
         cell.at.store(clock::monotonic_nanos(), Ordering::Relaxed);
@@ -146,7 +148,8 @@ impl Table {
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let Some(body) = self.body() else { return Vec::new() };
         let used = (body.used.load(Ordering::Relaxed) as usize).min(CELLS);
-        let ready = body.cells[..used].iter().filter(|cell| cell.state.load(Ordering::Acquire) == READY);
+        let ready =
+            body.cells[..used].iter().filter(|cell| cell.state.load(Ordering::Acquire) == READY);
         ready
             .map(|cell| Pair {
                 held: cell.held.recorded(),
@@ -162,7 +165,8 @@ impl Table {
 
 impl Lock {
     fn recorded(&self) -> Recorded {
-        let (inode, offset) = (self.inode.load(Ordering::Relaxed), self.offset.load(Ordering::Relaxed));
+        let (inode, offset) =
+            (self.inode.load(Ordering::Relaxed), self.offset.load(Ordering::Relaxed));
         Recorded { key: LockKey { inode, offset }, name: load_text(&self.name) }
     }
 }
@@ -196,7 +200,8 @@ fn store_text(words: &[AtomicU64], text: &[u8]) {
 }
 
 fn load_text(words: &[AtomicU64]) -> String {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+    let bytes: Vec<u8> =
+        words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
     let len = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..len]).into_owned()
 }

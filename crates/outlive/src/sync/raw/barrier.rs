@@ -182,7 +182,8 @@ impl RawBarrier<'_> {
             if seen == me.id.as_u32() | AWAY {
                 // Died just after: absent as before. Acquire pairs with the Release of a repair:
                 // the look at the phase comes after.
-                let _ = seat.compare_exchange(seen, seen | BACK, Ordering::AcqRel, Ordering::Relaxed);
+                let _ =
+                    seat.compare_exchange(seen, seen | BACK, Ordering::AcqRel, Ordering::Relaxed);
                 seen |= BACK;
             }
             // After the seat's word: a later repair changes the seat, so that the exchange below
@@ -236,7 +237,8 @@ impl RawBarrier<'_> {
             }
             // Each waiter in a crowd watches some participants only, so it looks at all of them now
             // and then.
-            let until = if self.is_crowd() { deadline.earlier(Deadline::after(LOOK)) } else { deadline };
+            let until =
+                if self.is_crowd() { deadline.earlier(Deadline::after(LOOK)) } else { deadline };
             let watch = [
                 Watch { word: &self.words.phase, expected: phase },
                 Watch { word: &self.words.joined, expected: joined },
@@ -282,7 +284,9 @@ impl RawBarrier<'_> {
         owners.extend(found);
         for index in (0..seats).map(|n| (turn + n) % seats) {
             match self.stands(me, phase, index) {
-                Stands::Absent(Some(owner)) if owners.len() < most && !owners.contains(&owner) => owners.push(owner),
+                Stands::Absent(Some(owner)) if owners.len() < most && !owners.contains(&owner) => {
+                    owners.push(owner)
+                }
                 Stands::Dead => return self.found_dead(phase),
                 _ => {}
             }
@@ -336,7 +340,12 @@ impl RawBarrier<'_> {
 
     fn break_it(self, phase: u32) {
         let broken = phase | BROKEN;
-        if self.words.phase.compare_exchange(phase, broken, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if self
+            .words
+            .phase
+            .compare_exchange(phase, broken, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
             // Died just before: the others watch the same dead participant, whose end wakes them
             // all.
             futex::wake_all(&self.words.phase);
@@ -347,12 +356,21 @@ impl RawBarrier<'_> {
     fn end(phase: u32, now: u32) -> Result<Passed, Stuck> {
         // The next phase, broken meanwhile or not: the old one has ended. The repair of a broken
         // phase goes three further: see `repair`.
-        if now & !BROKEN == phase.wrapping_add(1) & !BROKEN { Ok(Passed::Other) } else { Err(Stuck::Broken) }
+        if now & !BROKEN == phase.wrapping_add(1) & !BROKEN {
+            Ok(Passed::Other)
+        } else {
+            Err(Stuck::Broken)
+        }
     }
 
     /// Makes a broken barrier whole: dead participants lose their seats, living ones keep theirs
     /// and are absent.
-    pub(crate) fn repair(self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Stuck> {
+    pub(crate) fn repair(
+        self,
+        me: Me,
+        spin_wait: &SpinWait,
+        deadline: Deadline,
+    ) -> Result<(), Stuck> {
         let locked = self.words.repair.lock(me, spin_wait, deadline);
         match locked {
             Ok(_) => self.words.repair.mark_consistent(),
@@ -544,7 +562,10 @@ mod loom_tests {
             end_thread(&world.registry.slots[0], &list);
             world.barrier().sweep(world.me(2, &mut ListHead::new()), false);
             let owner = owner_of(world.seats[0].load(Ordering::Acquire));
-            assert_eq!(owner, None, "the dead participant's id may be given out again after the sweep");
+            assert_eq!(
+                owner, None,
+                "the dead participant's id may be given out again after the sweep"
+            );
             repairer.join().unwrap();
         });
     }

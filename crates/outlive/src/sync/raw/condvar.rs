@@ -155,7 +155,9 @@ impl RawCondvar {
         let ticket = self.watchful.announce();
         mutex.release(me.id);
         spin_waits.notify.spin(|| self.watchful.is_notified(ticket) || !others.is_alive(other));
-        let slept = Sleep::on(others, &[self.watchful.watch(ticket)]).behind(&relay, &[other]).until(deadline);
+        let slept = Sleep::on(others, &[self.watchful.watch(ticket)])
+            .behind(&relay, &[other])
+            .until(deadline);
         drop(relay);
         let timed_out = slept == Ok(Asleep::TimedOut);
         // Also when the system refused the sleep: the caller gets the lock or the reason, never
@@ -194,7 +196,11 @@ mod loom_tests {
     impl RawCondvar {
         pub(crate) fn new() -> RawCondvar {
             let reserved = [AtomicU32::new(0), AtomicU32::new(0)];
-            RawCondvar { plain: RelayedEventCount::default(), watchful: EventCount::default(), reserved }
+            RawCondvar {
+                plain: RelayedEventCount::default(),
+                watchful: EventCount::default(),
+                reserved,
+            }
         }
     }
 
@@ -209,7 +215,12 @@ mod loom_tests {
     fn world(threads: u32) -> Arc<World> {
         let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
         let items = AtomicU32::new(0);
-        Arc::new(World { registry: Registry::new(slots), mutex: RawMutex::new(), condvar: RawCondvar::new(), items })
+        Arc::new(World {
+            registry: Registry::new(slots),
+            mutex: RawMutex::new(),
+            condvar: RawCondvar::new(),
+            items,
+        })
     }
 
     fn me<'r>(world: &'r World, thread: u32, list: &mut ListHead) -> Me<'r> {
@@ -317,7 +328,12 @@ mod loom_tests {
                     if world.items.load(Ordering::Relaxed) == 0 {
                         let relay = WakeRelay::begin(me.list());
                         let ticket = world.condvar.let_go(&world.mutex, me, &relay);
-                        let slept = world.condvar.sleep(&world.registry, ticket, &spin_waits(), Deadline::NEVER);
+                        let slept = world.condvar.sleep(
+                            &world.registry,
+                            ticket,
+                            &spin_waits(),
+                            Deadline::NEVER,
+                        );
                         assert_eq!(slept, Ok(Asleep::LookAgain));
                         end_thread(&world.registry.slots[1], &list);
                         std::mem::forget(relay);
@@ -394,8 +410,14 @@ mod loom_tests {
                     while world.registry.is_alive(other) {
                         let whose = (&world.registry, other);
                         let relay = WakeRelay::begin(me.list());
-                        let waited =
-                            world.condvar.wait_or_end(whose, &world.mutex, me, relay, &spin_waits(), Deadline::NEVER);
+                        let waited = world.condvar.wait_or_end(
+                            whose,
+                            &world.mutex,
+                            me,
+                            relay,
+                            &spin_waits(),
+                            Deadline::NEVER,
+                        );
                         assert_eq!(waited.lock, Ok(Acquired::Clean));
                     }
                     world.mutex.release(me.id);

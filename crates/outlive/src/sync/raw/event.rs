@@ -97,7 +97,12 @@ impl RawEvent {
         while seen & WAITERS == 0 {
             // Release pairs with the Acquire of the process that takes or reads the bits. Acquire:
             // they also bring what the former setters' bits brought.
-            match self.word.compare_exchange_weak(seen, seen | bits, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.word.compare_exchange_weak(
+                seen,
+                seen | bits,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return seen,
                 Err(now) => seen = now,
             }
@@ -116,7 +121,11 @@ impl RawEvent {
         for _ in 0..MOST_ROUNDS {
             let seen = self.word.load(Ordering::Acquire);
             if seen & WAITERS == 0 {
-                if self.word.compare_exchange(seen, seen | bits, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                if self
+                    .word
+                    .compare_exchange(seen, seen | bits, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+                {
                     return seen;
                 }
                 continue;
@@ -181,7 +190,12 @@ impl RawEvent {
             if hit == 0 || !automatic {
                 return Some(hit);
             }
-            match self.word.compare_exchange_weak(seen, seen & !hit, Ordering::AcqRel, Ordering::Acquire) {
+            match self.word.compare_exchange_weak(
+                seen,
+                seen & !hit,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => return Some(hit),
                 Err(now) => seen = now,
             }
@@ -235,7 +249,12 @@ impl RawEvent {
         // By compare-exchange: the caller sleeps on a word that had this bit. Died just after: one
         // wake in vain.
         while seen & WAITERS == 0 && !opens.at(seen) {
-            match self.word.compare_exchange_weak(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed) {
+            match self.word.compare_exchange_weak(
+                seen,
+                seen | WAITERS,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => seen |= WAITERS,
                 Err(now) => seen = now,
             }
@@ -260,7 +279,8 @@ mod tests {
     use crate::sys::futex::{Wakeup, wait_any};
 
     fn sleeps(watch: Watch<'_>) -> bool {
-        wait_any(&[watch], 0, Deadline::after(std::time::Duration::from_millis(50))) == Ok(Wakeup::TimedOut)
+        wait_any(&[watch], 0, Deadline::after(std::time::Duration::from_millis(50)))
+            == Ok(Wakeup::TimedOut)
     }
 
     /// The bit is set when a waiter reads the word, clear at its look, and set again when it falls
@@ -399,13 +419,18 @@ mod loom_tests {
     #[test]
     fn loom_latch_the_last_of_two_arrivals_wakes() {
         explore(3, || {
-            let world = Arc::new(World { registry: Registry::new(Vec::new()), event: RawEvent::new(2) });
+            let world =
+                Arc::new(World { registry: Registry::new(Vec::new()), event: RawEvent::new(2) });
             let arrivals = [1, 1].map(|by| {
                 let world = Arc::clone(&world);
                 thread::spawn(move || world.event.count_down(by))
             });
             let open = |latch: &RawEvent| (latch.value() == 0).then_some(());
-            world.event.wait(&world.registry, &SpinWait::new(), Deadline::NEVER, Opens::AtZero, open).unwrap().unwrap();
+            world
+                .event
+                .wait(&world.registry, &SpinWait::new(), Deadline::NEVER, Opens::AtZero, open)
+                .unwrap()
+                .unwrap();
             let left = arrivals.map(|arrival| arrival.join().unwrap());
             assert_eq!(left.iter().min(), Some(&0));
         });

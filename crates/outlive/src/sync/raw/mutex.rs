@@ -78,7 +78,12 @@ impl RawMutex {
 
     /// Takes the lock, and waits until the deadline.
     #[inline]
-    pub(crate) fn lock(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<Acquired, Refused> {
+    pub(crate) fn lock(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        deadline: Deadline,
+    ) -> Result<Acquired, Refused> {
         if self.acquire(me.id) { self.entered(me) } else { self.lock_slow(me, spin_wait, deadline) }
     }
 
@@ -114,7 +119,12 @@ impl RawMutex {
     fn try_lock_slow(&self, me: Me, mut seen: u32) -> Result<Acquired, Refused> {
         loop {
             if seen == 0 {
-                match self.word.compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
+                match self.word.compare_exchange(
+                    0,
+                    me.id.as_u32(),
+                    Ordering::Acquire,
+                    Ordering::Acquire,
+                ) {
                     Ok(_) => return self.entered(me),
                     Err(now) => seen = now,
                 }
@@ -150,7 +160,12 @@ impl RawMutex {
     }
 
     #[cold]
-    fn lock_slow(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<Acquired, Refused> {
+    fn lock_slow(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        deadline: Deadline,
+    ) -> Result<Acquired, Refused> {
         // Spinning only loads: a death leaves nothing.
         spin_wait.spin(|| self.word.load(Ordering::Relaxed) == 0);
         // Given back when this function returns, in whatever way.
@@ -182,13 +197,19 @@ impl RawMutex {
         let waited_for = seen | WAITERS;
         // Relaxed: the bit only asks the owner to wake us. Died just after: an empty wake, no harm.
         if seen & WAITERS == 0
-            && self.word.compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed).is_err()
+            && self
+                .word
+                .compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed)
+                .is_err()
         {
             return Ok(Asleep::LookAgain);
         }
         let relay = relay.get_or_insert_with(|| WakeRelay::begin(me.list()));
         let watch = Watch { word: &self.word, expected: waited_for };
-        Sleep::on(me.registry, &[watch]).behind(relay, &[owner]).until(deadline).map_err(Refused::System)
+        Sleep::on(me.registry, &[watch])
+            .behind(relay, &[owner])
+            .until(deadline)
+            .map_err(Refused::System)
     }
 
     /// Unlocks when a panic has interrupted the holder's change: the next locker is told, as of a
@@ -229,7 +250,8 @@ impl RawMutex {
     pub(crate) fn release(&self, id: TokenId) {
         // Release pairs with every Acquire above. With WAITERS the word is not freed here: if this
         // thread were stopped before the wake, the sleepers would not know.
-        if self.word.compare_exchange(id.as_u32(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
+        if self.word.compare_exchange(id.as_u32(), 0, Ordering::Release, Ordering::Relaxed).is_err()
+        {
             self.release_to_sleepers(id);
         }
     }
@@ -267,7 +289,12 @@ impl RawMutex {
     /// consistent and unlocks.
     ///
     /// Died in between: a lock that was given up stays so; of any other, the next locker is told.
-    pub(crate) fn take_to_reset(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Refused> {
+    pub(crate) fn take_to_reset(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        deadline: Deadline,
+    ) -> Result<(), Refused> {
         while !self.acquire(me.id) {
             match self.lock(me, spin_wait, deadline) {
                 Ok(_) => break,
@@ -357,7 +384,11 @@ mod loom_tests {
 
     fn world(threads: u32) -> Arc<World> {
         let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
-        Arc::new(World { registry: Registry::new(slots), lock: RawMutex::new(), value: UnsafeCell::new(0) })
+        Arc::new(World {
+            registry: Registry::new(slots),
+            lock: RawMutex::new(),
+            value: UnsafeCell::new(0),
+        })
     }
 
     fn id(thread: u32) -> TokenId {
@@ -454,7 +485,11 @@ mod loom_tests {
             });
             end_thread(&world.registry.slots[0], &list);
             let told = threads.map(|thread| thread.join().unwrap());
-            assert_eq!(told.iter().filter(|got| **got == Ok(Acquired::OwnerDied)).count(), 1, "{told:?}");
+            assert_eq!(
+                told.iter().filter(|got| **got == Ok(Acquired::OwnerDied)).count(),
+                1,
+                "{told:?}"
+            );
         });
     }
 
@@ -473,12 +508,19 @@ mod loom_tests {
                 thread::spawn(move || {
                     let (mut list, mut relay) = (ListHead::new(), None);
                     let me = me(&world, 1, &mut list);
-                    assert_eq!(world.lock.sleep_behind_owner(me, &mut relay, Deadline::NEVER), Ok(Asleep::LookAgain));
+                    assert_eq!(
+                        world.lock.sleep_behind_owner(me, &mut relay, Deadline::NEVER),
+                        Ok(Asleep::LookAgain)
+                    );
                 })
             };
             let mut list = ListHead::new();
             assert!(world.lock.sweep(me(&world, 2, &mut list), false));
-            assert_eq!(world.lock.owner(), None, "the dead owner's id may be given out again after the sweep");
+            assert_eq!(
+                world.lock.owner(),
+                None,
+                "the dead owner's id may be given out again after the sweep"
+            );
             waiter.join().unwrap();
             assert_eq!(lock(&world, 1, &mut ListHead::new()), Ok(Acquired::OwnerDied));
             raise(&world);

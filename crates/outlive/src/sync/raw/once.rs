@@ -80,7 +80,12 @@ impl RawOnce {
             if seen == 0 {
                 // Acquire pairs with `abandon`. Died just after: the word names us, and the next
                 // caller is told.
-                match self.word.compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
+                match self.word.compare_exchange(
+                    0,
+                    me.id.as_u32(),
+                    Ordering::Acquire,
+                    Ordering::Acquire,
+                ) {
                     Ok(_) => return Ok(self.mine()),
                     Err(now) => seen = now,
                 }
@@ -97,7 +102,12 @@ impl RawOnce {
             }
             // WAITERS, because others may sleep on the old value. Died just after: we are the dead
             // owner.
-            match self.word.compare_exchange(seen, me.id.as_u32() | WAITERS, Ordering::Acquire, Ordering::Acquire) {
+            match self.word.compare_exchange(
+                seen,
+                me.id.as_u32() | WAITERS,
+                Ordering::Acquire,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => {
                     self.failed.store(1, Ordering::Relaxed);
                     me.registry.count_owner_death();
@@ -115,7 +125,12 @@ impl RawOnce {
 
     /// Returns that it is done, or gives the caller the turn, as soon as either is known.
     #[cold]
-    pub(crate) fn turn(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<Turn, NoTurn> {
+    pub(crate) fn turn(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        deadline: Deadline,
+    ) -> Result<Turn, NoTurn> {
         let mut relay = None;
         let mut last_try = false;
         let mut spun = false;
@@ -141,7 +156,10 @@ impl RawOnce {
             let waited_for = seen | WAITERS;
             // Relaxed: the bit only asks for a wake-up.
             if seen & WAITERS == 0
-                && self.word.compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed).is_err()
+                && self
+                    .word
+                    .compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_err()
             {
                 continue;
             }
@@ -223,7 +241,11 @@ mod loom_tests {
 
     fn world(threads: u32) -> Arc<World> {
         let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
-        Arc::new(World { registry: Registry::new(slots), once: RawOnce::new(), value: UnsafeCell::new(0) })
+        Arc::new(World {
+            registry: Registry::new(slots),
+            once: RawOnce::new(),
+            value: UnsafeCell::new(0),
+        })
     }
 
     fn turn(world: &World, thread: u32, list: &mut ListHead) -> Turn {

@@ -59,8 +59,9 @@ impl RawPi {
     /// Binds it to this namespace and this libc, if it is not bound yet; refuses if it is bound
     /// elsewhere.
     pub(crate) fn bind(&self, me: Me, path: &std::path::Path) -> Result<(), Error> {
-        let layout = libc_mutex::inheriting_layout()
-            .map_err(|errno| Error::from_errno("lay out a mutex with priority inheritance in", path, errno))?;
+        let layout = libc_mutex::inheriting_layout().map_err(|errno| {
+            Error::from_errno("lay out a mutex with priority inheritance in", path, errno)
+        })?;
         let mine = me.registry.binding()? >> 32 << 32 | u64::from(layout.mark());
         // Acquire pairs with the Release below: libc's words were prepared before it.
         let mut binding = self.binding.load(Ordering::Acquire);
@@ -68,10 +69,11 @@ impl RawPi {
             // Two processes that prepare at once store the same values, unless they use two libcs:
             // so claim first, then prepare; and a process that finds it bound prepares again
             // (`prepare` stores only what is missing).
-            binding = match self.binding.compare_exchange(0, mine, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => mine,
-                Err(theirs) => theirs,
-            };
+            binding =
+                match self.binding.compare_exchange(0, mine, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => mine,
+                    Err(theirs) => theirs,
+                };
         }
         if binding != mine {
             let path = path.to_path_buf();
@@ -151,7 +153,10 @@ impl RawPi {
                 // mapping stays until the process ends.
                 None => unsafe { libc_mutex::try_lock(self.mutex()) },
                 Some(deadline) => {
-                    let note = WaitRecord::begin(me.registry, Some(&Watch { word: self.word(), expected: seen }));
+                    let note = WaitRecord::begin(
+                        me.registry,
+                        Some(&Watch { word: self.word(), expected: seen }),
+                    );
                     let until = deadline.earlier(Deadline::after(SLICE));
                     // SAFETY: `bind` has bound the words to this libc and prepared them; a handle's
                     // mapping stays until the process ends.
@@ -161,7 +166,9 @@ impl RawPi {
                 }
             };
             match got {
-                Ok(Got::Clean) if self.word().load(Ordering::Relaxed) & TID_MASK == own => return Ok(()),
+                Ok(Got::Clean) if self.word().load(Ordering::Relaxed) & TID_MASK == own => {
+                    return Ok(());
+                }
                 Ok(Got::OwnerDied) => return self.inherit(),
                 // libc takes some of the kernel's answers to a damaged word for success.
                 Ok(Got::Clean) => return Err(Refused::Damaged),
@@ -255,7 +262,8 @@ impl RawPi {
         // meets.
         // SAFETY: `me.list()` is the calling thread's own robust list, and this thread holds the
         // lock.
-        let _ = unsafe { robust::beside_libc_of(me.list(), || libc_mutex::give_back(self.mutex())) };
+        let _ =
+            unsafe { robust::beside_libc_of(me.list(), || libc_mutex::give_back(self.mutex())) };
     }
 
     /// Returns the thread that holds the lock, or died holding it.
@@ -279,7 +287,9 @@ fn refusal(errno: Errno) -> Refused {
     match errno {
         // Self-deadlock is found before libc is asked; only a stray write makes libc return the
         // others.
-        Errno::INVAL | Errno::NOTRECOVERABLE | Errno::PERM | Errno::SRCH | Errno::DEADLK => Refused::Damaged,
+        Errno::INVAL | Errno::NOTRECOVERABLE | Errno::PERM | Errno::SRCH | Errno::DEADLK => {
+            Refused::Damaged
+        }
         errno => Refused::System(errno),
     }
 }

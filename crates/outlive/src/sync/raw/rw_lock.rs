@@ -36,7 +36,9 @@ mod loom_tests;
 use super::Acquired;
 use super::mutex::RawMutex;
 use crate::liveness::{Me, TokenId};
-use crate::shim::{AtomicU32, AtomicU64, Ordering, Pad32, compiler_fence, fewer_under_loom, order_seq_cst_accesses};
+use crate::shim::{
+    AtomicU32, AtomicU64, Ordering, Pad32, compiler_fence, fewer_under_loom, order_seq_cst_accesses,
+};
 use crate::wake::EventCount;
 
 /// Cache lines with readers' words: so many readers have a line each. `lines` has one bit for each.
@@ -271,14 +273,18 @@ impl RawRwLock {
                 let word = &self.slots[line].words[depth];
                 // Relaxed: only the exchange below decides.
                 let seen = word.load(Ordering::Relaxed);
-                let free = seen == 0 || TokenId::from_word(seen).is_some_and(|reader| !me.is_alive(reader));
+                let free = seen == 0
+                    || TokenId::from_word(seen).is_some_and(|reader| !me.is_alive(reader));
                 if !free {
                     continue;
                 }
                 self.mark(line, depth);
                 // A writer that waits for the dead reader sleeps on its end: it looks again, and
                 // finds us.
-                if word.compare_exchange(seen, me.id.as_u32(), Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                if word
+                    .compare_exchange(seen, me.id.as_u32(), Ordering::SeqCst, Ordering::Relaxed)
+                    .is_ok()
+                {
                     order_seq_cst_accesses();
                     return Some(word);
                 }

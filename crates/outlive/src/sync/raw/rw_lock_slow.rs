@@ -51,7 +51,9 @@ impl RawRwLock {
             match self.in_the_way(me)? {
                 // A writer was there and has gone.
                 InTheWay::Nobody if self.writer.is_consistent() => continue,
-                InTheWay::Nobody | InTheWay::Dead => return self.read_as_holder(me, spin_wait, wait),
+                InTheWay::Nobody | InTheWay::Dead => {
+                    return self.read_as_holder(me, spin_wait, wait);
+                }
                 InTheWay::Living => {}
             }
             let Some(deadline) = wait else {
@@ -67,7 +69,8 @@ impl RawRwLock {
             if round == 0 && spin_wait.spin(|| self.writer.word().load(Ordering::Relaxed) == 0) {
                 continue;
             }
-            last_try = self.writer.sleep_behind_owner(me, &mut relay, deadline)? == Asleep::TimedOut;
+            last_try =
+                self.writer.sleep_behind_owner(me, &mut relay, deadline)? == Asleep::TimedOut;
         }
         self.read_as_holder(me, spin_wait, wait)
     }
@@ -88,9 +91,16 @@ impl RawRwLock {
     /// Takes `writer` first and enters as a reader under it: no thread writes as long as we hold
     /// it. For a lock whose writer died (we are told, as any writer would be), for one without a
     /// free word, and for a reader that never finds it open.
-    fn read_as_holder(&self, me: Me, spin_wait: &SpinWait, wait: Option<Deadline>) -> Result<Entered<'_>, Refused> {
+    fn read_as_holder(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        wait: Option<Deadline>,
+    ) -> Result<Entered<'_>, Refused> {
         let got = match wait {
-            Some(deadline) if !self.has_reader(me.id) => self.writer.lock(me, spin_wait, deadline)?,
+            Some(deadline) if !self.has_reader(me.id) => {
+                self.writer.lock(me, spin_wait, deadline)?
+            }
             _ => self.writer.try_lock(me).map_err(|refused| match refused {
                 // We read already: the living holder waits for us to leave.
                 Refused::WouldBlock if wait.is_some() => Refused::Deadlock,
@@ -133,14 +143,23 @@ impl RawRwLock {
         wait: Option<Deadline>,
         acquired: bool,
     ) -> Result<Acquired, Refused> {
-        let got = if acquired { self.writer.entered(me)? } else { self.acquire_slow(me, spin_wait, wait)? };
+        let got = if acquired {
+            self.writer.entered(me)?
+        } else {
+            self.acquire_slow(me, spin_wait, wait)?
+        };
         let got = self.judge(got);
         self.drain(me, spin_wait, wait, None)?;
         self.begin();
         Ok(got)
     }
 
-    fn acquire_slow(&self, me: Me, spin_wait: &SpinWait, wait: Option<Deadline>) -> Result<Acquired, Refused> {
+    fn acquire_slow(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        wait: Option<Deadline>,
+    ) -> Result<Acquired, Refused> {
         match wait {
             // Its holder may wait for us, the reader.
             Some(_) if self.has_reader(me.id) => Err(Refused::Deadlock),
@@ -256,7 +275,12 @@ impl RawRwLock {
 
     /// Takes the lock alone in whatever state it is; the caller then makes it consistent and
     /// unlocks it.
-    pub(crate) fn take_to_reset(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Refused> {
+    pub(crate) fn take_to_reset(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        deadline: Deadline,
+    ) -> Result<(), Refused> {
         if self.has_reader(me.id) {
             return Err(Refused::Deadlock);
         }

@@ -39,7 +39,11 @@ unsafe impl Send for World {}
 
 fn world(threads: u32) -> Arc<World> {
     let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
-    Arc::new(World { registry: Registry::new(slots), lock: RawRwLock::new(), value: UnsafeCell::new(0) })
+    Arc::new(World {
+        registry: Registry::new(slots),
+        lock: RawRwLock::new(),
+        value: UnsafeCell::new(0),
+    })
 }
 
 /// The thread in whose name a test makes its calls.
@@ -56,7 +60,12 @@ unsafe impl Send for Actor {}
 impl Actor {
     fn new(world: &Arc<World>, thread: u32) -> Actor {
         let list = std::cell::UnsafeCell::new(ListHead::new());
-        Actor { world: Arc::clone(world), id: TokenId::new(thread, 0), list, spin_wait: SpinWait::new() }
+        Actor {
+            world: Arc::clone(world),
+            id: TokenId::new(thread, 0),
+            list,
+            spin_wait: SpinWait::new(),
+        }
     }
 
     fn lock(&self) -> (&RawRwLock, Me<'_>, &SpinWait) {
@@ -70,7 +79,9 @@ impl Actor {
         let (lock, me, spin_wait) = self.lock();
         let entered = match lock.enter(id) {
             Some(word) => Entered::Reading(word),
-            None => lock.read_slow(me, spin_wait, Some(Deadline::NEVER)).expect("nobody holds it for ever"),
+            None => lock
+                .read_slow(me, spin_wait, Some(Deadline::NEVER))
+                .expect("nobody holds it for ever"),
         };
         match entered {
             Entered::Reading(word) => {
@@ -95,7 +106,8 @@ impl Actor {
         if acquired && lock.begin_if_ready() {
             return Acquired::Clean;
         }
-        lock.write_slow(me, spin_wait, Some(Deadline::NEVER), acquired).expect("nobody holds it for ever")
+        lock.write_slow(me, spin_wait, Some(Deadline::NEVER), acquired)
+            .expect("nobody holds it for ever")
     }
 
     fn raise(&self) {
@@ -105,7 +117,9 @@ impl Actor {
 
     fn end(&self) {
         // SAFETY: the list is this thread's, which is between calls.
-        end_thread(&self.world.registry.slots[self.id.slot() as usize], unsafe { &*self.list.get() });
+        end_thread(&self.world.registry.slots[self.id.slot() as usize], unsafe {
+            &*self.list.get()
+        });
     }
 }
 
@@ -184,7 +198,10 @@ fn loom_rw_a_dead_reader_keeps_no_writer_out() {
                 let id = reader.id;
                 let (lock, me, spin_wait) = reader.lock();
                 let entered = lock.enter(id).is_some()
-                    || matches!(lock.read_slow(me, spin_wait, Some(Deadline::NEVER)), Ok(Entered::Reading(_)));
+                    || matches!(
+                        lock.read_slow(me, spin_wait, Some(Deadline::NEVER)),
+                        Ok(Entered::Reading(_))
+                    );
                 assert!(entered);
                 reader.end();
             }
@@ -207,7 +224,10 @@ fn loom_rw_what_a_swept_reader_read_comes_before_what_is_written() {
         let world = world(3);
         let reader = Actor::new(&world, 0);
         let (lock, me, spin_wait) = reader.lock();
-        assert!(matches!(lock.read_slow(me, spin_wait, Some(Deadline::NEVER)), Ok(Entered::Reading(_))));
+        assert!(matches!(
+            lock.read_slow(me, spin_wait, Some(Deadline::NEVER)),
+            Ok(Entered::Reading(_))
+        ));
         let dying = thread::spawn(move || {
             // SAFETY: loom's cell panics if another thread writes.
             assert_eq!(reader.world.value.with(|value| unsafe { *value }), 0);
@@ -287,7 +307,8 @@ fn loom_rw_of_two_who_upgrade_one_does() {
         let world = world(2);
         let upgrade = |reader: Actor| {
             let (lock, me, spin_wait) = reader.lock();
-            let Ok(Entered::Reading(word)) = lock.read_slow(me, spin_wait, Some(Deadline::NEVER)) else {
+            let Ok(Entered::Reading(word)) = lock.read_slow(me, spin_wait, Some(Deadline::NEVER))
+            else {
                 panic!("nobody dies");
             };
             match lock.upgrade(word, me, spin_wait, Some(Deadline::NEVER)) {

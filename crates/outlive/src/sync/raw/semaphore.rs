@@ -129,7 +129,12 @@ impl RawSemaphore<'_> {
                     _ => seen,
                 };
                 // Acquire: the next holder sees what a dead one did under the permit.
-                match record.compare_exchange(from, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
+                match record.compare_exchange(
+                    from,
+                    me.id.as_u32(),
+                    Ordering::Acquire,
+                    Ordering::Acquire,
+                ) {
                     Ok(FREE) => return Look::Got(index),
                     Ok(_) => {
                         me.registry.count_owner_death();
@@ -155,7 +160,8 @@ impl RawSemaphore<'_> {
             return Ok(index);
         }
         // Spinning only loads: a death leaves nothing.
-        let is_free = || self.records.from(start).any(|(_, record)| record.load(Ordering::Relaxed) == FREE);
+        let is_free =
+            || self.records.from(start).any(|(_, record)| record.load(Ordering::Relaxed) == FREE);
         // What the spin has seen is taken before a wait is prepared, because preparing may
         // interrupt all other processors.
         if spin_wait.spin(is_free)
@@ -233,7 +239,9 @@ impl RawSemaphore<'_> {
         // wakes the sleepers.
         let (added, _) = self.records.from(start).find(|(_, record)| {
             record.load(Ordering::Relaxed) == ABSENT
-                && record.compare_exchange(ABSENT, FREE, Ordering::Release, Ordering::Relaxed).is_ok()
+                && record
+                    .compare_exchange(ABSENT, FREE, Ordering::Release, Ordering::Relaxed)
+                    .is_ok()
         })?;
         self.notify_of_one();
         Some(added)
@@ -252,8 +260,11 @@ impl RawSemaphore<'_> {
     pub(crate) fn take_up(self, me: Me, names: &[TokenId]) -> Option<usize> {
         self.records.from(0).find_map(|(index, record)| {
             let seen = record.load(Ordering::Relaxed);
-            let to = TokenId::from_word(seen).filter(|id| seen & HANDED != 0 && names.contains(id))?;
-            record.compare_exchange(seen, me.id.as_u32(), Ordering::Acquire, Ordering::Relaxed).ok()?;
+            let to =
+                TokenId::from_word(seen).filter(|id| seen & HANDED != 0 && names.contains(id))?;
+            record
+                .compare_exchange(seen, me.id.as_u32(), Ordering::Acquire, Ordering::Relaxed)
+                .ok()?;
             if to != me.id {
                 // Sleepers watch the process, and must watch this thread. Died just before: the
                 // process did, too.
@@ -264,7 +275,12 @@ impl RawSemaphore<'_> {
     }
 
     /// Takes one up likewise, and waits until the deadline.
-    pub(crate) fn take_up_until(self, me: Me, names: &[TokenId], deadline: Deadline) -> Result<usize, NoPermit> {
+    pub(crate) fn take_up_until(
+        self,
+        me: Me,
+        names: &[TokenId],
+        deadline: Deadline,
+    ) -> Result<usize, NoPermit> {
         // Before the sequence: a thread that the sequence wakes sees this.
         self.takers.store(1, Ordering::Relaxed);
         loop {
@@ -277,14 +293,19 @@ impl RawSemaphore<'_> {
             }
             let until = ticket.until(deadline);
             // No particular process has to hand us one, so there is no end to watch.
-            Sleep::on(me.registry, &[self.free.watch(ticket)]).until(until).map_err(NoPermit::System)?;
+            Sleep::on(me.registry, &[self.free.watch(ticket)])
+                .until(until)
+                .map_err(NoPermit::System)?;
         }
     }
 
     /// Returns the holders, dead or alive, and how many permits are free.
     pub(crate) fn holders(self) -> (Vec<TokenId>, usize) {
         let words = || self.records.from(0).map(|(_, record)| record.load(Ordering::Acquire));
-        (words().filter_map(TokenId::from_word).collect(), words().filter(|&word| word == FREE).count())
+        (
+            words().filter_map(TokenId::from_word).collect(),
+            words().filter(|&word| word == FREE).count(),
+        )
     }
 
     /// Does a sweep's part: takes the permits of the dead back.
@@ -296,7 +317,9 @@ impl RawSemaphore<'_> {
                 continue;
             }
             found += 1;
-            if !dry_run && record.compare_exchange(seen, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            if !dry_run
+                && record.compare_exchange(seen, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
                 self.free.notify_all();
             }
         }
@@ -334,7 +357,11 @@ mod loom_tests {
 
     impl World {
         fn semaphore(&self) -> RawSemaphore<'_> {
-            RawSemaphore { free: &self.free, takers: &self.takers, records: Records { words: &self.records, step: 1 } }
+            RawSemaphore {
+                free: &self.free,
+                takers: &self.takers,
+                records: Records { words: &self.records, step: 1 },
+            }
         }
 
         fn acquire(&self, thread: u32, list: &mut ListHead) -> usize {
@@ -342,7 +369,9 @@ mod loom_tests {
             if self.semaphore().acquire(me.id, 0) {
                 return 0;
             }
-            self.semaphore().acquire_slow(me, &SpinWait::new(), Deadline::NEVER, 0).expect("a permit")
+            self.semaphore()
+                .acquire_slow(me, &SpinWait::new(), Deadline::NEVER, 0)
+                .expect("a permit")
         }
     }
 
@@ -444,7 +473,11 @@ mod tests {
                 let expected: Vec<usize> = (0..len).map(|n| (first + n) % len).collect();
                 assert_eq!(seen, expected, "from {start} of {len}");
             }
-            assert!(records.from(0).all(|(index, word)| word.load(Ordering::Relaxed) as usize == index * step));
+            assert!(
+                records
+                    .from(0)
+                    .all(|(index, word)| word.load(Ordering::Relaxed) as usize == index * step)
+            );
         }
     }
 }

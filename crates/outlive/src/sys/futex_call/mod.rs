@@ -13,7 +13,8 @@ mod wake_op;
 
 pub use error::FutexError;
 pub use pi::{
-    OWNER_DIED, TID_MASK, WAITERS, cmp_requeue_pi, lock_pi, thread_id, trylock_pi, unlock_pi, wait_requeue_pi,
+    OWNER_DIED, TID_MASK, WAITERS, cmp_requeue_pi, lock_pi, thread_id, trylock_pi, unlock_pi,
+    wait_requeue_pi,
 };
 pub use requeue::{cmp_requeue, requeue};
 pub(crate) use several::wait_for_any;

@@ -180,7 +180,13 @@ pub fn wait_requeue_pi(
     lock: &AtomicU32,
 ) -> Result<(), FutexError> {
     let deadline = deadline.into();
-    Ok(rx::wait_requeue_pi(word, clock_flag(deadline), expected, deadline.timespec().as_ref(), lock)?)
+    Ok(rx::wait_requeue_pi(
+        word,
+        clock_flag(deadline),
+        expected,
+        deadline.timespec().as_ref(),
+        lock,
+    )?)
 }
 
 /// Moves the sleepers of [`wait_requeue_pi`] on the word to the PI lock that they named, if the
@@ -204,6 +210,11 @@ pub fn wait_requeue_pi(
 /// - [`FutexError::Invalid`]: a sleeper waits for another lock, or by another call; or the two
 ///   words are one.
 /// - [`FutexError::NoSuchThread`], [`FutexError::NotPermitted`]: as [`lock_pi`].
-pub fn cmp_requeue_pi(word: &AtomicU32, expected: u32, move_on: u32, lock: &AtomicU32) -> Result<u32, FutexError> {
+pub fn cmp_requeue_pi(
+    word: &AtomicU32,
+    expected: u32,
+    move_on: u32,
+    lock: &AtomicU32,
+) -> Result<u32, FutexError> {
     Ok(rx::cmp_requeue_pi(word, Flags::empty(), at_most(move_on), lock, expected)? as u32)
 }

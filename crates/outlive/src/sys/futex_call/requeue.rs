@@ -21,7 +21,12 @@ use crate::shim::AtomicU32;
 ///
 /// # If a process dies
 /// As [`cmp_requeue`].
-pub fn requeue(word: &AtomicU32, wake: u32, move_on: u32, to: &AtomicU32) -> Result<u32, FutexError> {
+pub fn requeue(
+    word: &AtomicU32,
+    wake: u32,
+    move_on: u32,
+    to: &AtomicU32,
+) -> Result<u32, FutexError> {
     Ok(rx::requeue(word, Flags::empty(), at_most(wake), at_most(move_on), to)? as u32)
 }
 

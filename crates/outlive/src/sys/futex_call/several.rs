@@ -67,7 +67,10 @@ pub fn waitv(watches: &[Watch<'_>], deadline: impl Into<Deadline>) -> Result<usi
 }
 
 /// Sleeps on at most `N` words; `N` decides how much stack it takes.
-pub(crate) fn wait_for_any<const N: usize>(watches: &[Watch<'_>], deadline: Deadline) -> Result<usize, Errno> {
+pub(crate) fn wait_for_any<const N: usize>(
+    watches: &[Watch<'_>],
+    deadline: Deadline,
+) -> Result<usize, Errno> {
     let mut waits = [rx::Wait::new(); N];
     let watches = &watches[..watches.len().min(N)];
     for (wait, watch) in waits.iter_mut().zip(watches) {
@@ -76,5 +79,10 @@ pub(crate) fn wait_for_any<const N: usize>(watches: &[Watch<'_>], deadline: Dead
         // Always shared: no PRIVATE among the flags.
         wait.flags = WaitFlags::SIZE_U32;
     }
-    rx::waitv(&waits[..watches.len()], WaitvFlags::empty(), deadline.timespec().as_ref(), deadline.clock())
+    rx::waitv(
+        &waits[..watches.len()],
+        WaitvFlags::empty(),
+        deadline.timespec().as_ref(),
+        deadline.clock(),
+    )
 }

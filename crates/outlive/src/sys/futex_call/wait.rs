@@ -51,11 +51,17 @@ const ANY: NonZeroU32 = NonZeroU32::MAX;
 /// A sleeper that is killed takes with it a wake-up that it had received already; a thread that
 /// wakes only one sleeper must allow for that. If the thread that should wake this one dies first,
 /// the wake-up never comes: wait for that thread's end as well, or with a deadline.
-pub fn wait(word: &AtomicU32, expected: u32, deadline: impl Into<Deadline>) -> Result<(), FutexError> {
+pub fn wait(
+    word: &AtomicU32,
+    expected: u32,
+    deadline: impl Into<Deadline>,
+) -> Result<(), FutexError> {
     let deadline = deadline.into();
     match deadline.timespec() {
         None => Ok(rx::wait(word, Flags::empty(), expected, None)?),
-        Some(moment) => Ok(rx::wait_bitset(word, clock_flag(deadline), expected, Some(&moment), ANY)?),
+        Some(moment) => {
+            Ok(rx::wait_bitset(word, clock_flag(deadline), expected, Some(&moment), ANY)?)
+        }
     }
 }
 

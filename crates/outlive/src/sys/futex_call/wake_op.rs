@@ -75,8 +75,15 @@ pub struct WakeOp {
 /// - [`FutexError::Invalid`]: an argument above 0xfff, a bit above 31, or a sleeper by a PI call;
 ///   in the last case `other` may have been changed already.
 /// - [`FutexError::Fault`]: the memory is gone, or `other` may not be written.
-pub fn wake_op(word: &AtomicU32, wake: u32, other: &AtomicU32, wake_other: u32, op: WakeOp) -> Result<u32, FutexError> {
-    let bit = |number: u8| if number < 32 { Ok(u16::from(number)) } else { Err(FutexError::Invalid) };
+pub fn wake_op(
+    word: &AtomicU32,
+    wake: u32,
+    other: &AtomicU32,
+    wake_other: u32,
+    op: WakeOp,
+) -> Result<u32, FutexError> {
+    let bit =
+        |number: u8| if number < 32 { Ok(u16::from(number)) } else { Err(FutexError::Invalid) };
     let (change, argument) = match op.change {
         Change::Set(value) => (rx::WakeOp::Set, value),
         Change::Add(value) => (rx::WakeOp::Add, value),
@@ -95,6 +102,16 @@ pub fn wake_op(word: &AtomicU32, wake: u32, other: &AtomicU32, wake_other: u32, 
         Comparison::Ge => rx::WakeOpCmp::Ge,
     };
     let (wake, wake_other) = (at_most(wake), at_most(wake_other));
-    let woken = rx::wake_op(word, Flags::empty(), wake, wake_other, other, change, comparison, argument, op.than)?;
+    let woken = rx::wake_op(
+        word,
+        Flags::empty(),
+        wake,
+        wake_other,
+        other,
+        change,
+        comparison,
+        argument,
+        op.than,
+    )?;
     Ok(woken as u32)
 }

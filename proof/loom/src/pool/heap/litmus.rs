@@ -50,7 +50,10 @@ impl World {
     }
 }
 
-fn beside(world: &Arc<World>, other: impl FnOnce(&World) + Send + 'static) -> thread::JoinHandle<()> {
+fn beside(
+    world: &Arc<World>,
+    other: impl FnOnce(&World) + Send + 'static,
+) -> thread::JoinHandle<()> {
     let world = Arc::clone(world);
     thread::spawn(move || other(&world))
 }
@@ -64,7 +67,9 @@ fn loom_span_who_counts_objects_finds_their_pages() {
         let looking = beside(&world, |world| {
             let span = &world.spans[0];
             let word = span.word();
-            if word.what() == Use::Class(CLASS) && span.frontier(word).is_some_and(|frontier| frontier.count() > 0) {
+            if word.what() == Use::Class(CLASS)
+                && span.frontier(word).is_some_and(|frontier| frontier.count() > 0)
+            {
                 // SAFETY: loom checks it.
                 assert_eq!(world.page.with(|page| unsafe { *page }), 1);
             }
@@ -133,11 +138,16 @@ fn loom_span_who_sees_a_run_sees_its_length_and_its_owner() {
                 assert_eq!(second.what(), Use::Run(0));
             }
             if word.what() == Use::Run(0) || second.what() == Use::Run(0) {
-                assert_eq!(world.tag.load(Ordering::Relaxed), ME, "from the first word on, the run is its object's");
+                assert_eq!(
+                    world.tag.load(Ordering::Relaxed),
+                    ME,
+                    "from the first word on, the run is its object's"
+                );
             }
         });
         let [first, second] = &world.spans;
-        let mine = [first, second].map(|span| span.change(span.word(), Use::Taking(ME)).expect("free"));
+        let mine =
+            [first, second].map(|span| span.change(span.word(), Use::Taking(ME)).expect("free"));
         first.spans.store(2, Ordering::Release);
         first.begin(mine[0]);
         world.tag.store(ME, Ordering::Release);

@@ -46,7 +46,9 @@ impl Scenario for Join {
             // Its end alone wakes the sleeper.
             let answer = world.answer("first")?;
             if answer != "broken" {
-                return Err(Failure::wrong(format!("a participant died, and the sleeper was told `{answer}`")));
+                return Err(Failure::wrong(format!(
+                    "a participant died, and the sleeper was told `{answer}`"
+                )));
             }
             world.saw("woken by the death");
             return super::still_works(world, &name, &["first", "second"]);

@@ -40,7 +40,8 @@ fn victims(place: &Place<'_>) -> Result<Barrier, String> {
 /// it has not.
 fn is_awaited(world: &mut World, name: &str) -> Result<bool, Failure> {
     let participants = world.passes("witness", &format!("barrier participants {name}"))?;
-    let (victim, mine) = (world.victim_pid().to_string(), format!("arrived:{}", world.victim_pid()));
+    let (victim, mine) =
+        (world.victim_pid().to_string(), format!("arrived:{}", world.victim_pid()));
     let has = |wanted: &str| participants.split(' ').any(|word| word == wanted);
     Ok(has(&victim) && !has(&mine) && participants.contains("arrived"))
 }

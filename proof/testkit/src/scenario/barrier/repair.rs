@@ -26,7 +26,11 @@ impl Scenario for Repair {
         super::put_to_sleep(world, &name, "first")?;
         world.dismiss("missed");
         let answer = world.answer_by_now("first")?;
-        if answer == "broken" { Ok(()) } else { Err(Failure::wrong(format!("told `{answer}`, not that it is broken"))) }
+        if answer == "broken" {
+            Ok(())
+        } else {
+            Err(Failure::wrong(format!("told `{answer}`, not that it is broken")))
+        }
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
@@ -52,7 +56,9 @@ impl Scenario for Repair {
         world.passes("witness", &format!("barrier participants {name}"))?;
         match world.passes("second", &format!("barrier arrive {name}"))?.as_str() {
             "broken" | "early" => {}
-            other => return Err(Failure::wrong(format!("one of three arrived and is told `{other}`"))),
+            other => {
+                return Err(Failure::wrong(format!("one of three arrived and is told `{other}`")));
+            }
         }
         if names_victim(world, &format!("barrier repairer {name}"))? {
             return Ok("holds the repair");

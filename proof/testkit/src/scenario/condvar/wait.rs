@@ -75,11 +75,15 @@ impl Scenario for Wait {
         let name = world.fresh(self.stem());
         world.survivor("late")?.tell_and_see_asleep(&format!("condvar take {name}"))?;
         match self {
-            Wait::Contended => world.survivor("holder")?.tell(&format!("condvar bring-slowly {name}")),
+            Wait::Contended => {
+                world.survivor("holder")?.tell(&format!("condvar bring-slowly {name}"))
+            }
             _ => {
                 let notifications = self.notifications();
                 let items = notifications + self.unnotified();
-                world.ask("holder", &format!("condvar bring {name} {items} {notifications}")).map(drop)
+                world
+                    .ask("holder", &format!("condvar bring {name} {items} {notifications}"))
+                    .map(drop)
             }
         }
     }

@@ -38,7 +38,9 @@ impl Scenario for Watching {
         for survivor in ["sleeper", "late"] {
             let answer = world.answer(survivor)?;
             if answer != "ended" {
-                return Err(Failure::wrong(format!("{survivor} was told `{answer}`, and nobody brought anything")));
+                return Err(Failure::wrong(format!(
+                    "{survivor} was told `{answer}`, and nobody brought anything"
+                )));
             }
         }
         world.saw("told of the end");
@@ -83,7 +85,9 @@ impl Scenario for Watched {
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         for survivor in ["first", "second"] {
-            world.survivor(survivor)?.tell_and_see_asleep(&format!("condvar take-or-end {name}"))?;
+            world
+                .survivor(survivor)?
+                .tell_and_see_asleep(&format!("condvar take-or-end {name}"))?;
         }
         Ok(())
     }

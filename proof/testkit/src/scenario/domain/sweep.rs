@@ -64,7 +64,8 @@ impl Scenario for Sweep {
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
-        let (lock, beside, name) = (world.fresh("lock"), world.fresh("beside"), world.fresh("queue"));
+        let (lock, beside, name) =
+            (world.fresh("lock"), world.fresh("beside"), world.fresh("queue"));
         let first = world.ask("sweeper", "domain sweep")?;
         world.saw(if first == "clean" { "nothing left to sweep" } else { "swept on" });
         // The victim's own token is what it may leave.
@@ -77,7 +78,9 @@ impl Scenario for Sweep {
         world.saw_many("abandoned", counted.abandoned);
         let answer = world.ask("next", &format!("mutex use {lock}"))?;
         if answer != "died" {
-            return Err(Failure::wrong(format!("the lock's owner was killed, the next got it `{answer}`")));
+            return Err(Failure::wrong(format!(
+                "the lock's owner was killed, the next got it `{answer}`"
+            )));
         }
         for survivor in world.everybody() {
             world.ask(survivor, &format!("queue close {name}"))?;

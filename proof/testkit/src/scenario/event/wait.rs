@@ -34,7 +34,9 @@ impl Scenario for Wait {
         match self {
             Wait::Manual => "wait for a bit, with a sleeper before and one after",
             Wait::InSet => "the same in a wait set that watches somebody's end, too",
-            Wait::Automatic => "the same with automatic reset: wait for one of two bits and take it",
+            Wait::Automatic => {
+                "the same with automatic reset: wait for one of two bits and take it"
+            }
         }
     }
 
@@ -103,7 +105,10 @@ impl Scenario for Wait {
         let event = event::event(&domain, place.name, reset)?;
         if *self == Wait::InSet {
             // Whoever that is: the sleeper lives, and has a token.
-            let mut others = domain.tokens().into_iter().filter(|token| token.alive && token.pid != std::process::id());
+            let mut others = domain
+                .tokens()
+                .into_iter()
+                .filter(|token| token.alive && token.pid != std::process::id());
             let other = others.next().ok_or("nobody else is there")?;
             let mut set = WaitSet::new(&domain);
             set.set_wait(outlive::WaitStrategy::Block);

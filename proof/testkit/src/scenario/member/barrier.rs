@@ -56,17 +56,26 @@ impl Barriers {
             // The participants, and of those who have arrived each once more.
             "participants" => {
                 let words = barrier.participants().into_iter().map(|(who, arrived)| {
-                    if arrived { format!("{} arrived:{}", who.pid, who.pid) } else { who.pid.to_string() }
+                    if arrived {
+                        format!("{} arrived:{}", who.pid, who.pid)
+                    } else {
+                        who.pid.to_string()
+                    }
                 });
                 Ok(words.collect::<Vec<_>>().join(" "))
             }
-            "repairer" => Ok(barrier.repairer().map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string())),
+            "repairer" => Ok(barrier
+                .repairer()
+                .map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string())),
             // Gives its seat up if it has one.
             "leave" => {
                 self.seats.remove(*name);
                 Ok(String::new())
             }
-            "repair" => barrier.repair(Deadline::NEVER).map(|()| String::new()).map_err(|error| error.to_string()),
+            "repair" => barrier
+                .repair(Deadline::NEVER)
+                .map(|()| String::new())
+                .map_err(|error| error.to_string()),
             _ => Err("unknown order".to_owned()),
         }
     }

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use outlive::sync::{Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record, Woke};
+use outlive::sync::{
+    Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record, Woke,
+};
 use outlive::{Deadline, Domain, Peer, WaitStrategy};
 
 outlive::record! {
@@ -34,8 +36,10 @@ impl Shelf {
     /// # Errors
     /// What opening reports, as text.
     pub fn open(domain: &Domain, name: &str) -> Result<Shelf, String> {
-        let board = Record::<Board>::open(domain, name, |_| ()).map_err(|error| error.to_string())?;
-        let (mutex, delivered) = (board.handle(|board| &board.mutex), board.handle(|board| &board.delivered));
+        let board =
+            Record::<Board>::open(domain, name, |_| ()).map_err(|error| error.to_string())?;
+        let (mutex, delivered) =
+            (board.handle(|board| &board.mutex), board.handle(|board| &board.delivered));
         mutex.set_wait(WaitStrategy::Block);
         delivered.set_wait(WaitStrategy::Block);
         Ok(Shelf { board, mutex, delivered })
@@ -136,7 +140,8 @@ impl Shelf {
     pub fn supplier(&self, domain: &Domain) -> Result<Peer, String> {
         let pid = self.board.supplier.load(Ordering::SeqCst);
         let tokens = domain.tokens();
-        let newest = tokens.iter().filter(|info| u64::from(info.pid) == pid).min_by_key(|info| info.age);
+        let newest =
+            tokens.iter().filter(|info| u64::from(info.pid) == pid).min_by_key(|info| info.age);
         newest.map(|info| domain.peer(info.id)).ok_or_else(|| "no supplier".to_owned())
     }
 }
@@ -165,7 +170,9 @@ impl Shelves {
             ("take", []) => shelf.take().map(ok),
             ("take-or-end", []) => {
                 let supplier = shelf.supplier(domain)?;
-                shelf.take_or_end(&supplier).map(|taken| if taken { "taken" } else { "ended" }.to_owned())
+                shelf
+                    .take_or_end(&supplier)
+                    .map(|taken| if taken { "taken" } else { "ended" }.to_owned())
             }
             ("supply", []) => {
                 domain.token().map_err(|error| error.to_string())?;
@@ -203,7 +210,10 @@ impl Shelves {
                 let begun = Instant::now();
                 while shelf.items() > items {
                     if begun.elapsed() > Duration::from_secs(4) {
-                        return Err(format!("{} items lie there, notified, and nobody comes", shelf.items()));
+                        return Err(format!(
+                            "{} items lie there, notified, and nobody comes",
+                            shelf.items()
+                        ));
                     }
                     std::thread::sleep(Duration::from_micros(200));
                 }

@@ -18,10 +18,16 @@ pub fn obey(domain: &Domain, order: &[&str]) -> Result<String, String> {
             let broken = entries.iter().find_map(|entry| entry.kind.as_ref().err());
             match broken {
                 Some(error) => Err(error.to_string()),
-                None => Ok(entries.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>().join(" ")),
+                None => Ok(entries
+                    .iter()
+                    .map(|entry| entry.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" ")),
             }
         }
-        ["remove", name] => domain.remove(name).map(|()| String::new()).map_err(|error| error.to_string()),
+        ["remove", name] => {
+            domain.remove(name).map(|()| String::new()).map_err(|error| error.to_string())
+        }
         _ => Err("unknown order".to_owned()),
     }
 }

@@ -31,14 +31,19 @@ pub fn obey(domain: &Domain, order: &[&str]) -> Result<String, String> {
     match (*verb, more) {
         ("bits", []) => Ok(event.bits().to_string()),
         ("set", [bits]) => Ok(event.set(super::number(bits)?).to_string()),
-        ("wait", [bits]) => event.wait_any(super::number(bits)?).map(|got| got.to_string()).map_err(|e| e.to_string()),
+        ("wait", [bits]) => event
+            .wait_any(super::number(bits)?)
+            .map(|got| got.to_string())
+            .map_err(|e| e.to_string()),
         // In a set, beside another event's word: the same one's.
         ("wait-in-set", [bits]) => {
             let bits: u32 = super::number(bits)?;
             let mut set = outlive::wait::WaitSet::new(domain);
             set.set_wait(WaitStrategy::Block);
             let never = event.all_of(u32::MAX);
-            set.add(&event.any_of(bits)).and_then(|_| set.add(&never)).map_err(|error| error.to_string())?;
+            set.add(&event.any_of(bits))
+                .and_then(|_| set.add(&never))
+                .map_err(|error| error.to_string())?;
             set.wait(outlive::Deadline::NEVER).map_err(|error| error.to_string())?;
             Ok(event.bits().to_string())
         }

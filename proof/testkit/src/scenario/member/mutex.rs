@@ -67,9 +67,11 @@ impl Mutexes {
                 self.held.insert((*name).to_owned(), guard);
                 Ok(String::new())
             }
-            ["release", name] => {
-                self.held.remove(*name).map(|_| String::new()).ok_or_else(|| "it is not held".to_owned())
-            }
+            ["release", name] => self
+                .held
+                .remove(*name)
+                .map(|_| String::new())
+                .ok_or_else(|| "it is not held".to_owned()),
             // Given up by a holder that was told, with numbers that differ inside.
             ["spoil", name] => match self.named(domain, name)?.lock() {
                 Err(LockError::OwnerDied(mut guard)) => {
@@ -82,7 +84,8 @@ impl Mutexes {
             // Takes both, one inside the other, and says what the record of orders has come to.
             ["order", first, then] => {
                 let text = |error: outlive::Error| error.to_string();
-                let watched = Domain::options().lock_order(true).open_at(domain.path()).map_err(text)?;
+                let watched =
+                    Domain::options().lock_order(true).open_at(domain.path()).map_err(text)?;
                 watched.on_lock_order(|_| ());
                 let (first, then) = (self.named(&watched, first)?, self.named(&watched, then)?);
                 let held = first.lock().map_err(|error| error.to_string())?;
@@ -91,7 +94,10 @@ impl Mutexes {
                 let orders = watched.lock_orders().map_err(text)?;
                 Ok(if orders.is_empty() { "silent" } else { "told" }.to_owned())
             }
-            ["forget"] => domain.forget_lock_orders().map(|()| String::new()).map_err(|error| error.to_string()),
+            ["forget"] => domain
+                .forget_lock_orders()
+                .map(|()| String::new())
+                .map_err(|error| error.to_string()),
             ["reset", name] => {
                 let within = Deadline::after(Duration::from_secs(4));
                 self.named(domain, name)?
@@ -101,7 +107,10 @@ impl Mutexes {
             }
             ["holder", name] => {
                 let holder = self.named(domain, name)?.holder();
-                Ok(holder.map_or_else(|| "nobody".to_owned(), |holder| format!("{} {}", holder.pid, holder.alive)))
+                Ok(holder.map_or_else(
+                    || "nobody".to_owned(),
+                    |holder| format!("{} {}", holder.pid, holder.alive),
+                ))
             }
             _ => Err("unknown order".to_owned()),
         }

@@ -9,7 +9,8 @@ use outlive::Domain;
 use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, SharedObject};
 
 /// How survivors open pools.
-pub const OPTIONS: PoolOptions = PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
+pub const OPTIONS: PoolOptions =
+    PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
 /// Bytes of each object that survivors take.
 pub const LEN: usize = 1000;
 /// What is written into objects that are handed over, and kept.
@@ -95,12 +96,17 @@ impl Pools {
             }
             // Takes so many at once, fills them each with something else, and frees them.
             ("use", [count]) => {
-                let mut objects = (0..super::number::<u64>(count)?).map(filled).collect::<Result<Vec<_>, String>>()?;
+                let mut objects =
+                    (0..super::number::<u64>(count)?)
+                        .map(filled)
+                        .collect::<Result<Vec<_>, String>>()?;
                 for (number, object) in objects.iter_mut().enumerate() {
                     object.fill(number as u8);
                 }
                 let mut all = objects.iter().enumerate();
-                Ok(said(all.all(|(number, object)| object.iter().all(|&byte| byte == number as u8))))
+                Ok(said(
+                    all.all(|(number, object)| object.iter().all(|&byte| byte == number as u8)),
+                ))
             }
             // Takes one of LEN bytes, and frees it so that nothing of it stays in the cache.
             ("use-of", [len]) => {
@@ -115,9 +121,12 @@ impl Pools {
                 Err(error) => Err(text(error)),
             },
             // Says the offer's offset, which another claims and frees.
-            ("offer-one", []) => filled(0)?.into_offset().map(|offset| offset.as_u64().to_string()).map_err(text),
+            ("offer-one", []) => {
+                filled(0)?.into_offset().map(|offset| offset.as_u64().to_string()).map_err(text)
+            }
             ("claim-one", [offset]) => {
-                let is_whole = whole(&pool.claim(Offset::from(super::number::<u64>(offset)?)).map_err(text)?);
+                let is_whole =
+                    whole(&pool.claim(Offset::from(super::number::<u64>(offset)?)).map_err(text)?);
                 pool.flush();
                 Ok(said(is_whole))
             }
@@ -152,9 +161,10 @@ impl Pools {
                 shared.clear();
                 Ok(said(all))
             }
-            ("check", []) => {
-                Ok(said(held.iter().all(|object| whole(object)) && shared.iter().all(|object| whole(object))))
-            }
+            ("check", []) => Ok(said(
+                held.iter().all(|object| whole(object))
+                    && shared.iter().all(|object| whole(object)),
+            )),
             ("drop", []) => {
                 for object in held.drain(..) {
                     object.free().map_err(text)?;
@@ -177,10 +187,20 @@ impl Pools {
                 pool.set_modes(modes.parse().map_err(|_| "no modes".to_owned())?);
                 Ok(String::new())
             }
-            ("held", []) => pool.held().map(|held| held.len().to_string()).map_err(|error| error.to_string()),
+            ("held", []) => {
+                pool.held().map(|held| held.len().to_string()).map_err(|error| error.to_string())
+            }
             ("count", []) => {
                 let sum = pool.usage().map_err(|error| error.to_string())?.sum;
-                let figures = [sum.used, sum.cached, sum.free, sum.offered, sum.moving, sum.shared, sum.total];
+                let figures = [
+                    sum.used,
+                    sum.cached,
+                    sum.free,
+                    sum.offered,
+                    sum.moving,
+                    sum.shared,
+                    sum.total,
+                ];
                 Ok(figures.map(|figure| figure.to_string()).join(" "))
             }
             _ => Err("unknown order".to_owned()),

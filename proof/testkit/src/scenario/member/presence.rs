@@ -70,9 +70,14 @@ impl Following {
         let over = Arc::new(AtomicBool::new(false));
         let start = |in_set: bool| {
             let told = Arc::new(Mutex::new(String::new()));
-            let (domain, presence, over, note) = (domain.clone(), topic.watch(), Arc::clone(&over), Arc::clone(&told));
+            let (domain, presence, over, note) =
+                (domain.clone(), topic.watch(), Arc::clone(&over), Arc::clone(&told));
             let thread = std::thread::spawn(move || {
-                if in_set { follow_in_set(&domain, presence, &over, &note) } else { follow(presence, &over, &note) }
+                if in_set {
+                    follow_in_set(&domain, presence, &over, &note)
+                } else {
+                    follow(presence, &over, &note)
+                }
             });
             Follower { told, thread }
         };
@@ -104,7 +109,9 @@ impl Followers {
             ["told", name] => {
                 let following = self.by_name.get(*name).ok_or("nobody follows it")?;
                 let told = following.followers.iter();
-                let told = told.map(|follower| follower.told.lock().unwrap_or_else(PoisonError::into_inner).clone());
+                let told = told.map(|follower| {
+                    follower.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+                });
                 Ok(told.collect::<Vec<_>>().join(", "))
             }
             ["end", name] => {

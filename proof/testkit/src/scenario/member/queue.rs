@@ -102,7 +102,8 @@ impl Queues {
             // Sends COUNT messages of LENGTH bytes, numbered from FIRST, waiting where it must.
             // Answers `sent`, or how the first failed that did.
             ["send", name, sender, first, count, length] => {
-                let (sender, first, count): (u64, u64, u64) = (number(sender)?, number(first)?, number(count)?);
+                let (sender, first, count): (u64, u64, u64) =
+                    (number(sender)?, number(first)?, number(count)?);
                 let length = number(length)?;
                 let end = self.named(domain, name)?.sender()?;
                 for number in first..first + count {
@@ -158,7 +159,11 @@ impl Queues {
             }
             // Receives one message, waiting for it. Answers its stamp.
             ["recv", name] => {
-                let message = self.named(domain, name)?.receiver()?.recv().map_err(|error| error.to_string())?;
+                let message = self
+                    .named(domain, name)?
+                    .receiver()?
+                    .recv()
+                    .map_err(|error| error.to_string())?;
                 Stamp::of(&message).map(|stamp| show(stamp, false))
             }
             // The same, waiting in a set beside another source.
@@ -167,7 +172,9 @@ impl Queues {
                 let mut set = outlive::wait::WaitSet::new(domain);
                 set.set_wait(outlive::WaitStrategy::Block);
                 let never = outlive::wait::Timer::at(Deadline::NEVER);
-                set.add(receiver).and_then(|_| set.add(&never)).map_err(|error| error.to_string())?;
+                set.add(receiver)
+                    .and_then(|_| set.add(&never))
+                    .map_err(|error| error.to_string())?;
                 loop {
                     set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
                     match receiver.try_recv() {
@@ -218,24 +225,45 @@ impl Queues {
             }
             // Processes that are at a slot which is not published.
             ["writers", name] => {
-                let writers = self.named(domain, name)?.queue.writers().map_err(|error| error.to_string())?;
-                Ok(writers.iter().map(|holder| holder.pid.to_string()).collect::<Vec<_>>().join(" "))
+                let writers =
+                    self.named(domain, name)?.queue.writers().map_err(|error| error.to_string())?;
+                Ok(writers
+                    .iter()
+                    .map(|holder| holder.pid.to_string())
+                    .collect::<Vec<_>>()
+                    .join(" "))
             }
             // Processes that have memory in hand which is no message's.
             ["memory-holders", name] => {
-                let holders = self.named(domain, name)?.queue.memory_holders().map_err(|error| error.to_string())?;
-                Ok(holders.iter().map(|holder| holder.pid.to_string()).collect::<Vec<_>>().join(" "))
+                let holders = self
+                    .named(domain, name)?
+                    .queue
+                    .memory_holders()
+                    .map_err(|error| error.to_string())?;
+                Ok(holders
+                    .iter()
+                    .map(|holder| holder.pid.to_string())
+                    .collect::<Vec<_>>()
+                    .join(" "))
             }
             ["senders", name] => {
                 let senders = self.named(domain, name)?.queue.senders();
-                Ok(senders.iter().map(|holder| holder.pid.to_string()).collect::<Vec<_>>().join(" "))
+                Ok(senders
+                    .iter()
+                    .map(|holder| holder.pid.to_string())
+                    .collect::<Vec<_>>()
+                    .join(" "))
             }
             ["reader", name] => {
                 let reader = self.named(domain, name)?.queue.current_receiver();
                 Ok(reader.map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()))
             }
             ["pending", name] => {
-                let counters = self.named(domain, name)?.queue.counters().map_err(|error| error.to_string())?;
+                let counters = self
+                    .named(domain, name)?
+                    .queue
+                    .counters()
+                    .map_err(|error| error.to_string())?;
                 Ok(counters.pending.to_string())
             }
             ["counters", name] => {

@@ -63,10 +63,13 @@ impl Mutex {
     /// Opens it, or makes it.
     pub fn open(kind: Kind, domain: &Domain, name: &str) -> Result<Mutex, String> {
         Ok(match kind {
-            Kind::Pi => Mutex::Pi(PiMutex::open(domain, name, [0, 0]).map_err(|error| error.to_string())?),
-            Kind::Ceiling => {
-                Mutex::Ceiling(CeilingMutex::open(domain, name, CEILING, [0, 0]).map_err(|error| error.to_string())?)
+            Kind::Pi => {
+                Mutex::Pi(PiMutex::open(domain, name, [0, 0]).map_err(|error| error.to_string())?)
             }
+            Kind::Ceiling => Mutex::Ceiling(
+                CeilingMutex::open(domain, name, CEILING, [0, 0])
+                    .map_err(|error| error.to_string())?,
+            ),
         })
     }
 
@@ -79,7 +82,10 @@ impl Mutex {
     }
 }
 
-fn settle<'a, G>(result: Result<G, LockError<G>>, guard: impl Fn(G) -> Guard<'a>) -> Result<Got<'a>, String> {
+fn settle<'a, G>(
+    result: Result<G, LockError<G>>,
+    guard: impl Fn(G) -> Guard<'a>,
+) -> Result<Got<'a>, String> {
     match result {
         Ok(got) => Ok(Got::Clean(guard(got))),
         Err(LockError::OwnerDied(got)) => Ok(Got::OwnerDied(guard(got))),
@@ -195,14 +201,16 @@ impl Mutexes {
                 Ok(String::new())
             }
             ["holder", name] => match self.named(kind, domain, name)? {
-                Mutex::Ceiling(mutex) => {
-                    Ok(mutex.holder().map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()))
-                }
+                Mutex::Ceiling(mutex) => Ok(mutex
+                    .holder()
+                    .map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string())),
                 Mutex::Pi(_) => libcs_holder(domain, name),
             },
-            ["release", name] => {
-                self.held.remove(*name).map(|_| String::new()).ok_or_else(|| "it is not held".to_owned())
-            }
+            ["release", name] => self
+                .held
+                .remove(*name)
+                .map(|_| String::new())
+                .ok_or_else(|| "it is not held".to_owned()),
             _ => Err("unknown order".to_owned()),
         }
     }

@@ -110,18 +110,27 @@ impl Open {
 impl Services {
     /// Carries out an order; see the match for which there are.
     pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
-        let (Some(what), Some(name)) = (order.first(), order.get(1)) else { return Err("unknown order".to_owned()) };
+        let (Some(what), Some(name)) = (order.first(), order.get(1)) else {
+            return Err("unknown order".to_owned());
+        };
         // Without opening it: the server, and the clients with a call that has been answered to the
         // end.
         if matches!(*what, "server" | "answered") {
-            let Detail::Service(seen) = domain.entry(name).map_err(|error| error.to_string())?.detail else {
+            let Detail::Service(seen) =
+                domain.entry(name).map_err(|error| error.to_string())?.detail
+            else {
                 return Err("no service".to_owned());
             };
             if *what == "server" {
-                return Ok(seen.server.map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()));
+                return Ok(seen
+                    .server
+                    .map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()));
             }
             let answered = seen.clients.iter().filter(|client| client.answered > 0);
-            return Ok(answered.map(|client| client.who.pid.to_string()).collect::<Vec<_>>().join(" "));
+            return Ok(answered
+                .map(|client| client.who.pid.to_string())
+                .collect::<Vec<_>>()
+                .join(" "));
         }
         let open = self.open.entry((*name).to_owned()).or_default();
         match (*what, &order[2..]) {
@@ -181,7 +190,8 @@ impl Services {
             }
             // Waits for what was begun. Answers how each ended.
             ("wait", []) => {
-                let outcomes: Result<Vec<String>, String> = open.calls.iter_mut().map(wait).collect();
+                let outcomes: Result<Vec<String>, String> =
+                    open.calls.iter_mut().map(wait).collect();
                 open.calls.clear();
                 Ok(outcomes?.join(" "))
             }

@@ -21,7 +21,11 @@ pub fn raise(guard: &mut WriteGuard<'_, Pair>) {
 
 /// Looks whether both are equal.
 pub fn look(pair: &Pair) -> Result<(), String> {
-    if pair[0] == pair[1] { Ok(()) } else { Err(format!("clean, yet the numbers differ: {pair:?}")) }
+    if pair[0] == pair[1] {
+        Ok(())
+    } else {
+        Err(format!("clean, yet the numbers differ: {pair:?}"))
+    }
 }
 
 /// Makes the pair whole after a writer's death and says so.
@@ -83,11 +87,17 @@ impl RwLocks {
             // Processes that hold it.
             ["holders", name] => {
                 let holders = self.named(domain, name)?.holders();
-                Ok(holders.iter().map(|holder| holder.pid.to_string()).collect::<Vec<_>>().join(" "))
+                Ok(holders
+                    .iter()
+                    .map(|holder| holder.pid.to_string())
+                    .collect::<Vec<_>>()
+                    .join(" "))
             }
-            ["release", name] => {
-                self.held.remove(*name).map(|_| String::new()).ok_or_else(|| "it is not held".to_owned())
-            }
+            ["release", name] => self
+                .held
+                .remove(*name)
+                .map(|_| String::new())
+                .ok_or_else(|| "it is not held".to_owned()),
             _ => Err("unknown order".to_owned()),
         }
     }

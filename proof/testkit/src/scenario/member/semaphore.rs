@@ -83,14 +83,18 @@ impl Semaphores {
                 }
             }
             // Processes that hold a permit.
-            "holders" => {
-                Ok(semaphore.holders().iter().map(|holder| holder.pid.to_string()).collect::<Vec<_>>().join(" "))
-            }
+            "holders" => Ok(semaphore
+                .holders()
+                .iter()
+                .map(|holder| holder.pid.to_string())
+                .collect::<Vec<_>>()
+                .join(" ")),
             "free" => Ok(semaphore.free().to_string()),
             // From now on `give`, and the victim, hand to this survivor.
             "offer" => {
                 let token = domain.token().map_err(|error| error.to_string())?;
-                let to = Mutex::<u64>::open(domain, &offer(name), 0).map_err(|error| error.to_string())?;
+                let to = Mutex::<u64>::open(domain, &offer(name), 0)
+                    .map_err(|error| error.to_string())?;
                 *to.lock().map_err(|error| error.to_string())? = u64::from(token.as_u32());
                 Ok(String::new())
             }
@@ -99,8 +103,12 @@ impl Semaphores {
                 semaphore.acquire().map_err(text)?.hand_to(to);
                 Ok(String::new())
             }
-            "take-up" => semaphore.take_up_until(Deadline::NEVER).map(|_| "got".to_owned()).map_err(text),
-            "try-take-up" => Ok(if semaphore.try_take_up().is_some() { "got" } else { "none" }.to_owned()),
+            "take-up" => {
+                semaphore.take_up_until(Deadline::NEVER).map(|_| "got".to_owned()).map_err(text)
+            }
+            "try-take-up" => {
+                Ok(if semaphore.try_take_up().is_some() { "got" } else { "none" }.to_owned())
+            }
             _ => Err("unknown order".to_owned()),
         }
     }

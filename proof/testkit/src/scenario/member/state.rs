@@ -70,7 +70,8 @@ fn buffers(domain: &Domain, name: &str) -> Result<usize, String> {
 /// # Errors
 /// What opening reports, as text.
 pub fn open(domain: &Domain, name: &str) -> Result<StateBytes, String> {
-    let state = StateBytes::create(domain, name, MOST, &eight(1)).map_err(|error| error.to_string())?;
+    let state =
+        StateBytes::create(domain, name, MOST, &eight(1)).map_err(|error| error.to_string())?;
     state.set_wait(WaitStrategy::Block);
     Ok(state)
 }
@@ -81,7 +82,11 @@ pub fn open(domain: &Domain, name: &str) -> Result<StateBytes, String> {
 /// When it is not whole.
 pub fn whole(value: &[u8]) -> Result<u64, String> {
     let number = value.first_chunk::<8>().map_or(0, |number| u64::from_ne_bytes(*number));
-    if value == eight(number) { Ok(number) } else { Err(format!("parts of several values: {value:?}")) }
+    if value == eight(number) {
+        Ok(number)
+    } else {
+        Err(format!("parts of several values: {value:?}"))
+    }
 }
 
 /// The latest value, and its version.
@@ -154,7 +159,10 @@ impl States {
         let [verb, name, more @ ..] = order else { return Err("unknown order".to_owned()) };
         let state = open(domain, name)?;
         let set = |writer: Result<BytesWriter, Error>, number: u64| match writer {
-            Ok(mut writer) => writer.set(&eight(number)).map(|version| version.to_string()).map_err(|e| e.to_string()),
+            Ok(mut writer) => writer
+                .set(&eight(number))
+                .map(|version| version.to_string())
+                .map_err(|e| e.to_string()),
             Err(Error::WriterTaken { .. }) => Ok("taken".to_owned()),
             Err(error) => Err(error.to_string()),
         };
@@ -173,13 +181,17 @@ impl States {
                     _ => "died".to_owned(),
                 })
             }
-            ("writer-pid", []) => Ok(state.writer_now().map_or_else(|| "none".to_owned(), |who| who.pid.to_string())),
+            ("writer-pid", []) => {
+                Ok(state.writer_now().map_or_else(|| "none".to_owned(), |who| who.pid.to_string()))
+            }
             ("get-pinned", []) => get_pinned(domain, name).map(|number| number.to_string()),
             ("follow", []) => follow(&state),
             ("follow-in-set", []) => follow_in_set(domain, &state),
             // Becomes the writer, sets, and leaves. Answers the version.
             ("set", [number]) => set(state.writer(), super::number(number)?),
-            ("set-in-turn", [number]) => set(state.writer_until(Deadline::NEVER), super::number(number)?),
+            ("set-in-turn", [number]) => {
+                set(state.writer_until(Deadline::NEVER), super::number(number)?)
+            }
             ("hold", []) => {
                 self.writers.push(state.writer().map_err(text)?);
                 Ok(String::new())

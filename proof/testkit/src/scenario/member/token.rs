@@ -27,10 +27,15 @@ impl Claimer {
         let (report, claimed) = mpsc::channel();
         let domain = domain.clone();
         let thread = std::thread::spawn(move || {
-            let _ = report.send(domain.token().map(|_| rustix::thread::gettid().as_raw_nonzero().get() as u32));
+            let _ = report.send(
+                domain.token().map(|_| rustix::thread::gettid().as_raw_nonzero().get() as u32),
+            );
             let _ = told_to_end.recv();
         });
-        let tid = claimed.recv().map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let tid = claimed
+            .recv()
+            .map_err(|error| error.to_string())?
+            .map_err(|error| error.to_string())?;
         Ok(Claimer { tid, end, thread })
     }
 
@@ -41,9 +46,9 @@ impl Claimer {
 }
 
 fn of(tokens: &[TokenInfo], kind: TokenKind, number: u32) -> impl Iterator<Item = &TokenInfo> {
-    tokens
-        .iter()
-        .filter(move |info| info.kind == kind && number == if kind == TokenKind::Thread { info.tid } else { info.pid })
+    tokens.iter().filter(move |info| {
+        info.kind == kind && number == if kind == TokenKind::Thread { info.tid } else { info.pid }
+    })
 }
 
 fn kind(word: &str) -> Result<TokenKind, String> {
@@ -59,7 +64,9 @@ impl Threads {
     pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
         match order {
             ["claim"] => domain.token().map(|_| String::new()).map_err(|error| error.to_string()),
-            ["claim-process"] => domain.process_token().map(|_| String::new()).map_err(|error| error.to_string()),
+            ["claim-process"] => {
+                domain.process_token().map(|_| String::new()).map_err(|error| error.to_string())
+            }
             // A thread that claims a token and stays. Answers its number.
             ["start-thread"] => {
                 let claimer = Claimer::start(domain)?;
@@ -100,7 +107,9 @@ impl Threads {
                 let mut set = WaitSet::new(domain);
                 set.set_wait(outlive::WaitStrategy::Block);
                 let wanted = set.add(&domain.peer(id)).map_err(|error| error.to_string())?;
-                for other in tokens.iter().filter(|info| info.alive && info.pid != own && info.id != id) {
+                for other in
+                    tokens.iter().filter(|info| info.alive && info.pid != own && info.id != id)
+                {
                     set.add(&domain.peer(other.id)).map_err(|error| error.to_string())?;
                 }
                 loop {
@@ -117,21 +126,35 @@ impl Threads {
             // How many living tokens it has.
             ["alive", what, number] => {
                 let tokens = domain.tokens();
-                let alive = of(&tokens, kind(what)?, super::number(number)?).filter(|info| info.alive).count();
+                let alive = of(&tokens, kind(what)?, super::number(number)?)
+                    .filter(|info| info.alive)
+                    .count();
                 Ok(alive.to_string())
             }
             // How many tokens of its main thread, or of the process as a whole, are said to be
             // dead.
             ["called-dead", pid] => {
                 let pid: u32 = super::number(pid)?;
-                let lasting =
-                    |info: &&TokenInfo| info.pid == pid && (info.tid == pid || info.kind == TokenKind::Process);
-                Ok(domain.tokens().iter().filter(lasting).filter(|info| !info.alive).count().to_string())
+                let lasting = |info: &&TokenInfo| {
+                    info.pid == pid && (info.tid == pid || info.kind == TokenKind::Process)
+                };
+                Ok(domain
+                    .tokens()
+                    .iter()
+                    .filter(lasting)
+                    .filter(|info| !info.alive)
+                    .count()
+                    .to_string())
             }
             // How many living tokens threads and processes of that process have.
             ["alive-of", pid] => {
                 let pid: u32 = super::number(pid)?;
-                Ok(domain.tokens().iter().filter(|info| info.pid == pid && info.alive).count().to_string())
+                Ok(domain
+                    .tokens()
+                    .iter()
+                    .filter(|info| info.pid == pid && info.alive)
+                    .count()
+                    .to_string())
             }
             // Claims and ends, one after the other: afterwards slots have dead former owners.
             ["wear", count] => {
@@ -156,7 +179,9 @@ impl Threads {
                 domain.token().map_err(|error| error.to_string())?;
                 let before = domain.stats().slots;
                 let alive = domain.tokens().iter().filter(|info| info.alive).count() as u32;
-                let all = (alive..before).map(|_| Claimer::start(domain)).collect::<Result<Vec<_>, _>>()?;
+                let all = (alive..before)
+                    .map(|_| Claimer::start(domain))
+                    .collect::<Result<Vec<_>, _>>()?;
                 let after = domain.stats().slots;
                 for claimer in all {
                     claimer.end()?;

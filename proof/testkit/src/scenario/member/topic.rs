@@ -23,7 +23,11 @@ pub const LARGE: usize = 9_000;
 /// # Errors
 /// What opening says.
 pub fn topic(domain: &Domain, name: &str) -> Result<Topic, String> {
-    let options = Topic::options().depth(DEPTH as u32).max_bytes(1 << 20).stamps(false).wait(WaitStrategy::Block);
+    let options = Topic::options()
+        .depth(DEPTH as u32)
+        .max_bytes(1 << 20)
+        .stamps(false)
+        .wait(WaitStrategy::Block);
     options.open(domain, name).map_err(|error| error.to_string())
 }
 
@@ -32,7 +36,11 @@ pub fn topic(domain: &Domain, name: &str) -> Result<Topic, String> {
 /// # Errors
 /// What opening says.
 pub fn small_topic(domain: &Domain, name: &str) -> Result<Topic, String> {
-    let options = Topic::options().depth(SMALL_DEPTH as u32).max_bytes(SMALL).stamps(false).wait(WaitStrategy::Block);
+    let options = Topic::options()
+        .depth(SMALL_DEPTH as u32)
+        .max_bytes(SMALL)
+        .stamps(false)
+        .wait(WaitStrategy::Block);
     options.open(domain, name).map_err(|error| error.to_string())
 }
 
@@ -45,7 +53,8 @@ pub fn fill(domain: &Domain, name: &str, publisher: &Publisher) -> Result<u64, S
     for number in 1..SMALL_DEPTH {
         let message = Stamp { sender: 1, number }.message(LARGE);
         publisher.publish_copy(&message).map_err(|error| error.to_string())?;
-        let Detail::Topic(usage) = domain.entry(name).map_err(|error| error.to_string())?.detail else {
+        let Detail::Topic(usage) = domain.entry(name).map_err(|error| error.to_string())?.detail
+        else {
             return Err("no topic".to_owned());
         };
         if usage.rings.iter().map(|ring| u64::from(ring.kept)).sum::<u64>() < number {
@@ -75,7 +84,13 @@ struct Open {
 
 impl Open {
     fn new(topic: Topic) -> Open {
-        Open { topic, publisher: None, subscriber: None, samples: Vec::new(), crowd: Default::default() }
+        Open {
+            topic,
+            publisher: None,
+            subscriber: None,
+            samples: Vec::new(),
+            crowd: Default::default(),
+        }
     }
 
     fn publisher(&self) -> Result<&Publisher, String> {
@@ -109,7 +124,10 @@ impl Topics {
     pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
         let [order, name, rest @ ..] = order else { return Err("unknown order".to_owned()) };
         if *order == "token" {
-            domain.token().and_then(|_| domain.process_token()).map_err(|error| error.to_string())?;
+            domain
+                .token()
+                .and_then(|_| domain.process_token())
+                .map_err(|error| error.to_string())?;
             return Ok(String::new());
         }
         if *order == "close" {
@@ -125,21 +143,32 @@ impl Topics {
         }
         // Without opening it. Rings, messages that are kept, objects; subscribers, samples held.
         if *order == "usage" {
-            let Detail::Topic(usage) = domain.entry(name).map_err(|error| error.to_string())?.detail else {
+            let Detail::Topic(usage) =
+                domain.entry(name).map_err(|error| error.to_string())?.detail
+            else {
                 return Err("no topic".to_owned());
             };
             let kept: u32 = usage.rings.iter().map(|ring| ring.kept).sum();
             let objects: u32 = usage.rings.iter().map(|ring| ring.objects).sum();
             let held: u32 = usage.subscribers.iter().map(|subscriber| subscriber.held).sum();
-            return Ok(format!("{} {kept} {objects} {} {held}", usage.rings.len(), usage.subscribers.len()));
+            return Ok(format!(
+                "{} {kept} {objects} {} {held}",
+                usage.rings.len(),
+                usage.subscribers.len()
+            ));
         }
         // Subscribers' processes, and how many messages each has still to take.
         if *order == "lags" {
-            let Detail::Topic(usage) = domain.entry(name).map_err(|error| error.to_string())?.detail else {
+            let Detail::Topic(usage) =
+                domain.entry(name).map_err(|error| error.to_string())?.detail
+            else {
                 return Err("no topic".to_owned());
             };
             let here = usage.subscribers.iter().filter(|one| !one.leaving);
-            return Ok(here.map(|one| format!("{}:{}", one.who.pid, one.lag)).collect::<Vec<_>>().join(" "));
+            return Ok(here
+                .map(|one| format!("{}:{}", one.who.pid, one.lag))
+                .collect::<Vec<_>>()
+                .join(" "));
         }
         let open = self.named(domain, name)?;
         match (*order, rest) {
@@ -152,7 +181,8 @@ impl Topics {
                 Ok(String::new())
             }
             ("subscriber", [kind, history]) => {
-                open.subscriber = Some(subscriber(&open.topic, *kind == "reliable", number(history)?)?);
+                open.subscriber =
+                    Some(subscriber(&open.topic, *kind == "reliable", number(history)?)?);
                 Ok(String::new())
             }
             ("leave-subscriber", []) => {
@@ -161,7 +191,8 @@ impl Topics {
             }
             // Publishes COUNT messages of LENGTH bytes, numbered from FIRST, waiting where it must.
             ("publish", [sender, first, count, length]) => {
-                let (sender, first, count): (u64, u64, u64) = (number(sender)?, number(first)?, number(count)?);
+                let (sender, first, count): (u64, u64, u64) =
+                    (number(sender)?, number(first)?, number(count)?);
                 let length = number(length)?;
                 let publisher = open.publisher()?;
                 for number in first..first + count {
@@ -172,7 +203,8 @@ impl Topics {
             }
             // Publishes one, or says that there is no memory for it.
             ("publish-one", [sender, number, length]) => {
-                let stamp = Stamp { sender: super::number(sender)?, number: super::number(number)? };
+                let stamp =
+                    Stamp { sender: super::number(sender)?, number: super::number(number)? };
                 match open.publisher()?.publish_copy(&stamp.message(super::number(length)?)) {
                     Ok(_) => Ok("published".to_owned()),
                     Err(PublishError::NoSpace { .. }) => Ok("no-space".to_owned()),
@@ -181,7 +213,8 @@ impl Topics {
             }
             // The same by a wait set.
             ("publish-by-way", [sender, first, count, length]) => {
-                let (sender, first, count): (u64, u64, u64) = (number(sender)?, number(first)?, number(count)?);
+                let (sender, first, count): (u64, u64, u64) =
+                    (number(sender)?, number(first)?, number(count)?);
                 let length = number(length)?;
                 let publisher = open.publisher()?;
                 let mut set = WaitSet::new(domain);
@@ -209,10 +242,14 @@ impl Topics {
                 set.set_wait(WaitStrategy::Block);
                 let own = domain.process_token().map_err(|error| error.to_string())?;
                 let subscriber = open.subscriber()?;
-                set.add(subscriber).and_then(|_| set.add(&domain.peer(own))).map_err(|error| error.to_string())?;
+                set.add(subscriber)
+                    .and_then(|_| set.add(&domain.peer(own)))
+                    .map_err(|error| error.to_string())?;
                 loop {
                     set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
-                    if let Some(sample) = subscriber.try_recv().map_err(|error| error.to_string())? {
+                    if let Some(sample) =
+                        subscriber.try_recv().map_err(|error| error.to_string())?
+                    {
                         return Stamp::of(&sample).map(show);
                     }
                 }
@@ -255,11 +292,13 @@ impl Topics {
             }
             ("latest", []) => {
                 let sample = open.subscriber()?.latest().map_err(|error| error.to_string())?;
-                sample.map_or_else(|| Ok("nothing".to_owned()), |sample| Stamp::of(&sample).map(show))
+                sample
+                    .map_or_else(|| Ok("nothing".to_owned()), |sample| Stamp::of(&sample).map(show))
             }
             // Whether what it keeps is as it was.
             ("check", []) => {
-                let whole = open.samples.iter().all(|(sample, stamp)| Stamp::of(sample) == Ok(*stamp));
+                let whole =
+                    open.samples.iter().all(|(sample, stamp)| Stamp::of(sample) == Ok(*stamp));
                 Ok(if whole { "whole" } else { "somebody wrote into them" }.to_owned())
             }
             ("drop", []) => {
@@ -267,7 +306,9 @@ impl Topics {
                 Ok(String::new())
             }
             // Living publishers, living subscribers.
-            ("count", []) => Ok(format!("{} {}", open.topic.publishers().len(), open.topic.subscribers().len())),
+            ("count", []) => {
+                Ok(format!("{} {}", open.topic.publishers().len(), open.topic.subscribers().len()))
+            }
             _ => Err("unknown order".to_owned()),
         }
     }

@@ -77,7 +77,9 @@ fn still_works(world: &mut World, names: &[&str]) -> Result<(), Failure> {
         for survivor in ["next", "another"] {
             let answer = world.ask(survivor, &format!("mutex use {name}"))?;
             if answer != "clean" {
-                return Err(Failure::wrong(format!("{survivor} got the lock `{answer}` after it had been repaired")));
+                return Err(Failure::wrong(format!(
+                    "{survivor} got the lock `{answer}` after it had been repaired"
+                )));
             }
         }
     }

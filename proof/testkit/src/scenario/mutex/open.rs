@@ -32,7 +32,9 @@ impl Scenario for Open {
         }
         let answer = world.answer("sleeper")?;
         if answer != "clean" {
-            return Err(Failure::wrong(format!("the sleeper got the lock `{answer}`, the victim only opened it")));
+            return Err(Failure::wrong(format!(
+                "the sleeper got the lock `{answer}`, the victim only opened it"
+            )));
         }
         super::count(world, &answer)?;
         super::still_works(world, &[&name])
@@ -49,7 +51,8 @@ impl Scenario for Open {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
-        let opened = stage.perform(|| Mutex::<[u64; 2]>::open(&domain, place.name, [7, 7]).map(drop));
+        let opened =
+            stage.perform(|| Mutex::<[u64; 2]>::open(&domain, place.name, [7, 7]).map(drop));
         opened.map_err(|error| error.to_string())
     }
 }

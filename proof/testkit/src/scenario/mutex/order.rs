@@ -40,14 +40,18 @@ impl Scenario for Order {
         match (death.ended, told.as_str()) {
             // A record that cannot be written down keeps nobody from a lock.
             (true, "silent") if world.has_stop() => world.saw("not recorded"),
-            (true, "silent") => return Err(Failure::wrong("the order of one that had returned is not known")),
+            (true, "silent") => {
+                return Err(Failure::wrong("the order of one that had returned is not known"));
+            }
             (_, "silent") => world.saw("not recorded"),
             _ => world.saw("recorded"),
         }
         // By now both orders are known in any case.
         let told = world.ask("another", &format!("mutex order {name} {inner}"))?;
         if told != "told" {
-            return Err(Failure::wrong(format!("locks taken both ways round, and the record is {told}")));
+            return Err(Failure::wrong(format!(
+                "locks taken both ways round, and the record is {told}"
+            )));
         }
         world.ask("another", "mutex forget")?;
         super::still_works(world, &[&name, &inner])
@@ -61,8 +65,10 @@ impl Scenario for Order {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let outer = super::victims(place)?;
         let text = |error: outlive::Error| error.to_string();
-        let domain = outlive::Domain::options().lock_order(true).open_at(place.domain).map_err(text)?;
-        let inner = outlive::sync::Mutex::<Pair>::open(&domain, &inner(place.name), [0, 0]).map_err(text)?;
+        let domain =
+            outlive::Domain::options().lock_order(true).open_at(place.domain).map_err(text)?;
+        let inner = outlive::sync::Mutex::<Pair>::open(&domain, &inner(place.name), [0, 0])
+            .map_err(text)?;
         let failed = |error: LockError<_>| error.to_string();
         stage.perform(|| {
             let mut held = outer.lock().map_err(failed)?;

@@ -37,7 +37,9 @@ impl Scenario for OwnerDeath {
 
     fn about(&self) -> &'static str {
         match self {
-            OwnerDeath::First => "wait, be woken by the owner's SIGKILL, take over, repair, unlock; sleepers after it",
+            OwnerDeath::First => {
+                "wait, be woken by the owner's SIGKILL, take over, repair, unlock; sleepers after it"
+            }
             OwnerDeath::Between => "the same with a sleeper before it, too",
         }
     }
@@ -73,7 +75,9 @@ impl Scenario for OwnerDeath {
         super::count(world, &answer)?;
         let answer = world.answer("elsewhere")?;
         if answer != "died" {
-            return Err(Failure::wrong(format!("the other lock of the dead owner was got `{answer}`")));
+            return Err(Failure::wrong(format!(
+                "the other lock of the dead owner was got `{answer}`"
+            )));
         }
         let answer = world.ask("next", &format!("mutex use {name}"))?;
         super::count(world, &answer)?;

@@ -40,7 +40,9 @@ impl Scenario for TimeOut {
         }
         let answer = world.answer("sleeper")?;
         if answer != "clean" {
-            return Err(Failure::wrong(format!("the sleeper got the lock `{answer}`, the victim never held it")));
+            return Err(Failure::wrong(format!(
+                "the sleeper got the lock `{answer}`, the victim never held it"
+            )));
         }
         super::count(world, &answer)?;
         super::still_works(world, &[&name])

@@ -42,7 +42,10 @@ impl Scenario for Unlock {
         let answers = [world.answer("first")?, world.answer("second")?];
         let told = answers.iter().filter(|answer| *answer == "died").count();
         if told > 1 || (death.ended && told > 0) {
-            return Err(Failure::wrong(format!("{told} were told that the owner died, ended: {}", death.ended)));
+            return Err(Failure::wrong(format!(
+                "{told} were told that the owner died, ended: {}",
+                death.ended
+            )));
         }
         for answer in &answers {
             super::count(world, answer)?;

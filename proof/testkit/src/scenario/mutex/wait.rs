@@ -27,7 +27,9 @@ impl Scenario for Wait {
     fn about(&self) -> &'static str {
         match self {
             Wait::First => "wait for the lock, be handed it, unlock, with a sleeper after it",
-            Wait::Between => "wait for the lock, be handed it, unlock, with a sleeper before and one after",
+            Wait::Between => {
+                "wait for the lock, be handed it, unlock, with a sleeper before and one after"
+            }
         }
     }
 

@@ -64,7 +64,9 @@ impl Scenario for Make {
         }
         let whose = answers[0].split(' ').next_back().unwrap_or_default().to_owned();
         let makers = answers.iter().filter(|answer| !answer.starts_with("found")).count();
-        if makers > usize::from(!death.ended) || answers.iter().any(|answer| !answer.ends_with(&whose)) {
+        if makers > usize::from(!death.ended)
+            || answers.iter().any(|answer| !answer.ends_with(&whose))
+        {
             return Err(Failure::wrong(format!("{answers:?}, ended: {}", death.ended)));
         }
         world.saw(if makers == 0 { "found whole" } else { "made by the next" });

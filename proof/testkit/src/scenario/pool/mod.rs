@@ -55,12 +55,17 @@ fn use_beside_the_stopped(world: &mut World, name: &str) -> Result<&'static str,
 
 /// After a sweep, and with empty caches, there are what a survivor holds, so many on offer, and
 /// free ones.
-fn three_are_held(world: &mut World, name: &str, offered: RangeInclusive<u64>) -> Result<Counted, Failure> {
+fn three_are_held(
+    world: &mut World,
+    name: &str,
+    offered: RangeInclusive<u64>,
+) -> Result<Counted, Failure> {
     world.ask("sweeper", "domain sweep")?;
     for survivor in ["other", "next"] {
         world.ask(survivor, &format!("pool flush {name}"))?;
     }
-    let counted = Counted::of(&world.ask("other", &format!("pool count {name}"))?).map_err(Failure::broken)?;
+    let counted = Counted::of(&world.ask("other", &format!("pool count {name}"))?)
+        .map_err(Failure::broken)?;
     let right = counted.used == 3
         && counted.cached == 0
         && counted.moving == 0
@@ -68,7 +73,9 @@ fn three_are_held(world: &mut World, name: &str, offered: RangeInclusive<u64>) -
         && counted.shared == 0
         && counted.adds_up();
     if !right {
-        return Err(Failure::wrong(format!("three in use and {offered:?} offered, yet {counted:?}")));
+        return Err(Failure::wrong(format!(
+            "three in use and {offered:?} offered, yet {counted:?}"
+        )));
     }
     world.saw_many("offered", counted.offered);
     Ok(counted)
@@ -90,7 +97,8 @@ fn all_are_whole(world: &mut World, name: &str, orders: &[&str]) -> Result<(), F
 fn all_is_free(world: &mut World, name: &str) -> Result<(), Failure> {
     for order in ["gc", "use-all"] {
         world.ask("other", &format!("pool {order} {name}"))?;
-        let counted = Counted::of(&world.ask("next", &format!("pool count {name}"))?).map_err(Failure::broken)?;
+        let counted = Counted::of(&world.ask("next", &format!("pool count {name}"))?)
+            .map_err(Failure::broken)?;
         if counted.free != counted.total {
             return Err(Failure::wrong(format!("all was freed, yet {counted:?} after {order}")));
         }

@@ -40,7 +40,12 @@ const ALL_TEXT: &str = "tag,integrity,poison,uaf,caller,cold-first";
 pub const ALL: [InModes; 19] = [
     one("pool-mode-tag-alloc", "take an object with a canary behind it", Modes::TAG, Act::Alloc),
     one("pool-mode-tag-free", "free an object with a canary behind it", Modes::TAG, Act::Free),
-    one("pool-mode-integrity-alloc", "take an object that is compared with its pattern", Modes::INTEGRITY, Act::Alloc),
+    one(
+        "pool-mode-integrity-alloc",
+        "take an object that is compared with its pattern",
+        Modes::INTEGRITY,
+        Act::Alloc,
+    ),
     one("pool-mode-integrity-free", "free an object, which is filled", Modes::INTEGRITY, Act::Free),
     one("pool-mode-poison-alloc", "take an object that is poisoned", Modes::POISON, Act::Alloc),
     one("pool-mode-poison-free", "free an object that was poisoned", Modes::POISON, Act::Free),
@@ -48,10 +53,25 @@ pub const ALL: [InModes; 19] = [
     one("pool-mode-uaf-free", "free an object, which is put out of reach", Modes::UAF, Act::Free),
     one("pool-mode-fail-alloc", "be refused an object", Modes::fail(100), Act::Alloc),
     one("pool-mode-fail-free", "free an object while all are refused", Modes::fail(100), Act::Free),
-    one("pool-mode-caller-alloc", "take an object that says who took it", Modes::CALLER, Act::Alloc),
+    one(
+        "pool-mode-caller-alloc",
+        "take an object that says who took it",
+        Modes::CALLER,
+        Act::Alloc,
+    ),
     one("pool-mode-caller-free", "free an object that says who took it", Modes::CALLER, Act::Free),
-    one("pool-mode-cold-alloc", "take the object that lay longest in the cache", Modes::COLD_FIRST, Act::Alloc),
-    one("pool-mode-cold-free", "free an object while the coldest are taken first", Modes::COLD_FIRST, Act::Free),
+    one(
+        "pool-mode-cold-alloc",
+        "take the object that lay longest in the cache",
+        Modes::COLD_FIRST,
+        Act::Alloc,
+    ),
+    one(
+        "pool-mode-cold-free",
+        "free an object while the coldest are taken first",
+        Modes::COLD_FIRST,
+        Act::Free,
+    ),
     one("pool-mode-all-alloc", "take an object in all modes at once", Modes::NONE, Act::Alloc),
     one("pool-mode-all-free", "free an object in all modes at once", Modes::NONE, Act::Free),
     one("pool-mode-all-offer", "hand an object over in all modes at once", Modes::NONE, Act::Offer),
@@ -61,7 +81,11 @@ pub const ALL: [InModes; 19] = [
 
 impl InModes {
     fn modes(&self) -> Result<Modes, String> {
-        if self.modes.is_none() { ALL_TEXT.parse().map_err(|_| "no modes".to_owned()) } else { Ok(self.modes) }
+        if self.modes.is_none() {
+            ALL_TEXT.parse().map_err(|_| "no modes".to_owned())
+        } else {
+            Ok(self.modes)
+        }
     }
 
     fn refuses(&self) -> bool {
@@ -150,7 +174,8 @@ impl Scenario for InModes {
                 stage.begin();
                 let taken = pool.alloc(LEN);
                 // Refused by its mode: what it is to do.
-                let is_refused = matches!(taken, Err(outlive::pool::PoolError::NoSpace { injected: true, .. }));
+                let is_refused =
+                    matches!(taken, Err(outlive::pool::PoolError::NoSpace { injected: true, .. }));
                 if is_refused {
                     stage.end();
                 } else {

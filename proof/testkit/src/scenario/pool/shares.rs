@@ -32,8 +32,15 @@ pub enum Share {
 }
 
 /// All of them.
-pub const ALL: [Share; 7] =
-    [Share::Begin, Share::Join, Share::Leave, Share::Last, Share::BesideDead, Share::Alone, Share::Collect];
+pub const ALL: [Share; 7] = [
+    Share::Begin,
+    Share::Join,
+    Share::Leave,
+    Share::Last,
+    Share::BesideDead,
+    Share::Alone,
+    Share::Collect,
+];
 
 /// Where the victim finds the offset, beside the domain's folder.
 const OFFSET: &str = "shared-offset";
@@ -89,7 +96,8 @@ impl Scenario for Share {
             }
             world.dismiss("dying");
         }
-        let number = offset.parse().map_err(|_| Failure::broken(format!("`{offset}` is no offset")))?;
+        let number =
+            offset.parse().map_err(|_| Failure::broken(format!("`{offset}` is no offset")))?;
         world.remember(number);
         std::fs::write(world.folder().join(OFFSET), offset)?;
         Ok(())
@@ -99,7 +107,9 @@ impl Scenario for Share {
         let name = world.fresh(self.stem());
         match self {
             // The victim has joined: it is the last one now.
-            Share::Last | Share::Alone => world.ask("other", &format!("pool leave {name}")).map(drop),
+            Share::Last | Share::Alone => {
+                world.ask("other", &format!("pool leave {name}")).map(drop)
+            }
             Share::BesideDead => {
                 world.dismiss("dying");
                 Ok(())
@@ -137,8 +147,11 @@ impl Scenario for Share {
             for survivor in ["other", "next"] {
                 world.ask(survivor, &format!("pool flush {name}"))?;
             }
-            let counted = Counted::of(&world.ask("other", &format!("pool count {name}"))?).map_err(Failure::broken)?;
-            let right = counted.used == 3 && counted.shared == shared && counted.cached + counted.moving == 0;
+            let counted = Counted::of(&world.ask("other", &format!("pool count {name}"))?)
+                .map_err(Failure::broken)?;
+            let right = counted.used == 3
+                && counted.shared == shared
+                && counted.cached + counted.moving == 0;
             if right && counted.adds_up() {
                 return Ok(());
             }
@@ -172,7 +185,8 @@ impl Scenario for Share {
         }
         if *self != Share::Begin {
             // Another joins and leaves, if it is shared still.
-            let joined = world.passes("next", &format!("pool join {name} {}", world.remembered()))?;
+            let joined =
+                world.passes("next", &format!("pool join {name} {}", world.remembered()))?;
             if joined != "whole" && (self.is_held() || joined != "stale") {
                 return Err(Failure::wrong(format!("who joined beside it found it {joined}")));
             }
@@ -192,7 +206,8 @@ impl Scenario for Share {
         // So that its tokens are there.
         domain.process_token().map_err(|error| error.to_string())?;
         let folder = place.domain.parent().ok_or("the domain lies nowhere")?;
-        let offset = std::fs::read_to_string(folder.join(OFFSET)).map_err(|error| error.to_string())?;
+        let offset =
+            std::fs::read_to_string(folder.join(OFFSET)).map_err(|error| error.to_string())?;
         let offset = Offset::from(offset.parse::<u64>().map_err(|error| error.to_string())?);
         match self {
             Share::Begin => {

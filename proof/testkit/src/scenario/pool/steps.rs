@@ -122,7 +122,9 @@ impl Scenario for Step {
             Step::Create => "make a pool: file, pages, configuration, name",
             Step::Hit => "take an object from the thread's cache",
             Step::Pop => "take an object when the cache is empty and a list is not",
-            Step::Scan => "take an object when cache and lists are empty and free objects are there",
+            Step::Scan => {
+                "take an object when cache and lists are empty and free objects are there"
+            }
             Step::Grow => "take an object of a size of which there is none",
             Step::Run => "take an object of 3 MiB",
             Step::Free => "free an object into the cache",
@@ -130,7 +132,9 @@ impl Scenario for Step {
             Step::Flush => "empty the cache",
             Step::Offer => "hand an object over to whoever claims it",
             Step::Claim => "claim an object",
-            Step::Collect => "sweep a pool whose user was killed with objects in use and in its cache",
+            Step::Collect => {
+                "sweep a pool whose user was killed with objects in use and in its cache"
+            }
             Step::Gc => "give free memory back to the system",
         }
     }
@@ -205,7 +209,8 @@ impl Scenario for Step {
             let made = stage.perform(|| Pool::open(&domain, place.name, self.options()));
             return made.map(drop).map_err(|error| error.to_string());
         }
-        let pool = Pool::open(&domain, place.name, self.options()).map_err(|error| error.to_string())?;
+        let pool =
+            Pool::open(&domain, place.name, self.options()).map_err(|error| error.to_string())?;
         let mut objects = self.set_up(&pool)?;
         let mut taken = None;
         match self {

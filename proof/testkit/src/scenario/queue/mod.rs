@@ -58,9 +58,13 @@ pub(super) struct Seen {
 /// A survivor's list of stamps.
 pub(super) fn seen(answer: &str) -> Result<Vec<Seen>, Failure> {
     let stamp = |word: &str| {
-        let (stamp, redelivered) = word.strip_suffix(":again").map_or((word, false), |stamp| (stamp, true));
+        let (stamp, redelivered) =
+            word.strip_suffix(":again").map_or((word, false), |stamp| (stamp, true));
         let (sender, number) = stamp.split_once(':')?;
-        Some(Seen { stamp: Stamp { sender: sender.parse().ok()?, number: number.parse().ok()? }, redelivered })
+        Some(Seen {
+            stamp: Stamp { sender: sender.parse().ok()?, number: number.parse().ok()? },
+            redelivered,
+        })
     };
     answer
         .split(' ')
@@ -70,7 +74,11 @@ pub(super) fn seen(answer: &str) -> Result<Vec<Seen>, Failure> {
 }
 
 /// Everything that lies in the queue, taken out by its receiver.
-pub(super) fn drain(world: &mut World, receiver: &'static str, name: &str) -> Result<Vec<Seen>, Failure> {
+pub(super) fn drain(
+    world: &mut World,
+    receiver: &'static str,
+    name: &str,
+) -> Result<Vec<Seen>, Failure> {
     seen(&world.ask(receiver, &format!("queue drain {name}"))?)
 }
 
@@ -81,7 +89,13 @@ pub(super) fn numbers(seen: &[Seen], sender: u64) -> Vec<u64> {
 
 /// That a sender's messages arrived in order, each once, from `first` on, and not fewer than to
 /// `least` nor more than to `most`. Answers the last.
-pub(super) fn in_order(seen: &[Seen], sender: u64, first: u64, least: u64, most: u64) -> Result<u64, Failure> {
+pub(super) fn in_order(
+    seen: &[Seen],
+    sender: u64,
+    first: u64,
+    least: u64,
+    most: u64,
+) -> Result<u64, Failure> {
     let numbers = numbers(seen, sender);
     let last = first + numbers.len() as u64 - 1;
     if numbers.iter().copied().ne(first..=last) || last < least || last > most {
@@ -89,7 +103,9 @@ pub(super) fn in_order(seen: &[Seen], sender: u64, first: u64, least: u64, most:
         for number in &numbers {
             let _ = write!(text, "{number} ");
         }
-        return Err(Failure::wrong(format!("{text}; they begin at {first}, at least to {least}, at most to {most}")));
+        return Err(Failure::wrong(format!(
+            "{text}; they begin at {first}, at least to {least}, at most to {most}"
+        )));
     }
     Ok(last)
 }
@@ -119,7 +135,13 @@ const SOME: u64 = 4;
 fn another_receives(world: &mut World, name: &str) -> Result<(), Failure> {
     super::passes_with(world, "heir", &format!("queue become-receiver {name}"), "mine")?;
     if world.first_time(TAKEN_BESIDE) {
-        in_order(&seen(&world.passes("heir", &format!("queue drain {name} {SOME}"))?)?, 3, 1, SOME, SOME)?;
+        in_order(
+            &seen(&world.passes("heir", &format!("queue drain {name} {SOME}"))?)?,
+            3,
+            1,
+            SOME,
+            SOME,
+        )?;
     }
     world.gets_past("second")
 }
@@ -135,7 +157,11 @@ pub(super) struct Counted {
     pub(super) bytes: u64,
 }
 
-pub(super) fn counters(world: &mut World, survivor: &'static str, name: &str) -> Result<Counted, Failure> {
+pub(super) fn counters(
+    world: &mut World,
+    survivor: &'static str,
+    name: &str,
+) -> Result<Counted, Failure> {
     let answer = world.ask(survivor, &format!("queue counters {name}"))?;
     let figures: Vec<u64> = answer.split(' ').filter_map(|word| word.parse().ok()).collect();
     let [sent, received, pending, abandoned, redelivered, bytes] = figures[..] else {
@@ -145,21 +171,36 @@ pub(super) fn counters(world: &mut World, survivor: &'static str, name: &str) ->
 }
 
 /// That the counters of a drained queue say what was seen.
-pub(super) fn adds_up(counted: &Counted, received: u64, most_abandoned: u64) -> Result<(), Failure> {
+pub(super) fn adds_up(
+    counted: &Counted,
+    received: u64,
+    most_abandoned: u64,
+) -> Result<(), Failure> {
     let right = counted.sent == received
         && counted.received == received
         && counted.pending == 0
         && counted.abandoned <= most_abandoned;
-    if right { Ok(()) } else { Err(Failure::wrong(format!("{received} messages were received, yet {counted:?}"))) }
+    if right {
+        Ok(())
+    } else {
+        Err(Failure::wrong(format!("{received} messages were received, yet {counted:?}")))
+    }
 }
 
 /// The second sender sends one more of this number and the receiver gets it; then everything is
 /// closed and swept.
-pub(super) fn still_works(world: &mut World, receiver: &'static str, name: &str, number: u64) -> Result<(), Failure> {
+pub(super) fn still_works(
+    world: &mut World,
+    receiver: &'static str,
+    name: &str,
+    number: u64,
+) -> Result<(), Failure> {
     let answer = world.ask("second", &format!("queue send {name} 2 {number} 1 48"))?;
     let more = drain(world, receiver, name)?;
     if answer != "sent" || numbers(&more, 2) != [number] || more.len() != 1 {
-        return Err(Failure::wrong(format!("afterwards a message is `{answer}`, and what arrives is {more:?}")));
+        return Err(Failure::wrong(format!(
+            "afterwards a message is `{answer}`, and what arrives is {more:?}"
+        )));
     }
     close(world, name)
 }

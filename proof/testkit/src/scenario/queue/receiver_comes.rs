@@ -38,7 +38,11 @@ impl Scenario for ReceiverComes {
             "receiver-died" => 0,
             other => return Err(Failure::wrong(format!("the second sender is told `{other}`"))),
         };
-        world.saw(if sent == 1 { "waiting sender got room" } else { "waiting sender told that the reader died" });
+        world.saw(if sent == 1 {
+            "waiting sender got room"
+        } else {
+            "waiting sender told that the reader died"
+        });
         all.extend(super::drain(world, "heir", &name)?);
         let filled = world.remembered();
         let first = super::numbers(&all, 3).first().copied().unwrap_or(0);
@@ -47,7 +51,10 @@ impl Scenario for ReceiverComes {
         let by_another = if world.has_done(super::TAKEN_BESIDE) { super::SOME } else { 0 };
         let lost = first.wrapping_sub(by_another + death.acknowledged + 1);
         if lost > u64::from(!death.ended) {
-            return Err(Failure::wrong(format!("{} received, the next begins at {first}", death.acknowledged)));
+            return Err(Failure::wrong(format!(
+                "{} received, the next begins at {first}",
+                death.acknowledged
+            )));
         }
         super::adds_up(&super::counters(world, "heir", &name)?, filled + sent, 0)?;
         world.saw_many("lost with its receiver", lost);

@@ -40,10 +40,16 @@ impl Scenario for ReceiverLeaves {
             ("sent", _) => 1,
             ("receiver-died", false) => 0,
             (other, ended) => {
-                return Err(Failure::wrong(format!("the second sender is told `{other}`, left in order: {ended}")));
+                return Err(Failure::wrong(format!(
+                    "the second sender is told `{other}`, left in order: {ended}"
+                )));
             }
         };
-        world.saw(if sent == 1 { "waiting sender got room" } else { "waiting sender told that the reader died" });
+        world.saw(if sent == 1 {
+            "waiting sender got room"
+        } else {
+            "waiting sender told that the reader died"
+        });
         all.extend(super::drain(world, "heir", &name)?);
         let filled = world.remembered();
         let by_another = if world.has_done(super::TAKEN_BESIDE) { super::SOME } else { 0 };

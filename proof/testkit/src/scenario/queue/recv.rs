@@ -49,7 +49,9 @@ impl Scenario for Recv {
         match self {
             Recv::Plain => "receive two messages from a full queue, a sender waiting",
             Recv::Peek => "peek and commit two messages of a full queue, a sender waiting",
-            Recv::Large => "peek and commit two messages of 5,000 bytes of a full queue, a sender waiting",
+            Recv::Large => {
+                "peek and commit two messages of 5,000 bytes of a full queue, a sender waiting"
+            }
         }
     }
 
@@ -74,7 +76,11 @@ impl Scenario for Recv {
             "receiver-died" => 0,
             other => return Err(Failure::wrong(format!("the second sender is told `{other}`"))),
         };
-        world.saw(if sent == 1 { "waiting sender got room" } else { "waiting sender told that the reader died" });
+        world.saw(if sent == 1 {
+            "waiting sender got room"
+        } else {
+            "waiting sender told that the reader died"
+        });
         world.ask("heir", &format!("queue become-receiver {name}"))?;
         let all = super::drain(world, "heir", &name)?;
         let first = super::numbers(&all, 3).first().copied().unwrap_or(0);
@@ -89,7 +95,9 @@ impl Scenario for Recv {
             _ if first == handed + 1 => 0,
             Recv::Peek | Recv::Large if first == handed && handed > 0 => 0,
             _ => {
-                return Err(Failure::wrong(format!("{handed} were acknowledged, the next receiver begins at {first}")));
+                return Err(Failure::wrong(format!(
+                    "{handed} were acknowledged, the next receiver begins at {first}"
+                )));
             }
         };
         for seen in &all {
@@ -97,7 +105,9 @@ impl Scenario for Recv {
             let must = seen.stamp.sender == 3 && seen.stamp.number <= handed;
             let wrongly = seen.redelivered && (!may || *self == Recv::Plain);
             if wrongly || (must && !seen.redelivered) {
-                return Err(Failure::wrong(format!("wrongly marked, {handed} were acknowledged: {seen:?}")));
+                return Err(Failure::wrong(format!(
+                    "wrongly marked, {handed} were acknowledged: {seen:?}"
+                )));
             }
         }
         let again = all.iter().filter(|seen| seen.redelivered).count() as u64;
@@ -130,13 +140,20 @@ impl Scenario for Recv {
                 if *self == Recv::Plain {
                     let message = receiver.recv().map_err(|error| error.to_string())?;
                     if Stamp::of(&message)? != wanted {
-                        return Err(format!("received {:?} instead of {wanted:?}", Stamp::of(&message)));
+                        return Err(format!(
+                            "received {:?} instead of {wanted:?}",
+                            Stamp::of(&message)
+                        ));
                     }
                     stage.acknowledge(1);
                 } else {
-                    let peeked = receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
+                    let peeked =
+                        receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
                     if Stamp::of(&peeked)? != wanted || peeked.redelivered() {
-                        return Err(format!("peeked {:?} instead of {wanted:?}", Stamp::of(&peeked)));
+                        return Err(format!(
+                            "peeked {:?} instead of {wanted:?}",
+                            Stamp::of(&peeked)
+                        ));
                     }
                     // Acted on, before the commit.
                     stage.acknowledge(1);

@@ -64,7 +64,9 @@ impl Scenario for RecvWaiting {
         let name = world.fresh(self.stem());
         match world.ask("second", &format!("queue send {name} 2 1 1 48"))?.as_str() {
             "sent" => Ok(()),
-            other => Err(Failure::wrong(format!("the sender is told `{other}`, its receiver lives"))),
+            other => {
+                Err(Failure::wrong(format!("the sender is told `{other}`, its receiver lives")))
+            }
         }
     }
 
@@ -73,7 +75,9 @@ impl Scenario for RecvWaiting {
         let sent = u64::from(death.helped) + u64::from(world.has_done(SENT_BESIDE));
         let answer = world.ask("second", &format!("queue send {name} 2 9 1 48"))?;
         if answer != "receiver-died" {
-            return Err(Failure::wrong(format!("the sender is told `{answer}`, its receiver is dead")));
+            return Err(Failure::wrong(format!(
+                "the sender is told `{answer}`, its receiver is dead"
+            )));
         }
         world.ask("heir", &format!("queue become-receiver {name}"))?;
         let all = super::drain(world, "heir", &name)?;
@@ -82,14 +86,21 @@ impl Scenario for RecvWaiting {
         super::in_order(&all, 2, first, sent, sent)?;
         let (taken, handed) = (first - 1, death.acknowledged);
         if taken > 1 {
-            return Err(Failure::wrong(format!("sent {sent}, received one at most, the next receiver got {all:?}")));
+            return Err(Failure::wrong(format!(
+                "sent {sent}, received one at most, the next receiver got {all:?}"
+            )));
         }
         let again = all.iter().filter(|seen| seen.redelivered).count() as u64;
-        if *self == RecvWaiting::Peek && (taken > handed || taken == 0 && handed == 1 && again == 0) {
-            return Err(Failure::wrong(format!("sent {sent}, acknowledged {handed}, the next receiver got {all:?}")));
+        if *self == RecvWaiting::Peek && (taken > handed || taken == 0 && handed == 1 && again == 0)
+        {
+            return Err(Failure::wrong(format!(
+                "sent {sent}, acknowledged {handed}, the next receiver got {all:?}"
+            )));
         }
         if *self == RecvWaiting::Plain && (handed > taken || again > 0) {
-            return Err(Failure::wrong(format!("sent {sent}, received {handed}, the next receiver got {all:?}")));
+            return Err(Failure::wrong(format!(
+                "sent {sent}, received {handed}, the next receiver got {all:?}"
+            )));
         }
         super::adds_up(&super::counters(world, "heir", &name)?, sent, 0)?;
         world.saw_many("lost with its receiver", taken.saturating_sub(handed));

@@ -86,7 +86,9 @@ impl Scenario for Send {
         match self {
             Send::Small => "send two messages of 48 bytes, the receiver asleep",
             Send::Large => "send two messages of 5,000 bytes, the receiver asleep",
-            Send::Growing => "send two messages to a queue whose slots are all taken, so that it grows",
+            Send::Growing => {
+                "send two messages to a queue whose slots are all taken, so that it grows"
+            }
             Send::Batch => "send three messages in one step, the receiver asleep",
             Send::Last => "send 100,000 bytes for which there is room once, the receiver asleep",
             Send::ToSet => "send two messages of 48 bytes, the receiver asleep in a wait set",
@@ -117,7 +119,9 @@ impl Scenario for Send {
         }
         let (first, count, length) = self.of_the_second();
         if world.first_time("second sends") {
-            world.survivor("second")?.tell(&format!("queue send {name} 2 {first} {count} {length}"))?;
+            world
+                .survivor("second")?
+                .tell(&format!("queue send {name} 2 {first} {count} {length}"))?;
         }
         if asleep && death.acknowledged == 0 {
             all.extend(super::seen(&world.answer("receiver")?)?);
@@ -159,7 +163,9 @@ impl Scenario for Send {
         }
         let (first, count, length) = self.of_the_second();
         if world.first_time("second sends") {
-            world.survivor("second")?.tell(&format!("queue send {name} 2 {first} {count} {length}"))?;
+            world
+                .survivor("second")?
+                .tell(&format!("queue send {name} 2 {first} {count} {length}"))?;
             world.stop();
         }
         world.gets_past("second")?;
@@ -173,8 +179,9 @@ impl Scenario for Send {
         let domain = place.open()?;
         let queue = self.shape().create(&domain, place.name)?;
         let sender = queue.sender().map_err(|error| error.to_string())?;
-        let messages: Vec<Vec<u8>> =
-            (1..=self.attempted()).map(|number| Stamp { sender: 1, number }.message(self.length())).collect();
+        let messages: Vec<Vec<u8>> = (1..=self.attempted())
+            .map(|number| Stamp { sender: 1, number }.message(self.length()))
+            .collect();
         stage.perform(|| {
             if *self == Send::Batch {
                 sender.send_batch(&messages).map_err(|error| error.to_string())?;
@@ -203,6 +210,8 @@ fn no_object_leaked(world: &mut World, name: &str, first: u64) -> Result<(), Fai
     if before == after {
         Ok(())
     } else {
-        Err(Failure::wrong(format!("objects are lost: eleven messages grew the queue from {before} to {after} bytes")))
+        Err(Failure::wrong(format!(
+            "objects are lost: eleven messages grew the queue from {before} to {after} bytes"
+        )))
     }
 }

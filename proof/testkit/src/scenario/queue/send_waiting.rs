@@ -43,8 +43,12 @@ impl Scenario for SendWaiting {
 
     fn about(&self) -> &'static str {
         match self {
-            SendWaiting::ForSlot => "send to a queue that is full at its largest, beside another waiting sender",
-            SendWaiting::ForMemory => "send 5,000 bytes to a queue without memory left, beside another waiting sender",
+            SendWaiting::ForSlot => {
+                "send to a queue that is full at its largest, beside another waiting sender"
+            }
+            SendWaiting::ForMemory => {
+                "send 5,000 bytes to a queue without memory left, beside another waiting sender"
+            }
         }
     }
 

@@ -25,7 +25,11 @@ fn got(world: &mut World) -> Result<String, Failure> {
     let mut words: Vec<&str> = answer.split(' ').collect();
     let before = words.len();
     words.retain(|word| *word != "2:1");
-    if words.len() + 1 == before { Ok(words.join(" ")) } else { Err(Failure::wrong(format!("it got `{answer}`"))) }
+    if words.len() + 1 == before {
+        Ok(words.join(" "))
+    } else {
+        Err(Failure::wrong(format!("it got `{answer}`")))
+    }
 }
 
 impl Scenario for SenderLeaves {
@@ -52,7 +56,9 @@ impl Scenario for SenderLeaves {
         world.death();
         match got(world)?.as_str() {
             "1:1 gone" => Ok(()),
-            other => Err(Failure::wrong(format!("the last sender has left, the receiver got `{other}`"))),
+            other => {
+                Err(Failure::wrong(format!("the last sender has left, the receiver got `{other}`")))
+            }
         }
     }
 
@@ -62,7 +68,9 @@ impl Scenario for SenderLeaves {
             match (got(world)?.as_str(), death.acknowledged) {
                 ("1:1 gone", _) | ("gone", 0) => {}
                 (other, sent) => {
-                    return Err(Failure::wrong(format!("{sent} were acknowledged, the receiver got `{other}`")));
+                    return Err(Failure::wrong(format!(
+                        "{sent} were acknowledged, the receiver got `{other}`"
+                    )));
                 }
             }
         }

@@ -37,7 +37,9 @@ impl Scenario for Takeover {
         let name = world.fresh(self.stem());
         match world.ask("heir", &format!("queue become-receiver {name}"))?.as_str() {
             "taken" => Ok(()),
-            other => Err(Failure::wrong(format!("a second receiver is told `{other}` while the first lives"))),
+            other => Err(Failure::wrong(format!(
+                "a second receiver is told `{other}` while the first lives"
+            ))),
         }
     }
 
@@ -45,11 +47,15 @@ impl Scenario for Takeover {
         let name = world.fresh(self.stem());
         let answer = world.ask("filler", &format!("queue send {name} 3 5 1 48"))?;
         if answer != "receiver-died" {
-            return Err(Failure::wrong(format!("the sender is told `{answer}`, its receiver is dead")));
+            return Err(Failure::wrong(format!(
+                "the sender is told `{answer}`, its receiver is dead"
+            )));
         }
         let answer = world.ask("heir", &format!("queue become-receiver {name}"))?;
         if answer != "mine" {
-            return Err(Failure::wrong(format!("the queue's receiver is dead, yet it is `{answer}`")));
+            return Err(Failure::wrong(format!(
+                "the queue's receiver is dead, yet it is `{answer}`"
+            )));
         }
         let all = super::drain(world, "heir", &name)?;
         let first = super::numbers(&all, 3).first().copied().unwrap_or(0);
@@ -57,14 +63,17 @@ impl Scenario for Takeover {
         let handed = death.acknowledged;
         // Until it is committed, the message comes again and is marked each time. Just after the
         // commit nothing is marked: the next message was in nobody's hand.
-        let marked: Vec<u64> = all.iter().filter(|seen| seen.redelivered).map(|seen| seen.stamp.number).collect();
+        let marked: Vec<u64> =
+            all.iter().filter(|seen| seen.redelivered).map(|seen| seen.stamp.number).collect();
         let right = match first {
             1 => marked == [1] && !death.ended,
             2 => marked.is_empty() && handed == 1,
             _ => false,
         };
         if !right {
-            return Err(Failure::wrong(format!("{handed} were acknowledged, the next receiver got {all:?}")));
+            return Err(Failure::wrong(format!(
+                "{handed} were acknowledged, the next receiver got {all:?}"
+            )));
         }
         let counted = super::counters(world, "heir", &name)?;
         super::adds_up(&counted, 4, 0)?;
@@ -87,7 +96,9 @@ impl Scenario for Takeover {
         }
         match world.passes("heir", &format!("queue become-receiver {name}"))?.as_str() {
             "taken" => Ok("is the receiver"),
-            other => Err(Failure::wrong(format!("a second receiver is told `{other}` while the first stands still"))),
+            other => Err(Failure::wrong(format!(
+                "a second receiver is told `{other}` while the first stands still"
+            ))),
         }
     }
 
@@ -100,7 +111,10 @@ impl Scenario for Takeover {
             let mut receiver = queue.receiver().map_err(|error| error.to_string())?;
             let peeked = receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
             if Stamp::of(&peeked)? != (Stamp { sender: 3, number: 1 }) || !peeked.redelivered() {
-                return Err("the message that the dead receiver had is not handed out again, marked".to_owned());
+                return Err(
+                    "the message that the dead receiver had is not handed out again, marked"
+                        .to_owned(),
+                );
             }
             stage.acknowledge(1);
             peeked.commit();

@@ -76,7 +76,9 @@ impl Scenario for Call {
         let mine = before % 10 + super::times(&served, "1:1") as u64;
         let others = before / 10 + super::times(&served, "2:1") as u64;
         if others != 1 || mine > 1 || mine < death.acknowledged {
-            return Err(Failure::wrong(format!("the victim's call came {mine} times, the other's {others} times")));
+            return Err(Failure::wrong(format!(
+                "the victim's call came {mine} times, the other's {others} times"
+            )));
         }
         if *self == Call::Cancel && death.ended && mine != 0 && !world.has_stop() {
             return Err(Failure::wrong("a call came whose client was told that it never would"));
@@ -123,7 +125,11 @@ impl Scenario for Call {
             if *self == Call::InSet {
                 let told = wait_in_set(&domain, &mut call)?;
                 stage.acknowledge(1);
-                return if told == "1:1" { Ok(Some(call)) } else { Err(format!("the answer is {told}")) };
+                return if told == "1:1" {
+                    Ok(Some(call))
+                } else {
+                    Err(format!("the answer is {told}"))
+                };
             }
             let reply = call.wait().map_err(|error| error.to_string())?;
             stage.acknowledge(1);

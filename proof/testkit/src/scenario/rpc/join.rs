@@ -39,7 +39,9 @@ impl Scenario for Join {
         world.ask("second", &format!("rpc join {name}"))?;
         let served = world.ask("server", &format!("rpc answer {name} 48"))?;
         if super::times(&served, "3:5") > 1 {
-            return Err(Failure::wrong(format!("a dead client's call comes more than once: `{served}`")));
+            return Err(Failure::wrong(format!(
+                "a dead client's call comes more than once: `{served}`"
+            )));
         }
         super::still_works(world, "server", "second", &name)
     }

@@ -38,7 +38,11 @@ fn times(answers: &str, stamp: &str) -> usize {
 
 /// Beside the stopped server: those of these clients whose calls have been answered, by what their
 /// slots say, have the answer. Returns whether all of these clients have one.
-fn answered_have_it(world: &mut World, name: &str, clients: &[&'static str]) -> Result<bool, Failure> {
+fn answered_have_it(
+    world: &mut World,
+    name: &str,
+    clients: &[&'static str],
+) -> Result<bool, Failure> {
     let mut all = true;
     for &client in clients {
         if super::names_survivor(world, client, &format!("rpc answered {name}"))? {
@@ -52,7 +56,12 @@ fn answered_have_it(world: &mut World, name: &str, clients: &[&'static str]) -> 
 
 /// A server answers one more call of a client; then everything is closed, swept, and all memory is
 /// there again.
-fn still_works(world: &mut World, server: &'static str, client: &'static str, name: &str) -> Result<(), Failure> {
+fn still_works(
+    world: &mut World,
+    server: &'static str,
+    client: &'static str,
+    name: &str,
+) -> Result<(), Failure> {
     // As many long answers as fit only if nothing is left of earlier ones.
     for number in 0..8 {
         let begun = world.ask(client, &format!("rpc begin {name} 2 {} 48", 100 + number))?;
@@ -65,7 +74,9 @@ fn still_works(world: &mut World, server: &'static str, client: &'static str, na
     let told = world.ask(client, &format!("rpc wait {name}"))?;
     let right: Vec<String> = (0..8).map(|number| format!("2:{}", 100 + number)).collect();
     if told != right.join(" ") || served != told {
-        return Err(Failure::wrong(format!("afterwards `{served}` is served, and the client is told `{told}`")));
+        return Err(Failure::wrong(format!(
+            "afterwards `{served}` is served, and the client is told `{told}`"
+        )));
     }
     for survivor in world.everybody() {
         world.ask(survivor, &format!("rpc close {name}"))?;

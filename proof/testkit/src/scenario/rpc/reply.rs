@@ -59,8 +59,12 @@ impl Scenario for Reply {
             Reply::Short => {
                 "take two calls and answer them, of a client that wants this server and one that wants any, asleep"
             }
-            Reply::Long => "the same for the first of them, with a long answer, asleep in wait sets",
-            Reply::Stream => "the same for the first of them, with three answers, short and long, asleep in wait sets",
+            Reply::Long => {
+                "the same for the first of them, with a long answer, asleep in wait sets"
+            }
+            Reply::Stream => {
+                "the same for the first of them, with three answers, short and long, asleep in wait sets"
+            }
         }
     }
 
@@ -71,7 +75,9 @@ impl Scenario for Reply {
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         let call = if *self == Reply::Short { "call" } else { "call-in-set" };
-        world.survivor("second")?.tell_and_see_asleep(&format!("rpc {call} {name} 2 1 48 at-once"))?;
+        world
+            .survivor("second")?
+            .tell_and_see_asleep(&format!("rpc {call} {name} 2 1 48 at-once"))?;
         world.survivor("third")?.tell_and_see_asleep(&format!("rpc {call} {name} 3 1 48 patient"))
     }
 
@@ -79,7 +85,9 @@ impl Scenario for Reply {
         let name = world.fresh(self.stem());
         match world.ask("heir", &format!("rpc serve {name}"))?.as_str() {
             "taken" => Ok(()),
-            other => Err(Failure::wrong(format!("a second server is told `{other}` while the first lives"))),
+            other => Err(Failure::wrong(format!(
+                "a second server is told `{other}` while the first lives"
+            ))),
         }
     }
 
@@ -113,12 +121,20 @@ impl Scenario for Reply {
             "dropped" => by_heir == 0 && !death.ended && world.has_stop(),
             _ => false,
         };
-        if !right || death.acknowledged > 1 && (third != "3:1" || by_heir > 0) || super::times(&served, "2:1") > 0 {
+        if !right
+            || death.acknowledged > 1 && (third != "3:1" || by_heir > 0)
+            || super::times(&served, "2:1") > 0
+        {
             let told = format!("told `{second}` and `{third}`");
-            return Err(Failure::wrong(format!("the clients are {told}, and the next server finds `{served}`")));
+            return Err(Failure::wrong(format!(
+                "the clients are {told}, and the next server finds `{served}`"
+            )));
         }
         world.saw_many("served by the next", by_heir as u64);
-        world.saw_many("told that it was begun", u64::from(third == "died-begun") + u64::from(second == "died-begun"));
+        world.saw_many(
+            "told that it was begun",
+            u64::from(third == "died-begun") + u64::from(second == "died-begun"),
+        );
         super::still_works(world, "heir", "second", &name)
     }
 
@@ -129,7 +145,9 @@ impl Scenario for Reply {
         world.passes("fourth", &format!("rpc join {name}"))?;
         match world.passes("heir", &format!("rpc serve {name}"))?.as_str() {
             "taken" => Ok("is the server"),
-            other => Err(Failure::wrong(format!("a second server is told `{other}` while the first stands still"))),
+            other => Err(Failure::wrong(format!(
+                "a second server is told `{other}` while the first stands still"
+            ))),
         }
     }
 

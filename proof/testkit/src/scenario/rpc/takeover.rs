@@ -31,7 +31,11 @@ impl Scenario for Takeover {
         world.survivor("third")?.tell_and_see_asleep(&format!("rpc call {name} 3 1 48 patient"))?;
         world.dismiss("old");
         let told = world.ask("second", &format!("rpc wait {name}"))?;
-        if told == "died-begun" { Ok(()) } else { Err(Failure::wrong(format!("the first client is told `{told}`"))) }
+        if told == "died-begun" {
+            Ok(())
+        } else {
+            Err(Failure::wrong(format!("the first client is told `{told}`")))
+        }
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {

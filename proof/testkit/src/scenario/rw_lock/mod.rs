@@ -80,10 +80,14 @@ fn pass(world: &mut World, names: &[&str]) -> Result<&'static str, Failure> {
 /// Both ways in by different processes, all clean: nothing of the death is left.
 fn still_works(world: &mut World, names: &[&str]) -> Result<(), Failure> {
     for name in names {
-        for (survivor, order) in [("next", "read"), ("another", "write"), ("next", "write"), ("another", "read")] {
+        for (survivor, order) in
+            [("next", "read"), ("another", "write"), ("next", "write"), ("another", "read")]
+        {
             let answer = world.ask(survivor, &format!("rwlock {order} {name}"))?;
             if answer != "clean" {
-                return Err(Failure::wrong(format!("{survivor} got the lock `{answer}` after it had been repaired")));
+                return Err(Failure::wrong(format!(
+                    "{survivor} got the lock `{answer}` after it had been repaired"
+                )));
             }
         }
     }

@@ -34,7 +34,9 @@ impl Scenario for Recover {
         let name = world.fresh(self.stem());
         let answer = world.ask("next", &format!("rwlock read {name}"))?;
         if death.ended && answer != "clean" {
-            return Err(Failure::wrong(format!("got `{answer}` after it had been repaired and unlocked")));
+            return Err(Failure::wrong(format!(
+                "got `{answer}` after it had been repaired and unlocked"
+            )));
         }
         super::count(world, &answer)?;
         super::still_works(world, &[&name])

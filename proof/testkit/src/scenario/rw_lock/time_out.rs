@@ -37,7 +37,11 @@ impl Scenario for TimeOut {
         // Nobody waits to write any more.
         let name = world.fresh(self.stem());
         let answer = world.ask("late", &format!("rwlock read {name}"))?;
-        if answer == "clean" { Ok(()) } else { Err(Failure::wrong(format!("a reader got in `{answer}`"))) }
+        if answer == "clean" {
+            Ok(())
+        } else {
+            Err(Failure::wrong(format!("a reader got in `{answer}`")))
+        }
     }
 
     fn check(&self, world: &mut World, _death: &Death) -> Result<(), Failure> {

@@ -27,7 +27,9 @@ impl Scenario for Turn {
     fn about(&self) -> &'static str {
         match self {
             Turn::Down => "write, become a reader, give back, with a reader and a writer asleep",
-            Turn::Up => "become a writer when another reader leaves, give back, with a reader and a writer asleep",
+            Turn::Up => {
+                "become a writer when another reader leaves, give back, with a reader and a writer asleep"
+            }
         }
     }
 
@@ -71,7 +73,10 @@ impl Scenario for Turn {
             told += usize::from(super::count_answer(world, survivor)?);
         }
         if told > usize::from(!death.ended) {
-            return Err(Failure::wrong(format!("{told} were told of a death, ended: {}", death.ended)));
+            return Err(Failure::wrong(format!(
+                "{told} were told of a death, ended: {}",
+                death.ended
+            )));
         }
         super::still_works(world, &[&name])
     }
@@ -87,14 +92,16 @@ impl Scenario for Turn {
             let mut writing = lock.write().map_err(|error| error.to_string())?;
             stage.perform(|| {
                 raise(&mut writing);
-                let reading = writing.downgrade().map_err(|_| "could not be downgraded".to_owned())?;
+                let reading =
+                    writing.downgrade().map_err(|_| "could not be downgraded".to_owned())?;
                 look(&reading)
             })
         } else {
             let reading = lock.read().map_err(|error| error.to_string())?;
             stage.perform(|| {
-                let mut writing =
-                    reading.upgrade_until(outlive::Deadline::NEVER).map_err(|refused| refused.reason.to_string())?;
+                let mut writing = reading
+                    .upgrade_until(outlive::Deadline::NEVER)
+                    .map_err(|refused| refused.reason.to_string())?;
                 raise(&mut writing);
                 Ok(())
             })

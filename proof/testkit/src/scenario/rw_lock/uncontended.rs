@@ -44,7 +44,9 @@ impl Scenario for Uncontended {
             for order in ["read", "write"] {
                 let answer = world.ask("next", &format!("rwlock {order} {name}"))?;
                 if answer != "clean" {
-                    return Err(Failure::wrong(format!("{order} was got `{answer}`, though no writer died")));
+                    return Err(Failure::wrong(format!(
+                        "{order} was got `{answer}`, though no writer died"
+                    )));
                 }
                 super::count(world, &answer)?;
                 if order == "read" && world.first_time("release") {

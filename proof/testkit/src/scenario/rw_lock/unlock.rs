@@ -27,7 +27,9 @@ impl Scenario for Unlock {
     fn about(&self) -> &'static str {
         match self {
             Unlock::Read => "give back what was read, with two writers and a reader asleep",
-            Unlock::Write => "change what it guards and give it back, with two writers and a reader asleep",
+            Unlock::Write => {
+                "change what it guards and give it back, with two writers and a reader asleep"
+            }
         }
     }
 
@@ -61,7 +63,10 @@ impl Scenario for Unlock {
         }
         let most = usize::from(*self == Unlock::Write && !death.ended);
         if told > most {
-            return Err(Failure::wrong(format!("{told} were told of a death, ended: {}", death.ended)));
+            return Err(Failure::wrong(format!(
+                "{told} were told of a death, ended: {}",
+                death.ended
+            )));
         }
         let name = world.fresh(self.stem());
         super::still_works(world, &[&name])

@@ -26,8 +26,12 @@ impl Scenario for Wait {
 
     fn about(&self) -> &'static str {
         match self {
-            Wait::Read => "wait behind a writer, read, give back; a reader and a writer asleep before it, two after it",
-            Wait::Write => "wait for two readers to leave, write, give back; readers and a writer asleep after it",
+            Wait::Read => {
+                "wait behind a writer, read, give back; a reader and a writer asleep before it, two after it"
+            }
+            Wait::Write => {
+                "wait for two readers to leave, write, give back; readers and a writer asleep after it"
+            }
         }
     }
 
@@ -72,7 +76,10 @@ impl Scenario for Wait {
         told += usize::from(answer == "died");
         super::count(world, &answer)?;
         if told > 1 || (death.ended && told > 0) {
-            return Err(Failure::wrong(format!("{told} were told of a death, ended: {}", death.ended)));
+            return Err(Failure::wrong(format!(
+                "{told} were told of a death, ended: {}",
+                death.ended
+            )));
         }
         super::still_works(world, &[&name])
     }

@@ -44,7 +44,11 @@ impl Scenario for Acquire {
     fn check_alive(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         let counted = world.ask("next", &format!("semaphore count {name}"))?;
-        if counted == "2" { Ok(()) } else { Err(Failure::wrong(format!("{counted} permits of 2 were given back"))) }
+        if counted == "2" {
+            Ok(())
+        } else {
+            Err(Failure::wrong(format!("{counted} permits of 2 were given back")))
+        }
     }
 
     fn check(&self, world: &mut World, _death: &Death) -> Result<(), Failure> {

@@ -47,7 +47,9 @@ impl Scenario for AddPermit {
         let permits = match world.ask("next", &format!("semaphore count {name}"))?.as_str() {
             "3" => 3,
             "2" if !death.ended => 2,
-            counted => return Err(Failure::wrong(format!("{counted} permits, ended: {}", death.ended))),
+            counted => {
+                return Err(Failure::wrong(format!("{counted} permits, ended: {}", death.ended)));
+            }
         };
         world.saw(if permits == 3 { "added" } else { "not added" });
         super::still_works(world, &name, permits, &[&name])

@@ -54,7 +54,11 @@ impl Scenario for HandOver {
             }
             world.ask("bystander", &format!("semaphore release {name}"))?;
         }
-        world.saw(if second == "got" { "handed over before the death" } else { "handed over once" });
+        world.saw(if second == "got" {
+            "handed over before the death"
+        } else {
+            "handed over once"
+        });
         super::still_works(world, &name, 2, &[&name, &offer(&name)])
     }
 

@@ -65,11 +65,18 @@ fn expect_got(world: &mut World, survivors: &[&'static str], alive: bool) -> Res
 
 /// Nobody holds one: so many permits are to be had, no more at once, by different processes;
 /// nothing else is left.
-fn still_works(world: &mut World, name: &str, permits: usize, names: &[&str]) -> Result<(), Failure> {
+fn still_works(
+    world: &mut World,
+    name: &str,
+    permits: usize,
+    names: &[&str],
+) -> Result<(), Failure> {
     for survivor in ["next", "another"] {
         let counted = world.ask(survivor, &format!("semaphore count {name}"))?;
         if counted != permits.to_string() {
-            return Err(Failure::wrong(format!("{survivor} could have {counted} permits of {permits}")));
+            return Err(Failure::wrong(format!(
+                "{survivor} could have {counted} permits of {permits}"
+            )));
         }
     }
     let holders = ["next", "another", "next"];
@@ -80,7 +87,9 @@ fn still_works(world: &mut World, name: &str, permits: usize, names: &[&str]) ->
         let survivor = if order == "release" { "next" } else { "third" };
         let answer = world.ask(survivor, &format!("semaphore {order} {name}"))?;
         if answer != expected {
-            return Err(Failure::wrong(format!("with all permits held: {order} answered `{answer}`")));
+            return Err(Failure::wrong(format!(
+                "with all permits held: {order} answered `{answer}`"
+            )));
         }
     }
     for survivor in &holders[1..permits] {

@@ -26,7 +26,9 @@ impl Scenario for Wait {
 
     fn about(&self) -> &'static str {
         match self {
-            Wait::Release => "wait for one of two permits, be woken by a release; a sleeper before it, one after it",
+            Wait::Release => {
+                "wait for one of two permits, be woken by a release; a sleeper before it, one after it"
+            }
             Wait::HolderDeath => {
                 "wait for one of two permits, be woken by a holder's SIGKILL; a sleeper before it, one after it"
             }

@@ -32,7 +32,9 @@ impl Scenario for Claim {
         match self {
             Claim::Fresh => "claim a thread's token in a slot that was never used",
             Claim::Reused => "claim a thread's token in a slot whose former owner is dead",
-            Claim::Growing => "claim a thread's token when all slots are taken, so that the registry grows",
+            Claim::Growing => {
+                "claim a thread's token when all slots are taken, so that the registry grows"
+            }
         }
     }
 

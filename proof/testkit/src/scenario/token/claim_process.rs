@@ -25,7 +25,9 @@ impl Scenario for ClaimProcess {
     fn about(&self) -> &'static str {
         match self {
             ClaimProcess::ByMain => "claim the process's token from the main thread",
-            ClaimProcess::ByKeeper => "claim the process's token from another thread, which starts a keeper",
+            ClaimProcess::ByKeeper => {
+                "claim the process's token from another thread, which starts a keeper"
+            }
         }
     }
 
@@ -37,7 +39,9 @@ impl Scenario for ClaimProcess {
         let pid = world.victim_pid();
         match world.ask("watcher", &format!("token alive process {pid}"))?.as_str() {
             "1" => Ok(()),
-            other => Err(Failure::wrong(format!("the living victim has {other} living process tokens"))),
+            other => {
+                Err(Failure::wrong(format!("the living victim has {other} living process tokens")))
+            }
         }
     }
 
@@ -63,9 +67,8 @@ impl Scenario for ClaimProcess {
         };
         match self {
             ClaimProcess::ByMain => claim(),
-            ClaimProcess::ByKeeper => {
-                std::thread::scope(|scope| scope.spawn(claim).join()).map_err(|_| "the claiming thread panicked")?
-            }
+            ClaimProcess::ByKeeper => std::thread::scope(|scope| scope.spawn(claim).join())
+                .map_err(|_| "the claiming thread panicked")?,
         }
     }
 

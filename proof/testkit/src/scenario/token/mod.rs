@@ -52,6 +52,8 @@ fn none_lost(world: &mut World) -> Result<(), Failure> {
     let slots = world.ask("claimer", "token exhaust")?;
     match slots.split_once(' ') {
         Some((before, after)) if before == after => Ok(()),
-        _ => Err(Failure::wrong(format!("slots before and after claiming all: {slots}; some are lost"))),
+        _ => Err(Failure::wrong(format!(
+            "slots before and after claiming all: {slots}; some are lost"
+        ))),
     }
 }

@@ -24,9 +24,15 @@ impl Scenario for ProcessEnd {
 
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
         let pid = world.victim_pid();
-        world.survivor("of-thread")?.tell_and_see_asleep(&format!("token wait-dead thread {pid}"))?;
-        world.survivor("of-process")?.tell_and_see_asleep(&format!("token wait-dead process {pid}"))?;
-        world.survivor("of-process-too")?.tell_and_see_asleep(&format!("token wait-dead process {pid}"))
+        world
+            .survivor("of-thread")?
+            .tell_and_see_asleep(&format!("token wait-dead thread {pid}"))?;
+        world
+            .survivor("of-process")?
+            .tell_and_see_asleep(&format!("token wait-dead process {pid}"))?;
+        world
+            .survivor("of-process-too")?
+            .tell_and_see_asleep(&format!("token wait-dead process {pid}"))
     }
 
     fn help(&self, _world: &mut World) -> Result<(), Failure> {
@@ -45,7 +51,9 @@ impl Scenario for ProcessEnd {
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let pid = world.victim_pid();
         let mut lives = false;
-        for (what, who) in [("thread", &["of-thread"][..]), ("process", &["of-process", "of-process-too"])] {
+        for (what, who) in
+            [("thread", &["of-thread"][..]), ("process", &["of-process", "of-process-too"])]
+        {
             if world.passes("watcher", &format!("token alive {what} {pid}"))? == "0" {
                 who.iter().try_for_each(|survivor| world.gets_past(survivor))?;
             } else {

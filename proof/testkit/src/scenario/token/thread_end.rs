@@ -24,8 +24,12 @@ impl Scenario for ThreadEnd {
 
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
         let (pid, tid) = (world.victim_pid(), world.victim_tid());
-        world.survivor("of-thread")?.tell_and_see_asleep(&format!("token wait-dead thread {tid}"))?;
-        world.survivor("of-thread-too")?.tell_and_see_asleep(&format!("token wait-dead thread {tid}"))?;
+        world
+            .survivor("of-thread")?
+            .tell_and_see_asleep(&format!("token wait-dead thread {tid}"))?;
+        world
+            .survivor("of-thread-too")?
+            .tell_and_see_asleep(&format!("token wait-dead thread {tid}"))?;
         world.survivor("of-process")?.tell_and_see_asleep(&format!("token wait-dead process {pid}"))
     }
 

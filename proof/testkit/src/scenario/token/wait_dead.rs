@@ -43,12 +43,16 @@ impl Scenario for WaitDead {
 
     fn about(&self) -> &'static str {
         match self {
-            WaitDead::First => "wait for another thread's end and be told, with two sleepers after it",
+            WaitDead::First => {
+                "wait for another thread's end and be told, with two sleepers after it"
+            }
             WaitDead::Between => "the same with a sleeper before it, too",
             WaitDead::InSet => {
                 "wait in a wait set for the ends of several threads and be told, with two sleepers after it"
             }
-            WaitDead::InLargeSet => "the same for the ends of more threads than one futex_waitv watches",
+            WaitDead::InLargeSet => {
+                "the same for the ends of more threads than one futex_waitv watches"
+            }
         }
     }
 
@@ -60,7 +64,9 @@ impl Scenario for WaitDead {
         let tid = world.ask("mortal", "token start-thread")?;
         world.remember(tid.parse().map_err(|_| Failure::broken("no thread number"))?);
         if *self == WaitDead::Between {
-            world.survivor("sleeper")?.tell_and_see_asleep(&format!("token wait-dead thread {tid}"))?;
+            world
+                .survivor("sleeper")?
+                .tell_and_see_asleep(&format!("token wait-dead thread {tid}"))?;
         }
         Ok(())
     }
@@ -87,7 +93,9 @@ impl Scenario for WaitDead {
             let pid = world.survivor("crowd")?.pid();
             let alive = world.ask("watcher", &format!("token alive-of {pid}"))?;
             if alive != CROWD.to_string() {
-                return Err(Failure::wrong(format!("{alive} of {CROWD} threads that live are said to")));
+                return Err(Failure::wrong(format!(
+                    "{alive} of {CROWD} threads that live are said to"
+                )));
             }
         }
         super::none_alive(world)

@@ -36,7 +36,9 @@ impl Scenario for Full {
             Full::Rings => {
                 "become a publisher, and publish, in the only place there is: that of one of 62 who was killed"
             }
-            Full::Subscribers => "become a subscriber, and take a message, in the place of one of 64 who was killed",
+            Full::Subscribers => {
+                "become a subscriber, and take a message, in the place of one of 64 who was killed"
+            }
         }
     }
 
@@ -61,9 +63,17 @@ impl Scenario for Full {
                 super::finds(world, "keeper", &name, &[(4, 1..=DEPTH)], None).map(drop)
             }
             Full::Subscribers => {
-                world.ask("crowd", &format!("topic crowd {name} subscribers {}", SUBSCRIBERS - 2))?;
+                world
+                    .ask("crowd", &format!("topic crowd {name} subscribers {}", SUBSCRIBERS - 2))?;
                 world.ask("dying", &format!("topic subscriber {name} reliable 0"))?;
-                super::publish(world, "second", &name, Stamp { sender: 2, ..first }, DEPTH, super::OBJECT)?;
+                super::publish(
+                    world,
+                    "second",
+                    &name,
+                    Stamp { sender: 2, ..first },
+                    DEPTH,
+                    super::OBJECT,
+                )?;
                 super::finds(world, "keeper", &name, &[(2, 1..=DEPTH)], None)?;
                 world.ask("dying", &format!("topic hold {name} {DEPTH}")).map(drop)
             }
@@ -91,7 +101,14 @@ impl Scenario for Full {
             Full::Subscribers => {
                 super::counts(world, &name, 1, SUBSCRIBERS - 1)?;
                 // Nobody waits for the dead.
-                super::publish(world, "second", &name, Stamp { sender: 2, number: DEPTH + 1 }, DEPTH, super::OBJECT)?;
+                super::publish(
+                    world,
+                    "second",
+                    &name,
+                    Stamp { sender: 2, number: DEPTH + 1 },
+                    DEPTH,
+                    super::OBJECT,
+                )?;
                 super::finds(world, "keeper", &name, &[(2, DEPTH + 1..=2 * DEPTH)], None)?;
                 super::still_works(world, &name, 2 * DEPTH + 1, 2, super::OBJECT)
             }

@@ -77,8 +77,12 @@ impl Scenario for GiveUp {
         // A large message that was published beside the stopped victim has the memory that the
         // victim gave up: it then gives up more.
         let beside = u64::from(world.has_done(LARGE_BESIDE));
-        if !left.iter().copied().eq(first..=last) || !(oldest..=oldest + 2 + beside).contains(&first) {
-            return Err(Failure::wrong(format!("a late joiner finds {left:?}, and {oldest} was the oldest")));
+        if !left.iter().copied().eq(first..=last)
+            || !(oldest..=oldest + 2 + beside).contains(&first)
+        {
+            return Err(Failure::wrong(format!(
+                "a late joiner finds {left:?}, and {oldest} was the oldest"
+            )));
         }
         if death.acknowledged == 1 && !(oldest + 2..=oldest + 2 + beside).contains(&first) {
             return Err(Failure::broken(format!(
@@ -119,7 +123,8 @@ impl Scenario for GiveUp {
         world.everybody_gets_past()?;
         // Memory is the victim's: for a large one there is none, or what the victim has just given
         // up. That is told at once.
-        if world.passes("second", &format!("topic publish-one {name} 6 1 {LARGE}"))? == "published" {
+        if world.passes("second", &format!("topic publish-one {name} 6 1 {LARGE}"))? == "published"
+        {
             world.first_time(LARGE_BESIDE);
         }
         super::keeper_takes(world, &name, Some(next))?;

@@ -69,7 +69,9 @@ fn stamps(answer: &str) -> Result<Vec<Stamp>, Failure> {
         Some(Stamp { sender: sender.parse().ok()?, number: number.parse().ok()? })
     };
     let words = answer.split(' ').filter(|word| !word.is_empty());
-    words.map(|word| stamp(word).ok_or_else(|| Failure::broken(format!("`{word}` is no stamp")))).collect()
+    words
+        .map(|word| stamp(word).ok_or_else(|| Failure::broken(format!("`{word}` is no stamp"))))
+        .collect()
 }
 
 /// Everything that is there for a subscriber. Of sender 0: how many it has lost.
@@ -79,7 +81,11 @@ fn drain(world: &mut World, who: &'static str, name: &str) -> Result<Vec<Stamp>,
 
 /// The same for one who joined with history: a message that was about to be overwritten may be
 /// gone, without another in its place.
-fn drain_of_what_is_left(world: &mut World, who: &'static str, name: &str) -> Result<Vec<Stamp>, Failure> {
+fn drain_of_what_is_left(
+    world: &mut World,
+    who: &'static str,
+    name: &str,
+) -> Result<Vec<Stamp>, Failure> {
     let mut found = drain(world, who, name)?;
     found.retain(|stamp| *stamp != Stamp { sender: 0, number: 1 });
     Ok(found)
@@ -102,12 +108,16 @@ fn finds(
     for (sender, numbers) in expected {
         let own = found.iter().filter(|stamp| stamp.sender == *sender).map(|stamp| stamp.number);
         if !own.eq(numbers.clone()) {
-            return Err(Failure::wrong(format!("{who} finds {all}, expected {expected:?}, and perhaps {doubtful:?}")));
+            return Err(Failure::wrong(format!(
+                "{who} finds {all}, expected {expected:?}, and perhaps {doubtful:?}"
+            )));
         }
     }
     found.retain(|stamp| !expected.iter().any(|(sender, _)| *sender == stamp.sender));
     if !found.is_empty() || doubted > 1 {
-        return Err(Failure::wrong(format!("{who} finds {all}, expected {expected:?}, and perhaps {doubtful:?}")));
+        return Err(Failure::wrong(format!(
+            "{who} finds {all}, expected {expected:?}, and perhaps {doubtful:?}"
+        )));
     }
     Ok(doubted == 1)
 }
@@ -135,7 +145,11 @@ const ARRIVED: &str = "the message has arrived";
 
 /// Beside the stopped victim: the keeper takes what is there. Whether the doubtful message is,
 /// which is noted.
-fn keeper_takes(world: &mut World, name: &str, doubtful: Option<Stamp>) -> Result<Vec<Stamp>, Failure> {
+fn keeper_takes(
+    world: &mut World,
+    name: &str,
+    doubtful: Option<Stamp>,
+) -> Result<Vec<Stamp>, Failure> {
     let found = stamps(&world.passes("keeper", &format!("topic drain {name}"))?)?;
     if doubtful.is_some_and(|doubtful| found.contains(&doubtful)) {
         world.first_time(ARRIVED);
@@ -154,7 +168,12 @@ fn keeper_finds(world: &mut World, name: &str, doubtful: Stamp) -> Result<bool, 
 }
 
 /// Beside the stopped victim: another publishes, and the keeper takes it.
-fn others_go_on(world: &mut World, name: &str, len: usize, doubtful: Option<Stamp>) -> Result<&'static str, Failure> {
+fn others_go_on(
+    world: &mut World,
+    name: &str,
+    len: usize,
+    doubtful: Option<Stamp>,
+) -> Result<&'static str, Failure> {
     keeper_takes(world, name, doubtful)?;
     let probe = Stamp { sender: 5, number: 1 };
     world.passes("second", &format!("topic publish {name} 5 1 1 {len}"))?;
@@ -178,7 +197,9 @@ fn counts(world: &mut World, name: &str, publishers: u32, subscribers: u32) -> R
     if answer == format!("{publishers} {subscribers}") {
         return Ok(());
     }
-    Err(Failure::wrong(format!("{publishers} publishers and {subscribers} subscribers live, counted are {answer}")))
+    Err(Failure::wrong(format!(
+        "{publishers} publishers and {subscribers} subscribers live, counted are {answer}"
+    )))
 }
 
 /// That what a survivor holds is as it was.
@@ -210,7 +231,13 @@ impl Usage {
 /// After the death, all that has happened so far taken by the keeper: a late joiner finds whole
 /// messages; an heir takes a dead publisher's ring, if there is one, and all goes on; at the end
 /// there is nothing but what is in place.
-fn still_works(world: &mut World, name: &str, second: u64, rings: u32, len: usize) -> Result<(), Failure> {
+fn still_works(
+    world: &mut World,
+    name: &str,
+    second: u64,
+    rings: u32,
+    len: usize,
+) -> Result<(), Failure> {
     world.ask("late", &format!("topic subscriber {name} plain 4"))?;
     let found = drain_of_what_is_left(world, "late", name)?;
     for sender in 1..=4 {
@@ -229,7 +256,9 @@ fn still_works(world: &mut World, name: &str, second: u64, rings: u32, len: usiz
         let before = drain_of_what_is_left(world, "late", name)?;
         let last = Stamp { sender: 2, number: second + turn };
         if before.last() != Some(&last) {
-            return Err(Failure::wrong(format!("{last:?} was published last, the late joiner finds {before:?}")));
+            return Err(Failure::wrong(format!(
+                "{last:?} was published last, the late joiner finds {before:?}"
+            )));
         }
     }
     if world.everybody().contains(&"holder") {

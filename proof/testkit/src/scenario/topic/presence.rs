@@ -46,7 +46,13 @@ const BEFORE: &str = "watcher";
 const AFTER: &str = "late-watcher";
 
 /// That what both threads of a survivor were told last comes to be that.
-fn is_told(world: &mut World, who: &'static str, name: &str, publishers: u32, subscribers: u32) -> Result<(), Failure> {
+fn is_told(
+    world: &mut World,
+    who: &'static str,
+    name: &str,
+    publishers: u32,
+    subscribers: u32,
+) -> Result<(), Failure> {
     let wanted = format!("{publishers} {subscribers}, {publishers} {subscribers}");
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -120,7 +126,9 @@ impl Scenario for Members {
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         if !self.follows() {
-            return Err(Failure::Hang("the victim sleeps and nobody is there to wake it".to_owned()));
+            return Err(Failure::Hang(
+                "the victim sleeps and nobody is there to wake it".to_owned(),
+            ));
         }
         let name = world.fresh(self.stem());
         world.ask(AFTER, &format!("presence follow {name}"))?;
@@ -178,7 +186,9 @@ impl Scenario for Members {
         let domain = place.open()?;
         domain.token().and_then(|_| domain.process_token()).map_err(|error| error.to_string())?;
         let topic: Topic = topic(&domain, place.name)?;
-        let publisher = || -> Result<Publisher, String> { topic.publisher().map_err(|error| error.to_string()) };
+        let publisher = || -> Result<Publisher, String> {
+            topic.publisher().map_err(|error| error.to_string())
+        };
         let subscriber = || -> Result<Subscriber, String> { subscriber(&topic, true, 0) };
         match self {
             Members::PublisherComes => {
@@ -222,7 +232,12 @@ fn follow_in_set(domain: &Domain, mut presence: Presence, stage: &Stage) -> Resu
     let mut set = WaitSet::new(domain);
     set.set_wait(WaitStrategy::Block);
     set.add(&presence).map_err(|error| error.to_string())?;
-    let told = stage.perform(|| set.wait(Deadline::NEVER).map(drop).map(|()| presence.try_changed()));
+    let told =
+        stage.perform(|| set.wait(Deadline::NEVER).map(drop).map(|()| presence.try_changed()));
     let told = told.map_err(|error| error.to_string())?;
-    if told.as_ref().is_some_and(|told| told.subscribers.len() == 2) { Ok(()) } else { Err(format!("told {told:?}")) }
+    if told.as_ref().is_some_and(|told| told.subscribers.len() == 2) {
+        Ok(())
+    } else {
+        Err(format!("told {told:?}"))
+    }
 }

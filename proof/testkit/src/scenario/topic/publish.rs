@@ -29,7 +29,11 @@ const SLEEPERS: [&str; 2] = ["sleeper", "in-set"];
 
 fn is_woken_by(world: &mut World, sleeper: &'static str, message: &str) -> Result<(), Failure> {
     let answer = world.answer(sleeper)?;
-    if answer == message { Ok(()) } else { Err(Failure::wrong(format!("{sleeper} is woken by {answer}"))) }
+    if answer == message {
+        Ok(())
+    } else {
+        Err(Failure::wrong(format!("{sleeper} is woken by {answer}")))
+    }
 }
 
 /// The message.
@@ -114,8 +118,11 @@ impl Scenario for Publish {
         // What was published in answer comes after it.
         world.ask("after", &format!("topic subscriber {name} plain 4"))?;
         let found = super::drain_of_what_is_left(world, "after", &name)?;
-        if found.last() != Some(&Stamp { sender: 2, number: 1 }) || found.contains(&FIFTH) != there {
-            return Err(Failure::wrong(format!("2:1 was published last, yet a late joiner finds {found:?}")));
+        if found.last() != Some(&Stamp { sender: 2, number: 1 }) || found.contains(&FIFTH) != there
+        {
+            return Err(Failure::wrong(format!(
+                "2:1 was published last, yet a late joiner finds {found:?}"
+            )));
         }
         super::finds(world, "keeper", &name, &[(2, 1..=1)], None)?;
         super::is_whole(world, "holder", &name)?;

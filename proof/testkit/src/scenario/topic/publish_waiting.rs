@@ -64,7 +64,9 @@ impl Scenario for PublishWaiting {
         }
         let len = self.len();
         let publish = if *self == PublishWaiting::ForTaken { "publish-by-way" } else { "publish" };
-        world.survivor("second")?.tell_and_see_asleep(&format!("topic {publish} {name} 2 {} 1 {len}", DEPTH + 1))
+        world
+            .survivor("second")?
+            .tell_and_see_asleep(&format!("topic {publish} {name} 2 {} 1 {len}", DEPTH + 1))
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
@@ -75,10 +77,17 @@ impl Scenario for PublishWaiting {
                 let found = world.ask("keeper", &format!("topic hold {name} {}", 2 * DEPTH))?;
                 let found = super::stamps(&found)?;
                 let right = |sender| {
-                    let numbers = found.iter().filter(|stamp| stamp.sender == sender).map(|stamp| stamp.number);
+                    let numbers = found
+                        .iter()
+                        .filter(|stamp| stamp.sender == sender)
+                        .map(|stamp| stamp.number);
                     numbers.eq(1..=DEPTH)
                 };
-                if right(1) && right(2) { Ok(()) } else { Err(Failure::wrong(format!("it finds {found:?}"))) }
+                if right(1) && right(2) {
+                    Ok(())
+                } else {
+                    Err(Failure::wrong(format!("it finds {found:?}")))
+                }
             }
             PublishWaiting::ForDeath => {
                 world.dismiss("dying");
@@ -95,7 +104,8 @@ impl Scenario for PublishWaiting {
         world.answer("second")?;
         super::counts(world, &name, 1, 1)?;
         let fifth = Stamp { sender: 1, number: DEPTH + 1 };
-        let there = super::finds(world, "keeper", &name, &[(2, DEPTH + 1..=DEPTH + 1)], Some(fifth))?;
+        let there =
+            super::finds(world, "keeper", &name, &[(2, DEPTH + 1..=DEPTH + 1)], Some(fifth))?;
         if death.acknowledged == 1 && !there {
             return Err(Failure::wrong("published and acknowledged, yet it is not there"));
         }

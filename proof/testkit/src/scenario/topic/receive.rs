@@ -52,8 +52,12 @@ impl Scenario for Receive {
         match self {
             Receive::Small => "reliably take 48 bytes, for which a publisher waits",
             Receive::Large => "reliably take an object, for which a publisher waits",
-            Receive::Waiting => "wait for a message, with a sleeper before and one after, and take it",
-            Receive::InSet => "the same in a wait set that watches somebody's end, too, the sleeper after in another",
+            Receive::Waiting => {
+                "wait for a message, with a sleeper before and one after, and take it"
+            }
+            Receive::InSet => {
+                "the same in a wait set that watches somebody's end, too, the sleeper after in another"
+            }
         }
     }
 
@@ -81,7 +85,9 @@ impl Scenario for Receive {
         let len = self.len();
         super::publish(world, "second", &name, Stamp { sender: 2, number: 1 }, DEPTH, len)?;
         super::finds(world, "keeper", &name, &[(2, 1..=DEPTH)], None)?;
-        world.survivor("second")?.tell_and_see_asleep(&format!("topic publish {name} 2 {} 1 {len}", DEPTH + 1))
+        world
+            .survivor("second")?
+            .tell_and_see_asleep(&format!("topic publish {name} 2 {} 1 {len}", DEPTH + 1))
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
@@ -141,14 +147,23 @@ impl Scenario for Receive {
         let sample = received.map_err(|error| error.to_string())?;
         let stamp = Stamp::of(&sample)?;
         std::mem::forget((sample, subscriber));
-        if stamp == (Stamp { sender: 2, number: 1 }) { Ok(()) } else { Err(format!("it took {stamp:?}")) }
+        if stamp == (Stamp { sender: 2, number: 1 }) {
+            Ok(())
+        } else {
+            Err(format!("it took {stamp:?}"))
+        }
     }
 }
 
-fn receive_in_set(domain: &Domain, mut subscriber: Subscriber, stage: &Stage) -> Result<(), String> {
+fn receive_in_set(
+    domain: &Domain,
+    mut subscriber: Subscriber,
+    stage: &Stage,
+) -> Result<(), String> {
     let text = |error: outlive::Error| error.to_string();
     // Whoever that is: the sleeper lives, and has a token.
-    let mut others = domain.tokens().into_iter().filter(|token| token.alive && token.pid != std::process::id());
+    let mut others =
+        domain.tokens().into_iter().filter(|token| token.alive && token.pid != std::process::id());
     let other = others.next().ok_or("nobody else is there")?;
     let mut set = WaitSet::new(domain);
     set.set_wait(outlive::WaitStrategy::Block);
@@ -161,5 +176,9 @@ fn receive_in_set(domain: &Domain, mut subscriber: Subscriber, stage: &Stage) ->
     })?;
     let stamp = sample.as_ref().map(|sample| Stamp::of(sample)).transpose()?;
     std::mem::forget((sample, subscriber));
-    if stamp == Some(Stamp { sender: 2, number: 1 }) { Ok(()) } else { Err(format!("it took {stamp:?}")) }
+    if stamp == Some(Stamp { sender: 2, number: 1 }) {
+        Ok(())
+    } else {
+        Err(format!("it took {stamp:?}"))
+    }
 }

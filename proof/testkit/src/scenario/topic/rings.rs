@@ -32,7 +32,8 @@ const FIRST: Stamp = Stamp { sender: 1, number: 1 };
 const CAME_BESIDE: &str = "another publisher has come";
 
 /// All of them.
-pub const ALL: [Ring; 6] = [Ring::Create, Ring::Take, Ring::Takeover, Ring::Loan, Ring::Leave, Ring::Sweep];
+pub const ALL: [Ring; 6] =
+    [Ring::Create, Ring::Take, Ring::Takeover, Ring::Loan, Ring::Leave, Ring::Sweep];
 
 /// Checks that no ring is lost for good: the topic has at most `most` rings, and new publishers
 /// take over all of them but the living publisher's before they make another one. Returns how many
@@ -48,7 +49,11 @@ fn all_are_taken_over(world: &mut World, name: &str, most: u32) -> Result<u32, F
              more publisher for each other ring it has {after}"
         )));
     }
-    world.saw(if before == most { "one more ring, taken over later" } else { "no additional ring" });
+    world.saw(if before == most {
+        "one more ring, taken over later"
+    } else {
+        "no additional ring"
+    });
     Ok(after)
 }
 
@@ -70,7 +75,9 @@ impl Scenario for Ring {
             Ring::Take => "become a topic's second publisher",
             Ring::Takeover => "become a publisher in the place of one that was killed, and publish",
             Ring::Loan => "borrow an object of a new size, and give it back",
-            Ring::Leave => "stop publishing, with objects in the free list and objects that are held",
+            Ring::Leave => {
+                "stop publishing, with objects in the free list and objects that are held"
+            }
             Ring::Sweep => "sweep after a publisher and a subscriber that were killed",
         }
     }
@@ -98,7 +105,13 @@ impl Scenario for Ring {
             for turn in 0..2 {
                 let first = Stamp { sender: 4, number: turn * DEPTH + 1 };
                 super::publish(world, "dying", &name, first, DEPTH, super::OBJECT)?;
-                super::finds(world, "keeper", &name, &[(4, first.number..=first.number + DEPTH - 1)], None)?;
+                super::finds(
+                    world,
+                    "keeper",
+                    &name,
+                    &[(4, first.number..=first.number + DEPTH - 1)],
+                    None,
+                )?;
                 if turn == 0 {
                     world.ask("holder", &format!("topic hold {name} 2"))?;
                     if *self == Ring::Sweep {
@@ -157,7 +170,8 @@ impl Scenario for Ring {
         // A victim whose `kill(2)` fails cannot tell that the dead publisher has ended. It must not
         // take that publisher's ring then, since a process that has not ended may still write
         // there: the victim makes a ring of its own.
-        let may_have_made_one = *self == Ring::Takeover && world.has_fault() && death.acknowledged == 1;
+        let may_have_made_one =
+            *self == Ring::Takeover && world.has_fault() && death.acknowledged == 1;
         let rings = if may_have_made_one { all_are_taken_over(world, &name, 3)? } else { 2 };
         let rings = if world.has_done(CAME_BESIDE) { rings.max(3) } else { rings };
         super::still_works(world, &name, 1, rings, super::OBJECT)
@@ -215,7 +229,8 @@ impl Scenario for Ring {
             publisher.publish_copy(&message).map_err(|error| error.to_string())?;
         }
         if *self == Ring::Loan {
-            let lent = stage.perform(|| publisher.loan(900).map(drop).map_err(|error| error.to_string()));
+            let lent =
+                stage.perform(|| publisher.loan(900).map(drop).map_err(|error| error.to_string()));
             std::mem::forget(publisher);
             return lent;
         }

@@ -22,8 +22,12 @@ pub enum SubscriberSlot {
 }
 
 /// All of them.
-pub const ALL: [SubscriberSlot; 4] =
-    [SubscriberSlot::Join, SubscriberSlot::Leave, SubscriberSlot::LeaveHolding, SubscriberSlot::Release];
+pub const ALL: [SubscriberSlot; 4] = [
+    SubscriberSlot::Join,
+    SubscriberSlot::Leave,
+    SubscriberSlot::LeaveHolding,
+    SubscriberSlot::Release,
+];
 
 impl SubscriberSlot {
     fn len(self) -> usize {
@@ -73,14 +77,26 @@ impl Scenario for SubscriberSlot {
         match self {
             SubscriberSlot::Join => Ok(()),
             SubscriberSlot::Release => {
-                super::publish(world, "second", &name, Stamp { sender: 2, number: next }, DEPTH, len)?;
+                super::publish(
+                    world,
+                    "second",
+                    &name,
+                    Stamp { sender: 2, number: next },
+                    DEPTH,
+                    len,
+                )?;
                 super::finds(world, "keeper", &name, &[(2, next..=2 * DEPTH)], None).map(drop)
             }
             // LeaveHolding has taken two.
             SubscriberSlot::Leave | SubscriberSlot::LeaveHolding => {
-                let (publish, count) =
-                    if *self == SubscriberSlot::LeaveHolding { ("publish-by-way", 3) } else { ("publish", 1) };
-                world.survivor("second")?.tell_and_see_asleep(&format!("topic {publish} {name} 2 {next} {count} {len}"))
+                let (publish, count) = if *self == SubscriberSlot::LeaveHolding {
+                    ("publish-by-way", 3)
+                } else {
+                    ("publish", 1)
+                };
+                world
+                    .survivor("second")?
+                    .tell_and_see_asleep(&format!("topic {publish} {name} 2 {next} {count} {len}"))
             }
         }
     }
@@ -103,7 +119,14 @@ impl Scenario for SubscriberSlot {
         // Nobody waits for a dead one, whatever it had asked for.
         for turn in 0..2 {
             let first = next + turn * DEPTH;
-            super::publish(world, "second", &name, Stamp { sender: 2, number: first }, DEPTH, self.len())?;
+            super::publish(
+                world,
+                "second",
+                &name,
+                Stamp { sender: 2, number: first },
+                DEPTH,
+                self.len(),
+            )?;
             super::finds(world, "keeper", &name, &[(2, first..=first + DEPTH - 1)], None)?;
         }
         super::still_works(world, &name, next + 2 * DEPTH, 2, self.len())
@@ -140,8 +163,9 @@ impl Scenario for SubscriberSlot {
             SubscriberSlot::Release => 1,
             _ => 0,
         };
-        let samples: Vec<_> =
-            (0..count).map(|_| own.recv().map_err(|error| error.to_string())).collect::<Result<_, _>>()?;
+        let samples: Vec<_> = (0..count)
+            .map(|_| own.recv().map_err(|error| error.to_string()))
+            .collect::<Result<_, _>>()?;
         match self {
             SubscriberSlot::Release => {
                 stage.begin();

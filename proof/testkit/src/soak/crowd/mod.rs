@@ -54,9 +54,9 @@ pub enum Role {
 const PARTS: [Role; 26] = {
     use Role::{Client, Getter, PasserBy, Publisher, Server, Setter, Sweeper};
     [
-        Publisher, Publisher, PasserBy, Server, Client, Setter, PasserBy, Publisher, Getter, Sweeper, Client,
-        Publisher, Server, PasserBy, Publisher, Setter, Publisher, PasserBy, Getter, Publisher, Client, Publisher,
-        PasserBy, Publisher, PasserBy, Publisher,
+        Publisher, Publisher, PasserBy, Server, Client, Setter, PasserBy, Publisher, Getter,
+        Sweeper, Client, Publisher, Server, PasserBy, Publisher, Setter, Publisher, PasserBy,
+        Getter, Publisher, Client, Publisher, PasserBy, Publisher, PasserBy, Publisher,
     ]
 };
 

@@ -93,7 +93,8 @@ impl Account {
         if third == 0 {
             return false;
         }
-        let most = |rounds: &[Memory], of: fn(&Memory) -> u64| rounds.iter().map(of).max().unwrap_or(0);
+        let most =
+            |rounds: &[Memory], of: fn(&Memory) -> u64| rounds.iter().map(of).max().unwrap_or(0);
         let grows = |of: fn(&Memory) -> u64| {
             let (first, last) = (&self.memory[..third], &self.memory[self.memory.len() - third..]);
             most(last, of) > most(first, of) * 3 / 2 + 1024
@@ -131,7 +132,8 @@ fn text(error: impl std::fmt::Display) -> String {
 /// KiB that the files of a folder have, on disk or in memory.
 fn kib_in(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
-    let sizes = entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|data| data.blocks() / 2);
+    let sizes =
+        entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|data| data.blocks() / 2);
     sizes.sum()
 }
 
@@ -149,7 +151,12 @@ impl Crowd<'_> {
         command.arg("crowd").arg(&self.folder).arg(&self.file);
         command.args([number.to_string(), self.orders.recheck.word().to_owned(), seed.to_string()]);
         let progress = self.book.post(number).progress.load(Ordering::SeqCst);
-        Ok(Post { child: start_worker(command, &self.log)?, stopped_until: None, progress, idle: Duration::ZERO })
+        Ok(Post {
+            child: start_worker(command, &self.log)?,
+            stopped_until: None,
+            progress,
+            idle: Duration::ZERO,
+        })
     }
 
     fn signal(&self, worker: usize, signal: libc::c_int) {
@@ -171,13 +178,19 @@ impl Crowd<'_> {
         let deadline = Instant::now() + START;
         for keeper in 0..self.posts.len() {
             // It gets on for the first time once it has subscribed.
-            while self.book.post(keeper).progress.load(Ordering::SeqCst) == self.posts[keeper].progress {
+            while self.book.post(keeper).progress.load(Ordering::SeqCst)
+                == self.posts[keeper].progress
+            {
                 if let Some(status) = self.posts[keeper].child.try_wait()? {
                     let said = last_line(&self.log);
-                    return Err(io::Error::other(format!("keeper {keeper} ended with {status}: {said}")));
+                    return Err(io::Error::other(format!(
+                        "keeper {keeper} ended with {status}: {said}"
+                    )));
                 }
                 if Instant::now() > deadline {
-                    return Err(io::Error::other(format!("keeper {keeper} has not subscribed after {START:?}")));
+                    return Err(io::Error::other(format!(
+                        "keeper {keeper} has not subscribed after {START:?}"
+                    )));
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -189,9 +202,10 @@ impl Crowd<'_> {
     fn note_end(&mut self, worker: usize, status: std::process::ExitStatus) {
         if let Some(code) = status.code() {
             let said = last_line(&self.log);
-            self.account
-                .wrong
-                .push(format!("worker {worker}, {:?}, ended with {code}: {said}", super::Role::of(worker)));
+            self.account.wrong.push(format!(
+                "worker {worker}, {:?}, ended with {code}: {said}",
+                super::Role::of(worker)
+            ));
         }
     }
 
@@ -223,7 +237,11 @@ impl Crowd<'_> {
     }
 
     /// Those of `workers` who have ended or hang.
-    fn look_for_hangs(&mut self, workers: std::ops::Range<usize>, since: Duration) -> io::Result<()> {
+    fn look_for_hangs(
+        &mut self,
+        workers: std::ops::Range<usize>,
+        since: Duration,
+    ) -> io::Result<()> {
         let any_stopped = self.posts.iter().any(|post| post.stopped_until.is_some());
         for worker in workers {
             if let Some(status) = self.posts[worker].child.try_wait()? {
@@ -240,9 +258,12 @@ impl Crowd<'_> {
             }
             if post.idle > PATIENCE {
                 let pid = post.child.id() as i32;
-                let call = trace::sleeping_in(pid).map_or("awake".to_owned(), |call| format!("in system call {call}"));
+                let call = trace::sleeping_in(pid)
+                    .map_or("awake".to_owned(), |call| format!("in system call {call}"));
                 let role = super::Role::of(worker);
-                self.account.wrong.push(format!("worker {worker}, {role:?}, process {pid}, hangs, {call}"));
+                self.account
+                    .wrong
+                    .push(format!("worker {worker}, {role:?}, process {pid}, hangs, {call}"));
                 post.idle = Duration::ZERO;
             }
         }
@@ -281,8 +302,9 @@ impl Crowd<'_> {
         let phase = self.book.phase() + 1;
         self.book.pages().phase.store(phase, Ordering::SeqCst);
         for topic in 0..TOPICS {
-            let publisher: Publisher =
-                open_topic(&self.domain, topic).and_then(|topic| topic.publisher()).map_err(text)?;
+            let publisher: Publisher = open_topic(&self.domain, topic)
+                .and_then(|topic| topic.publisher())
+                .map_err(text)?;
             let last = Stamp { sender: 0, number: u64::from(phase) }.message(SHORTEST);
             publisher
                 .publish_copy_until(&last, PATIENCE)
@@ -299,7 +321,9 @@ impl Crowd<'_> {
             }
             if Instant::now() > deadline {
                 let late: Vec<usize> = (0..TOPICS).filter(|&worker| !rests(worker)).collect();
-                return Err(format!("keepers {late:?} have not taken what there is after {PATIENCE:?}"));
+                return Err(format!(
+                    "keepers {late:?} have not taken what there is after {PATIENCE:?}"
+                ));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -315,7 +339,9 @@ impl Crowd<'_> {
                 let told = messages.acknowledged.load(Ordering::SeqCst);
                 let kept = messages.kept.load(Ordering::SeqCst);
                 if kept < told || kept > messages.attempted.load(Ordering::SeqCst) {
-                    return Err(format!("of life {number} topic {topic} has {told} acknowledged, {kept} were taken"));
+                    return Err(format!(
+                        "of life {number} topic {topic} has {told} acknowledged, {kept} were taken"
+                    ));
                 }
                 (acknowledged, all_kept) = (acknowledged + told, all_kept + kept);
             }
@@ -335,7 +361,8 @@ impl Crowd<'_> {
             std::thread::sleep(Duration::from_millis(20));
         }
         for topic in 0..TOPICS {
-            let Detail::Topic(usage) = self.domain.entry(&topic_name(topic)).map_err(text)?.detail else {
+            let Detail::Topic(usage) = self.domain.entry(&topic_name(topic)).map_err(text)?.detail
+            else {
                 return Err("a topic is none any more".to_owned());
             };
             is_at_rest(&usage).map_err(|what| format!("topic {topic}: {what}: {usage:?}"))?;
@@ -344,7 +371,8 @@ impl Crowd<'_> {
         if rescues != 0 {
             return Err(format!("the coarse recheck rescued {rescues} sleepers"));
         }
-        let keepers = (0..TOPICS).map(|worker| own_kib(self.posts[worker].child.id())).max().unwrap_or(0);
+        let keepers =
+            (0..TOPICS).map(|worker| own_kib(self.posts[worker].child.id())).max().unwrap_or(0);
         self.account.memory.push(Memory { most, at_rest: kib_in(&self.folder), keepers });
         Ok(())
     }
@@ -386,7 +414,10 @@ impl Crowd<'_> {
 /// Only its keeper subscribes, nobody publishes, nothing is held, and there are no objects but
 /// those of messages in place.
 fn is_at_rest(usage: &TopicUsage) -> Result<(), &'static str> {
-    if usage.subscribers.len() != 1 || usage.subscribers[0].held != 0 || usage.subscribers[0].lag != 0 {
+    if usage.subscribers.len() != 1
+        || usage.subscribers[0].held != 0
+        || usage.subscribers[0].lag != 0
+    {
         return Err("more than a keeper that has everything and holds nothing");
     }
     if usage.rings.iter().any(|ring| ring.publisher.is_some()) {
@@ -434,7 +465,8 @@ pub fn run(orders: &Orders) -> io::Result<(Account, Option<PathBuf>)> {
         if let Err(problem) = crowd.round(span) {
             crowd.account.wrong.push(problem);
         }
-        if !crowd.account.wrong.is_empty() || end.saturating_duration_since(Instant::now()) < Duration::from_millis(100)
+        if !crowd.account.wrong.is_empty()
+            || end.saturating_duration_since(Instant::now()) < Duration::from_millis(100)
         {
             break;
         }

@@ -18,7 +18,11 @@ const TURN: Duration = Duration::from_millis(20);
 type Numbers = [u64; 200];
 
 fn whole(value: &Numbers) -> Result<u64, String> {
-    if value.iter().all(|number| *number == value[0]) { Ok(value[0]) } else { Err("a value of several".to_owned()) }
+    if value.iter().all(|number| *number == value[0]) {
+        Ok(value[0])
+    } else {
+        Err("a value of several".to_owned())
+    }
 }
 
 /// Sets one number after the other, as long as it is its turn.
@@ -64,7 +68,8 @@ pub(super) fn get(worker: &Worker) -> Result<(), String> {
 pub(super) fn serve(worker: &Worker) -> Result<(), String> {
     loop {
         worker.got_on();
-        let mut server = match Server::options().max_bytes(16 << 20).serve(&worker.domain, SERVICE) {
+        let mut server = match Server::options().max_bytes(16 << 20).serve(&worker.domain, SERVICE)
+        {
             Ok(server) => server,
             Err(Error::ServerTaken { .. } | Error::ReceiverEnding { .. }) => {
                 std::thread::sleep(Duration::from_millis(2));
@@ -97,7 +102,8 @@ pub(super) fn serve(worker: &Worker) -> Result<(), String> {
 
 /// Asks, some of the questions at once.
 pub(super) fn call(worker: &mut Worker) -> Result<(), String> {
-    let client = Client::options().max_bytes(16 << 20).client(&worker.domain, SERVICE).map_err(text)?;
+    let client =
+        Client::options().max_bytes(16 << 20).client(&worker.domain, SERVICE).map_err(text)?;
     client.wait_for_server(true);
     let mut number = 0;
     loop {
@@ -114,9 +120,13 @@ pub(super) fn call(worker: &mut Worker) -> Result<(), String> {
             let ended = loop {
                 match call.next() {
                     Ok(Some(answer)) if Stamp::of(&answer)? == stamp => {}
-                    Ok(Some(answer)) => return Err(format!("{:?} answers {stamp:?}", Stamp::of(&answer))),
+                    Ok(Some(answer)) => {
+                        return Err(format!("{:?} answers {stamp:?}", Stamp::of(&answer)));
+                    }
                     Ok(None) => break &worker.book.pages().answered,
-                    Err(CallError::ServerDied { .. } | CallError::Dropped) => break &worker.book.pages().died,
+                    Err(CallError::ServerDied { .. } | CallError::Dropped) => {
+                        break &worker.book.pages().died;
+                    }
                     Err(error) => return Err(format!("call: {error}")),
                 }
             };

@@ -73,7 +73,13 @@ struct Held(Vec<(Sample, Stamp)>);
 
 impl Held {
     /// Holds one more of them now and then, and lets go of another.
-    fn some_of(&mut self, random: &mut Random, sample: Sample, stamp: Stamp, most: usize) -> Result<(), String> {
+    fn some_of(
+        &mut self,
+        random: &mut Random,
+        sample: Sample,
+        stamp: Stamp,
+        most: usize,
+    ) -> Result<(), String> {
         if random.below(3) == 0 {
             self.0.push((sample, stamp));
         }
@@ -117,7 +123,10 @@ impl Worker {
                 held.0.clear();
                 drop(sample);
                 if let Some(more) = subscriber.try_recv().map_err(text)? {
-                    return Err(format!("{:?} after the last message of a round", Stamp::of(&more)));
+                    return Err(format!(
+                        "{:?} after the last message of a round",
+                        Stamp::of(&more)
+                    ));
                 }
                 if subscriber.lost() > 0 {
                     return Err(format!("{} messages were lost", subscriber.lost()));
@@ -127,11 +136,15 @@ impl Worker {
                 }
                 continue;
             }
-            let life = self.book.life(stamp.sender).ok_or_else(|| format!("{stamp:?} was never born"))?;
+            let life =
+                self.book.life(stamp.sender).ok_or_else(|| format!("{stamp:?} was never born"))?;
             let messages = &life[topic];
             let kept = messages.kept.load(Ordering::SeqCst);
-            if stamp.number != kept + 1 || stamp.number > messages.attempted.load(Ordering::SeqCst) {
-                return Err(format!("lost, doubled or never published: {stamp:?} after {kept} of topic {topic}"));
+            if stamp.number != kept + 1 || stamp.number > messages.attempted.load(Ordering::SeqCst)
+            {
+                return Err(format!(
+                    "lost, doubled or never published: {stamp:?} after {kept} of topic {topic}"
+                ));
             }
             messages.kept.store(stamp.number, Ordering::SeqCst);
             held.some_of(&mut self.random, sample, stamp, 20)?;
@@ -166,8 +179,9 @@ impl Worker {
     }
 
     fn publish(&mut self) -> Result<(), String> {
-        let topics: Vec<Topic> =
-            (0..TOPICS).map(|topic| open_topic(&self.domain, topic).map_err(text)).collect::<Result<_, _>>()?;
+        let topics: Vec<Topic> = (0..TOPICS)
+            .map(|topic| open_topic(&self.domain, topic).map_err(text))
+            .collect::<Result<_, _>>()?;
         loop {
             let topic = self.random.below(TOPICS as u64) as usize;
             let publisher = topics[topic].publisher().map_err(text)?;
@@ -220,15 +234,18 @@ impl Worker {
                 other => return other.map(drop),
             }
             match set.wait(Deadline::NEVER) {
-                Err(outlive::sync::AwaitError::System(error)) => return Err(PublishError::System(error)),
+                Err(outlive::sync::AwaitError::System(error)) => {
+                    return Err(PublishError::System(error));
+                }
                 _ => self.got_on(),
             }
         }
     }
 
     fn pass_by(&mut self) -> Result<(), String> {
-        let topics: Vec<Topic> =
-            (0..TOPICS).map(|topic| open_topic(&self.domain, topic).map_err(text)).collect::<Result<_, _>>()?;
+        let topics: Vec<Topic> = (0..TOPICS)
+            .map(|topic| open_topic(&self.domain, topic).map_err(text))
+            .collect::<Result<_, _>>()?;
         loop {
             let count = 1 + self.random.below(3) as usize;
             let first = self.random.below(TOPICS as u64) as usize;
@@ -264,7 +281,12 @@ impl Worker {
         }
     }
 
-    fn has_passed(&mut self, passing: &mut Passing, sample: Sample, held: &mut Held) -> Result<(), String> {
+    fn has_passed(
+        &mut self,
+        passing: &mut Passing,
+        sample: Sample,
+        held: &mut Held,
+    ) -> Result<(), String> {
         self.got_on();
         self.book.pages().passed.fetch_add(1, Ordering::Relaxed);
         let stamp = passing.take(&sample)?;

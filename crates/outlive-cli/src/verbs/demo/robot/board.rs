@@ -43,7 +43,8 @@ outlive::record! {
     }
 }
 
-const _: () = assert!(SENSORS.len() <= 4 && WATCHERS.len() <= 4 && SENSORS.len() + WATCHERS.len() < 8);
+const _: () =
+    assert!(SENSORS.len() <= 4 && WATCHERS.len() <= 4 && SENSORS.len() + WATCHERS.len() < 8);
 
 /// Nothing is expected: a new watcher takes what comes.
 pub const NOBODY: u64 = u64::MAX;
@@ -51,7 +52,9 @@ pub const NOBODY: u64 = u64::MAX;
 impl Board {
     /// The demo's one.
     pub fn open(domain: &Domain) -> Result<Record<Board>, Failure> {
-        let nothing = |board: &mut Board| board.next.iter().for_each(|next| next.store(NOBODY, Ordering::Relaxed));
+        let nothing = |board: &mut Board| {
+            board.next.iter().for_each(|next| next.store(NOBODY, Ordering::Relaxed))
+        };
         Ok(Record::<Board>::open(domain, "robot.board", nothing)?)
     }
 

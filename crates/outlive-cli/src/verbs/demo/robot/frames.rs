@@ -36,7 +36,8 @@ impl Sees {
     /// Made, where there are no files.
     fn made(self) -> Vec<Vec<u8>> {
         let picture = |at: u32| {
-            let pixel = |place: u32| [(place % 640 + at) as u8, (place / 640) as u8, (at * 16) as u8];
+            let pixel =
+                |place: u32| [(place % 640 + at) as u8, (place / 640) as u8, (at * 16) as u8];
             (0..640 * 480).flat_map(pixel).collect()
         };
         // A room's walls, as a laser that turns sees them: x, y, z, intensity.
@@ -44,7 +45,12 @@ impl Sees {
             let point = |place: u32| {
                 let angle = (place as f32 / 30_000.0 + at as f32 / 16.0) * std::f32::consts::TAU;
                 let distance = 4.0 + (angle * 2.0).cos();
-                [distance * angle.cos(), distance * angle.sin(), (place % 16) as f32 / 8.0 - 1.0, 0.5]
+                [
+                    distance * angle.cos(),
+                    distance * angle.sin(),
+                    (place % 16) as f32 / 8.0 - 1.0,
+                    0.5,
+                ]
             };
             (0..60_000).flat_map(point).flat_map(f32::to_le_bytes).collect()
         };
@@ -74,7 +80,9 @@ pub fn gather(folder: &Path, data: Option<&Path>) -> Result<(), Failure> {
 }
 
 fn files(data: &Path, sees: Sees) -> Result<Vec<Vec<u8>>, Failure> {
-    let reading = |path: &Path, error: io::Error| Failure::system(format_args!("read {}", path.display()), &error);
+    let reading = |path: &Path, error: io::Error| {
+        Failure::system(format_args!("read {}", path.display()), &error)
+    };
     let mut paths: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(data).map_err(|error| reading(data, error))? {
         paths.push(entry.map_err(|error| reading(data, error))?.path());
@@ -84,7 +92,10 @@ fn files(data: &Path, sees: Sees) -> Result<Vec<Vec<u8>>, Failure> {
     let mut frames = Vec::new();
     for path in paths.iter().take(MOST_FILES) {
         if fs::metadata(path).map_err(|error| reading(path, error))?.len() > MOST_BYTES {
-            return Err(Failure::new(Code::Usage, format!("{} is larger than 16 MiB", path.display())));
+            return Err(Failure::new(
+                Code::Usage,
+                format!("{} is larger than 16 MiB", path.display()),
+            ));
         }
         frames.push(fs::read(path).map_err(|error| reading(path, error))?);
     }

@@ -29,8 +29,8 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
             Err(RecvError::TimedOut) => continue,
             Err(error) => return Err(error.into()),
         };
-        let (index, number) =
-            read(&line).ok_or_else(|| Failure::new(Code::CheckFailed, "a line of the log makes no sense"))?;
+        let (index, number) = read(&line)
+            .ok_or_else(|| Failure::new(Code::CheckFailed, "a line of the log makes no sense"))?;
         let next = &board.log_next[index];
         let expected = next.load(Ordering::Acquire);
         if number >= expected {

@@ -130,7 +130,10 @@ impl Robot {
         frames::gather(folder, args.data.as_deref())?;
         Queue::options().max_bytes(16 << 20).create(domain, LOG)?;
         let topic = |sensor: &Sensor| {
-            Ok(Topic::<[u8]>::options().depth(DEPTH).max_bytes(TOPIC_BYTES).open(domain, sensor.topic)?)
+            Ok(Topic::<[u8]>::options()
+                .depth(DEPTH)
+                .max_bytes(TOPIC_BYTES)
+                .open(domain, sensor.topic)?)
         };
         let topics = SENSORS.iter().map(topic).collect::<Result<Vec<_>, Failure>>()?;
         Ok(Robot { board: Board::open(domain)?, topics, killed: 0, counts_wrong: 0 })
@@ -160,25 +163,30 @@ impl Robot {
             let (publishers, subscribers) = (topic.publishers(), topic.subscribers());
             let is_counted = publishers.iter().chain(&subscribers).any(|who| who.pid == pid);
             let watchers = WATCHERS.iter().filter(|(_, watched)| *watched == at).count();
-            self.counts_wrong += u64::from(is_counted || publishers.len() > 1 || subscribers.len() > watchers);
+            self.counts_wrong +=
+                u64::from(is_counted || publishers.len() > 1 || subscribers.len() > watchers);
         }
     }
 
     /// What it came to, now that all have ended.
     pub fn judge(&self) -> Outcome {
         let board = &self.board;
-        let sum = |words: &[AtomicU64]| words.iter().map(|word| word.load(Ordering::Acquire)).sum::<u64>();
+        let sum = |words: &[AtomicU64]| {
+            words.iter().map(|word| word.load(Ordering::Acquire)).sum::<u64>()
+        };
         let mut lost_for_reliable: u64 = board.lost_for_reliable.load(Ordering::Acquire);
         for (at, (watches, watched)) in WATCHERS.iter().enumerate() {
             let next = board.next[at].load(Ordering::Acquire);
             if *watches == Watches::Reliable && next != NOBODY {
                 // What came after the last one that it saw.
-                lost_for_reliable += board.published[*watched].load(Ordering::Acquire).saturating_sub(next);
+                lost_for_reliable +=
+                    board.published[*watched].load(Ordering::Acquire).saturating_sub(next);
             }
         }
         let logged = board.logged.iter().zip(&board.log_next);
-        let missing =
-            logged.map(|(sent, next)| sent.load(Ordering::Acquire).saturating_sub(next.load(Ordering::Acquire)));
+        let missing = logged.map(|(sent, next)| {
+            sent.load(Ordering::Acquire).saturating_sub(next.load(Ordering::Acquire))
+        });
         Outcome {
             frames: sum(&board.published),
             frame_bytes: board.published_bytes.load(Ordering::Acquire),

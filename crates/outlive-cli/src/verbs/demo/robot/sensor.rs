@@ -25,8 +25,9 @@ const FAULTY_SENSOR: u32 = 1;
 
 /// Runs a sensor until the parent says stop.
 pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
-    let sensor =
-        SENSORS.get(args.index as usize).ok_or_else(|| Failure::new(Code::Usage, "there is no such sensor"))?;
+    let sensor = SENSORS
+        .get(args.index as usize)
+        .ok_or_else(|| Failure::new(Code::Usage, "there is no such sensor"))?;
     let domain = place::domain(folder)?;
     let (ledger, board) = (Ledger::open(&domain)?, Board::open(&domain)?);
     let publisher = Topic::<[u8]>::open(&domain, sensor.topic)?.publisher()?;

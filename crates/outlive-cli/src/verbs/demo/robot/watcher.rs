@@ -27,7 +27,11 @@ const A_MOMENT: Duration = Duration::from_millis(1);
 impl Watches {
     fn options(self) -> SubscriberOptions {
         let keep_last = if self == Watches::Latest { 1 } else { u32::MAX };
-        SubscriberOptions { reliable: self == Watches::Reliable, keep_last, ..SubscriberOptions::default() }
+        SubscriberOptions {
+            reliable: self == Watches::Reliable,
+            keep_last,
+            ..SubscriberOptions::default()
+        }
     }
 
     /// Frames that it holds at once.
@@ -38,8 +42,9 @@ impl Watches {
 
 /// Runs a watcher until the parent says that no sensor is left, and nothing is there any more.
 pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
-    let (watches, watched) =
-        *WATCHERS.get(args.index as usize).ok_or_else(|| Failure::new(Code::Usage, "there is no such watcher"))?;
+    let (watches, watched) = *WATCHERS
+        .get(args.index as usize)
+        .ok_or_else(|| Failure::new(Code::Usage, "there is no such watcher"))?;
     let domain = place::domain(folder)?;
     let (ledger, board) = (Ledger::open(&domain)?, Board::open(&domain)?);
     let log = Queue::open(&domain, LOG)?.sender()?;
@@ -118,7 +123,9 @@ fn write_line(log: &Sender, board: &Board, index: u32, ledger: &Ledger) -> Resul
                 logged.store(number + 1, Ordering::Release);
                 return Ok(());
             }
-            Err(SendError::ReceiverDied) if ledger.stage() <= STOP_WHEN_EMPTY => std::thread::sleep(A_MOMENT),
+            Err(SendError::ReceiverDied) if ledger.stage() <= STOP_WHEN_EMPTY => {
+                std::thread::sleep(A_MOMENT)
+            }
             Err(SendError::TimedOut) => {}
             Err(error) => return Err(error.into()),
         }
