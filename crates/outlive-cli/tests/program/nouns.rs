@@ -171,7 +171,7 @@ fn times_have_units() {
         stage.run(&["topic", "echo", "none", "--timeout", time]).expect(5);
         stage.run(&["queue", "recv", "q", "--until-idle", time]).expect(0);
     }
-    for time in ["2x", "1m30", "-1s", "s", ""] {
+    for time in ["2x", "-1s", "s", ""] {
         stage
             .run(&["lock", "L", &format!("--timeout={time}"), "true"])
             .expect(2)
