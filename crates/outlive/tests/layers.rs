@@ -19,12 +19,18 @@ const LAYERS: [&str; 16] = [
 
 /// Names at the crate's root, and whose they are. `Error` names a `Kind`, so it stands on that
 /// layer.
-const AT_THE_ROOT: [(&str, &str); 16] = [
+const AT_THE_ROOT: [(&str, &str); 22] = [
     ("Deadline", "sys"),
     ("Error", "segment"),
     ("error", "segment"),
     ("Kind", "segment"),
     ("kind", "segment"),
+    ("Payload", "segment"),
+    ("payload", "segment"),
+    ("Plain", "segment"),
+    ("Shareable", "segment"),
+    ("RecvError", "claim"),
+    ("SendError", "claim"),
     ("TokenId", "liveness"),
     ("TokenInfo", "liveness"),
     ("TokenKind", "liveness"),
