@@ -48,11 +48,55 @@ mod sealed {
 
 /// The type of a message, or of a state's value: `[u8]`, a [`Plain`] type, or a slice of one.
 ///
-/// All users of a topic or a state must agree on it: its file records the type's name, size and
-/// alignment.
+/// All users of a queue, a topic or a state must agree on it: its file records the type's name, size
+/// and alignment.
 pub trait Payload: sealed::Sealed {
     #[doc(hidden)]
     const METADATA: Metadata;
+
+    /// A copy of such a message that its reader owns: the value itself, or a `Vec` of a slice's
+    /// values.
+    type Owned: core::borrow::Borrow<Self> + Send + 'static;
+
+    /// Returns a copy for [`Payload::replace`] to fill: zeroes, or no values.
+    #[doc(hidden)]
+    fn blank() -> Self::Owned;
+
+    /// Copies the message of those bytes, which need not be aligned, into `copy`, in whose memory
+    /// it lies if it fits. Returns false, and changes nothing, if the bytes cannot be such a
+    /// message.
+    #[doc(hidden)]
+    fn replace(copy: &mut Self::Owned, bytes: &[u8]) -> bool;
+
+    /// Lets `write` write a message of at most `most` bytes into the memory of `copy`. Returns what
+    /// `write` returned beside the message's length; `None` if the bytes cannot be such a message.
+    /// Then, and after an error, the copy has some value, or no values.
+    ///
+    /// # Safety
+    /// The caller guarantees that `write` writes as many bytes as it returns, from its address on,
+    /// and that these are no more than `most`; and no other bytes than the first `most`.
+    #[doc(hidden)]
+    unsafe fn fill<R, E>(
+        copy: &mut Self::Owned,
+        most: usize,
+        write: impl FnOnce(*mut u8) -> Result<(R, usize), E>,
+    ) -> Result<Option<R>, E>;
+
+    /// Returns the message that `write` writes, as [`Payload::fill`] does.
+    ///
+    /// # Safety
+    /// The caller guarantees what [`Payload::fill`] asks for.
+    #[doc(hidden)]
+    #[inline]
+    unsafe fn make<R, E>(
+        most: usize,
+        write: impl FnOnce(*mut u8) -> Result<(R, usize), E>,
+    ) -> Result<Option<(Self::Owned, R)>, E> {
+        let mut copy = Self::blank();
+        // SAFETY: the caller guarantees what `fill` asks for.
+        let made = unsafe { Self::fill(&mut copy, most, write)? };
+        Ok(made.map(|more| (copy, more)))
+    }
 
     /// Returns the message at `at`, if the bytes there can be one.
     ///
@@ -103,6 +147,46 @@ impl<T: Plain> Payload for T {
         is_slice: false,
     };
 
+    type Owned = T;
+
+    fn blank() -> T {
+        T::new_zeroed()
+    }
+
+    #[inline]
+    fn replace(copy: &mut T, bytes: &[u8]) -> bool {
+        T::read_from_bytes(bytes).map(|value| *copy = value).is_ok()
+    }
+
+    #[inline]
+    unsafe fn fill<R, E>(
+        copy: &mut T,
+        most: usize,
+        write: impl FnOnce(*mut u8) -> Result<(R, usize), E>,
+    ) -> Result<Option<R>, E> {
+        if most > size_of::<T>() {
+            return Ok(None);
+        }
+        // Whatever is written there is a T: every pattern of its bytes is a value.
+        let (more, len) = write((&raw mut *copy).cast())?;
+        Ok((len == size_of::<T>()).then_some(more))
+    }
+
+    #[inline]
+    unsafe fn make<R, E>(
+        most: usize,
+        write: impl FnOnce(*mut u8) -> Result<(R, usize), E>,
+    ) -> Result<Option<(T, R)>, E> {
+        if most > size_of::<T>() {
+            return Ok(None);
+        }
+        let mut value = core::mem::MaybeUninit::<T>::uninit();
+        let (more, len) = write(value.as_mut_ptr().cast())?;
+        // SAFETY: the caller guarantees that `write` has written `len` bytes, which are all of the
+        // value's, and every pattern of them is a T.
+        Ok((len == size_of::<T>()).then(|| (unsafe { value.assume_init() }, more)))
+    }
+
     unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a T> {
         if size_of::<T>() == 0 {
             // SAFETY: a type of size 0, of which every pattern is a value; a dangling pointer is
@@ -138,6 +222,52 @@ impl<T: Plain> Payload for [T] {
         is_slice: true,
     };
 
+    type Owned = Vec<T>;
+
+    fn blank() -> Vec<T> {
+        Vec::new()
+    }
+
+    #[inline]
+    fn replace(copy: &mut Vec<T>, bytes: &[u8]) -> bool {
+        let Some(count) = bytes.len().checked_div(size_of::<T>()) else { return false };
+        if count * size_of::<T>() != bytes.len() {
+            return false;
+        }
+        copy.clear();
+        copy.reserve(count);
+        // SAFETY: `reserve` made room for `count` values, which these bytes are: all bit patterns
+        // are values. The bytes are borrowed and the buffer is borrowed mutably, so they do not
+        // overlap.
+        unsafe {
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.as_mut_ptr().cast(), bytes.len());
+            copy.set_len(count);
+        }
+        true
+    }
+
+    #[inline]
+    unsafe fn fill<R, E>(
+        copy: &mut Vec<T>,
+        most: usize,
+        write: impl FnOnce(*mut u8) -> Result<(R, usize), E>,
+    ) -> Result<Option<R>, E> {
+        copy.clear();
+        if size_of::<T>() == 0 {
+            return Ok(None);
+        }
+        copy.reserve(most.div_ceil(size_of::<T>()));
+        let (more, len) = write(copy.as_mut_ptr().cast())?;
+        let count = len / size_of::<T>();
+        if count * size_of::<T>() != len {
+            return Ok(None);
+        }
+        // SAFETY: `reserve` made room for `most` bytes, and the caller guarantees that `write` has
+        // written `len` of them, which are `count` values: all bit patterns are values.
+        unsafe { copy.set_len(count) };
+        Ok(Some(more))
+    }
+
     unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a [T]> {
         let count = len.checked_div(size_of::<T>())?;
         if count == 0 {
@@ -162,5 +292,27 @@ impl<T: Plain> Payload for [T] {
 
     fn bytes(&self) -> &[u8] {
         zerocopy::IntoBytes::as_bytes(self)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_made_of_bytes_that_can_be_a_message_and_of_no_others() {
+        let bytes = [0, 1, 0, 0, 0, 2, 0, 0, 0];
+        let mut number = <u32 as Payload>::blank();
+        assert!(u32::replace(&mut number, &bytes[1..5]));
+        assert_eq!(number.to_le(), 1);
+        assert!(!u32::replace(&mut number, &bytes[1..4]));
+        let mut numbers = <[u32] as Payload>::blank();
+        assert!(<[u32]>::replace(&mut numbers, &bytes[1..]));
+        assert_eq!(numbers, [1_u32.to_le(), 2_u32.to_le()]);
+        assert!(!<[u32]>::replace(&mut numbers, &bytes));
+        assert_eq!(numbers.len(), 2);
+        assert!(<[u32]>::replace(&mut numbers, &[]));
+        assert_eq!(numbers, []);
+        assert!(!<[()]>::replace(&mut Vec::new(), &[]), "a slice of nothing has no length");
     }
 }

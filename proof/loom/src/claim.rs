@@ -2,5 +2,14 @@
 
 #[path = "../../../crates/outlive/src/claim/role.rs"]
 mod role;
+#[path = "../../../crates/outlive/src/claim/transfer.rs"]
+mod transfer;
 
 pub(crate) use role::{NoRole, ROLE_DIED, Role, RoleWords, Standing, sweep_role};
+pub use transfer::{RecvError, SendError};
+
+/// The holder of a claim, as an error names it. No protocol that loom explores names one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub(crate) pid: u32,
+}
