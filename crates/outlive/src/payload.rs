@@ -1,6 +1,44 @@
-//! The types of a topic's messages: bytes, values of a plain type, or slices of one.
+//! What may lie in shared memory, and what may be a message: bytes, values of a plain type, or
+//! slices of one.
 
-use crate::sync::Plain;
+/// Marks values that may live in shared memory: plain data without padding or pointers, of which
+/// every bit pattern is a value. Derive [`zerocopy`]'s `FromBytes`, `IntoBytes`, `Immutable` and
+/// `KnownLayout`; numbers and arrays of numbers are plain already.
+///
+/// ```
+/// use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+/// #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+/// #[repr(C)]
+/// struct Pose { x: f64, y: f64, heading: f64 }
+/// fn takes_plain<T: outlive::Plain>(_: T) {}
+/// takes_plain(Pose { x: 0.0, y: 0.0, heading: 0.0 });
+/// ```
+pub trait Plain:
+    zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send + 'static
+{
+}
+
+impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send + 'static> Plain
+    for T
+{
+}
+
+/// Marks values that several processes may read at once: [`Plain`] data, atomics, and structs and
+/// arrays of both, without padding. An [`RwLock`](crate::sync::RwLock) guards such a value; its readers may change the
+/// atomics in it.
+///
+/// ```
+/// use std::sync::atomic::AtomicU64;
+/// use zerocopy::{FromBytes, IntoBytes};
+/// #[derive(FromBytes, IntoBytes)]
+/// #[repr(C)]
+/// struct Table { rows: [u64; 8], looked_at: AtomicU64 }
+/// fn takes_shareable<T: outlive::Shareable>(_: T) {}
+/// takes_shareable(Table { rows: [0; 8], looked_at: AtomicU64::new(0) });
+/// ```
+pub trait Shareable: zerocopy::FromBytes + zerocopy::IntoBytes + Send + Sync + 'static {}
+
+impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + Send + Sync + 'static> Shareable for T {}
 
 mod sealed {
     pub trait Sealed {}
@@ -8,12 +46,13 @@ mod sealed {
     impl<T: super::Plain> Sealed for [T] {}
 }
 
-/// The type of a topic's messages: `[u8]`, a [`Plain`] type, or a slice of one.
+/// The type of a message, or of a state's value: `[u8]`, a [`Plain`] type, or a slice of one.
 ///
-/// All users of a topic must agree on it: the topic's file records its name, size and alignment.
-pub trait Message: sealed::Sealed {
+/// All users of a topic or a state must agree on it: its file records the type's name, size and
+/// alignment.
+pub trait Payload: sealed::Sealed {
     #[doc(hidden)]
-    const FACTS: Facts;
+    const METADATA: Metadata;
 
     /// Returns the message at `at`, if the bytes there can be one.
     ///
@@ -35,19 +74,19 @@ pub trait Message: sealed::Sealed {
     fn bytes(&self) -> &[u8];
 }
 
-/// What the topic's file records about its messages.
+/// What a file records about its messages.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
-pub struct Facts {
-    pub(super) name: fn() -> &'static str,
-    pub(super) size: u64,
-    pub(super) align: usize,
-    pub(super) is_slice: bool,
+pub struct Metadata {
+    pub(crate) name: fn() -> &'static str,
+    pub(crate) size: u64,
+    pub(crate) align: usize,
+    pub(crate) is_slice: bool,
 }
 
-impl Facts {
+impl Metadata {
     /// The name in the header; bytes have none.
-    pub(super) fn type_name(self) -> String {
+    pub(crate) fn type_name(self) -> String {
         match (self.name)() {
             "u8" if self.is_slice => String::new(),
             name if self.is_slice => format!("[{name}]"),
@@ -56,8 +95,8 @@ impl Facts {
     }
 }
 
-impl<T: Plain> Message for T {
-    const FACTS: Facts = Facts {
+impl<T: Plain> Payload for T {
+    const METADATA: Metadata = Metadata {
         name: core::any::type_name::<T>,
         size: size_of::<T>() as u64,
         align: align_of::<T>(),
@@ -91,8 +130,8 @@ impl<T: Plain> Message for T {
     }
 }
 
-impl<T: Plain> Message for [T] {
-    const FACTS: Facts = Facts {
+impl<T: Plain> Payload for [T] {
+    const METADATA: Metadata = Metadata {
         name: core::any::type_name::<T>,
         size: size_of::<T>() as u64,
         align: align_of::<T>(),
