@@ -68,7 +68,6 @@ pub trait Payload: sealed::Sealed {
     #[doc(hidden)]
     fn replace(copy: &mut Self::Owned, bytes: &[u8]) -> bool;
 
-<<<<<<< HEAD
     /// Lets `write` write a message of at most `most` bytes into the memory of `copy`. Returns what
     /// `write` returned beside the message's length; `None` if the bytes cannot be such a message.
     /// Then, and after an error, the copy has some value, or no values.
@@ -99,8 +98,6 @@ pub trait Payload: sealed::Sealed {
         Ok(made.map(|more| (copy, more)))
     }
 
-=======
->>>>>>> main
     /// Returns the message at `at`, if the bytes there can be one.
     ///
     /// # Safety
@@ -161,7 +158,6 @@ impl<T: Plain> Payload for T {
         T::read_from_bytes(bytes).map(|value| *copy = value).is_ok()
     }
 
-<<<<<<< HEAD
     #[inline]
     unsafe fn fill<R, E>(
         copy: &mut T,
@@ -191,8 +187,6 @@ impl<T: Plain> Payload for T {
         Ok((len == size_of::<T>()).then(|| (unsafe { value.assume_init() }, more)))
     }
 
-=======
->>>>>>> main
     unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a T> {
         if size_of::<T>() == 0 {
             // SAFETY: a type of size 0, of which every pattern is a value; a dangling pointer is
@@ -252,7 +246,6 @@ impl<T: Plain> Payload for [T] {
         true
     }
 
-<<<<<<< HEAD
     #[inline]
     unsafe fn fill<R, E>(
         copy: &mut Vec<T>,
@@ -275,8 +268,6 @@ impl<T: Plain> Payload for [T] {
         Ok(Some(more))
     }
 
-=======
->>>>>>> main
     unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a [T]> {
         let count = len.checked_div(size_of::<T>())?;
         if count == 0 {
