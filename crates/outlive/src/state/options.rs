@@ -80,10 +80,6 @@ impl<M: Payload + ?Sized> fmt::Debug for StateOptions<M> {
 }
 
 impl<M: Payload + ?Sized> StateOptions<M> {
-    pub(super) fn new() -> StateOptions<M> {
-        StateOptions { asked: Asked::default(), _value: PhantomData }
-    }
-
     /// Sets the value of a state that is made. Default: zeroes, or no bytes where values may have
     /// any length. An existing state keeps its value.
     pub fn initial(mut self, value: &M) -> StateOptions<M> {
@@ -247,10 +243,65 @@ impl Shape {
 }
 
 impl<M: Payload + ?Sized> State<M> {
+    /// Returns options for opening a state or making one.
+    pub fn options() -> StateOptions<M> {
+        StateOptions { asked: Asked::default(), _value: PhantomData }
+    }
+
+    /// Opens the existing state of that name.
+    ///
+    /// # Errors
+    /// The errors of [`StateOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<State<M>, Error> {
+        State::options().open(domain, name)
+    }
+
+    /// Opens the state of that name, or makes it with a value of zeroes, or of no bytes where
+    /// values may have any length.
+    ///
+    /// # Errors
+    /// The errors of [`StateOptions::open_or_create`].
+    ///
+    /// # If a process dies
+    /// If this process dies while it makes the state, nothing is left of it.
+    pub fn open_or_create(domain: &Domain, name: &str) -> Result<State<M>, Error> {
+        State::options().open_or_create(domain, name)
+    }
+
+    /// Returns what the state was made with.
+    #[must_use]
+    pub fn config(&self) -> StateConfig {
+        let Inner { buffers, .. } = &*self.inner;
+        StateConfig { capacity: buffers.capacity(), is_fixed_size: buffers.is_fixed() }
+    }
+
     pub(crate) fn finish(segment: Segment, registry: &'static Registry) -> Result<State<M>, Error> {
         segment.expect(Kind::State)?;
         let buffers = Buffers::new(segment)?;
         let inner = Inner { buffers, registry, spin_wait: SpinWait::new() };
         Ok(State { inner: Arc::new(inner), _value: PhantomData })
+    }
+}
+
+impl State<[u8]> {
+    /// Opens the existing state of that name with its values as bytes, whatever their type. For
+    /// programs that pass values on or inspect them without knowing the type.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::OtherKind`], [`Error::Damaged`], and errors of the system.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state-bytes-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::state::State;
+    /// let level = State::<u64>::options().initial(&10).create_new(&domain, "level")?;
+    /// let bytes = State::open_as_bytes(&domain, "level")?;
+    /// assert_eq!(bytes.get()?, 10u64.to_ne_bytes());
+    /// assert!(bytes.config().is_fixed_size);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_as_bytes(domain: &Domain, name: &str) -> Result<State<[u8]>, Error> {
+        State::finish(domain.open_segment(name)?, domain.registry())
     }
 }
