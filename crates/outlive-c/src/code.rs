@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlive::pool::PoolError;
 use outlive::queue::{RecvError, SendError};
-use outlive::rpc::{CallError, ReplyError, ServeError};
+use outlive::rpc::CallError;
 use outlive::sync::{AcquireError, AwaitError, BarrierError, Full, LockError, UpgradeError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, WaitError};
@@ -167,22 +167,13 @@ codes! {
         CallError::Damaged(_) => OUTLIVE_DAMAGED,
         CallError::System(error) => error.code(),
     }
-    ServeError {
-        ServeError::Empty => libc::EAGAIN,
-        ServeError::TimedOut => libc::ETIMEDOUT,
-        ServeError::NotServer => libc::EPERM,
-        ServeError::Damaged(_) => OUTLIVE_DAMAGED,
-        ServeError::System(error) => error.code(),
-    }
-    ReplyError {
-        ReplyError::Cancelled => libc::ECANCELED,
-        ReplyError::ClientDied => libc::EPIPE,
-        ReplyError::TimedOut => libc::ETIMEDOUT,
-        ReplyError::TooLarge { .. } => libc::EMSGSIZE,
-        ReplyError::NoSpace => libc::ENOSPC,
-        ReplyError::NotServer => libc::EPERM,
-        ReplyError::Damaged(_) => OUTLIVE_DAMAGED,
-        ReplyError::System(error) => error.code(),
+    outlive::RecvError {
+        outlive::RecvError::Closed => libc::EPIPE,
+        outlive::RecvError::Missed => libc::ETIME,
+        outlive::RecvError::TooManyHeld => libc::ENOBUFS,
+        outlive::RecvError::NotOwner => libc::EPERM,
+        outlive::RecvError::Damaged(_) => OUTLIVE_DAMAGED,
+        outlive::RecvError::System(error) => error.code(),
     }
     GpuError {
         GpuError::NoGpu { .. } => libc::ENODEV,

@@ -4,7 +4,7 @@
 use outlive::Error;
 use outlive::pool::PoolError;
 use outlive::queue::{RecvError, SendError};
-use outlive::rpc::{CallError, ReplyError, ServeError};
+use outlive::rpc::CallError;
 use outlive::sync::{AcquireError, AwaitError, LockError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive_gpu::Error as GpuError;
@@ -261,34 +261,32 @@ impl Raise for CallError {
     }
 }
 
-impl Raise for ServeError {
+/// A server's error: by the class that its callers know.
+impl Raise for outlive::RecvError {
     fn raise(self, py: Python<'_>) -> PyErr {
+        use outlive::RecvError;
         let class = match &self {
-            ServeError::Damaged(error) | ServeError::System(error) => {
-                return error.clone().raise(py);
-            }
-            ServeError::Empty | ServeError::TimedOut => "Timeout",
-            ServeError::NotServer => "NotYours",
+            RecvError::Damaged(error) | RecvError::System(error) => return error.clone().raise(py),
+            RecvError::Closed => "SendersGone",
+            RecvError::Missed => "Missed",
+            RecvError::TooManyHeld => "TooMany",
+            RecvError::NotOwner => "NotYours",
             _ => "OutliveError",
         };
         raise(py, class, self)
     }
 }
 
-impl Raise for ReplyError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        let class = match &self {
-            ReplyError::Damaged(error) | ReplyError::System(error) => {
-                return error.clone().raise(py);
-            }
-            ReplyError::Cancelled => "Cancelled",
-            ReplyError::ClientDied => "ClientDied",
-            ReplyError::TimedOut => "Timeout",
-            ReplyError::TooLarge { .. } => "TooLarge",
-            ReplyError::NoSpace => return raise_errno(py, "NoSpace", ENOSPC, self),
-            ReplyError::NotServer => "NotYours",
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
+/// Raises the error of a reply: the receiver that died is the client.
+pub(crate) fn reply_failed(py: Python<'_>, error: outlive::SendError) -> PyErr {
+    use outlive::SendError;
+    match error {
+        SendError::ReceiverDied => raise(py, "ClientDied", "the client died"),
+        SendError::TimedOut { .. } => raise(
+            py,
+            "Timeout",
+            "the client had not taken earlier replies when the deadline passed",
+        ),
+        other => other.raise(py),
     }
 }

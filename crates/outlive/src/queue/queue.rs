@@ -10,7 +10,7 @@ use super::send::Sender;
 use crate::claim::Holder;
 use crate::liveness::{Registry, TokenId};
 use crate::pool::{Heap, SPAN, Shape};
-use crate::segment::{MOST_RESERVED, Segment, Spec};
+use crate::segment::{MOST_RESERVED, Opening, Segment, Spec};
 use crate::shim::Ordering;
 use crate::wake::SpinWait;
 use crate::{Domain, Error, Kind, WaitStrategy};
@@ -126,7 +126,7 @@ impl QueueOptions {
     /// # If a process dies
     /// If this process dies while it makes the queue, nothing is left of it.
     pub fn create(self, domain: &Domain, name: &str) -> Result<Queue, Error> {
-        self.create_as(domain, name, Kind::Queue, Annex { len: 0, first: 0 })
+        self.create_as(domain, name, Opening::OpenOrCreate, Kind::Queue, Annex { len: 0, first: 0 })
     }
 
     /// Does the same for a file of that kind, with another layer's words in it.
@@ -134,6 +134,7 @@ impl QueueOptions {
         self,
         domain: &Domain,
         name: &str,
+        opening: Opening,
         kind: Kind,
         annex: Annex,
     ) -> Result<Queue, Error> {
@@ -159,7 +160,7 @@ impl QueueOptions {
             max_bytes,
             initial: CONTROL_AT + Heap::FIRST_CONTROL,
         };
-        let segment = domain.create_or_open(name, &spec, |segment| {
+        let segment = domain.open_as(name, opening, &spec, |segment| {
             segment.grow(plan.rings_at, u64::from(slot_bytes * first_slots))?;
             if annex.first > 0 {
                 segment.grow(plan.annex_at, annex.first)?;

@@ -7,15 +7,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use outlive::queue::{Queue, RecvError};
-use outlive::rpc::{CallError, Client, Pending, Request, ServeError, Server};
+use outlive::rpc::{CallError, Client, Pending, Request, Server, Service};
 use outlive::topic::{SubscribeError, SubscriberOptions};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Detail, Domain};
+use outlive::{Detail, Domain};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE, wait_until};
 use crate::limits::set_limit;
 use crate::order::{message, read_message};
+use crate::rpc::{client_of, server_of};
 use crate::runner::World;
 use crate::topics;
 
@@ -175,10 +176,10 @@ fn who_cannot_subscribe_keeps_no_line(world: &World) {
 
 fn a_long_request_stays(world: &World) {
     let domain = world.domain();
-    let mut server = Server::open(&domain, "s").expect("none lives");
+    let mut server = server_of(&domain, "s");
     let board = Board::new();
     let client = Child::start(|| {
-        let client = Client::open(&domain, "s").expect("open");
+        let client = client_of(&domain, "s");
         // After this call the server has mapped the slots.
         assert_eq!(*client.call(b"before").expect("answered"), *b"done");
         let pending = client.begin(&message(3, 9, LONG)).expect("sent");
@@ -187,14 +188,21 @@ fn a_long_request_stays(world: &World) {
         assert_eq!(*pending.wait().expect("answered"), *b"done");
         assert_eq!(*later.wait().expect("answered"), *b"done");
     });
-    server.next_until(PATIENCE).expect("asked").reply(b"done").expect("it waits");
+    server
+        .next_timeout(PATIENCE)
+        .expect("served")
+        .expect("asked")
+        .reply(b"done")
+        .expect("it waits");
     board.reach(0, 1);
     let told = without_fstat(&domain, "s", || {
-        (server.try_next().map(drop), server.next_until(Deadline::after(PATIENCE)).map(drop))
+        (server.try_next().map(drop), server.next_timeout(PATIENCE).map(drop))
     });
-    assert!(matches!(told, (Err(ServeError::System(_)), Err(ServeError::System(_)))), "{told:?}");
+    let is_told =
+        matches!(told, (Err(outlive::RecvError::System(_)), Err(outlive::RecvError::System(_))));
+    assert!(is_told, "{told:?}");
     for number in [9, 10] {
-        let request = server.try_next().expect("not begun, and there");
+        let request = server.try_next().expect("served").expect("not begun, and there");
         assert_eq!(
             read_message(&request),
             (3, number),
@@ -207,11 +215,13 @@ fn a_long_request_stays(world: &World) {
 
 /// A server that answers that many calls with a long reply each, and all others with a short one.
 fn long_replies(domain: &Domain, board: &Board, count: u64) {
-    let mut server = Server::open(domain, "s").expect("none lives");
+    let mut server = server_of(domain, "s");
     for number in 0.. {
-        let request = match server.next_until(Deadline::after(PATIENCE)) {
-            Ok(request) if &*request == b"end" => return request.reply(b"").expect("it waits"),
-            request => request.expect("asked"),
+        let request = match server.next_timeout(PATIENCE) {
+            Ok(Some(request)) if &*request == b"end" => {
+                return request.reply(b"").expect("it waits");
+            }
+            request => request.expect("served").expect("asked"),
         };
         let bytes = message(4, number, if number < count { LONG } else { 20 });
         request.reply_with(bytes.len(), |to| to.copy_from_slice(&bytes)).expect("it waits");
@@ -222,8 +232,8 @@ fn long_replies(domain: &Domain, board: &Board, count: u64) {
 /// What the server takes, one request after the other; an error is `None`.
 fn take<const N: usize>(server: &mut Server) -> [Option<Request>; N] {
     std::array::from_fn(|_| match server.try_next() {
-        Err(ServeError::System(_)) => None,
-        request => Some(request.expect("asked")),
+        Err(outlive::RecvError::System(_)) => None,
+        request => Some(request.expect("served").expect("asked")),
     })
 }
 
@@ -237,7 +247,7 @@ fn answer(request: Option<Request>) -> Option<u64> {
 /// A client that makes a call for each message, and says so on the board; the first is over before.
 fn asks(domain: &Domain, board: Board, stand: u64, messages: &[(u64, usize)]) -> Child {
     Child::start(|| {
-        let client = Client::open(domain, "s").expect("open");
+        let client = client_of(domain, "s");
         assert_eq!(*client.call(b"before").expect("answered"), *b"done");
         board.reach(0, stand);
         let calls: Vec<_> = messages
@@ -253,12 +263,17 @@ fn asks(domain: &Domain, board: Board, stand: u64, messages: &[(u64, usize)]) ->
 
 fn a_request_that_cannot_be_looked_at_holds_up_its_client_alone(world: &World) {
     let domain = world.domain();
-    let mut server = Server::open(&domain, "s").expect("none lives");
+    let mut server = server_of(&domain, "s");
     let board = Board::new();
     let one = asks(&domain, board, 1, &[(1, LONG), (2, 20)]);
     let other = asks(&domain, board, 2, &[(3, 20), (4, 20)]);
     for _ in 0..2 {
-        server.next_until(PATIENCE).expect("asked").reply(b"done").expect("it waits");
+        server
+            .next_timeout(PATIENCE)
+            .expect("served")
+            .expect("asked")
+            .reply(b"done")
+            .expect("it waits");
     }
     board.set(0, 1);
     board.reach(0, 3);
@@ -276,13 +291,18 @@ fn a_request_that_cannot_be_looked_at_holds_up_its_client_alone(world: &World) {
 
 fn a_slot_that_cannot_be_looked_at_holds_up_its_client_alone(world: &World) {
     let domain = world.domain();
-    let mut server = Server::open(&domain, "s").expect("none lives");
+    let mut server = server_of(&domain, "s");
     let board = Board::new();
     let one = asks(&domain, board, 1, &[(2, 20)]);
-    server.next_until(PATIENCE).expect("asked").reply(b"done").expect("it waits");
+    server
+        .next_timeout(PATIENCE)
+        .expect("served")
+        .expect("asked")
+        .reply(b"done")
+        .expect("it waits");
     // Its place is new, and the server has not looked there.
     let other = Child::start(|| {
-        let client = Client::open(&domain, "s").expect("open");
+        let client = client_of(&domain, "s");
         let call = client.begin(&message(3, 1, 20)).expect("sent");
         board.add(0, 1);
         assert_eq!(*call.wait().expect("answered"), *b"done");
@@ -297,14 +317,14 @@ fn a_slot_that_cannot_be_looked_at_holds_up_its_client_alone(world: &World) {
 
 fn a_long_reply_stays(world: &World) {
     let domain = world.domain();
-    let client = Client::open(&domain, "s").expect("open");
-    client.wait_for_server(true);
+    let client = client_of(&domain, "s");
+    client.set_patient(true);
     let board = Board::new();
     let server = Child::start(|| long_replies(&domain, &board, 1));
-    let mut pending = client.begin_until(b"x", PATIENCE).expect("sent");
+    let mut pending = client.begin_timeout(b"x", PATIENCE).expect("sent");
     board.reach(0, 1);
     let told = without_fstat(&domain, "s", || {
-        (pending.try_next().map(drop), pending.next_until(PATIENCE).map(drop))
+        (pending.try_next().map(drop), pending.next_timeout(PATIENCE).map(drop))
     });
     assert!(matches!(told, (Err(CallError::System(_)), Err(CallError::System(_)))), "{told:?}");
     assert_eq!(read_message(&pending.wait().expect("there")), (4, 0));
@@ -317,12 +337,12 @@ fn a_long_reply_stays(world: &World) {
 fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
     const CALLS: u64 = 3;
     let domain = world.domain();
-    let client = Client::open(&domain, "s").expect("open");
-    client.wait_for_server(true);
+    let client = client_of(&domain, "s");
+    client.set_patient(true);
     let board = Board::new();
     let server = Child::start(|| long_replies(&domain, &board, CALLS));
     let calls: Vec<_> =
-        (0..CALLS).map(|_| client.begin_until(b"x", PATIENCE).expect("sent")).collect();
+        (0..CALLS).map(|_| client.begin_timeout(b"x", PATIENCE).expect("sent")).collect();
     board.reach(0, CALLS);
     without_fstat(&domain, "s", || drop(calls));
     // These go through the slots that are free, and write over what stood there.
@@ -340,9 +360,9 @@ fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
 /// A server that replies with as many bytes as a request asks for. It ends when a request asks for
 /// none.
 fn replies_as_asked(domain: &Domain, board: &Board) {
-    let mut server = Server::open(domain, "s").expect("none lives");
+    let mut server = server_of(domain, "s");
     loop {
-        let request = server.next_until(Deadline::after(PATIENCE)).expect("asked");
+        let request = server.next_timeout(PATIENCE).expect("served").expect("asked");
         let len = u64::from_le_bytes(request[..8].try_into().expect("eight bytes")) as usize;
         if len == 0 {
             return request.reply(b"").expect("it waits");
@@ -369,12 +389,11 @@ fn kept_open(domain: &Domain, call: &Pending<'_>) -> WaitSet {
 /// says that the object lies there.
 fn what_a_dropped_client_could_not_free_is_swept(world: &World) {
     let domain = world.domain();
-    let (client, other) =
-        (Client::open(&domain, "s").expect("open"), Client::open(&domain, "s").expect("open"));
-    client.wait_for_server(true);
+    let (client, other) = (client_of(&domain, "s"), client_of(&domain, "s"));
+    client.set_patient(true);
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
-    let call = client.begin_until(&bytes(LONG), PATIENCE).expect("sent");
+    let call = client.begin_timeout(&bytes(LONG), PATIENCE).expect("sent");
     board.reach(0, 1);
     let kept = kept_open(&domain, &call);
     without_fstat(&domain, "s", || drop(call));
@@ -393,14 +412,14 @@ fn a_slot_that_cannot_be_settled_does_not_hold_up_the_others(world: &World) {
     /// How many slots a place has.
     const SLOTS: usize = 16;
     let domain = world.domain();
-    let client = Client::open(&domain, "s").expect("open");
-    client.wait_for_server(true);
+    let client = client_of(&domain, "s");
+    client.set_patient(true);
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
     // The server counts a reply after its client may have it: the count before a call may be too
     // low.
     let let_go = |len: usize, replies: u64| {
-        let call = client.begin_until(&bytes(len), PATIENCE).expect("sent");
+        let call = client.begin_timeout(&bytes(len), PATIENCE).expect("sent");
         board.reach(0, replies);
         without_fstat(&domain, "s", || drop(call));
     };
@@ -421,13 +440,12 @@ fn a_slot_that_cannot_be_settled_does_not_hold_up_the_others(world: &World) {
 
 fn what_can_be_freed_of_a_place_is_freed(world: &World) {
     let domain = world.domain();
-    let (client, other) =
-        (Client::open(&domain, "s").expect("open"), Client::open(&domain, "s").expect("open"));
-    client.wait_for_server(true);
+    let (client, other) = (client_of(&domain, "s"), client_of(&domain, "s"));
+    client.set_patient(true);
     let board = Board::new();
     let server = Child::start(|| {
-        let mut server = Server::open(&domain, "s").expect("none lives");
-        let mut next = || server.next_until(PATIENCE).expect("asked");
+        let mut server = server_of(&domain, "s");
+        let mut next = || server.next_timeout(PATIENCE).expect("served").expect("asked");
         let (first, second, third) = (next(), next(), next());
         second.reply(&message(4, 2, LONG)).expect("it waits");
         third.reply(&message(4, 3, LONG)).expect("it waits");
@@ -440,7 +458,7 @@ fn what_can_be_freed_of_a_place_is_freed(world: &World) {
         }
     });
     let [first, second, third] =
-        [1, 2, 3].map(|n: u8| client.begin_until(&[n], PATIENCE).expect("sent"));
+        [1, 2, 3].map(|n: u8| client.begin_timeout(&[n], PATIENCE).expect("sent"));
     // When it takes this reply, the client sees how long the file is: long enough for the second
     // reply.
     assert_eq!(read_message(&third.wait().expect("answered")), (4, 3));
@@ -465,17 +483,21 @@ fn what_can_be_freed_of_a_place_is_freed(world: &World) {
 /// memory.
 fn a_client_without_memory_frees_what_its_calls_hold(world: &World) {
     let domain = world.domain();
-    let client = Client::options().max_bytes(8 << 20).client(&domain, "s").expect("made");
-    client.wait_for_server(true);
+    let client = Service::options()
+        .max_bytes(8 << 20)
+        .open_or_create(&domain, "s")
+        .and_then(|service| service.client())
+        .expect("made");
+    client.set_patient(true);
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
-    let call = client.begin_until(&bytes(LONG), PATIENCE).expect("sent");
+    let call = client.begin_timeout(&bytes(LONG), PATIENCE).expect("sent");
     board.reach(0, 1);
     without_fstat(&domain, "s", || drop(call));
     let mut request = vec![0; LONG];
     request[..8].copy_from_slice(&bytes(20));
     let call =
-        client.begin_until(&request, PATIENCE).expect("there is memory once the call is settled");
+        client.begin_timeout(&request, PATIENCE).expect("there is memory once the call is settled");
     assert_eq!(call.wait().expect("answered").len(), 20);
     client.call(&bytes(0)).expect("answered");
     server.finish();
@@ -486,13 +508,17 @@ const ROOM: u64 = 38 << 20;
 
 fn a_client_without_memory_frees_what_it_can_of_nobodys_place(world: &World) {
     let domain = world.domain();
-    let client = Client::options().max_bytes(ROOM).client(&domain, "s").expect("made");
-    let other = Client::open(&domain, "s").expect("open");
-    client.wait_for_server(true);
+    let client = Service::options()
+        .max_bytes(ROOM)
+        .open_or_create(&domain, "s")
+        .and_then(|service| service.client())
+        .expect("made");
+    let other = client_of(&domain, "s");
+    client.set_patient(true);
     let board = Board::new();
     let server = Child::start(|| {
-        let mut server = Server::open(&domain, "s").expect("none lives");
-        let mut next = || server.next_until(PATIENCE).expect("asked");
+        let mut server = server_of(&domain, "s");
+        let mut next = || server.next_timeout(PATIENCE).expect("served").expect("asked");
         let (first, second) = (next(), next());
         second.reply(&message(4, 2, LONG)).expect("it waits");
         board.set(0, 1);
@@ -505,7 +531,7 @@ fn a_client_without_memory_frees_what_it_can_of_nobodys_place(world: &World) {
             next().reply(b"done").expect("it waits");
         }
     });
-    let [first, second] = [1, 2].map(|n: u8| client.begin_until(&[n], PATIENCE).expect("sent"));
+    let [first, second] = [1, 2].map(|n: u8| client.begin_timeout(&[n], PATIENCE).expect("sent"));
     board.reach(0, 1);
     // When it takes this reply, it sees how long the file is: long enough for the second reply.
     assert_eq!(read_message(&other.call(b"x").expect("answered")), (4, 3));
@@ -518,9 +544,9 @@ fn a_client_without_memory_frees_what_it_can_of_nobodys_place(world: &World) {
     drop(kept);
     let request = message(5, 0, LONG);
     let mut calls: Vec<_> =
-        (0..2).map(|_| other.begin_until(&request, PATIENCE).expect("room")).collect();
+        (0..2).map(|_| other.begin_timeout(&request, PATIENCE).expect("room")).collect();
     calls.push(
-        without_fstat(&domain, "s", || other.begin_until(&request, PATIENCE))
+        without_fstat(&domain, "s", || other.begin_timeout(&request, PATIENCE))
             .expect("the second reply's memory"),
     );
     board.set(0, 4);
@@ -532,10 +558,14 @@ fn a_client_without_memory_frees_what_it_can_of_nobodys_place(world: &World) {
 
 fn a_server_without_memory_frees_what_it_can(world: &World) {
     let domain = world.domain();
-    let mut server = Server::options().max_bytes(ROOM).serve(&domain, "s").expect("none lives");
+    let mut server = Service::options()
+        .max_bytes(ROOM)
+        .open_or_create(&domain, "s")
+        .and_then(|service| service.server())
+        .expect("none lives");
     let board = Board::new();
     let asking = Child::start(|| {
-        let client = Client::open(&domain, "s").expect("open");
+        let client = client_of(&domain, "s");
         board.set(0, 1);
         board.reach(0, 4);
         let calls = [(); 3].map(|()| client.begin(b"x").expect("sent"));
@@ -546,7 +576,7 @@ fn a_server_without_memory_frees_what_it_can(world: &World) {
     });
     board.reach(0, 1);
     let mut dead = Child::start(|| {
-        let client = Client::open(&domain, "s").expect("open");
+        let client = client_of(&domain, "s");
         let first = client.begin(b"first").expect("sent");
         let second = client.begin(&message(1, 2, LONG)).expect("room");
         board.set(0, 2);
@@ -563,11 +593,12 @@ fn a_server_without_memory_frees_what_it_can(world: &World) {
     board.reach(0, 2);
     // With this reply's memory, the server sees how long the file is: long enough for the second
     // request.
-    server.next_until(PATIENCE).expect("asked").reply(&reply).expect("room");
+    server.next_timeout(PATIENCE).expect("served").expect("asked").reply(&reply).expect("room");
     board.reach(0, 3);
     dead.kill();
     board.set(0, 4);
-    let [first, second, third] = [(); 3].map(|()| server.next_until(PATIENCE).expect("asked"));
+    let [first, second, third] =
+        [(); 3].map(|()| server.next_timeout(PATIENCE).expect("served").expect("asked"));
     first.reply(&reply).expect("room");
     second.reply(&reply).expect("room");
     without_fstat(&domain, "s", || third.reply(&reply))
@@ -586,14 +617,18 @@ fn clients(domain: &Domain) -> usize {
 
 fn a_place_that_cannot_be_settled_loses_the_dead_clients_name(world: &World) {
     let domain = world.domain();
-    let other = Client::options().max_bytes(8 << 20).client(&domain, "s").expect("made");
-    other.wait_for_server(true);
+    let other = Service::options()
+        .max_bytes(8 << 20)
+        .open_or_create(&domain, "s")
+        .and_then(|service| service.client())
+        .expect("made");
+    other.set_patient(true);
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
     let mut dead = Child::start(|| {
-        let client = Client::open(&domain, "s").expect("open");
-        client.wait_for_server(true);
-        let call = client.begin_until(&bytes(LONG), PATIENCE).expect("sent");
+        let client = client_of(&domain, "s");
+        client.set_patient(true);
+        let call = client.begin_timeout(&bytes(LONG), PATIENCE).expect("sent");
         board.reach(1, 1);
         drop(call);
     });
@@ -601,7 +636,7 @@ fn a_place_that_cannot_be_settled_loses_the_dead_clients_name(world: &World) {
     dead.kill();
     assert_eq!(clients(&domain), 2);
     let told =
-        without_fstat(&domain, "s", || other.begin_until(&vec![0; LONG], PATIENCE).map(drop));
+        without_fstat(&domain, "s", || other.begin_timeout(&vec![0; LONG], PATIENCE).map(drop));
     assert!(matches!(told, Err(CallError::System(_))), "{told:?}");
     assert_eq!(clients(&domain), 1, "the dead client's token may be retired by now");
     other.call(&bytes(0)).expect("answered");
@@ -616,7 +651,7 @@ fn a_place_that_cannot_be_settled_loses_the_dead_clients_name(world: &World) {
 fn clients_and_their_count(domain: &Domain) -> ([Client; 2], impl Fn(u32)) {
     let path = domain.path().join("s");
     let read = || fs::read(&path).expect("readable");
-    let open = || Client::open(domain, "s").expect("open");
+    let open = || client_of(domain, "s");
     let (first, one) = (open(), read());
     let (second, two) = (open(), read());
     let word = |bytes: &[u8], at: usize| {
@@ -638,12 +673,12 @@ fn a_client_whose_deadline_passes_is_told_what_could_not_be_settled(world: &Worl
     /// Ends before the client settles anything for the second time.
     const SOON: Duration = Duration::from_millis(20);
     let domain = world.domain();
-    let _server = Server::open(&domain, "s").expect("none lives");
+    let _server = server_of(&domain, "s");
     Child::start(|| {
         let ([client, _], forge) = clients_and_their_count(&domain);
         let len = fs::metadata(domain.path().join("s")).expect("there").len();
         set_limit(libc::RLIMIT_FSIZE, len);
-        let ask = || client.begin_until(&[0; LONG], SOON).map(drop);
+        let ask = || client.begin_timeout(&[0; LONG], SOON).map(drop);
         assert_eq!(ask(), Err(CallError::TimedOut { begun: false }));
         forge(1024);
         let told = ask();
@@ -657,17 +692,17 @@ fn a_client_whose_deadline_passes_is_told_what_could_not_be_settled(world: &Worl
 fn a_sweep_that_fails_at_a_place_takes_out_the_servers_name(world: &World) {
     let domain = world.domain();
     let ([client, _other], forge) = clients_and_their_count(&domain);
-    client.wait_for_server(true);
+    client.set_patient(true);
     let board = Board::new();
     let mut server = Child::start(|| {
-        let mut server = Server::open(&domain, "s").expect("none lives");
-        let _request = server.next_until(PATIENCE).expect("asked");
+        let mut server = server_of(&domain, "s");
+        let _request = server.next_timeout(PATIENCE).expect("served").expect("asked");
         board.set(0, 1);
         loop {
             std::thread::park();
         }
     });
-    let call = client.begin_until(b"x", PATIENCE).expect("sent");
+    let call = client.begin_timeout(b"x", PATIENCE).expect("sent");
     board.reach(0, 1);
     server.kill();
     forge(1024);
