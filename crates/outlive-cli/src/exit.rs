@@ -309,8 +309,14 @@ impl<G> From<LockError<G>> for Failure {
 impl From<AcquireError> for Failure {
     fn from(error: AcquireError) -> Failure {
         let code = match &error {
-            AcquireError::WouldBlock | AcquireError::Deadlock => Code::Busy,
-            AcquireError::TimedOut => Code::TimedOut,
+            AcquireError::OwnerDied | AcquireError::NotRecoverable | AcquireError::Broken => {
+                Code::NotRecoverable
+            }
+            AcquireError::Deadlock => Code::Busy,
+            AcquireError::NotHeld => Code::System,
+            AcquireError::AboveCeiling => Code::Permission,
+            AcquireError::Full => Code::NoSpace,
+            AcquireError::Damaged => Code::Damaged,
             AcquireError::System(inner) => code_of(inner),
             _ => Code::System,
         };
@@ -378,9 +384,9 @@ mod tests {
             ("PublishError", include_str!("../../outlive/src/topic/error.rs")),
             ("SubscribeError", include_str!("../../outlive/src/topic/error.rs")),
             ("LockError", include_str!("../../outlive/src/sync/guard.rs")),
-            ("AcquireError", include_str!("../../outlive/src/sync/semaphore.rs")),
+            ("AcquireError", include_str!("../../outlive/src/sync/error.rs")),
             ("SetError", include_str!("../../outlive/src/state/error.rs")),
-            ("WaitError", include_str!("../../outlive/src/wake/wait_dead.rs")),
+            ("WaitError", include_str!("../../outlive/src/wake/error.rs")),
         ];
         for (name, source) in files {
             let variants = variants(source, name);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use outlive::Domain;
-use outlive::sync::{AcquireError, Permit, Record, Semaphore};
+use outlive::sync::{Permit, Record, Semaphore};
 
 use super::running::Entry;
 use super::under::{LeftOver, Under, UnderArgs, exit_as};
@@ -104,7 +104,7 @@ fn acquire<'a>(
     running: &[Entry],
 ) -> Result<Permit<'a>, Failure> {
     let mut result = semaphore.try_acquire();
-    if matches!(result, Err(AcquireError::WouldBlock)) && !under.is_nonblocking() {
+    if matches!(result, Ok(None)) && !under.is_nonblocking() {
         if is_watched() {
             let holders = counted(semaphore.holders().len() as u64, "thread");
             under.say(format_args!("waiting for a permit: {holders} hold one"));
@@ -116,16 +116,20 @@ fn acquire<'a>(
     let mut held_back: Vec<(Permit<'a>, LeftOver)> = Vec::new();
     loop {
         match result {
-            Ok(permit) => match under.left_over(running, permit.index())? {
+            Ok(Some(permit)) => match under.left_over(running, permit.index())? {
                 None => return Ok(permit),
                 Some(left_over) => {
                     under.say_waiting(&left_over);
                     held_back.push((permit, left_over));
                 }
             },
-            Err(error @ (AcquireError::TimedOut | AcquireError::WouldBlock)) => {
+            Ok(None) => {
                 let Some((_, left_over)) = held_back.first() else {
-                    return Err(under.gave_up(error));
+                    return Err(under.gave_up(if under.is_nonblocking() {
+                        "all permits are held; wait for one, or try later"
+                    } else {
+                        "all permits were still held when the deadline passed"
+                    }));
                 };
                 if under.until.is_some_and(|until| until <= Instant::now()) {
                     return Err(under.still_runs(left_over));

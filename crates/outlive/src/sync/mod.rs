@@ -19,11 +19,11 @@
 //! `raw/` holds the state machines and their shared words; the file of the same name here holds
 //! what users see of each.
 
-mod await_error;
 mod barrier;
 mod ceiling_mutex;
 mod condvar;
 mod embedded;
+mod error;
 mod event;
 pub(crate) mod guard;
 mod mutex;
@@ -39,11 +39,11 @@ mod semaphore;
 mod untyped;
 
 pub use crate::claim::Holder;
-pub use await_error::AwaitError;
-pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
+pub use barrier::{Barrier, EmbeddedBarrier, Seat, Turn, WhenOneDies};
 pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
 pub use condvar::{Condvar, EmbeddedCondvar, Woke};
 pub use embedded::{Embed, Place, Record, RecordType, SharedField};
+pub use error::AcquireError;
 pub use event::{EmbeddedEvent, EmbeddedLatch, Event, Latch, Reset};
 pub use guard::{LockError, MutexGuard};
 pub use mutex::{EmbeddedMutex, Halfway, Mutex};
@@ -57,5 +57,5 @@ pub(crate) use primitive::primitives;
 pub use readiness::Bits;
 pub use rw_guard::{ReadGuard, UpgradeError, WriteGuard};
 pub use rw_lock::{EmbeddedRwLock, RwLock};
-pub use semaphore::{AcquireError, EmbeddedSemaphore, Full, Permit, Semaphore, SemaphoreOptions};
+pub use semaphore::{EmbeddedSemaphore, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};
