@@ -1,4 +1,4 @@
-//! Locks that processes wait for: rings of those who wait for each other.
+//! Locks that processes wait for: deadlock cycles.
 
 use outlive::{Deadlock, Domain};
 
@@ -55,7 +55,7 @@ pub fn orders(domain: &Domain, repair: bool) -> Finding {
     }
 }
 
-/// A ring in words.
+/// A cycle in words.
 pub fn ring(deadlock: &Deadlock) -> String {
     let told: Vec<String> = deadlock
         .ring
