@@ -427,7 +427,7 @@ pub(super) fn check_ceiling(ceiling: u32) -> Result<(), Error> {
         return Ok(());
     }
     let why = "a priority from 1 to 99";
-    Err(Error::InvalidOption { what: "a ceiling", wanted: ceiling.to_string(), why })
+    Err(Error::InvalidOption { what: "a ceiling", wanted: ceiling.to_string().into(), why })
 }
 
 impl Inspect for RawCeiling {
