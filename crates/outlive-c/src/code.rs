@@ -63,7 +63,8 @@ macro_rules! codes {
 
 codes! {
     Error {
-        Error::InvalidName { .. } | Error::OtherCeiling { .. } => libc::EINVAL,
+        Error::InvalidName { .. } | Error::OtherOptions { .. } | Error::InvalidOption { .. } => libc::EINVAL,
+        Error::AlreadyExists { .. } => libc::EEXIST,
         Error::NotFound { .. } => libc::ENOENT,
         Error::Foreign { .. } | Error::TooOpen { .. } | Error::NoRealTime { .. } => libc::EPERM,
         Error::NotAFolder { .. } => libc::ENOTDIR,

@@ -190,7 +190,9 @@ pub fn code_of(error: &Error) -> Code {
         | Error::OtherNamespace { .. }
         | Error::OtherDomain { .. }
         | Error::OtherLibc { .. }
-        | Error::OtherCeiling { .. } => Code::Mismatch,
+        | Error::OtherOptions { .. } => Code::Mismatch,
+        Error::InvalidOption { .. } => Code::Usage,
+        Error::AlreadyExists { .. } => Code::Busy,
         Error::NoSpace { .. }
         | Error::NoAddressSpace { .. }
         | Error::NoToken { .. }

@@ -11,14 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outlive::Deadline;
-use outlive::topic::{Header, Loan, Message, PublishError, Publisher};
+use outlive::Payload;
+use outlive::topic::{Header, Loan, PublishError, Publisher};
 
 use crate::Error;
 use crate::stream::Stream;
 use crate::under_way::{self, Keeps};
 
 /// What loans and host functions need of a publisher. It leaves its ring with the last of them.
-pub(crate) struct Lender<M: Message + ?Sized, K> {
+pub(crate) struct Lender<M: Payload + ?Sized, K> {
     /// Before what it refers to. No thread holds it while it calls the driver or waits: host
     /// functions take it.
     turn: Mutex<()>,
@@ -31,10 +32,10 @@ pub(crate) struct Lender<M: Message + ?Sized, K> {
 }
 
 // SAFETY: only the thread that has the turn uses the publisher.
-unsafe impl<M: Message + ?Sized, K: Keeps> Sync for Lender<M, K> {}
+unsafe impl<M: Payload + ?Sized, K: Keeps> Sync for Lender<M, K> {}
 
 /// A loan, together with its lender.
-pub(crate) struct Lent<M: Message + ?Sized + 'static, K: Keeps> {
+pub(crate) struct Lent<M: Payload + ?Sized + 'static, K: Keeps> {
     /// Published or given back by the thread that has the turn.
     loan: Option<Loan<'static, M>>,
     pub(crate) lender: Arc<Lender<M, K>>,
@@ -42,9 +43,9 @@ pub(crate) struct Lent<M: Message + ?Sized + 'static, K: Keeps> {
 
 // SAFETY: it refers to the publisher, which only the thread that has the turn uses, and stays with
 // the lender.
-unsafe impl<M: Message + ?Sized, K: Keeps> Send for Lent<M, K> {}
+unsafe impl<M: Payload + ?Sized, K: Keeps> Send for Lent<M, K> {}
 
-impl<M: Message + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
+impl<M: Payload + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
     pub(crate) fn new(publisher: Publisher<M>, keeper: Arc<K>) -> Arc<Lender<M, K>> {
         let (turn, due, failed) = (Mutex::new(()), AtomicU64::new(0), Mutex::new(None));
         Arc::new(Lender { turn, publisher, due, failed, keeper })
@@ -147,7 +148,7 @@ impl<M: Message + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
     }
 }
 
-impl<M: Message + ?Sized, K: Keeps + 'static> Lent<M, K> {
+impl<M: Payload + ?Sized, K: Keeps + 'static> Lent<M, K> {
     pub(crate) fn set_header(&mut self, header: Header) {
         if let Some(loan) = &mut self.loan {
             loan.set_header(header);
@@ -186,7 +187,7 @@ impl<M: Message + ?Sized, K: Keeps + 'static> Lent<M, K> {
     }
 }
 
-impl<M: Message + ?Sized, K: Keeps> Drop for Lent<M, K> {
+impl<M: Payload + ?Sized, K: Keeps> Drop for Lent<M, K> {
     fn drop(&mut self) {
         if let Some(loan) = self.loan.take() {
             let _turn = self.lender.turn.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlive::Deadline;
-use outlive::sync::Plain;
+use outlive::Plain;
 use outlive::topic::{Header, PublishError, Publisher};
 
 use crate::lender;

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
 use outlive::Deadline;
-use outlive::sync::Plain;
+use outlive::Plain;
 use outlive::topic::{Sample, Subscriber};
 
 use crate::pins::Pins;

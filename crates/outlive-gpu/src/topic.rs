@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlive::sync::Plain;
+use outlive::Plain;
 use outlive::topic::{Sample, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain};
 

@@ -11,6 +11,7 @@ import queue as _queue
 import threading as _threading
 
 __all__ = [
+    "AlreadyExists",
     "BadName",
     "BarrierBroken",
     "CallTimeout",
@@ -183,6 +184,10 @@ class Damaged(OutliveError):
 
 class NotFound(OutliveError, FileNotFoundError):
     """There is no object of that name."""
+
+
+class AlreadyExists(OutliveError, FileExistsError):
+    """The name is in use, and the caller wanted to make something new."""
 
 
 class NotPermitted(OutliveError, PermissionError):

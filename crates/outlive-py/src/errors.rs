@@ -53,7 +53,10 @@ impl<T, E: Raise> Raised<T> for Result<T, E> {
 impl Raise for Error {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
-            Error::InvalidName { .. } | Error::OtherCeiling { .. } => "BadName",
+            Error::InvalidName { .. }
+            | Error::OtherOptions { .. }
+            | Error::InvalidOption { .. } => "BadName",
+            Error::AlreadyExists { .. } => return raise_errno(py, "AlreadyExists", 17, self),
             Error::NotFound { .. } => return raise_errno(py, "NotFound", 2, self),
             Error::Foreign { .. }
             | Error::TooOpen { .. }

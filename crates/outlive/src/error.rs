@@ -25,6 +25,11 @@ pub enum Error {
         /// What was looked for.
         path: PathBuf,
     },
+    /// The name is in use, and the caller wanted to make something new.
+    AlreadyExists {
+        /// What is there.
+        path: PathBuf,
+    },
     /// The folder belongs to another user, and that user could read and change everything in it.
     Foreign {
         /// The folder.
@@ -179,15 +184,25 @@ pub enum Error {
         /// The lock.
         path: PathBuf,
     },
-    /// The lock exists with another ceiling, or the ceiling asked for is not a priority from 1 to
-    /// 99.
-    OtherCeiling {
-        /// The lock.
+    /// The thing exists, and was made with other options than those asked for.
+    OtherOptions {
+        /// The file.
         path: PathBuf,
-        /// Its ceiling; 0 if it was not read.
-        found: u32,
-        /// The ceiling asked for.
-        wanted: u32,
+        /// Which option.
+        what: &'static str,
+        /// Its value there.
+        found: Box<str>,
+        /// The value asked for.
+        wanted: Box<str>,
+    },
+    /// No such thing can have that option.
+    InvalidOption {
+        /// Which option.
+        what: &'static str,
+        /// The value asked for.
+        wanted: Box<str>,
+        /// Which values are possible.
+        why: &'static str,
     },
     /// The calling thread may not run at that real-time priority.
     NoRealTime {
@@ -251,6 +266,9 @@ impl fmt::Display for Error {
                     f,
                     "'{short}{more}' cannot be a name: {why}; use 1 to 200 bytes without '/' and NUL, not starting with '.'"
                 )
+            }
+            Error::AlreadyExists { path } => {
+                write!(f, "{} exists already; open it, or choose another name", path.display())
             }
             Error::NotFound { path } => {
                 write!(
@@ -382,18 +400,14 @@ impl fmt::Display for Error {
                  programs of one library",
                 path.display()
             ),
-            Error::OtherCeiling { path, found: 0, wanted } => {
-                write!(
-                    f,
-                    "{wanted} is no ceiling for {}; choose a priority from 1 to 99",
-                    path.display()
-                )
-            }
-            Error::OtherCeiling { path, found, wanted } => write!(
+            Error::OtherOptions { path, what, found, wanted } => write!(
                 f,
-                "{} has the ceiling {found}, this program wants {wanted}; agree on one, or remove it when nobody uses it",
+                "{} has the {what} {found}, this program wants {wanted}; agree on one, or remove it when nobody uses it",
                 path.display()
             ),
+            Error::InvalidOption { what, wanted, why } => {
+                write!(f, "{what} cannot be {wanted}; choose {why}")
+            }
             Error::NoRealTime { priority } => write!(
                 f,
                 "no right to run at real-time priority {priority}; give the program CAP_SYS_NICE, or raise RLIMIT_RTPRIO \

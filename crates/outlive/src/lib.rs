@@ -81,6 +81,7 @@ pub mod futex;
 mod inspect;
 mod kind;
 mod liveness;
+mod payload;
 pub mod pool;
 pub mod queue;
 pub mod rpc;
@@ -93,11 +94,13 @@ pub mod topic;
 pub mod wait;
 mod wake;
 
+pub use claim::{RecvError, SendError};
 pub use domain::{Domain, DomainOptions, DomainStats};
 pub use error::Error;
 pub use inspect::{Blocked, Deadlock, Detail, Entry, SweepReport, Waiter};
 pub use kind::Kind;
 pub use liveness::{Peer, TokenId, TokenInfo, TokenKind};
+pub use payload::{Payload, Plain, Shareable};
 pub use sys::clock::Deadline;
 pub use wake::{WaitError, WaitStrategy};
 

@@ -6,8 +6,9 @@ use std::hint::black_box;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use outlive::Plain;
 use outlive::queue::{Queue, Receiver, Sender};
-use outlive::sync::{LockError, Mutex, MutexGuard, Plain};
+use outlive::sync::{LockError, Mutex, MutexGuard};
 use outlive::{Deadline, Domain};
 
 use crate::board::Board;

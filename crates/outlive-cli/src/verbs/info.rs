@@ -13,7 +13,7 @@ use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::{self, bytes, count};
 use crate::process;
-use crate::verbs::doctor::locks::ring;
+use crate::verbs::doctor::locks::cycle;
 use crate::verbs::ls;
 use crate::verbs::topic::list;
 
@@ -72,7 +72,7 @@ struct Alone {
     /// Rings of threads that wait for each other, one of them for this.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     deadlocks: Vec<String>,
-    /// Orders of locks, this among them, that can become such a ring.
+    /// Orders of locks, this among them, that can become such a cycle.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lock_orders: Vec<String>,
 }
@@ -250,12 +250,12 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
             format!("'{name}' is no {wanted} but a {kind}; 'outlive domain info {name}' shows it");
         return Err(Failure::new(Code::Mismatch, text));
     }
-    let rings: Vec<String> = if entry.waiters.is_empty() {
+    let cycles: Vec<String> = if entry.waiters.is_empty() {
         Vec::new()
     } else {
         let in_it =
-            |deadlock: &outlive::Deadlock| deadlock.ring.iter().any(|one| one.name == args.name);
-        domain.deadlocks()?.iter().filter(|deadlock| in_it(deadlock)).map(ring).collect()
+            |deadlock: &outlive::Deadlock| deadlock.cycle.iter().any(|one| one.name == args.name);
+        domain.deadlocks()?.iter().filter(|deadlock| in_it(deadlock)).map(cycle).collect()
     };
     let about = |order: &LockOrder| order.pairs.iter().any(|pair| pair.held_name == args.name);
     // Damaged, it is the doctor's business.
@@ -270,7 +270,7 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
         });
     }
     let mut lines = lines(&domain, &entry);
-    lines.extend(rings.into_iter().map(|ring| ("DEADLOCK", ring)));
+    lines.extend(cycles.into_iter().map(|cycle| ("DEADLOCK", cycle)));
     lines.extend(orders.into_iter().map(|order| ("ORDER", order)));
     output::print(
         lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect::<String>(),

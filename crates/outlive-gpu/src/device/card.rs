@@ -3,8 +3,8 @@
 
 use std::marker::PhantomData;
 
+use outlive::Plain;
 use outlive::TokenId;
-use outlive::sync::Plain;
 
 use crate::gpu::Identity;
 

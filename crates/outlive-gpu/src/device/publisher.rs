@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use outlive::Deadline;
-use outlive::sync::Plain;
+use outlive::Plain;
 use outlive::topic::{Header, LARGEST_PAYLOAD, Loan, PublishError, Publisher};
 
 use super::blocks::{Block, Blocks};

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive::sync::Plain;
+use outlive::Plain;
 use outlive::topic::{Header, Sample, Subscriber};
 use outlive::{Deadline, TokenId};
 

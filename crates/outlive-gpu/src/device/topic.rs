@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlive::sync::Plain;
+use outlive::Plain;
 use outlive::topic::{SubscriberOptions, Topic, TopicOptions};
 use outlive::{Deadline, Domain};
 

@@ -1,7 +1,12 @@
-//! Words that name their owner. Any process takes them over from a dead one.
+//! Words that name their owner. Any process takes them over from a dead one. With them, the errors
+//! of moving messages, which name the process that is in the way.
 
 mod holder;
 mod role;
+mod transfer;
+mod word;
 
 pub use holder::Holder;
 pub(crate) use role::{NoRole, ROLE_DIED, Role, RoleWords, Standing, sweep_role};
+pub use transfer::{RecvError, SendError};
+pub(crate) use word::{Claimed, DIED, Unclaimed, Word};

@@ -1,14 +1,18 @@
 //! The domain: a folder that holds named things.
 
+mod options;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::liveness::{Me, Peer, Registry, TokenId, TokenInfo};
-use crate::segment::{Folder, Segment, Spec, check_name};
+use crate::segment::{Folder, Opening, Segment, Spec, check_name};
 use crate::wake::WaitError;
 use crate::{Deadline, Error};
+
+pub(crate) use options::{agree, three_openings};
 
 /// A folder on a memory file system in which processes meet: every named thing is a file in it.
 ///
@@ -294,6 +298,18 @@ impl Domain {
     ) -> Result<Segment, Error> {
         check_name(name)?;
         Segment::create_or_open(self.folder(), name, spec, init)
+    }
+
+    /// Opens a named thing or makes it, as `opening` says.
+    pub(crate) fn open_as(
+        &self,
+        name: &str,
+        opening: Opening,
+        spec: &Spec,
+        init: impl Fn(&Segment) -> Result<(), Error>,
+    ) -> Result<Segment, Error> {
+        check_name(name)?;
+        Segment::open_as(self.folder(), name, opening, spec, init)
     }
 
     /// Opens a named thing that must exist.

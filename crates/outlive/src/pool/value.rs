@@ -11,8 +11,8 @@ use super::object::Object;
 use super::pool::{LARGEST_OBJECT, Pool};
 use super::share::Offset;
 use crate::Peer;
+use crate::Plain;
 use crate::segment::fnv_1a;
-use crate::sync::Plain;
 
 const STAMP: usize = size_of::<u64>();
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::error::{RecvError, SendError};
 use super::{Queue, Receiver, Sender};
-use crate::sync::Plain;
+use crate::Plain;
 use crate::wake::{Source, Watched};
 use crate::{Deadline, Error};
 

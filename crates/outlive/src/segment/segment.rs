@@ -44,6 +44,17 @@ unsafe impl Shared for crate::shim::AtomicU64 {}
 // SAFETY: an array of types that may be shared.
 unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
 
+/// Says whether an opening makes what is not there, and whether it takes what is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// It must exist.
+    Open,
+    /// It is made if it does not exist.
+    OpenOrCreate,
+    /// It must not exist.
+    CreateNew,
+}
+
 /// A mapped file of a domain.
 pub(crate) struct Segment {
     file: KeptFile,
@@ -63,9 +74,24 @@ impl Segment {
         spec: &Spec,
         init: impl Fn(&Segment) -> Result<(), Error>,
     ) -> Result<Segment, Error> {
+        Segment::open_as(folder, name, Opening::OpenOrCreate, spec, init)
+    }
+
+    /// Opens the named file or makes it, as `opening` says.
+    pub(crate) fn open_as(
+        folder: &Folder,
+        name: &str,
+        opening: Opening,
+        spec: &Spec,
+        init: impl Fn(&Segment) -> Result<(), Error>,
+    ) -> Result<Segment, Error> {
         loop {
             match Segment::open(folder, name) {
-                Err(Error::NotFound { .. }) => {}
+                Err(Error::NotFound { .. }) if opening != Opening::Open => {}
+                Err(other) if opening != Opening::CreateNew => return Err(other),
+                Ok(_) | Err(_) if opening == Opening::CreateNew => {
+                    return Err(Error::AlreadyExists { path: folder.file_path(name) });
+                }
                 Err(other) => return Err(other),
                 Ok(segment) => {
                     segment.expect(spec.kind)?;
@@ -77,7 +103,8 @@ impl Segment {
             init(&segment)?;
             match file::link(segment.fd()?, folder.fd()?, name) {
                 Ok(()) => return Ok(segment),
-                // Another process was quicker: open its file. (It may be gone again by then.)
+                // Another process was quicker: the next turn finds its file. (It may be gone again
+                // by then.)
                 Err(Errno::EXIST) => {}
                 Err(errno) => {
                     return Err(Error::from_errno("give a name to", &segment.path, errno));

@@ -7,8 +7,9 @@ use super::bytes::{BytesWatch, BytesWriter, Shape, StateBytes};
 use super::error::SetError;
 use super::layout::MOST_BYTES;
 use super::wait::Change;
+use crate::Plain;
 use crate::claim::Holder;
-use crate::sync::{AwaitError, Plain};
+use crate::sync::AwaitError;
 use crate::{Deadline, Domain, Error, WaitStrategy};
 
 /// The latest value under a name: one writer, any number of readers in any number of processes.

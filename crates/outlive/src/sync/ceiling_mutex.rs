@@ -22,7 +22,9 @@ use super::primitive::{Inspect, LockDetail};
 use super::raw::ceiling::{MOST, NotRaised, Raised};
 use super::raw::mutex::RawMutex;
 use super::raw::{Acquired, Refused};
-use super::{Holder, Plain, order};
+use super::{Holder, order};
+use crate::Plain;
+use crate::domain::agree;
 use crate::liveness::{Me, Registry};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
@@ -114,7 +116,7 @@ impl<T: Plain> CeilingMutex<T> {
     /// Opens the mutex of that name, or makes it with the given ceiling (1 to 99) and value.
     ///
     /// # Errors
-    /// [`Error::OtherCeiling`] when it exists with another ceiling, or when the ceiling is not one
+    /// [`Error::OtherOptions`] when it exists with another ceiling, [`Error::InvalidOption`] when the ceiling is not one
     /// of 1 to 99; [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for
     /// something else, [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system.
     ///
@@ -126,11 +128,7 @@ impl<T: Plain> CeilingMutex<T> {
         ceiling: u32,
         initial: T,
     ) -> Result<CeilingMutex<T>, Error> {
-        let other =
-            |found| Error::OtherCeiling { path: domain.path().join(name), found, wanted: ceiling };
-        if !(1..=MOST).contains(&ceiling) {
-            return Err(other(0));
-        }
+        check_ceiling(ceiling)?;
         let init = |cell: &mut Apart<T>| {
             cell.raw.ceiling.store(ceiling, Ordering::Relaxed);
             // SAFETY: `T: Plain`, so a copy of `initial`'s bytes is a second, independent value.
@@ -139,9 +137,7 @@ impl<T: Plain> CeilingMutex<T> {
         let home =
             Home::<Apart<T>>::open(domain, name, Kind::CeilingMutex, TypeOf::a::<T>(), init)?;
         let found = home.shared().raw.ceiling.load(Ordering::Relaxed);
-        if found != ceiling {
-            return Err(other(found));
-        }
+        agree(home.segment(), "ceiling", found, Some(ceiling))?;
         let value = NonNull::from(&home.shared().value);
         Ok(CeilingMutex {
             home: home.part(|cell| &cell.raw),
@@ -423,6 +419,15 @@ impl CeilingMutex<()> {
             spin_wait: spin_wait(),
         })
     }
+}
+
+/// Refuses what is no priority.
+pub(super) fn check_ceiling(ceiling: u32) -> Result<(), Error> {
+    if (1..=MOST).contains(&ceiling) {
+        return Ok(());
+    }
+    let why = "a priority from 1 to 99";
+    Err(Error::InvalidOption { what: "a ceiling", wanted: ceiling.to_string().into(), why })
 }
 
 impl Inspect for RawCeiling {

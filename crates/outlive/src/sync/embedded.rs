@@ -9,7 +9,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::primitive::Home;
-use super::{EmbeddedMutex, LockError, MutexGuard, Plain};
+use super::{EmbeddedMutex, LockError, MutexGuard};
+use crate::Plain;
 use crate::liveness::Registry;
 use crate::segment::{BODY, Header, Segment, Shared, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};

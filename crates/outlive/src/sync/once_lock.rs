@@ -3,12 +3,13 @@
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
+use super::Holder;
 use super::embedded::{Embed, Place, SharedField};
 use super::guard::LockError;
 use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw::once::{NoTurn, RawOnce, Turn};
-use super::{Holder, Plain};
+use crate::Plain;
 use crate::liveness::{Me, Registry};
 use crate::segment::Shared;
 use crate::shim::AtomicU64;

@@ -21,6 +21,7 @@ use super::raw::once::RawOnce;
 use super::raw::pi::RawPi;
 use super::raw::rw_lock::RawRwLock;
 use super::{Barrier, CeilingMutex, Semaphore, WhenOneDies, barrier, semaphore};
+use crate::domain::agree;
 use crate::liveness::Registry;
 use crate::segment::{BODY, Segment, Spec};
 use crate::{Domain, Error, Kind};
@@ -194,7 +195,7 @@ impl Untyped {
     /// for other locks.
     ///
     /// # Errors
-    /// As [`Untyped::record`], and [`Error::OtherCeiling`] as [`CeilingMutex::open`] returns it.
+    /// As [`Untyped::record`], and those of [`CeilingMutex::open`].
     ///
     /// # If a process dies
     /// While it makes the lock: no trace of the lock remains.
@@ -205,17 +206,14 @@ impl Untyped {
         value: ValueType<'_>,
         init: impl Fn(*mut u8),
     ) -> Result<Untyped, Error> {
-        let other =
-            |found| Error::OtherCeiling { path: domain.path().join(name), found, wanted: ceiling };
-        if !(1..=MOST_CEILING).contains(&ceiling) {
-            return Err(other(0));
-        }
+        ceiling_mutex::check_ceiling(ceiling)?;
         let made = Untyped::open_lock(domain, name, Kind::CeilingMutex, value, |segment, at| {
             init(at);
             ceiling_mutex::note_ceiling(segment, BODY, ceiling)
         })?;
         let found = ceiling_mutex::noted_ceiling(&made.segment, BODY)?;
-        if found == ceiling { Ok(made) } else { Err(other(found)) }
+        agree(&made.segment, "ceiling", found, Some(ceiling))?;
+        Ok(made)
     }
 
     /// Opens the primitive of that kind and name, which must exist: its own `open` makes it.
@@ -615,9 +613,11 @@ mod tests {
             }
             // SAFETY: the value lies inside the file; no thread writes it.
             assert_eq!(unsafe { *there.as_ptr().add(there.value_offset()).cast::<u64>() }, 77);
-            for wrong in [41, 0, 100] {
+            let other = Untyped::ceiling_lock(domain, "ours", 41, eight, init);
+            assert!(matches!(other, Err(Error::OtherOptions { .. })));
+            for wrong in [0, 100] {
                 let other = Untyped::ceiling_lock(domain, "ours", wrong, eight, init);
-                assert!(matches!(other, Err(Error::OtherCeiling { .. })), "{wrong}");
+                assert!(matches!(other, Err(Error::InvalidOption { .. })), "{wrong}");
             }
             let other =
                 Untyped::ceiling_lock(domain, "ours", 40, ValueType { size: 9, ..eight }, init);

@@ -59,6 +59,18 @@ impl Deadline {
         Deadline { at, clock: ClockId::Monotonic }
     }
 
+    /// Calls a function that waits until a deadline, without one, until it has something to return.
+    /// It is how a verb waits for ever by its bounded form.
+    pub(crate) fn never<T, E>(
+        mut wait: impl FnMut(Deadline) -> Result<Option<T>, E>,
+    ) -> Result<T, E> {
+        loop {
+            if let Some(found) = wait(Deadline::NEVER)? {
+                return Ok(found);
+            }
+        }
+    }
+
     /// Returns whether the moment has passed.
     pub fn has_passed(self) -> bool {
         self != Deadline::NEVER && nanos(self.clock) >= self.at

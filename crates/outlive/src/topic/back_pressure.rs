@@ -13,8 +13,8 @@ use std::sync::Arc;
 use super::error::PublishError;
 use super::layout::{Awaited, Claim, State};
 use super::mapping::Inner;
-use super::message::Message;
 use super::publisher::Publisher;
+use crate::Payload;
 use crate::claim::Holder;
 use crate::liveness::{Me, Registry};
 use crate::shim::{Ordering, fence};
@@ -133,7 +133,7 @@ pub struct Writable {
     process: TokenId,
 }
 
-impl<M: Message + ?Sized> Publisher<M> {
+impl<M: Payload + ?Sized> Publisher<M> {
     /// Returns a source for a [`WaitSet`](crate::wait::WaitSet): ready when
     /// [`Publisher::try_publish_copy`] is worth a try.
     ///

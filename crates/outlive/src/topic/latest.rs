@@ -1,14 +1,14 @@
 //! [`Subscriber::latest`]: the newest message, whatever came before it.
 
 use super::error::SubscribeError;
-use super::message::Message;
 use super::newest::{Rings, newest_in, older_end};
 use super::recv::Took;
 use super::sample::Sample;
 use super::slot::Slot;
 use super::subscriber::Subscriber;
+use crate::Payload;
 
-impl<M: Message + ?Sized> Rings for Subscriber<M> {
+impl<M: Payload + ?Sized> Rings for Subscriber<M> {
     fn depth(&self) -> u64 {
         u64::from(self.inner.plan.depth)
     }
@@ -22,7 +22,7 @@ impl<M: Message + ?Sized> Rings for Subscriber<M> {
     }
 }
 
-impl<M: Message + ?Sized> Subscriber<M> {
+impl<M: Payload + ?Sized> Subscriber<M> {
     /// Returns the newest message that is there, whether this subscriber has taken it before or
     /// not. Older messages are passed over, and do not count as lost; a newer one that comes
     /// meanwhile stays to be received. Returns `None` when no message is there, or when the newest

@@ -7,16 +7,16 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
 use super::header::Header;
-use super::message::Message;
 use super::publisher::Publisher;
 use super::slot::INLINE_WORDS;
+use crate::Payload;
 use crate::pool::ObjectRef;
 
 /// Memory for one message, written in place and published by [`Publisher::publish`].
 ///
 /// A loan that is dropped gives its memory back to the publisher.
 #[must_use = "a loan that is dropped is not published"]
-pub struct Loan<'p, M: Message + ?Sized = [u8]> {
+pub struct Loan<'p, M: Payload + ?Sized = [u8]> {
     publisher: &'p Publisher<M>,
     lent: NonNull<Lent>,
 }
@@ -84,7 +84,7 @@ impl Drop for LoanCache {
     }
 }
 
-impl<'p, M: Message + ?Sized> Loan<'p, M> {
+impl<'p, M: Payload + ?Sized> Loan<'p, M> {
     /// Makes a loan of an object of the publisher's, with the address where it is written, or of
     /// room in a slot.
     #[inline]
@@ -148,7 +148,7 @@ impl<'p, M: Message + ?Sized> Loan<'p, M> {
     }
 }
 
-impl<M: Message + ?Sized> Deref for Loan<'_, M> {
+impl<M: Payload + ?Sized> Deref for Loan<'_, M> {
     type Target = M;
 
     #[inline]
@@ -159,7 +159,7 @@ impl<M: Message + ?Sized> Deref for Loan<'_, M> {
     }
 }
 
-impl<M: Message + ?Sized> DerefMut for Loan<'_, M> {
+impl<M: Payload + ?Sized> DerefMut for Loan<'_, M> {
     #[inline]
     fn deref_mut(&mut self) -> &mut M {
         let lent = self.lent_mut();
@@ -169,7 +169,7 @@ impl<M: Message + ?Sized> DerefMut for Loan<'_, M> {
     }
 }
 
-impl<M: Message + ?Sized> Drop for Loan<'_, M> {
+impl<M: Payload + ?Sized> Drop for Loan<'_, M> {
     #[inline]
     fn drop(&mut self) {
         let lent = self.lent_mut();

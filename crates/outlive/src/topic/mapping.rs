@@ -5,10 +5,10 @@ use super::layout::{
     MOST_RINGS, MOST_SUBSCRIBERS, Plan, RingWords, SUBSCRIBER_SLOT_BYTES, SubscriberSlot,
     TopicHead, ring_bytes,
 };
-use super::message::Message;
 use super::slot::{SLOT, Slot};
 use super::topic::Topic;
 use crate::Error;
+use crate::Payload;
 use crate::liveness::{Ends, Registry};
 use crate::pool::{Heap, HeapHost, ObjectRef};
 use crate::segment::{Segment, View};
@@ -181,7 +181,7 @@ pub struct PayloadMemory {
     pub is_writable: bool,
 }
 
-impl<M: Message + ?Sized> Topic<M> {
+impl<M: Payload + ?Sized> Topic<M> {
     /// Returns the part of the topic's payload memory in which an address of a loan or a sample
     /// lies.
     ///

@@ -33,7 +33,6 @@ mod latest;
 mod layout;
 mod loan;
 mod mapping;
-mod message;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod newest;
@@ -56,7 +55,6 @@ pub use error::{PublishError, SubscribeError};
 pub use header::Header;
 pub use loan::Loan;
 pub use mapping::PayloadMemory;
-pub use message::Message;
 pub use participants::{Participants, Presence};
 pub use publisher::{Published, Publisher};
 pub use sample::Sample;

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::SubscribeError;
 use super::mapping::Inner;
-use super::message::Message;
 use super::publisher::Publisher;
 use super::subscriber::Subscriber;
 use super::{ring, subscriber_slot};
+use crate::Payload;
 use crate::liveness::Registry;
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
@@ -219,7 +219,7 @@ impl Source for Presence {
     }
 }
 
-impl<M: Message + ?Sized> Publisher<M> {
+impl<M: Payload + ?Sized> Publisher<M> {
     /// Follows which processes subscribe: see [`Topic::watch`](super::Topic::watch).
     #[must_use]
     pub fn watch_subscribers(&self) -> Presence {
@@ -227,7 +227,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     }
 }
 
-impl<M: Message + ?Sized> Subscriber<M> {
+impl<M: Payload + ?Sized> Subscriber<M> {
     /// Follows which processes publish: see [`Topic::watch`](super::Topic::watch).
     #[must_use]
     pub fn watch_publishers(&self) -> Presence {

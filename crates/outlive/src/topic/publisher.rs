@@ -18,11 +18,11 @@ use super::error::PublishError;
 use super::header::Header;
 use super::loan::{Loan, LoanCache};
 use super::mapping::Inner;
-use super::message::Message;
 use super::ring::{self, Ring};
 use super::slot::{INLINE, Metadata, Slot};
 use super::subscriber_slot;
 use super::topic::LARGEST_PAYLOAD;
+use crate::Payload;
 use crate::liveness::Me;
 use crate::pool::{Message as Still, ObjectRef};
 use crate::shim::Ordering;
@@ -57,7 +57,7 @@ use crate::{Deadline, Error};
 /// If the publisher's process dies, at any instruction, what was published stays published and
 /// whole, and no part of an unpublished message is seen. The next publisher uses its memory, once
 /// its last thread has ended. If a subscriber dies, the publisher stops waiting for it at once.
-pub struct Publisher<M: Message + ?Sized = [u8]> {
+pub struct Publisher<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     ring: UnsafeCell<Ring>,
     /// The ring's slots.
@@ -75,7 +75,7 @@ pub struct Publisher<M: Message + ?Sized = [u8]> {
 }
 
 // SAFETY: the ring belongs to this value alone, whichever thread has it.
-unsafe impl<M: Message + ?Sized> Send for Publisher<M> {}
+unsafe impl<M: Payload + ?Sized> Send for Publisher<M> {}
 
 /// Describes a published message.
 #[derive(Clone, Copy)]
@@ -106,7 +106,7 @@ impl core::fmt::Debug for Published<'_> {
     }
 }
 
-impl<M: Message + ?Sized> Publisher<M> {
+impl<M: Payload + ?Sized> Publisher<M> {
     pub(super) fn new(inner: Arc<Inner>, stamps: bool) -> Result<Publisher<M>, Error> {
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
@@ -407,7 +407,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         bytes: &[u8],
         header: Option<Header>,
     ) -> Result<Published<'_>, PublishError> {
-        if bytes.len() <= INLINE && (M::FACTS.align <= 8 || bytes.is_empty()) {
+        if bytes.len() <= INLINE && (M::METADATA.align <= 8 || bytes.is_empty()) {
             self.put(me, bytes.len(), None, header.as_ref(), |slot| slot.write(bytes));
             return Ok(self.published());
         }
@@ -598,7 +598,7 @@ fn next_order(inner: &Inner, ring: &Ring) -> u64 {
     highest.unwrap_or(0).max(ring.order).saturating_add(1)
 }
 
-impl<T: crate::sync::Plain> Publisher<[T]> {
+impl<T: crate::Plain> Publisher<[T]> {
     /// Lends memory for a message of so many values, to be written in place. Its contents are
     /// arbitrary: zeroes, or an earlier message.
     ///
@@ -615,7 +615,7 @@ impl<T: crate::sync::Plain> Publisher<[T]> {
     }
 }
 
-impl<T: crate::sync::Plain> Publisher<T> {
+impl<T: crate::Plain> Publisher<T> {
     /// Lends memory for a value, to be written in place. Its contents are arbitrary: zeroes, or an
     /// earlier message.
     ///
@@ -630,7 +630,7 @@ impl<T: crate::sync::Plain> Publisher<T> {
 }
 
 /// For values that describe something else which is reused together with them: device memory.
-impl<T: crate::sync::Plain> Publisher<T> {
+impl<T: crate::Plain> Publisher<T> {
     /// Lends memory that this publisher has lent before and that no subscriber holds any more, if
     /// `fits` accepts one, by its address. If `fits` rejects all, it is called again after a scan
     /// of what is held. `fits` must not call this publisher.
@@ -682,10 +682,10 @@ impl<T: crate::sync::Plain> Publisher<T> {
     }
 }
 
-impl<M: Message + ?Sized> Publisher<M> {
+impl<M: Payload + ?Sized> Publisher<M> {
     fn lend(&self, len: usize) -> Result<Loan<'_, M>, PublishError> {
         let me = self.enter()?;
-        let is_short = len <= INLINE && M::FACTS.align <= 8;
+        let is_short = len <= INLINE && M::METADATA.align <= 8;
         let object = if is_short { None } else { Some(self.take_object(me, len)?) };
         Ok(Loan::new(self, len, object))
     }
@@ -703,7 +703,7 @@ impl Publisher<[u8]> {
     }
 }
 
-impl<M: Message + ?Sized> Drop for Publisher<M> {
+impl<M: Payload + ?Sized> Drop for Publisher<M> {
     fn drop(&mut self) {
         let inner = &*self.inner;
         let ring = self.ring.get_mut();

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
 use super::layout::{Claim, SubscriberSlot};
 use super::mapping::Inner;
-use super::message::Message;
 use super::slot::{MessageState, Slot};
 use super::subscriber::Subscriber;
 use super::subscriber::WakeWords;
 use crate::Error;
+use crate::Payload;
 use crate::liveness::Registry;
 use crate::shim::Ordering;
 use crate::wake::{
@@ -55,7 +55,7 @@ impl Inner {
     }
 }
 
-impl<M: Message + ?Sized> Subscriber<M> {
+impl<M: Payload + ?Sized> Subscriber<M> {
     pub(crate) fn readiness(&self) -> SubscriberReadiness {
         let (inner, subscriber_slot) = (Arc::clone(&self.inner), self.subscriber_slot);
         let claim = self.words().claim.load(Ordering::Relaxed);
@@ -141,7 +141,7 @@ impl Waited for SubscriberReadiness {
 }
 
 /// Ready when a receive is worth a try: the message there may have none of its keys.
-impl<M: Message + ?Sized> Source for Subscriber<M> {
+impl<M: Payload + ?Sized> Source for Subscriber<M> {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();
         let registry = readiness.registry();

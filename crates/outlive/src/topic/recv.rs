@@ -11,13 +11,13 @@ use core::ptr::NonNull;
 use std::time::Instant;
 
 use super::error::SubscribeError;
-use super::message::Message;
 use super::readiness::GONE;
 use super::sample::Sample;
 use super::sample_cache::{Free, Taken};
 use super::slot::{INLINE, MessageState, Metadata};
 use super::subscriber::Subscriber;
 use crate::Error;
+use crate::Payload;
 use crate::shim::Ordering;
 use crate::sys::map::prefetch;
 
@@ -35,7 +35,7 @@ pub(super) enum Took {
     Unknown(Box<Error>),
 }
 
-impl<M: Message + ?Sized> Subscriber<M> {
+impl<M: Payload + ?Sized> Subscriber<M> {
     /// Takes the next message, if there is one.
     #[inline]
     pub(super) fn take_next(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
@@ -205,7 +205,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
             None if taken.len > INLINE => Took::Damaged("a message's length"),
             // SAFETY: `Taken` has as many bytes as were copied, aligned to 8.
             None if unsafe { M::at(taken.data(), taken.len) }.is_none()
-                || M::FACTS.align > 8 && taken.len > 0 =>
+                || M::METADATA.align > 8 && taken.len > 0 =>
             {
                 Took::Damaged("a value of another size")
             }

@@ -5,8 +5,8 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use super::header::Header;
-use super::message::Message;
 use super::sample_cache::{self, Taken};
+use crate::Payload;
 use crate::TokenId;
 
 /// A received message. Its payload does not change until the sample is dropped, whatever its
@@ -19,17 +19,17 @@ use crate::TokenId;
 /// If the publisher dies, the sample stays as it is. If the holder dies, the memory can be used
 /// again once the holder's last thread has ended.
 #[must_use = "what is dropped can be overwritten"]
-pub struct Sample<M: Message + ?Sized = [u8]> {
+pub struct Sample<M: Payload + ?Sized = [u8]> {
     taken: NonNull<Taken>,
     _message: PhantomData<*const M>,
 }
 
 // SAFETY: the bytes do not change, and the hazard pointer is this sample's alone.
-unsafe impl<M: Message + ?Sized> Send for Sample<M> {}
+unsafe impl<M: Payload + ?Sized> Send for Sample<M> {}
 // SAFETY: a shared sample only gives its bytes to read.
-unsafe impl<M: Message + ?Sized> Sync for Sample<M> {}
+unsafe impl<M: Payload + ?Sized> Sync for Sample<M> {}
 
-impl<M: Message + ?Sized> Sample<M> {
+impl<M: Payload + ?Sized> Sample<M> {
     /// Makes a sample of what [`Free::keep`](super::sample_cache::Free::keep) returned, with a
     /// payload that [`Message::at`] accepts.
     #[inline]
@@ -112,7 +112,7 @@ impl<M: Message + ?Sized> Sample<M> {
     }
 }
 
-impl<M: Message + ?Sized> Deref for Sample<M> {
+impl<M: Payload + ?Sized> Deref for Sample<M> {
     type Target = M;
 
     #[inline]
@@ -124,7 +124,7 @@ impl<M: Message + ?Sized> Deref for Sample<M> {
     }
 }
 
-impl<M: Message + ?Sized> Drop for Sample<M> {
+impl<M: Payload + ?Sized> Drop for Sample<M> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: `keep` gave it to this sample, which is dropped once.
@@ -132,7 +132,7 @@ impl<M: Message + ?Sized> Drop for Sample<M> {
     }
 }
 
-impl<M: Message + ?Sized> core::fmt::Debug for Sample<M> {
+impl<M: Payload + ?Sized> core::fmt::Debug for Sample<M> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Sample")
             .field("sequence", &self.sequence())

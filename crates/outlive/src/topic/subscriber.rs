@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 use super::error::SubscribeError;
 use super::layout::{MOST_RINGS, SubscriberSlot};
 use super::mapping::Inner;
-use super::message::Message;
 use super::ring;
 use super::sample::Sample;
 use super::sample_cache::SampleCache;
 use super::slot::Slot;
 use super::subscriber_slot;
+use crate::Payload;
 use crate::liveness::Me;
 use crate::shim::{Ordering, fence};
 use crate::sys::futex::Watch;
@@ -63,7 +63,7 @@ use crate::{Deadline, Error, TokenId};
 /// If a publisher dies, its published messages can be received as before. If the subscriber's
 /// process dies, publishers stop waiting for it at once; the memory of the samples that it held can
 /// be used again once its last thread has ended.
-pub struct Subscriber<M: Message + ?Sized = [u8]> {
+pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     pub(super) subscriber_slot: u32,
     process: TokenId,
@@ -86,7 +86,7 @@ pub struct Subscriber<M: Message + ?Sized = [u8]> {
 }
 
 // SAFETY: its words in the file are its own, whichever thread has it.
-unsafe impl<M: Message + ?Sized> Send for Subscriber<M> {}
+unsafe impl<M: Payload + ?Sized> Send for Subscriber<M> {}
 
 /// Options of a subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ struct Pause {
     has_waited: bool,
 }
 
-impl<M: Message + ?Sized> Subscriber<M> {
+impl<M: Payload + ?Sized> Subscriber<M> {
     pub(super) fn new(
         inner: Arc<Inner>,
         mut options: SubscriberOptions,
@@ -351,7 +351,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
 }
 
 /// Waits for each message; ends at an error other than a missed period.
-impl<M: Message + ?Sized> Iterator for Subscriber<M> {
+impl<M: Payload + ?Sized> Iterator for Subscriber<M> {
     type Item = Sample<M>;
 
     fn next(&mut self) -> Option<Sample<M>> {
@@ -364,7 +364,7 @@ impl<M: Message + ?Sized> Iterator for Subscriber<M> {
     }
 }
 
-impl<M: Message + ?Sized> Drop for Subscriber<M> {
+impl<M: Payload + ?Sized> Drop for Subscriber<M> {
     fn drop(&mut self) {
         // In a forked child the slot is its parent's, and copies of its samples may still be read.
         if identity::this_process() != Ok(self.owner) {
@@ -383,7 +383,7 @@ impl<M: Message + ?Sized> Drop for Subscriber<M> {
 }
 
 /// Waits until there is a message at a cursor, or the deadline has passed.
-fn wait_for_message<M: Message + ?Sized>(
+fn wait_for_message<M: Payload + ?Sized>(
     subscriber: &Subscriber<M>,
     me: Me,
     deadline: Deadline,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::error::SubscribeError;
 use super::layout::{MOST_BYTES, MOST_DEPTH, Plan};
 use super::mapping::Inner;
-use super::message::Message;
 use super::participants::{self, Participants, Presence, Side};
 use super::publisher::Publisher;
 use super::ring;
 use super::subscriber::{Subscriber, SubscriberOptions};
 use super::subscriber_slot;
+use crate::Payload;
 use crate::claim::Holder;
 use crate::liveness::Registry;
 use crate::segment::{Segment, Spec};
@@ -26,7 +26,7 @@ const NO_STAMPS: u32 = 1;
 
 /// A topic, open in this process; makes its publishers and subscribers.
 ///
-/// Messages are bytes (`Topic<[u8]>`), values of a [`Plain`](crate::sync::Plain) type, or slices of
+/// Messages are bytes (`Topic<[u8]>`), values of a [`Plain`](crate::Plain) type, or slices of
 /// one, of any length from 0 bytes to 1 GiB. The messages of one publisher arrive in the order in
 /// which it published them; across publishers, a message that was published before another's
 /// publishing began comes first. A subscriber that lags behind by more than the topic's depth loses
@@ -52,14 +52,14 @@ const NO_STAMPS: u32 = 1;
 ///
 /// # If a process dies
 /// Published messages stay; see [`Publisher`] and [`Subscriber`].
-pub struct Topic<M: Message + ?Sized = [u8]> {
+pub struct Topic<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     _message: PhantomData<fn(&M)>,
 }
 
 /// Options for making a topic. An existing topic keeps the options that it was made with.
 #[derive(Clone, Debug)]
-pub struct TopicOptions<M: Message + ?Sized = [u8]> {
+pub struct TopicOptions<M: Payload + ?Sized = [u8]> {
     depth: u32,
     max_bytes: Option<u64>,
     stamps: bool,
@@ -67,7 +67,7 @@ pub struct TopicOptions<M: Message + ?Sized = [u8]> {
     _message: PhantomData<fn(&M)>,
 }
 
-impl<M: Message + ?Sized> TopicOptions<M> {
+impl<M: Payload + ?Sized> TopicOptions<M> {
     /// Sets how many messages of each publisher are kept, rounded up to a power of two from 1 to
     /// 65,536. That is the maximum lag of a subscriber and its longest history. Default: 16.
     ///
@@ -109,12 +109,12 @@ impl<M: Message + ?Sized> TopicOptions<M> {
     /// # If a process dies
     /// If this process dies while it makes the topic, nothing is left of it.
     pub fn open(self, domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
-        const { assert!(M::FACTS.align <= 64, "payloads are aligned to 64 bytes") };
+        const { assert!(M::METADATA.align <= 64, "payloads are aligned to 64 bytes") };
         let depth = self.depth.clamp(1, MOST_DEPTH).next_power_of_two();
         let quarter = domain.folder().file_system_bytes()? / 4;
         let max_bytes = self.max_bytes.unwrap_or(quarter.min(4 << 30)).clamp(64 << 10, MOST_BYTES);
         let plan = Plan::new(depth, max_bytes);
-        let facts = M::FACTS;
+        let facts = M::METADATA;
         let spec = Spec {
             kind: Kind::Topic,
             type_name: facts.type_name(),
@@ -130,7 +130,7 @@ impl<M: Message + ?Sized> TopicOptions<M> {
     }
 }
 
-impl<M: Message + ?Sized> Topic<M> {
+impl<M: Payload + ?Sized> Topic<M> {
     /// Returns the default options, for changing them.
     #[must_use]
     pub fn options() -> TopicOptions<M> {
@@ -303,7 +303,7 @@ impl Topic<[u8]> {
     }
 }
 
-impl<M: Message + ?Sized> Clone for Topic<M> {
+impl<M: Payload + ?Sized> Clone for Topic<M> {
     fn clone(&self) -> Topic<M> {
         Topic { inner: Arc::clone(&self.inner), _message: PhantomData }
     }

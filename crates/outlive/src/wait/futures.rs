@@ -12,17 +12,17 @@ use std::task::{Context, Poll};
 
 use super::reactor::{Registration, Whom};
 use super::set::{Ready, WaitSet};
+use crate::Plain;
 use crate::liveness::Registry;
 use crate::queue::{Receiver, RecvError, TypedReceiver};
 use crate::rpc::{CallError, Pending, Reply, Request, ServeError, Server};
 use crate::state::{BytesWatch, Change, StateWatch};
-use crate::sync::{AwaitError, Event, Latch, Plain};
+use crate::sync::{AwaitError, Event, Latch};
 use crate::topic::{
-    Message, Participants, Presence, PublishError, Published, Publisher, Sample, SubscribeError,
-    Subscriber,
+    Participants, Presence, PublishError, Published, Publisher, Sample, SubscribeError, Subscriber,
 };
 use crate::wake::{Source, SourceState, Waited};
-use crate::{Error, Peer, WaitError};
+use crate::{Error, Payload, Peer, WaitError};
 
 /// Ready when one of some sources is.
 struct UntilReady {
@@ -323,7 +323,7 @@ impl Presence {
     }
 }
 
-impl<M: Message + ?Sized> Publisher<M> {
+impl<M: Payload + ?Sized> Publisher<M> {
     /// Publishes like [`Publisher::publish_copy`], for `async`: waits for reliable subscribers as
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async) waits for messages.
     ///
@@ -346,7 +346,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     }
 }
 
-impl<M: Message + ?Sized> Subscriber<M> {
+impl<M: Payload + ?Sized> Subscriber<M> {
     /// Receives like [`Subscriber::recv`], for `async` under any executor: see
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). It ignores the
     /// [`period`](crate::topic::SubscriberOptions::period).

@@ -23,7 +23,7 @@ crate::checks!(
 );
 
 /// A child that holds the mutex until the board's word 1 says so.
-fn hold<T: outlive::sync::Plain>(mutex: &Mutex<T>, board: Board) -> Child {
+fn hold<T: outlive::Plain>(mutex: &Mutex<T>, board: Board) -> Child {
     let child = Child::start(|| {
         let guard = mutex.lock();
         assert!(guard.is_ok());

@@ -1,0 +1,202 @@
+//! The errors of moving messages: one type for sending and one for receiving, for queues, topics,
+//! states and replies alike.
+
+use std::fmt;
+
+use super::Holder;
+use crate::Error;
+
+/// Says why a message was not sent, in whole or in part: by a queue's sender, a topic's publisher,
+/// a state's writer, or the server that replies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendError {
+    /// There is no room just now. Only `try_` functions return it.
+    Full {
+        /// The reliable subscriber of a topic that has not taken the message which would be
+        /// overwritten: of several, the one that is furthest behind. `None` for a queue.
+        slowest: Option<Holder>,
+    },
+    /// The deadline passed before there was room.
+    TimedOut {
+        /// The subscriber that the publisher waited for, as in [`SendError::Full`].
+        slowest: Option<Holder>,
+    },
+    /// The queue has no receiver, and its options say to refuse messages then.
+    NoReceiver,
+    /// The receiving process died: a queue's receiver, or the client that a reply was for. The
+    /// messages in a queue stay for the receiver's successor.
+    ReceiverDied,
+    /// The client wants no (further) reply: it gave up, or took this server for dead.
+    Cancelled,
+    /// The message is longer than a message may be, or than there can ever be room for.
+    TooLarge {
+        /// The message's length in bytes.
+        len: u64,
+        /// The largest possible length in bytes.
+        most: u64,
+    },
+    /// All values of this state have one size, and this one has another.
+    OtherLength {
+        /// The value's length in bytes.
+        len: u64,
+        /// The length that it must have.
+        wanted: u64,
+    },
+    /// The memory is at its largest, or the file system is full.
+    NoSpace {
+        /// The bytes that the message needs; 0 if that is not known.
+        wanted: u64,
+        /// The number of samples that a topic's subscribers hold.
+        held: u32,
+    },
+    /// The value cannot be written as msgpack. Only with the feature `msgpack`.
+    Encoding(String),
+    /// This handle does not send, or not any more: it is a forked child's copy, or its process was
+    /// taken for dead.
+    NotOwner,
+    /// The shared memory is damaged, by a stray write or by a hostile process.
+    Damaged(Error),
+    /// The calling thread could not get a token, or the system refused a call.
+    System(Error),
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SendError::Full { slowest: None } => {
+                f.write_str("it is full; try again, wait, or raise max_bytes")
+            }
+            SendError::Full { slowest: Some(slowest) } => {
+                write!(
+                    f,
+                    "process {} has not taken an older message yet; try later, or wait",
+                    slowest.pid
+                )
+            }
+            SendError::TimedOut { slowest: None } => {
+                f.write_str("there was still no room when the deadline passed")
+            }
+            SendError::TimedOut { slowest: Some(slowest) } => {
+                write!(
+                    f,
+                    "process {} had not taken an older message when the deadline passed",
+                    slowest.pid
+                )
+            }
+            SendError::NoReceiver => f.write_str("there is no receiver; start one first"),
+            SendError::ReceiverDied => f.write_str(
+                "the receiver died; start another, which takes over what is unread",
+            ),
+            SendError::Cancelled => f.write_str("the client wants no reply any more"),
+            SendError::TooLarge { len, most } => {
+                write!(
+                    f,
+                    "a message of {len} bytes does not fit, the most is {most}; split it, or raise max_bytes"
+                )
+            }
+            SendError::OtherLength { len, wanted } => {
+                write!(
+                    f,
+                    "a value of {len} bytes does not fit, all values of this state have {wanted}"
+                )
+            }
+            SendError::NoSpace { wanted, held: 0 } => {
+                write!(f, "no room for {wanted} bytes; take some messages, or raise max_bytes")
+            }
+            SendError::NoSpace { wanted, held } => {
+                write!(
+                    f,
+                    "no room for {wanted} bytes; subscribers hold {held} samples; drop some, or raise max_bytes"
+                )
+            }
+            SendError::Encoding(why) => write!(f, "the value cannot be written as msgpack: {why}"),
+            SendError::NotOwner => f.write_str(
+                "this handle cannot send: it is a forked child's copy, or its process was taken for dead; open another",
+            ),
+            SendError::Damaged(error) | SendError::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SendError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            SendError::Damaged(error) | SendError::System(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for SendError {
+    fn from(error: Error) -> SendError {
+        match error {
+            Error::Damaged { .. } => SendError::Damaged(error),
+            other => SendError::System(other),
+        }
+    }
+}
+
+/// Says why no message was received: by a queue's receiver, a topic's subscriber, or a server.
+///
+/// That nothing is there (yet) is no error: the functions that do not wait for ever return `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecvError {
+    /// The queue is empty and all senders are gone: see
+    /// [`Receiver::end_when_senders_gone`](crate::queue::Receiver::end_when_senders_gone).
+    Closed,
+    /// No message has come for longer than the subscriber's
+    /// [`period`](crate::topic::SubscriberOptions::period). It is returned once for each period
+    /// that passes.
+    Missed,
+    /// This subscriber holds as many samples as it can; drop some.
+    TooManyHeld,
+    /// The bytes of the message are no value of the type asked for, or no msgpack of it.
+    Encoding(String),
+    /// This handle does not receive, or not any more: it is a forked child's copy, or its process
+    /// was taken for dead.
+    NotOwner,
+    /// The message lies in memory that this process could not map (`RLIMIT_AS`), or its shared
+    /// words are damaged, by a stray write or by a hostile process. The message is skipped.
+    Damaged(Error),
+    /// The calling thread could not get a token, or the system refused a call.
+    System(Error),
+}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecvError::Closed => f.write_str("nothing left to receive, and all senders are gone"),
+            RecvError::Missed => {
+                f.write_str("nothing has come for longer than the period that was asked for")
+            }
+            RecvError::TooManyHeld => {
+                f.write_str("this subscriber holds 256 samples; drop some first")
+            }
+            RecvError::Encoding(why) => write!(f, "the message cannot be read: {why}"),
+            RecvError::NotOwner => f.write_str(
+                "this handle cannot receive: it is a forked child's copy, or its process was taken for dead; open another",
+            ),
+            RecvError::Damaged(error) | RecvError::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RecvError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            RecvError::Damaged(error) | RecvError::System(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for RecvError {
+    fn from(error: Error) -> RecvError {
+        match error {
+            Error::Damaged { .. } => RecvError::Damaged(error),
+            other => RecvError::System(other),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What the options of every kind have in common: three ways to open, and a comparison with what is
+//! there.
+//!
+//! | opening | the name exists | it does not |
+//! | --- | --- | --- |
+//! | `open` | opened, if the options agree | `NotFound` |
+//! | `open_or_create` | opened, if the options agree | made |
+//! | `create_new` | `AlreadyExists` | made |
+//!
+//! An option that was not set agrees with everything. One that was set and is not what the file
+//! says is `OtherOptions`. Options that concern this process alone (how its handles wait) are never
+//! compared.
+
+use std::fmt::Display;
+
+use crate::Error;
+use crate::segment::Segment;
+
+/// Refuses a thing whose option `what` was set to another value than it has.
+pub(crate) fn agree<T: PartialEq + Display>(
+    segment: &Segment,
+    what: &'static str,
+    found: T,
+    wanted: Option<T>,
+) -> Result<(), Error> {
+    match wanted {
+        Some(wanted) if wanted != found => Err(Error::OtherOptions {
+            path: segment.path().to_path_buf(),
+            what,
+            found: found.to_string().into(),
+            wanted: wanted.to_string().into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the three openings of an options type, which has
+/// `fn open_as(self, &Domain, &str, Opening) -> Result<$made, Error>`.
+///
+/// `$errors` ends the list of errors of all three: what else this kind's opening can return.
+macro_rules! three_openings {
+    ($made:ty, $thing:literal, $errors:literal) => {
+        #[doc = concat!("Opens the ", $thing, " of that name, or makes it with these options.")]
+        ///
+        /// # Errors
+        /// [`Error::OtherKind`](crate::Error::OtherKind) when the name is in use for something
+        /// else, [`Error::OtherOptions`](crate::Error::OtherOptions) when it was made with other
+        /// options, [`Error::InvalidName`](crate::Error::InvalidName),
+        /// [`Error::NoSpace`](crate::Error::NoSpace), and errors of the system.
+        #[doc = $errors]
+        ///
+        /// # If a process dies
+        /// While it makes it: nothing is left of it.
+        pub fn open_or_create(
+            self,
+            domain: &$crate::Domain,
+            name: &str,
+        ) -> Result<$made, $crate::Error> {
+            self.open_as(domain, name, $crate::segment::Opening::OpenOrCreate)
+        }
+
+        #[doc = concat!("Opens the existing ", $thing, " of that name.")]
+        ///
+        /// # Errors
+        /// [`Error::NotFound`](crate::Error::NotFound) when nothing has that name; else the errors
+        /// of `open_or_create`.
+        pub fn open(self, domain: &$crate::Domain, name: &str) -> Result<$made, $crate::Error> {
+            self.open_as(domain, name, $crate::segment::Opening::Open)
+        }
+
+        #[doc = concat!("Makes a new ", $thing, " of that name with these options.")]
+        ///
+        /// # Errors
+        /// [`Error::AlreadyExists`](crate::Error::AlreadyExists) when the name is in use, for
+        /// whatever kind; else the errors of `open_or_create`.
+        ///
+        /// # If a process dies
+        /// While it makes it: nothing is left of it.
+        pub fn create_new(
+            self,
+            domain: &$crate::Domain,
+            name: &str,
+        ) -> Result<$made, $crate::Error> {
+            self.open_as(domain, name, $crate::segment::Opening::CreateNew)
+        }
+    };
+}
+pub(crate) use three_openings;

@@ -1,0 +1,237 @@
+//! What may lie in shared memory, and what may be a message: bytes, values of a plain type, or
+//! slices of one.
+
+/// Marks values that may live in shared memory: plain data without padding or pointers, of which
+/// every bit pattern is a value. Derive [`zerocopy`]'s `FromBytes`, `IntoBytes`, `Immutable` and
+/// `KnownLayout`; numbers and arrays of numbers are plain already.
+///
+/// ```
+/// use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+/// #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+/// #[repr(C)]
+/// struct Pose { x: f64, y: f64, heading: f64 }
+/// fn takes_plain<T: outlive::Plain>(_: T) {}
+/// takes_plain(Pose { x: 0.0, y: 0.0, heading: 0.0 });
+/// ```
+pub trait Plain:
+    zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send + 'static
+{
+}
+
+impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send + 'static> Plain
+    for T
+{
+}
+
+/// Marks values that several processes may read at once: [`Plain`] data, atomics, and structs and
+/// arrays of both, without padding. An [`RwLock`](crate::sync::RwLock) guards such a value; its readers may change the
+/// atomics in it.
+///
+/// ```
+/// use std::sync::atomic::AtomicU64;
+/// use zerocopy::{FromBytes, IntoBytes};
+/// #[derive(FromBytes, IntoBytes)]
+/// #[repr(C)]
+/// struct Table { rows: [u64; 8], looked_at: AtomicU64 }
+/// fn takes_shareable<T: outlive::Shareable>(_: T) {}
+/// takes_shareable(Table { rows: [0; 8], looked_at: AtomicU64::new(0) });
+/// ```
+pub trait Shareable: zerocopy::FromBytes + zerocopy::IntoBytes + Send + Sync + 'static {}
+
+impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + Send + Sync + 'static> Shareable for T {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<T: super::Plain> Sealed for T {}
+    impl<T: super::Plain> Sealed for [T] {}
+}
+
+/// The type of a message, or of a state's value: `[u8]`, a [`Plain`] type, or a slice of one.
+///
+/// All users of a queue, a topic or a state must agree on it: its file records the type's name, size
+/// and alignment.
+pub trait Payload: sealed::Sealed {
+    #[doc(hidden)]
+    const METADATA: Metadata;
+
+    /// A copy of such a message that its reader owns: the value itself, or a `Vec` of a slice's
+    /// values.
+    type Owned: core::borrow::Borrow<Self> + Send + 'static;
+
+    /// Returns a copy for [`Payload::replace`] to fill: zeroes, or no values.
+    #[doc(hidden)]
+    fn blank() -> Self::Owned;
+
+    /// Copies the message of those bytes, which need not be aligned, into `copy`, in whose memory
+    /// it lies if it fits. Returns false, and changes nothing, if the bytes cannot be such a
+    /// message.
+    #[doc(hidden)]
+    fn replace(copy: &mut Self::Owned, bytes: &[u8]) -> bool;
+
+    /// Returns the message at `at`, if the bytes there can be one.
+    ///
+    /// # Safety
+    /// The caller guarantees that `at` is aligned to 8, or to the type's alignment if that is more,
+    /// and that `len` bytes can be read there for `'a`.
+    #[doc(hidden)]
+    unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a Self>;
+
+    /// Returns the message at `at` for writing.
+    ///
+    /// # Safety
+    /// The caller guarantees what `at` asks for, and that no other reference to those bytes exists.
+    #[doc(hidden)]
+    unsafe fn at_mut<'a>(at: *mut u8, len: usize) -> Option<&'a mut Self>;
+
+    /// Returns its bytes.
+    #[doc(hidden)]
+    fn bytes(&self) -> &[u8];
+}
+
+/// What a file records about its messages.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct Metadata {
+    pub(crate) name: fn() -> &'static str,
+    pub(crate) size: u64,
+    pub(crate) align: usize,
+    pub(crate) is_slice: bool,
+}
+
+impl Metadata {
+    /// The name in the header; bytes have none.
+    pub(crate) fn type_name(self) -> String {
+        match (self.name)() {
+            "u8" if self.is_slice => String::new(),
+            name if self.is_slice => format!("[{name}]"),
+            name => name.to_owned(),
+        }
+    }
+}
+
+impl<T: Plain> Payload for T {
+    const METADATA: Metadata = Metadata {
+        name: core::any::type_name::<T>,
+        size: size_of::<T>() as u64,
+        align: align_of::<T>(),
+        is_slice: false,
+    };
+
+    type Owned = T;
+
+    fn blank() -> T {
+        T::new_zeroed()
+    }
+
+    #[inline]
+    fn replace(copy: &mut T, bytes: &[u8]) -> bool {
+        T::read_from_bytes(bytes).map(|value| *copy = value).is_ok()
+    }
+
+    unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a T> {
+        if size_of::<T>() == 0 {
+            // SAFETY: a type of size 0, of which every pattern is a value; a dangling pointer is
+            // aligned.
+            return (len == 0).then(|| unsafe { core::ptr::NonNull::dangling().as_ref() });
+        }
+        // SAFETY: the caller guarantees alignment and `len` readable bytes; all bit patterns are
+        // values.
+        (len == size_of::<T>()).then(|| unsafe { &*at.cast() })
+    }
+
+    unsafe fn at_mut<'a>(at: *mut u8, len: usize) -> Option<&'a mut T> {
+        if size_of::<T>() == 0 {
+            // SAFETY: a type of size 0, of which every pattern is a value; a dangling pointer is
+            // aligned.
+            return (len == 0).then(|| unsafe { core::ptr::NonNull::dangling().as_mut() });
+        }
+        // SAFETY: the caller guarantees alignment, `len` bytes and no other reference; all bit
+        // patterns are values.
+        (len == size_of::<T>()).then(|| unsafe { &mut *at.cast() })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl<T: Plain> Payload for [T] {
+    const METADATA: Metadata = Metadata {
+        name: core::any::type_name::<T>,
+        size: size_of::<T>() as u64,
+        align: align_of::<T>(),
+        is_slice: true,
+    };
+
+    type Owned = Vec<T>;
+
+    fn blank() -> Vec<T> {
+        Vec::new()
+    }
+
+    #[inline]
+    fn replace(copy: &mut Vec<T>, bytes: &[u8]) -> bool {
+        let Some(count) = bytes.len().checked_div(size_of::<T>()) else { return false };
+        if count * size_of::<T>() != bytes.len() {
+            return false;
+        }
+        copy.clear();
+        copy.reserve(count);
+        // SAFETY: `reserve` made room for `count` values, which these bytes are: all bit patterns
+        // are values. The bytes are borrowed and the buffer is borrowed mutably, so they do not
+        // overlap.
+        unsafe {
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.as_mut_ptr().cast(), bytes.len());
+            copy.set_len(count);
+        }
+        true
+    }
+
+    unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a [T]> {
+        let count = len.checked_div(size_of::<T>())?;
+        if count == 0 {
+            return (len == 0).then_some(&[]);
+        }
+        // SAFETY: the caller guarantees alignment and `len` readable bytes; all bit patterns are
+        // values.
+        (count * size_of::<T>() == len)
+            .then(|| unsafe { core::slice::from_raw_parts(at.cast(), count) })
+    }
+
+    unsafe fn at_mut<'a>(at: *mut u8, len: usize) -> Option<&'a mut [T]> {
+        let count = len.checked_div(size_of::<T>())?;
+        if count == 0 {
+            return (len == 0).then_some(&mut []);
+        }
+        // SAFETY: the caller guarantees alignment, `len` bytes and no other reference; all bit
+        // patterns are values.
+        (count * size_of::<T>() == len)
+            .then(|| unsafe { core::slice::from_raw_parts_mut(at.cast(), count) })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        zerocopy::IntoBytes::as_bytes(self)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_made_of_bytes_that_can_be_a_message_and_of_no_others() {
+        let bytes = [0, 1, 0, 0, 0, 2, 0, 0, 0];
+        let mut number = <u32 as Payload>::blank();
+        assert!(u32::replace(&mut number, &bytes[1..5]));
+        assert_eq!(number.to_le(), 1);
+        assert!(!u32::replace(&mut number, &bytes[1..4]));
+        let mut numbers = <[u32] as Payload>::blank();
+        assert!(<[u32]>::replace(&mut numbers, &bytes[1..]));
+        assert_eq!(numbers, [1_u32.to_le(), 2_u32.to_le()]);
+        assert!(!<[u32]>::replace(&mut numbers, &bytes));
+        assert_eq!(numbers.len(), 2);
+        assert!(<[u32]>::replace(&mut numbers, &[]));
+        assert_eq!(numbers, []);
+        assert!(!<[()]>::replace(&mut Vec::new(), &[]), "a slice of nothing has no length");
+    }
+}
