@@ -265,7 +265,7 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
     if common.json {
         return output::print_json(&Alone {
             entry: Described::new(&entry),
-            deadlocks: rings,
+            deadlocks: cycles,
             lock_orders: orders,
         });
     }
