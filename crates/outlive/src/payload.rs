@@ -48,11 +48,25 @@ mod sealed {
 
 /// The type of a message, or of a state's value: `[u8]`, a [`Plain`] type, or a slice of one.
 ///
-/// All users of a topic or a state must agree on it: its file records the type's name, size and
-/// alignment.
+/// All users of a queue, a topic or a state must agree on it: its file records the type's name, size
+/// and alignment.
 pub trait Payload: sealed::Sealed {
     #[doc(hidden)]
     const METADATA: Metadata;
+
+    /// A copy of such a message that its reader owns: the value itself, or a `Vec` of a slice's
+    /// values.
+    type Owned: core::borrow::Borrow<Self> + Send + 'static;
+
+    /// Returns a copy for [`Payload::replace`] to fill: zeroes, or no values.
+    #[doc(hidden)]
+    fn blank() -> Self::Owned;
+
+    /// Copies the message of those bytes, which need not be aligned, into `copy`, in whose memory
+    /// it lies if it fits. Returns false, and changes nothing, if the bytes cannot be such a
+    /// message.
+    #[doc(hidden)]
+    fn replace(copy: &mut Self::Owned, bytes: &[u8]) -> bool;
 
     /// Returns the message at `at`, if the bytes there can be one.
     ///
@@ -103,6 +117,17 @@ impl<T: Plain> Payload for T {
         is_slice: false,
     };
 
+    type Owned = T;
+
+    fn blank() -> T {
+        T::new_zeroed()
+    }
+
+    #[inline]
+    fn replace(copy: &mut T, bytes: &[u8]) -> bool {
+        T::read_from_bytes(bytes).map(|value| *copy = value).is_ok()
+    }
+
     unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a T> {
         if size_of::<T>() == 0 {
             // SAFETY: a type of size 0, of which every pattern is a value; a dangling pointer is
@@ -138,6 +163,30 @@ impl<T: Plain> Payload for [T] {
         is_slice: true,
     };
 
+    type Owned = Vec<T>;
+
+    fn blank() -> Vec<T> {
+        Vec::new()
+    }
+
+    #[inline]
+    fn replace(copy: &mut Vec<T>, bytes: &[u8]) -> bool {
+        let Some(count) = bytes.len().checked_div(size_of::<T>()) else { return false };
+        if count * size_of::<T>() != bytes.len() {
+            return false;
+        }
+        copy.clear();
+        copy.reserve(count);
+        // SAFETY: `reserve` made room for `count` values, which these bytes are: all bit patterns
+        // are values. The bytes are borrowed and the buffer is borrowed mutably, so they do not
+        // overlap.
+        unsafe {
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.as_mut_ptr().cast(), bytes.len());
+            copy.set_len(count);
+        }
+        true
+    }
+
     unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a [T]> {
         let count = len.checked_div(size_of::<T>())?;
         if count == 0 {
@@ -162,5 +211,27 @@ impl<T: Plain> Payload for [T] {
 
     fn bytes(&self) -> &[u8] {
         zerocopy::IntoBytes::as_bytes(self)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_made_of_bytes_that_can_be_a_message_and_of_no_others() {
+        let bytes = [0, 1, 0, 0, 0, 2, 0, 0, 0];
+        let mut number = <u32 as Payload>::blank();
+        assert!(u32::replace(&mut number, &bytes[1..5]));
+        assert_eq!(number.to_le(), 1);
+        assert!(!u32::replace(&mut number, &bytes[1..4]));
+        let mut numbers = <[u32] as Payload>::blank();
+        assert!(<[u32]>::replace(&mut numbers, &bytes[1..]));
+        assert_eq!(numbers, [1_u32.to_le(), 2_u32.to_le()]);
+        assert!(!<[u32]>::replace(&mut numbers, &bytes));
+        assert_eq!(numbers.len(), 2);
+        assert!(<[u32]>::replace(&mut numbers, &[]));
+        assert_eq!(numbers, []);
+        assert!(!<[()]>::replace(&mut Vec::new(), &[]), "a slice of nothing has no length");
     }
 }

@@ -27,8 +27,8 @@ pub(crate) fn agree<T: PartialEq + Display>(
         Some(wanted) if wanted != found => Err(Error::OtherOptions {
             path: segment.path().to_path_buf(),
             what,
-            found: found.to_string(),
-            wanted: wanted.to_string(),
+            found: found.to_string().into(),
+            wanted: wanted.to_string().into(),
         }),
         _ => Ok(()),
     }

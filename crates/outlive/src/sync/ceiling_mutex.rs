@@ -15,7 +15,7 @@ use super::guard::{Guard, LockError};
 use super::lock::{
     ExclusiveLock, Fast, Guards, Leaving, Lock, LockWords, RawLock, Refusal, Site, Taken, taken,
 };
-use super::primitive::{Home, Inspect, LockDetail, Primitive, seen};
+use super::primitive::{Home, Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::ceiling::{MOST, NotRaised, lower, raise};
 use super::raw::mutex::RawMutex;
 use crate::domain::agree;
@@ -135,7 +135,7 @@ impl Primitive for RawCeiling {
         self.ceiling.load(Ordering::Relaxed)
     }
 
-    fn seen(segment: &Segment, offset: u64) -> Result<Option<Box<dyn Inspect + '_>>, Error> {
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
         seen::<RawCeiling>(segment, offset)
     }
 }
@@ -322,7 +322,7 @@ pub(super) fn check_ceiling(ceiling: u32) -> Result<(), Error> {
         return Ok(());
     }
     let why = "a priority from 1 to 99";
-    Err(Error::InvalidOption { what: "a ceiling", wanted: ceiling.to_string(), why })
+    Err(Error::InvalidOption { what: "a ceiling", wanted: ceiling.to_string().into(), why })
 }
 
 impl Inspect for RawCeiling {

@@ -4,7 +4,7 @@ use super::embedded::{Embed, Place, SharedField};
 use super::guard::LockError;
 use super::mutex::MutexGuard;
 use super::primitive::{Home, TypeOf};
-use super::primitive::{Inspect, LockDetail, Primitive, seen};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::condvar::{RawCondvar, SpinWaits, Waited};
 use super::raw::mutex::RawMutex;
 use crate::liveness::{Me, Peer, Registry};
@@ -367,7 +367,7 @@ impl Embed for EmbeddedCondvar {
 impl Primitive for RawCondvar {
     const KINDS: &[Kind] = &[Kind::Condvar];
 
-    fn seen(segment: &Segment, offset: u64) -> Result<Option<Box<dyn Inspect + '_>>, Error> {
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
         seen::<RawCondvar>(segment, offset)
     }
 }

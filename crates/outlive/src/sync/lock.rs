@@ -197,6 +197,10 @@ pub unsafe trait ExclusiveLock: RawLock<Repairing = Self> {
     fn holder(words: &Self::Words, registry: &'static Registry) -> Option<Holder>;
 }
 
+/// What locking returns: the guard, or why there is none, or a guard for a repair.
+pub(super) type Locked<'a, R, T> =
+    Result<Guard<'a, R, T>, LockError<Guard<'a, <R as RawLock>::Repairing, T>>>;
+
 /// Turns how a thread took words, which need nothing to unlock, into what [`RawLock`] returns.
 pub(super) fn taken<'a, R>(got: Acquired, held: R::Held<'a>) -> Taken<'a, R>
 where
@@ -278,16 +282,14 @@ impl<P: LockWords, T> Lock<P, T> {
     pub(super) fn take<R: RawLock<Words = P>>(
         &self,
         wait: impl FnOnce() -> Option<Deadline>,
-    ) -> Result<Guard<'_, R, T>, LockError<Guard<'_, R::Repairing, T>>> {
+    ) -> Locked<'_, R, T> {
         let Handle { local, site, .. } = &self.handle;
         // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
         unsafe { take(self.handle.words(), local, site, self.value.cast(), wait) }
     }
 
     /// Takes the lock in one of its ways without the fast path, and never waits.
-    pub(super) fn take_looking<R: RawLock<Words = P>>(
-        &self,
-    ) -> Result<Guard<'_, R, T>, LockError<Guard<'_, R::Repairing, T>>> {
+    pub(super) fn take_looking<R: RawLock<Words = P>>(&self) -> Locked<'_, R, T> {
         let Handle { local, site, .. } = &self.handle;
         // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
         unsafe { take_slow(self.handle.words(), local, site, self.value.cast(), Fast::Busy, None) }
@@ -327,7 +329,7 @@ pub(super) unsafe fn take<'a, R: RawLock, T>(
     site: &'a Site,
     value: NonNull<T>,
     wait: impl FnOnce() -> Option<Deadline>,
-) -> Result<Guard<'a, R, T>, LockError<Guard<'a, R::Repairing, T>>> {
+) -> Locked<'a, R, T> {
     let registry = site.registry;
     let bits = registry.fast_bits();
     let me = Me { registry, id: TokenId::from_own(bits) };
@@ -355,7 +357,7 @@ pub(super) unsafe fn take_slow<'a, R: RawLock, T>(
     value: NonNull<T>,
     seen: Fast<R::Held<'a>>,
     wait: Option<Deadline>,
-) -> Result<Guard<'a, R, T>, LockError<Guard<'a, R::Repairing, T>>> {
+) -> Locked<'a, R, T> {
     let me = site.registry.me().map_err(LockError::System)?;
     let take = || R::lock_slow(words, local, site, me, seen, wait);
     match order::watched(me, &site.segment, words, wait.is_some(), take) {

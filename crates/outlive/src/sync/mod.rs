@@ -19,11 +19,11 @@
 //! `raw/` holds the state machines and their shared words; the file of the same name here holds
 //! what users see of each.
 
-mod await_error;
 mod barrier;
 mod ceiling_mutex;
 mod condvar;
 mod embedded;
+mod error;
 mod event;
 mod guard;
 mod lock;
@@ -40,11 +40,11 @@ mod semaphore;
 mod untyped;
 
 pub use crate::claim::Holder;
-pub use await_error::AwaitError;
-pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
+pub use barrier::{Barrier, EmbeddedBarrier, Seat, Turn, WhenOneDies};
 pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
 pub use condvar::{Condvar, EmbeddedCondvar, Woke};
 pub use embedded::{Embed, Embedded, Place, Record, RecordType, SharedField};
+pub use error::AcquireError;
 pub use event::{EmbeddedEvent, EmbeddedLatch, Event, Latch, Reset};
 pub use guard::{Guard, LockError};
 pub use lock::Lock;
@@ -59,5 +59,5 @@ pub use primitive::LockDetail;
 pub(crate) use primitive::primitives;
 pub use readiness::Bits;
 pub use rw_lock::{EmbeddedRwLock, ReadGuard, RwLock, UpgradeError, WriteGuard};
-pub use semaphore::{AcquireError, EmbeddedSemaphore, Full, Permit, Semaphore, SemaphoreOptions};
+pub use semaphore::{EmbeddedSemaphore, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};

@@ -10,7 +10,7 @@ use super::lock::{
     take_slow, taken,
 };
 use super::order;
-use super::primitive::{Inspect, LockDetail, Primitive, seen};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::mutex::RawMutex;
 use super::raw::{Acquired, Refused};
 use crate::liveness::{Me, Registry, TokenId};
@@ -77,7 +77,7 @@ const _: () = assert!(size_of::<EmbeddedMutex<u64>>() == 16);
 impl Primitive for RawMutex {
     const KINDS: &[Kind] = &[Kind::Mutex];
 
-    fn seen(segment: &Segment, offset: u64) -> Result<Option<Box<dyn Inspect + '_>>, Error> {
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
         seen::<RawMutex>(segment, offset)
     }
 }

@@ -9,7 +9,7 @@ use super::guard::{Guard, LockError};
 use super::lock::{
     ExclusiveLock, Fast, Guards, Leaving, Lock, LockWords, RawLock, Refusal, Site, Taken, taken,
 };
-use super::primitive::{Home, Inspect, LockDetail, Primitive, seen};
+use super::primitive::{Home, Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::mutex::{CONSISTENT, NOT_RECOVERABLE};
 use super::raw::pi::RawPi;
 use crate::liveness::{Me, Registry};
@@ -82,7 +82,7 @@ pub type EmbeddedPiMutex<T> = Embedded<RawPi, T>;
 impl Primitive for RawPi {
     const KINDS: &[Kind] = &[Kind::PiMutex];
 
-    fn seen(segment: &Segment, offset: u64) -> Result<Option<Box<dyn Inspect + '_>>, Error> {
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
         seen::<RawPi>(segment, offset)
     }
 }

@@ -273,6 +273,10 @@ impl<T: Inspect> Inspect for &T {
     }
 }
 
+/// A primitive as a process sees it from outside; `None` for one that does not know its size yet,
+/// and so has no claims.
+pub type Seen<'a> = Result<Option<Box<dyn Inspect + 'a>>, Error>;
+
 /// The shared words of one primitive, wherever they lie: in a file of their own, or in a record.
 pub trait Primitive: Shared + Sized + 'static {
     /// The kinds that have such words.
@@ -297,14 +301,11 @@ pub trait Primitive: Shared + Sized + 'static {
     ///
     /// # Errors
     /// [`Error::Damaged`].
-    fn seen(segment: &Segment, offset: u64) -> Result<Option<Box<dyn Inspect + '_>>, Error>;
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_>;
 }
 
 /// Returns the primitive at `offset` for a process that looks from outside: its words say all.
-pub(super) fn seen<P: Primitive + Inspect>(
-    segment: &Segment,
-    offset: u64,
-) -> Result<Option<Box<dyn Inspect + '_>>, Error> {
+pub(super) fn seen<P: Primitive + Inspect>(segment: &Segment, offset: u64) -> Seen<'_> {
     Ok(Some(Box::new(segment.at::<P>(offset)?)))
 }
 
@@ -314,7 +315,7 @@ pub(super) struct KindOf {
     pub(super) shape: fn(u32) -> Option<(usize, usize)>,
     pub(super) note: fn(&Segment, u64, u32) -> Result<(), Error>,
     pub(super) noted: fn(&Segment, u64) -> Result<u32, Error>,
-    seen: fn(&Segment, u64) -> Result<Option<Box<dyn Inspect + '_>>, Error>,
+    seen: fn(&Segment, u64) -> Seen<'_>,
 }
 
 impl KindOf {

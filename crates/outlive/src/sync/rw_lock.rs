@@ -10,7 +10,7 @@ use super::lock::{
     ExclusiveLock, Fast, Guards, Leaving, Lock, LockWords, RawLock, Refusal, Site, Taken, taken,
 };
 use super::order;
-use super::primitive::{Inspect, LockDetail, Primitive, seen};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::rw_lock::{Entered, RawRwLock};
 use crate::liveness::{Me, Registry};
 use crate::segment::Segment;
@@ -91,7 +91,7 @@ const _: () = assert!(size_of::<EmbeddedRwLock<u64>>() == 64 + 4096 + 64);
 impl Primitive for RawRwLock {
     const KINDS: &[Kind] = &[Kind::RwLock];
 
-    fn seen(segment: &Segment, offset: u64) -> Result<Option<Box<dyn Inspect + '_>>, Error> {
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
         seen::<RawRwLock>(segment, offset)
     }
 }
