@@ -126,7 +126,7 @@ fn a_subscriber_killed_while_its_device_reads_holds_nothing_for_long() {
         wait_for("a subscriber", || topic.topic().subscribers().len() == 2);
         let begun = std::time::Instant::now();
         while begun.elapsed() < Duration::from_millis(10) + moment(round) {
-            publish(&publisher, &from, &stream).expect("room, whoever holds what");
+            publish(&publisher, &from, &stream).expect("room, whatever subscribers hold");
             assert!(*witness.recv_until(SOON).expect("comes") == *numbered(7));
         }
         member.kill();
