@@ -153,7 +153,7 @@ fn publish(
     publisher.publish_on(loan, stream)
 }
 
-fn who_had_a_device_write_keeps_his_memory_until_he_is_gone() {
+fn the_memory_that_a_device_writes_stays_taken_until_its_process_is_gone() {
     for has_device in [false, true] {
         let fake = Fake::new(if has_device { "device" } else { "no-device" });
         let topic = small_topic(&fake);
@@ -210,8 +210,8 @@ fn main() {
             a_subscriber_killed_while_its_device_reads_holds_nothing_for_long,
         ),
         (
-            "who_had_a_device_write_keeps_his_memory_until_he_is_gone",
-            who_had_a_device_write_keeps_his_memory_until_he_is_gone,
+            "the_memory_that_a_device_writes_stays_taken_until_its_process_is_gone",
+            the_memory_that_a_device_writes_stays_taken_until_its_process_is_gone,
         ),
     ];
     run_all(&role, &tests);
