@@ -19,8 +19,8 @@ use crate::verbs::topic::list;
 
 /// Show all that is known about one thing
 ///
-/// Its kind, its size, who has it open, who holds it, who waits for it and since when; deadlock
-/// cycles that it is part of.
+/// Its kind, its size, which processes have it open, which hold it, which wait for it and since
+/// when; deadlock cycles that it is part of.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  \
     outlive domain info log")]
@@ -69,7 +69,7 @@ pub struct Described {
 struct Alone {
     #[serde(flatten)]
     entry: Described,
-    /// Rings of threads that wait for each other, one of them for this.
+    /// Deadlock cycles of threads, one of which waits for this.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     deadlocks: Vec<String>,
     /// Orders of locks, this among them, that can become such a cycle.
@@ -98,9 +98,9 @@ pub struct Asleep {
     who: Owner,
     waited_seconds: f64,
     offset: u64,
-    /// Whom it waits for.
+    /// The thread that it waits for.
     holder: Option<Owner>,
-    /// For how long, at least, that one has held it.
+    /// For how long, at least, that thread has held it.
     held_seconds: Option<f64>,
 }
 
@@ -433,7 +433,7 @@ pub fn subscribes(one: &SubscriberUsage) -> String {
     format!("{}{kind}, {} to take{figures}", who(&one.who), count(one.lag))
 }
 
-/// A holder, and since when it has been one as far as those who wait for it can tell.
+/// A holder, and since when it has been one as far as its waiters can tell.
 fn held(holder: &Holder, entry: &Entry) -> String {
     let of = entry
         .waiters
@@ -447,7 +447,7 @@ fn held(holder: &Holder, entry: &Entry) -> String {
     )
 }
 
-/// A waiter, for how long, and for whom.
+/// A waiter, for how long it has waited, and for which thread.
 fn waits(waiter: &Waiter, entry: &Entry) -> String {
     let place = if matches!(entry.detail, Detail::Record { .. }) {
         format!(", at byte {}", waiter.offset)

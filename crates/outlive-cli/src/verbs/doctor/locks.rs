@@ -1,4 +1,4 @@
-//! Locks that processes wait for: rings of those who wait for each other.
+//! Locks that processes wait for: deadlock cycles.
 
 use outlive::{Deadlock, Domain};
 
