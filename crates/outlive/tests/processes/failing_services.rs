@@ -15,6 +15,7 @@ use crate::limits::set_limit;
 use crate::order::{message, read_message};
 use crate::rpc::{client_of, server_of};
 use crate::runner::World;
+
 crate::checks!(
     a_long_request_stays,
     a_request_that_cannot_be_looked_at_holds_up_its_client_alone,
