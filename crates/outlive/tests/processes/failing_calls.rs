@@ -2,7 +2,7 @@
 //! told, and finds everything the next time.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use outlive::Domain;

@@ -2,6 +2,7 @@
 //! it, and what could not be freed is freed later.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use outlive::rpc::{CallError, Client, Pending, Request, Server, Service};
