@@ -182,7 +182,7 @@ impl<R: ExclusiveLock, T> Guard<'_, R, T> {
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// use outlive::sync::{LockError, Mutex};
     ///
-    /// let total = Mutex::<u64>::open(&domain, "total", 0)?;
+    /// let total = Mutex::<u64>::options(0).open_or_create(&domain, "total")?;
     /// total.lock().unwrap().give_up();
     /// assert!(matches!(total.lock(), Err(LockError::NotRecoverable)));
     /// total.reset(5, outlive::Deadline::NEVER).unwrap();

@@ -6,6 +6,7 @@
 
 use std::cell::UnsafeCell;
 use std::convert::Infallible;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -13,10 +14,11 @@ use super::guard::{Guard, LockError};
 use super::primitive::{Home, Primitive, TypeOf};
 use super::raw::Acquired;
 use super::{Holder, order};
+use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry, TokenId};
-use crate::segment::{Segment, Shared};
+use crate::segment::{Opening, Segment, Shared};
 use crate::wake::SpinWait;
-use crate::{Deadline, Domain, Error};
+use crate::{Deadline, Domain, Error, WaitStrategy};
 
 /// Why a thread did not take a lock.
 pub type Refusal = LockError<Infallible>;
@@ -43,7 +45,11 @@ unsafe impl<P: LockWords> Sync for Handle<P> {}
 impl<P: LockWords> Handle<P> {
     pub(super) fn new(home: Home<P>, local: P::Local) -> Handle<P> {
         let (words, registry, segment) = home.into_parts();
-        Handle { words, local, site: Site { registry, segment, spin_wait: P::spin_wait() } }
+        let spin_wait = SpinWait::new();
+        if !P::SPINS {
+            spin_wait.set(WaitStrategy::Block);
+        }
+        Handle { words, local, site: Site { registry, segment, spin_wait } }
     }
 
     #[inline]
@@ -68,9 +74,15 @@ pub trait LockWords: Primitive + Sync {
     /// What each handle keeps besides, in its process's own memory.
     type Local: Send + Sync;
 
-    /// Returns how a new handle waits.
-    fn spin_wait() -> SpinWait {
-        SpinWait::new()
+    /// Whether a waiter spins before it sleeps.
+    const SPINS: bool = true;
+
+    /// Refuses a number that no such lock has.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`].
+    fn check(_number: u32) -> Result<(), Error> {
+        Ok(())
     }
 
     /// Makes the handle's own part for a named lock.
@@ -240,27 +252,78 @@ unsafe impl<P: Guards<T>, T> Send for Lock<P, T> {}
 // says that such a value may be shared so.
 unsafe impl<P: Guards<T>, T> Sync for Lock<P, T> {}
 
-impl<P: Guards<T>, T> Lock<P, T> {
-    /// Opens the lock of that name, or makes it with that number and value.
-    pub(super) fn make(
-        domain: &Domain,
-        name: &str,
-        number: u32,
-        initial: T,
-    ) -> Result<Lock<P, T>, Error> {
+/// Says how to open a lock, or make one with a value: see [`Mutex::options`](super::Mutex::options)
+/// and the like.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct LockOptions<P, T> {
+    /// The value that the maker puts there; `None`: the lock must exist.
+    initial: Option<T>,
+    /// The ceiling of a mutex that has one; `None`: any.
+    number: Option<u32>,
+    wait: Option<WaitStrategy>,
+    words: PhantomData<fn() -> P>,
+}
+
+impl<P: Guards<T>, T> LockOptions<P, T> {
+    pub(super) fn new(initial: Option<T>, number: Option<u32>) -> LockOptions<P, T> {
+        LockOptions { initial, number, wait: None, words: PhantomData }
+    }
+
+    /// Sets how this handle waits. A [`PiMutex`](super::PiMutex) and a
+    /// [`CeilingMutex`](super::CeilingMutex) never spin, whatever is set.
+    pub fn wait(mut self, wait: WaitStrategy) -> LockOptions<P, T> {
+        self.wait = Some(wait);
+        self
+    }
+
+    three_openings!(
+        Lock<P, T>,
+        "lock",
+        "[`Error::OtherType`](crate::Error::OtherType) when it guards a value of another type;
+        [`Error::OtherNamespace`](crate::Error::OtherNamespace) and
+        [`Error::OtherLibc`](crate::Error::OtherLibc) for a [`PiMutex`](crate::sync::PiMutex) of
+        another pid namespace or C library;
+        [`Error::InvalidOption`](crate::Error::InvalidOption) for a ceiling that is no priority."
+    );
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Lock<P, T>, Error> {
+        if let Some(number) = self.number {
+            P::check(number)?;
+        }
         let init = |named: &mut Named<P, T>| {
-            named.words.0.note(number);
-            // SAFETY: `Guards` says that a copy of `initial`'s bytes is a second, independent
-            // value.
-            *named.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
+            named.words.0.note(self.number.unwrap_or(0));
+            if let Some(initial) = &self.initial {
+                // SAFETY: `Guards` says that a copy of `initial`'s bytes is a second, independent
+                // value.
+                *named.value.get_mut() = unsafe { core::ptr::read(initial) };
+            }
         };
-        let home = Home::<Named<P, T>>::open(domain, name, P::KINDS[0], TypeOf::a::<T>(), init)?;
+        let kind = P::KINDS[0];
+        let home =
+            Home::<Named<P, T>>::open_as(domain, name, opening, kind, TypeOf::a::<T>(), init)?;
+        let words = &home.shared().words.0;
+        agree(home.segment(), "ceiling", words.noted(), self.number)?;
         // Before it is kept, so that an error leaves nothing mapped.
-        let local = home.shared().words.0.local(home.registry(), home.segment())?;
+        let local = words.local(home.registry(), home.segment())?;
         let home = P::keep(home);
         let value = NonNull::from(&home.shared().value);
         // SAFETY: the value lies behind the words in the same file.
-        Ok(unsafe { Lock::of(home.part(|named| &named.words.0), value, local) })
+        let lock = unsafe { Lock::of(home.part(|named| &named.words.0), value, local) };
+        if let Some(wait) = self.wait.filter(|_| P::SPINS) {
+            lock.handle.site.spin_wait.set(wait);
+        }
+        Ok(lock)
+    }
+}
+
+impl<P: Guards<T>, T> Lock<P, T> {
+    /// Opens the existing lock of that name.
+    ///
+    /// # Errors
+    /// As [`LockOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<Lock<P, T>, Error> {
+        LockOptions::new(None, None).open(domain, name)
     }
 
     /// Makes a handle of words and the value that they guard.

@@ -34,7 +34,7 @@ impl<'a, R: ExclusiveLock, T> Guard<'a, R, T> {
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// use outlive::sync::{Mutex, MutexGuard};
     ///
-    /// let table = Mutex::<[u32; 4]>::open(&domain, "table", [1, 2, 3, 4])?;
+    /// let table = Mutex::<[u32; 4]>::options([1, 2, 3, 4]).open_or_create(&domain, "table")?;
     /// let mut last = MutexGuard::map(table.lock().unwrap(), |table| &mut table[3]);
     /// *last = 7;
     /// drop(last);

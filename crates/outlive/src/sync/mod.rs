@@ -47,7 +47,7 @@ pub use embedded::{Embed, Embedded, Place, Record, RecordType, SharedField};
 pub use error::AcquireError;
 pub use event::{EmbeddedEvent, EmbeddedLatch, Event, Latch, Reset};
 pub use guard::{Guard, LockError};
-pub use lock::Lock;
+pub use lock::{Lock, LockOptions};
 pub use mapped::MappedGuard;
 pub use mutex::{EmbeddedMutex, Halfway, Mutex, MutexGuard};
 pub use once_lock::{EmbeddedOnceLock, OnceLock, OnceState};
