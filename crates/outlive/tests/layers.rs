@@ -57,23 +57,19 @@ const CIRCLES: &[(&str, &str, &str)] = &[
         "liveness/registry.rs",
         "a registry knows its process's token, which is claimed from it",
     ),
-    ("sync/barrier.rs", "sync/embedded.rs", "an embedded barrier is a barrier's words in a record"),
     (
         "sync/barrier.rs",
         "sync/primitive.rs",
         "a list of all kinds names each, and each is one of them",
     ),
-    ("sync/ceiling_mutex.rs", "sync/embedded.rs", "as the barrier"),
     ("sync/ceiling_mutex.rs", "sync/primitive.rs", "as the barrier"),
     (
         "sync/embedded.rs",
         "sync/primitive.rs",
         "a record's handle is a primitive's; a list of all kinds looks into records",
     ),
-    ("sync/embedded.rs", "sync/semaphore.rs", "as the barrier"),
     ("sync/primitive.rs", "sync/semaphore.rs", "as the barrier"),
     ("sync/event.rs", "sync/readiness.rs", "an event makes its sources, which hold it"),
-    ("sync/rw_guard.rs", "sync/rw_lock.rs", "a lock makes guards, which name their lock"),
     (
         "topic/back_pressure.rs",
         "topic/publisher.rs",

@@ -11,14 +11,15 @@
 
 use super::Holder;
 use super::embedded::{Embedded, InRecord};
-use super::guard::{Guard, LockError};
-use super::lock::{
-    ExclusiveLock, Fast, Guards, Leaving, Lock, LockOptions, LockWords, RawLock, Refusal, Site,
-    Taken, taken,
-};
+use super::error::LockError;
+use super::guard::Guard;
+use super::lock::{Lock, LockOptions};
 use super::primitive::{Home, Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::ceiling::{MOST, NotRaised, lower, raise};
 use super::raw::mutex::RawMutex;
+use super::raw_lock::{
+    ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
+};
 use crate::liveness::{Me, Registry};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};

@@ -1,7 +1,7 @@
 //! A named condition variable, for the guards of mutexes.
 
 use super::embedded::{Embed, Place, SharedField};
-use super::guard::LockError;
+use super::error::LockError;
 use super::mutex::MutexGuard;
 use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use super::guard::{Guard, Hold};
-use super::lock::{ExclusiveLock, RawLock};
+use super::raw_lock::{ExclusiveLock, RawLock};
 use super::rw_lock::Reading;
 
 /// Gives access to a part of what a lock guards, and unlocks the lock when dropped:

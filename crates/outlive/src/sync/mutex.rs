@@ -4,15 +4,16 @@ use std::ptr::NonNull;
 
 use super::Holder;
 use super::embedded::Embedded;
-use super::guard::{Guard, KEPT, LockError, UNWINDING};
-use super::lock::{
-    ExclusiveLock, Fast, Guards, Leaving, Lock, LockOptions, LockWords, RawLock, Refusal, Site,
-    Taken, take_slow, taken,
-};
+use super::error::LockError;
+use super::guard::{Guard, KEPT, UNWINDING};
+use super::lock::{Lock, LockOptions, take_slow};
 use super::order;
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::mutex::RawMutex;
 use super::raw::{Acquired, Refused};
+use super::raw_lock::{
+    ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
+};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::Segment;
 use crate::sys::robust::WakeRelay;

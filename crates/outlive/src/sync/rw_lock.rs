@@ -5,14 +5,15 @@ use std::fmt;
 
 use super::Holder;
 use super::embedded::Embedded;
-use super::guard::{Guard, LockError};
-use super::lock::{
-    ExclusiveLock, Fast, Guards, Leaving, Lock, LockOptions, LockWords, RawLock, Refusal, Site,
-    Taken, taken,
-};
+use super::error::LockError;
+use super::guard::Guard;
+use super::lock::{Lock, LockOptions};
 use super::order;
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::rw_lock::{Entered, RawRwLock};
+use super::raw_lock::{
+    ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
+};
 use crate::liveness::{Me, Registry};
 use crate::segment::Segment;
 use crate::shim::AtomicU32;
