@@ -58,17 +58,16 @@ const CIRCLES: &[(&str, &str, &str)] = &[
         "a registry knows its process's token, which is claimed from it",
     ),
     (
-        "sync/barrier.rs",
+        "sync/ceiling_mutex.rs",
         "sync/primitive.rs",
         "a list of all kinds names each, and each is one of them",
     ),
-    ("sync/ceiling_mutex.rs", "sync/primitive.rs", "as the barrier"),
     (
         "sync/embedded.rs",
         "sync/primitive.rs",
         "a record's handle is a primitive's; a list of all kinds looks into records",
     ),
-    ("sync/primitive.rs", "sync/semaphore.rs", "as the barrier"),
+    ("sync/primitive.rs", "sync/semaphore.rs", "as the mutex with a ceiling"),
     ("sync/event.rs", "sync/readiness.rs", "an event makes its sources, which hold it"),
     (
         "topic/back_pressure.rs",
