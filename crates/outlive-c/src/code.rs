@@ -9,12 +9,11 @@ use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlive::pool::PoolError;
-use outlive::queue::{RecvError, SendError};
 use outlive::rpc::{CallError, ReplyError, ServeError};
 use outlive::state::SetError;
 use outlive::sync::{AcquireError, AwaitError, BarrierError, Full, LockError, UpgradeError};
 use outlive::topic::{PublishError, SubscribeError};
-use outlive::{Error, WaitError};
+use outlive::{Error, RecvError, SendError, WaitError};
 use outlive_gpu::Error as GpuError;
 
 /// The shared memory is damaged, by a stray write or by a hostile process.
@@ -111,19 +110,22 @@ codes! {
         BarrierError::System(error) => error.code(),
     }
     SendError {
-        SendError::Full => libc::EAGAIN,
+        SendError::Full { .. } => libc::EAGAIN,
+        SendError::TimedOut { .. } => libc::ETIMEDOUT,
         SendError::ReceiverDied => libc::EPIPE,
         SendError::NoReceiver => libc::ENOTCONN,
-        SendError::TimedOut => libc::ETIMEDOUT,
-        SendError::TooLarge { .. } => libc::EMSGSIZE,
+        SendError::Cancelled => libc::ECANCELED,
+        SendError::TooLarge { .. } | SendError::OtherLength { .. } => libc::EMSGSIZE,
+        SendError::NoSpace { .. } => libc::ENOSPC,
+        SendError::NotOwner => libc::EPERM,
         SendError::Damaged(_) => OUTLIVE_DAMAGED,
         SendError::System(error) => error.code(),
     }
     RecvError {
-        RecvError::Empty => libc::EAGAIN,
-        RecvError::TimedOut => libc::ETIMEDOUT,
-        RecvError::SendersGone => libc::EPIPE,
-        RecvError::NotReceiver => libc::EPERM,
+        RecvError::Closed => libc::EPIPE,
+        RecvError::Missed => libc::ETIME,
+        RecvError::TooManyHeld => libc::ENOBUFS,
+        RecvError::NotOwner => libc::EPERM,
         RecvError::Damaged(_) => OUTLIVE_DAMAGED,
         RecvError::System(error) => error.code(),
     }

@@ -168,9 +168,13 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
                 let lock = Mutex::<u64>::open(&domain, "held", 0).expect("a lock");
                 drop(lock.lock_until(PATIENCE).expect("given back by one that lives"));
             } else {
-                let queue = Queue::create(&domain, "q").expect("a queue");
-                let message =
-                    queue.receiver().expect("the only one").recv_until(PATIENCE).expect("sent");
+                let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("a queue");
+                let message = queue
+                    .receiver()
+                    .expect("the only one")
+                    .recv_timeout(PATIENCE)
+                    .expect("readable")
+                    .expect("sent");
                 assert_eq!(message, b"while it was frozen");
             }
         })
@@ -187,7 +191,7 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
         got.map(|_| "locked")
     );
     drop(got);
-    Queue::create(&domain, "q")
+    Queue::<[u8]>::open_or_create(&domain, "q")
         .expect("a queue")
         .sender()
         .expect("a sender")

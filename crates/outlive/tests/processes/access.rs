@@ -65,7 +65,7 @@ fn as_stranger(group: u32, body: impl FnOnce()) {
 
 fn make_some(domain: &Domain) -> Vec<std::path::PathBuf> {
     Mutex::<u64>::open(domain, "m", 0).expect("opens");
-    Queue::create(domain, "q").expect("made");
+    Queue::<[u8]>::open_or_create(domain, "q").expect("made");
     ["m", "q", ".tokens"].iter().map(|name| domain.path().join(name)).collect()
 }
 
@@ -166,12 +166,12 @@ fn a_member_of_the_group_may(world: &World) {
     };
     let domain = open();
     let mutex = Mutex::<u64>::open(&domain, "m", 1).expect("opens");
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let mut receiver = queue.receiver().expect("the first");
     as_stranger(STRANGER, || {
         let domain = open();
         *Mutex::<u64>::open(&domain, "m", 0).expect("opens").lock().expect("free") += 1;
-        let queue = Queue::open(&domain, "q").expect("there");
+        let queue = Queue::<[u8]>::open(&domain, "q").expect("there");
         queue.sender().expect("a sender").send(b"from a member").expect("room");
         Mutex::<u64>::open(&domain, "by a member", 5).expect("opens");
         // Dies holding a lock, like anybody.

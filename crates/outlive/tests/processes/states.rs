@@ -145,7 +145,10 @@ fn a_name_of_another_type_is_refused(world: &World) {
     let state = State::<u64>::open(&domain, "s", 7).expect("opens");
     assert!(matches!(State::<i64>::open(&domain, "s", 7), Err(Error::OtherType { .. })));
     assert!(matches!(StateBytes::create(&domain, "s", 8, &[]), Err(Error::OtherType { .. })));
-    assert!(matches!(outlive::queue::Queue::open(&domain, "s"), Err(Error::OtherKind { .. })));
+    assert!(matches!(
+        outlive::queue::Queue::<[u8]>::open(&domain, "s"),
+        Err(Error::OtherKind { .. })
+    ));
     // As bytes it is open to all, for those who only look; what is set has the type's size.
     let bytes = StateBytes::open(&domain, "s").expect("there");
     assert_eq!(bytes.get().expect("got"), 7u64.to_ne_bytes());
