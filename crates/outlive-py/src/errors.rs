@@ -4,9 +4,9 @@
 use outlive::pool::PoolError;
 use outlive::rpc::{CallError, ReplyError, ServeError};
 use outlive::state::SetError;
-use outlive::sync::{AcquireError, AwaitError, LockError};
+use outlive::sync::{AcquireError, LockError};
 use outlive::topic::{PublishError, SubscribeError};
-use outlive::{Error, RecvError, SendError};
+use outlive::{Error, RecvError, SendError, WaitError};
 use outlive_gpu::Error as GpuError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -108,17 +108,23 @@ impl Raise for AcquireError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match self {
             AcquireError::System(error) => return error.raise(py),
+            AcquireError::OwnerDied => "OwnerDied",
+            AcquireError::NotRecoverable => "NotRecoverable",
             AcquireError::Deadlock => "Deadlock",
-            _ => "Timeout",
+            AcquireError::NotHeld => "NotYours",
+            AcquireError::Broken => "BarrierBroken",
+            AcquireError::Full => "TooMany",
+            AcquireError::Damaged => "Damaged",
+            _ => "OutliveError",
         };
         raise(py, class, self)
     }
 }
 
-impl Raise for AwaitError {
+impl Raise for WaitError {
     fn raise(self, py: Python<'_>) -> PyErr {
         match self {
-            AwaitError::System(error) => error.raise(py),
+            WaitError::System(error) => error.raise(py),
             other => raise(py, "Timeout", other),
         }
     }

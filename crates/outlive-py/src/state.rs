@@ -1,7 +1,7 @@
 //! `State`: the latest value under a name.
 
+use outlive::WaitError;
 use outlive::state::{BytesWriter, Change, StateBytes};
-use outlive::sync::AwaitError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -112,7 +112,7 @@ impl State {
         let until = Until::timeout(timeout)?;
         let changed =
             wait(py, until, |deadline| match self.state.wait_changed_until(version, deadline) {
-                Err(AwaitError::TimedOut) => None,
+                Err(WaitError::TimedOut) => None,
                 other => Some(other),
             })?;
         match changed {

@@ -191,16 +191,16 @@ pub enum Error {
         /// Which option.
         what: &'static str,
         /// Its value there.
-        found: String,
+        found: Box<str>,
         /// The value asked for.
-        wanted: String,
+        wanted: Box<str>,
     },
     /// No such thing can have that option.
     InvalidOption {
         /// Which option.
         what: &'static str,
         /// The value asked for.
-        wanted: String,
+        wanted: Box<str>,
         /// Which values are possible.
         why: &'static str,
     },

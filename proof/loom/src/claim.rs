@@ -6,8 +6,10 @@ mod holder;
 mod role;
 #[path = "../../../crates/outlive/src/claim/transfer.rs"]
 mod transfer;
+#[path = "../../../crates/outlive/src/claim/word.rs"]
+mod word;
 
 pub use holder::Holder;
-pub use transfer::{RecvError, SendError};
-
 pub(crate) use role::{NoRole, ROLE_DIED, Role, RoleWords, Standing, sweep_role};
+pub use transfer::{RecvError, SendError};
+pub(crate) use word::{Claimed, DIED, Unclaimed, Word};

@@ -229,7 +229,7 @@ def warm_up(rate: int) -> int:
     return 5 * DEPTH if rate > 1000 else 2
 
 
-#: Before anybody is pinned: a child begins on its parent's core.
+#: Before any process is pinned: a child begins on its parent's core.
 CORES = sorted(os.sched_getaffinity(0))
 
 

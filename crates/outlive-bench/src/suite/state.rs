@@ -1,7 +1,7 @@
 //! What does it cost to read, and to write, the latest value?
 //!
-//! A value of 64 bytes. `outlive` is a state. `seqlock` is one by hand, the unsafe kind: readers of
-//! one whose writer died in the middle try for ever. `rwlock` is Outlive's readers-writer lock
+//! A value of 64 bytes. `outlive` is a state. `seqlock` is one by hand, the unsafe kind: after a
+//! writer's death in the middle, readers try for ever. `rwlock` is Outlive's readers-writer lock
 //! around the value. With `--contended` a process on the other core writes, a value every
 //! microsecond, while the first one reads.
 
@@ -222,7 +222,7 @@ impl Latest for RwLock<Value> {
 /// The words of one by hand.
 #[repr(C, align(128))]
 struct Words {
-    /// Odd while somebody writes.
+    /// Odd while a process writes.
     sequence: AtomicU64,
     value: [AtomicU64; WORDS],
 }

@@ -1,4 +1,4 @@
-//! `lock`: one at a time, whoever dies.
+//! `lock`: one at a time, whichever process dies.
 
 use std::fs;
 

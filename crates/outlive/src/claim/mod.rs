@@ -4,7 +4,9 @@
 mod holder;
 mod role;
 mod transfer;
+mod word;
 
 pub use holder::Holder;
 pub(crate) use role::{NoRole, ROLE_DIED, Role, RoleWords, Standing, sweep_role};
 pub use transfer::{RecvError, SendError};
+pub(crate) use word::{Claimed, DIED, Unclaimed, Word};

@@ -28,8 +28,8 @@ pub(crate) fn agree<T: PartialEq + Display>(
         Some(wanted) if wanted != found => Err(Error::OtherOptions {
             path: segment.path().to_path_buf(),
             what,
-            found: found.to_string(),
-            wanted: wanted.to_string(),
+            found: found.to_string().into(),
+            wanted: wanted.to_string().into(),
         }),
         _ => Ok(()),
     }
@@ -44,7 +44,7 @@ pub(crate) fn check_range<T: PartialOrd + Display>(
 ) -> Result<(), Error> {
     match wanted {
         Some(wanted) if !range.contains(&wanted) => {
-            Err(Error::InvalidOption { what, wanted: wanted.to_string(), why })
+            Err(Error::InvalidOption { what, wanted: wanted.to_string().into(), why })
         }
         _ => Ok(()),
     }

@@ -15,9 +15,8 @@ use crate::claim::NoRole;
 use crate::liveness::Registry;
 use crate::segment::{Segment, Spec};
 use crate::shim::Ordering;
-use crate::sync::AwaitError;
 use crate::wake::SpinWait;
-use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
+use crate::{Deadline, Domain, Error, Kind, WaitError, WaitStrategy};
 
 /// The latest value under a name, as bytes of any length up to the maximum that it was made for.
 ///
@@ -325,30 +324,30 @@ impl StateBytes {
     /// While no writer lives, and none died, it waits for a writer to come and set a value.
     ///
     /// # Errors
-    /// [`AwaitError::System`].
+    /// [`WaitError::System`].
     ///
     /// # If a process dies
     /// If the writer dies, this returns [`Change::WriterDied`] at once, after its last value; and
     /// again at each call with that version, until another writer takes its place
     /// ([`StateBytes::watch`] reports it once).
-    pub fn wait_changed(&self, version: u64) -> Result<Change, AwaitError> {
+    pub fn wait_changed(&self, version: u64) -> Result<Change, WaitError> {
         self.wait_changed_until(version, Deadline::NEVER)
     }
 
     /// Waits for a change as [`StateBytes::wait_changed`] does, until the deadline.
     ///
     /// # Errors
-    /// The errors of [`StateBytes::wait_changed`], and [`AwaitError::TimedOut`].
+    /// The errors of [`StateBytes::wait_changed`], and [`WaitError::TimedOut`].
     pub fn wait_changed_until(
         &self,
         version: u64,
         deadline: impl Into<Deadline>,
-    ) -> Result<Change, AwaitError> {
+    ) -> Result<Change, WaitError> {
         let change = self
             .inner
             .wait_changed(&Told::of(version), deadline.into())
-            .map_err(AwaitError::System)?;
-        change.ok_or(AwaitError::TimedOut)
+            .map_err(WaitError::System)?;
+        change.ok_or(WaitError::TimedOut)
     }
 
     /// Follows the value from here on; the first report is the present value.
@@ -421,22 +420,22 @@ impl BytesWatch {
     /// Waits for the next change.
     ///
     /// # Errors
-    /// [`AwaitError::System`].
+    /// [`WaitError::System`].
     ///
     /// # If a process dies
     /// If the writer dies, its last value is reported first, then [`Change::WriterDied`], once;
     /// then this waits for another writer.
-    pub fn changed(&mut self) -> Result<Change, AwaitError> {
+    pub fn changed(&mut self) -> Result<Change, WaitError> {
         self.changed_until(Deadline::NEVER)
     }
 
     /// Waits for the next change, until the deadline.
     ///
     /// # Errors
-    /// The errors of [`BytesWatch::changed`], and [`AwaitError::TimedOut`].
-    pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
+    /// The errors of [`BytesWatch::changed`], and [`WaitError::TimedOut`].
+    pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, WaitError> {
         let change =
-            self.inner.wait_changed(&self.told, deadline.into()).map_err(AwaitError::System)?;
-        change.ok_or(AwaitError::TimedOut)
+            self.inner.wait_changed(&self.told, deadline.into()).map_err(WaitError::System)?;
+        change.ok_or(WaitError::TimedOut)
     }
 }

@@ -9,8 +9,7 @@ use super::layout::MOST_BYTES;
 use super::wait::Change;
 use crate::Plain;
 use crate::claim::Holder;
-use crate::sync::AwaitError;
-use crate::{Deadline, Domain, Error, WaitStrategy};
+use crate::{Deadline, Domain, Error, WaitError, WaitStrategy};
 
 /// The latest value under a name: one writer, any number of readers in any number of processes.
 ///
@@ -144,23 +143,23 @@ impl<T: Plain> State<T> {
     /// Waits until the value has another version than this one, or its writer is dead.
     ///
     /// # Errors
-    /// [`AwaitError::System`].
+    /// [`WaitError::System`].
     ///
     /// # If a process dies
     /// The same as with [`StateBytes::wait_changed`].
-    pub fn wait_changed(&self, version: u64) -> Result<Change, AwaitError> {
+    pub fn wait_changed(&self, version: u64) -> Result<Change, WaitError> {
         self.bytes.wait_changed(version)
     }
 
     /// Waits for a change as [`State::wait_changed`] does, until the deadline.
     ///
     /// # Errors
-    /// The errors of [`State::wait_changed`], and [`AwaitError::TimedOut`].
+    /// The errors of [`State::wait_changed`], and [`WaitError::TimedOut`].
     pub fn wait_changed_until(
         &self,
         version: u64,
         deadline: impl Into<Deadline>,
-    ) -> Result<Change, AwaitError> {
+    ) -> Result<Change, WaitError> {
         self.bytes.wait_changed_until(version, deadline)
     }
 
@@ -241,19 +240,19 @@ impl StateWatch {
     /// Waits for the next change.
     ///
     /// # Errors
-    /// [`AwaitError::System`].
+    /// [`WaitError::System`].
     ///
     /// # If a process dies
     /// The same as with [`BytesWatch::changed`].
-    pub fn changed(&mut self) -> Result<Change, AwaitError> {
+    pub fn changed(&mut self) -> Result<Change, WaitError> {
         self.bytes.changed()
     }
 
     /// Waits for the next change, until the deadline.
     ///
     /// # Errors
-    /// The errors of [`StateWatch::changed`], and [`AwaitError::TimedOut`].
-    pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
+    /// The errors of [`StateWatch::changed`], and [`WaitError::TimedOut`].
+    pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, WaitError> {
         self.bytes.changed_until(deadline)
     }
 }

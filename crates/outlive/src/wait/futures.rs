@@ -16,7 +16,7 @@ use crate::liveness::Registry;
 use crate::queue::Receiver;
 use crate::rpc::{CallError, Pending, Reply, Request, ServeError, Server};
 use crate::state::{BytesWatch, Change, StateWatch};
-use crate::sync::{AwaitError, Event, Latch};
+use crate::sync::{Event, Latch};
 use crate::topic::{
     Participants, Presence, PublishError, Published, Publisher, Sample, SubscribeError, Subscriber,
 };
@@ -125,10 +125,10 @@ impl Event {
     /// that makes it ready clears the bits.
     ///
     /// # Errors
-    /// [`AwaitError::System`].
-    pub async fn wait_any_async(&self, bits: u32) -> Result<u32, AwaitError> {
+    /// [`WaitError::System`].
+    pub async fn wait_any_async(&self, bits: u32) -> Result<u32, WaitError> {
         loop {
-            if let Some(got) = self.try_wait_any(bits) {
+            if let Some(got) = self.try_wait_any(bits)? {
                 return Ok(got);
             }
             opened(&self.any_of(bits)).await?;
@@ -138,10 +138,10 @@ impl Event {
     /// Waits like [`Event::wait_all`], for `async`: see [`Event::wait_any_async`].
     ///
     /// # Errors
-    /// [`AwaitError::System`].
-    pub async fn wait_all_async(&self, bits: u32) -> Result<u32, AwaitError> {
+    /// [`WaitError::System`].
+    pub async fn wait_all_async(&self, bits: u32) -> Result<u32, WaitError> {
         loop {
-            if let Some(got) = self.try_wait_all(bits) {
+            if let Some(got) = self.try_wait_all(bits)? {
                 return Ok(got);
             }
             opened(&self.all_of(bits)).await?;
@@ -154,8 +154,8 @@ impl Latch {
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
-    /// [`AwaitError::System`].
-    pub async fn wait_async(&self) -> Result<(), AwaitError> {
+    /// [`WaitError::System`].
+    pub async fn wait_async(&self) -> Result<(), WaitError> {
         while !self.is_open() {
             opened(self).await?;
         }
@@ -164,11 +164,11 @@ impl Latch {
 }
 
 /// Waits until an event or a latch is worth another try.
-async fn opened(source: &impl Source) -> Result<(), AwaitError> {
-    let watched = source.watched().map_err(AwaitError::System)?;
+async fn opened(source: &impl Source) -> Result<(), WaitError> {
+    let watched = source.watched().map_err(WaitError::System)?;
     match watched.registry {
         Some(registry) => {
-            UntilReady::of(registry, vec![watched.waited]).await.map_err(AwaitError::System)
+            UntilReady::of(registry, vec![watched.waited]).await.map_err(WaitError::System)
         }
         None => Ok(()),
     }
@@ -239,18 +239,18 @@ impl BytesWatch {
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
-    /// [`AwaitError::System`].
+    /// [`WaitError::System`].
     ///
     /// # If a process dies
     /// As with [`BytesWatch::changed`].
-    pub async fn changed_async(&mut self) -> Result<Change, AwaitError> {
+    pub async fn changed_async(&mut self) -> Result<Change, WaitError> {
         loop {
             if let Some(change) = self.try_changed() {
                 return Ok(change);
             }
-            let readiness = UntilReady::of_one(self, self.readiness().registry())
-                .map_err(AwaitError::System)?;
-            readiness.await.map_err(AwaitError::System)?;
+            let readiness =
+                UntilReady::of_one(self, self.readiness().registry()).map_err(WaitError::System)?;
+            readiness.await.map_err(WaitError::System)?;
         }
     }
 }
@@ -277,11 +277,11 @@ impl StateWatch {
     /// ```
     ///
     /// # Errors
-    /// [`AwaitError::System`].
+    /// [`WaitError::System`].
     ///
     /// # If a process dies
     /// As with [`BytesWatch::changed`].
-    pub async fn changed_async(&mut self) -> Result<Change, AwaitError> {
+    pub async fn changed_async(&mut self) -> Result<Change, WaitError> {
         self.bytes_mut().changed_async().await
     }
 }
@@ -369,13 +369,13 @@ impl WaitSet {
     /// sources; for a deadline, add a [`Timer`](super::Timer).
     ///
     /// # Errors
-    /// [`AwaitError::System`].
+    /// [`WaitError::System`].
     ///
     /// # If a process dies
     /// See [`WaitSet`].
-    pub async fn wait_async(&mut self) -> Result<Ready<'_>, AwaitError> {
+    pub async fn wait_async(&mut self) -> Result<Ready<'_>, WaitError> {
         while !self.look() {
-            UntilReady::of(self.registry, self.sources()).await.map_err(AwaitError::System)?;
+            UntilReady::of(self.registry, self.sources()).await.map_err(WaitError::System)?;
         }
         Ok(self.ready())
     }

@@ -228,19 +228,19 @@ impl Things {
     fn signals(&self, step: &mut Steps) {
         let (own, other) = if self.side == Side::Inside { (1, 2) } else { (2, 1) };
         self.events.set(own);
-        self.events.wait_all_until(own | other, PATIENCE).expect("set");
+        self.events.wait_all_until(own | other, PATIENCE).expect("waits").expect("set");
         step.together();
         self.events.clear(own);
         step.together();
         // One has the permit, and the other one waits for it.
         if self.side == Side::Inside {
-            let permit = self.permits.acquire_until(PATIENCE).expect("free");
+            let permit = self.permits.acquire_until(PATIENCE).expect("waits").expect("free");
             step.together();
             std::thread::sleep(Duration::from_millis(100));
             drop(permit);
         } else {
             step.together();
-            drop(self.permits.acquire_until(PATIENCE).expect("given back"));
+            drop(self.permits.acquire_until(PATIENCE).expect("waits").expect("given back"));
         }
         step.together();
     }

@@ -17,9 +17,30 @@ pub fn wait_thread_asleep(pid: i32, tid: i32) {
 fn is_asleep(pid: i32, tid: i32) -> bool {
     let path = format!("/proc/{pid}/task/{tid}/syscall");
     let call = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let number = call.split(' ').next().and_then(|number| number.parse::<libc::c_long>().ok());
-    let sleeps = [libc::SYS_futex_waitv, libc::SYS_futex];
-    number.is_some_and(|number| sleeps.contains(&number))
+    let mut words = call.split_whitespace();
+    // "running" is no number. The arguments follow, in hexadecimal.
+    let number = words.next().and_then(|number| number.parse::<libc::c_long>().ok());
+    let operation = words.nth(1).and_then(|word| word.strip_prefix("0x"));
+    let operation = operation.and_then(|word| i64::from_str_radix(word, 16).ok());
+    match number {
+        Some(libc::SYS_futex_waitv) => true,
+        // A call that wakes is no sleep, though a tracer may have stopped the thread in it.
+        Some(libc::SYS_futex) => operation.is_some_and(|operation| is_sleep(operation as i32)),
+        _ => false,
+    }
+}
+
+/// Whether a call of `futex` with that operation sleeps on its word.
+pub fn is_sleep(operation: i32) -> bool {
+    const LOCK_PI2: i32 = 13;
+    let sleeping = [
+        libc::FUTEX_WAIT,
+        libc::FUTEX_WAIT_BITSET,
+        libc::FUTEX_LOCK_PI,
+        libc::FUTEX_WAIT_REQUEUE_PI,
+        LOCK_PI2,
+    ];
+    sleeping.contains(&(operation & libc::FUTEX_CMD_MASK))
 }
 
 /// Waits until the main thread of that process has gone to sleep `looks` more times: it has

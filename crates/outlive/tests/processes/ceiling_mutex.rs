@@ -293,7 +293,7 @@ fn another_ceiling_is_refused(world: &World) {
     drop(opened(&domain));
     let error = CeilingMutex::<u64>::open(&domain, "m", 41, 0).err().expect("refused");
     assert!(
-        matches!(&error, Error::OtherOptions { found, wanted, .. } if found == "40" && wanted == "41"),
+        matches!(&error, Error::OtherOptions { found, wanted, .. } if &**found == "40" && &**wanted == "41"),
         "{error}"
     );
     for none in [0, 100, u32::MAX] {

@@ -3,12 +3,11 @@
 //! The kernel's own count of sleeps (`ru_nvcsw`) has in it what the kernel sleeps for by itself: a
 //! page that is fetched, a lock of its own. Calls are exact, so a check needs no second try.
 
+use crate::asleep::is_sleep;
 use crate::child::Child;
 
 /// The calling process's tracer counts what it does in there. See [`sleeps_of`].
 pub fn counted(wait: impl FnOnce()) {
-    // A process asks once, by a call that does not sleep.
-    outlive::abilities::has_futex_waitv();
     mark();
     wait();
     mark();
@@ -31,6 +30,8 @@ pub fn sleeps_of(life: impl FnOnce()) -> Option<u64> {
             crate::child::exit_now(REFUSED);
         }
         mark();
+        // A process asks once, by a call that does not sleep; before others look for it asleep.
+        outlive::abilities::has_futex_waitv();
         life();
     });
     let pid = child.pid();
@@ -97,18 +98,7 @@ fn goes_to_sleep(tid: i32) -> bool {
         let entry = info.u.entry;
         match entry.nr as libc::c_long {
             libc::SYS_futex_waitv => true,
-            libc::SYS_futex => {
-                let operation = entry.args[1] as i32 & libc::FUTEX_CMD_MASK;
-                const LOCK_PI2: i32 = 13;
-                let sleeping = [
-                    libc::FUTEX_WAIT,
-                    libc::FUTEX_WAIT_BITSET,
-                    libc::FUTEX_LOCK_PI,
-                    libc::FUTEX_WAIT_REQUEUE_PI,
-                    LOCK_PI2,
-                ];
-                sleeping.contains(&operation)
-            }
+            libc::SYS_futex => is_sleep(entry.args[1] as i32),
             _ => false,
         }
     }

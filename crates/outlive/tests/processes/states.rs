@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use outlive::state::{Change, SetError, State, StateBytes, StateWatch, StateWriter};
-use outlive::sync::AwaitError;
 use outlive::wait::{Readiness, WaitSet};
-use outlive::{Deadline, Detail, Domain, Error, Peer, WaitStrategy};
+use outlive::{Deadline, Detail, Domain, Error, Peer, WaitError, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -293,7 +292,7 @@ fn a_stopped_writer_keeps_nobody_from_reading(world: &World) {
         // Stopped is not dead.
         assert_eq!(
             state.wait_changed_until(version, Duration::from_millis(1)),
-            Err(AwaitError::TimedOut)
+            Err(WaitError::TimedOut)
         );
         assert!(matches!(state.writer(), Err(Error::WriterTaken { .. })));
         writer.go_on();
@@ -739,7 +738,7 @@ fn seen_from_outside(world: &World) {
     // A sweep does not hide the death.
     assert_eq!(state.wait_changed(1), Ok(Change::WriterDied { version: 1 }));
     drop(state.writer().expect("free"));
-    assert_eq!(state.wait_changed_until(1, Duration::from_millis(1)), Err(AwaitError::TimedOut));
+    assert_eq!(state.wait_changed_until(1, Duration::from_millis(1)), Err(WaitError::TimedOut));
     domain.remove("s").expect("removed");
     assert!(state.is_removed());
 }

@@ -175,7 +175,7 @@ fn ring(bell: Option<&Notifier<ipc::Service>>) -> Result<(), Error> {
 /// What `write` is given; it may leave bytes as they are.
 #[inline]
 fn bytes_of(payload: &mut [MaybeUninit<u8>]) -> &mut [u8] {
-    // SAFETY: bytes of a mapped file: each has a value, whoever wrote it last.
+    // SAFETY: bytes of a mapped file: each has a value, whichever process wrote it last.
     unsafe { &mut *(std::ptr::from_mut(payload) as *mut [u8]) }
 }
 

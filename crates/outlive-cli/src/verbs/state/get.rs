@@ -11,9 +11,9 @@ use crate::payload::OutputArgs;
 /// Print the latest value
 ///
 /// get never waits: not for a writer that is in the middle of setting a value, nor for one that
-/// was stopped or killed there. The value is always whole. Behind it stands a newline; --raw
-/// leaves that out. In a file (standard output redirected to one) a value that is no text stands
-/// without a newline, too; on a terminal it is shown as hexadecimal.
+/// was stopped or killed there. The value is always whole. A newline follows it; --raw leaves
+/// that out. In a file (standard output redirected to one) no newline follows a value that is no
+/// text, either; on a terminal it is shown as hexadecimal.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive state get mode\n  \

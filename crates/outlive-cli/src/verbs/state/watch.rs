@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
+use outlive::WaitError;
 use outlive::state::{Change, StateBytes};
-use outlive::sync::AwaitError;
 
 use super::Form;
 use crate::cli::Common;
@@ -65,8 +65,8 @@ pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
                 "state",
                 format_args!("the writer of {} died; this was its last value", args.state),
             ),
-            Err(AwaitError::TimedOut) => {}
-            Err(AwaitError::System(error)) => return Err(error.into()),
+            Err(WaitError::TimedOut) => {}
+            Err(WaitError::System(error)) => return Err(error.into()),
             Err(other) => return Err(Failure::new(crate::exit::Code::System, other.to_string())),
         }
     }

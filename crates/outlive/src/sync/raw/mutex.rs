@@ -1,4 +1,4 @@
-//! The mutex: two words in shared memory; a token owns it.
+//! The mutex: two words in shared memory; a token owns the first one.
 //!
 //! | word | state | meaning | a death here |
 //! | --- | --- | --- | --- |
@@ -11,22 +11,18 @@
 //! | id | not recoverable | its holder gives it up, or is about to be refused | taken over, refused |
 //! | 0 | not recoverable | given up | every locker is refused until `reset` |
 //!
-//! Only the holder writes `state`, so plain stores suffice, ordered by the word.
-//! proof/models/mutex.pml checks it with deaths at any step, the loom tests below check it, and
-//! tests kill it at every instruction. doc/protocols/mutex.md has the argument.
+//! claim/word.rs takes the word, takes it over and leaves it. Only the holder writes `state`, so
+//! plain stores suffice, ordered by the word. proof/models/mutex.pml checks it with deaths at any
+//! step, the loom tests below check it, and tests kill it at every instruction.
+//! doc/protocols/mutex.md has the argument.
 
 use super::{Acquired, Refused};
 use crate::Deadline;
+use crate::claim::{Claimed, Unclaimed, Word};
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering};
-use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, Sleep, SpinWait};
-
-const WAITERS: u32 = crate::liveness::WAITERS;
-/// In place of a dead owner's id, because its token may be given out again. The letters "DIED"; no
-/// id, because bit 29 is not set, and a number that a stray write is unlikely to leave.
-pub(crate) const DIED: u32 = 0x4449_4544;
+use crate::wake::{Asleep, SpinWait};
 
 /// What the lock guards is whole.
 pub(crate) const CONSISTENT: u32 = 0;
@@ -37,9 +33,9 @@ pub(crate) const NOT_RECOVERABLE: u32 = 2;
 
 /// See the file's head.
 #[repr(C)]
-pub(crate) struct RawMutex {
+pub struct RawMutex {
     // Written by lockers and sleepers.
-    word: AtomicU32,
+    word: Word,
     // Written by the holder.
     state: AtomicU32,
 }
@@ -48,17 +44,13 @@ impl RawMutex {
     /// Takes the lock for `id` if it is free.
     #[inline]
     pub(crate) fn acquire(&self, id: TokenId) -> bool {
-        // Acquire pairs with the Release in `release`; on failure too, for what a dead owner left.
-        // Died just after: the word names us, so the next locker takes over and is told.
-        self.word.compare_exchange(0, id.as_u32(), Ordering::Acquire, Ordering::Acquire).is_ok()
+        self.word.acquire(id)
     }
 
     /// Takes the lock likewise, for a caller that next looks whether readers are inside.
     #[inline]
     pub(crate) fn acquire_before_looking(&self, id: TokenId) -> bool {
-        // SeqCst: comes before the look in the order of a reader's claim and look, see `RawRwLock`.
-        // Otherwise as in `acquire`.
-        self.word.compare_exchange(0, id.as_u32(), Ordering::SeqCst, Ordering::Acquire).is_ok()
+        self.word.acquire_before_looking(id)
     }
 
     /// Returns whether no thread holds the lock and what it guards is whole: a reader asks this.
@@ -87,13 +79,25 @@ impl RawMutex {
         if self.acquire(me.id) { self.entered(me) } else { self.lock_slow(me, spin_wait, deadline) }
     }
 
+    #[cold]
+    fn lock_slow(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        deadline: Deadline,
+    ) -> Result<Acquired, Refused> {
+        self.claimed(me, self.word.claim(me, spin_wait, deadline))
+    }
+
     /// Takes the lock if it is free or its owner is dead.
     #[inline]
     pub(crate) fn try_lock(&self, me: Me) -> Result<Acquired, Refused> {
-        if self.acquire(me.id) {
-            return self.entered(me);
-        }
-        self.try_lock_slow(me, self.word.load(Ordering::Acquire))
+        if self.acquire(me.id) { self.entered(me) } else { self.try_lock_slow(me) }
+    }
+
+    #[cold]
+    fn try_lock_slow(&self, me: Me) -> Result<Acquired, Refused> {
+        self.claimed(me, self.word.try_claim(me))
     }
 
     /// Decides what the lock's state means to the caller, which has just taken it.
@@ -115,69 +119,20 @@ impl RawMutex {
         Err(if state == NOT_RECOVERABLE { Refused::NotRecoverable } else { Refused::Damaged })
     }
 
-    #[cold]
-    fn try_lock_slow(&self, me: Me, mut seen: u32) -> Result<Acquired, Refused> {
-        loop {
-            if seen == 0 {
-                match self.word.compare_exchange(
-                    0,
-                    me.id.as_u32(),
-                    Ordering::Acquire,
-                    Ordering::Acquire,
-                ) {
-                    Ok(_) => return self.entered(me),
-                    Err(now) => seen = now,
-                }
-                continue;
+    /// Decides what a claim on the word means to the caller.
+    fn claimed(&self, me: Me, claimed: Result<Claimed, Unclaimed>) -> Result<Acquired, Refused> {
+        match claimed {
+            Ok(Claimed::TakenOver) if self.is_consistent() => {
+                // Died just before: the next locker takes over from us, and is told all the same.
+                self.state.store(INCONSISTENT, Ordering::Relaxed);
+                self.entered(me)
             }
-            if seen != DIED {
-                let owner = TokenId::from_word(seen).ok_or(Refused::Damaged)?;
-                if owner == me.id {
-                    return Err(Refused::Deadlock);
-                }
-                if me.registry.is_alive(owner) {
-                    return Err(Refused::WouldBlock);
-                }
-            }
-            match self.take_over(me, seen) {
-                Ok(result) => return result,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// Takes the lock over from a dead owner; `Err` is the word as another thread left it.
-    fn take_over(&self, me: Me, seen: u32) -> Result<Result<Acquired, Refused>, u32> {
-        let mine = me.id.as_u32() | WAITERS;
-        // WAITERS, because others may sleep on the old value. Died just after: we are the dead
-        // owner, the next is told.
-        self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Acquire)?;
-        if self.state.load(Ordering::Relaxed) == CONSISTENT {
-            // Died just before: the next locker takes over from us, and is told all the same.
-            self.state.store(INCONSISTENT, Ordering::Relaxed);
-        }
-        Ok(self.entered(me))
-    }
-
-    #[cold]
-    fn lock_slow(
-        &self,
-        me: Me,
-        spin_wait: &SpinWait,
-        deadline: Deadline,
-    ) -> Result<Acquired, Refused> {
-        // Spinning only loads: a death leaves nothing.
-        spin_wait.spin(|| self.word.load(Ordering::Relaxed) == 0);
-        // Given back when this function returns, in whatever way.
-        let mut relay = None;
-        let mut last_try = false;
-        loop {
-            match self.try_lock_slow(me, self.word.load(Ordering::Acquire)) {
-                Err(Refused::WouldBlock) if last_try => return Err(Refused::TimedOut),
-                Err(Refused::WouldBlock) => {}
-                settled => return settled,
-            }
-            last_try = self.sleep_behind_owner(me, &mut relay, deadline)? == Asleep::TimedOut;
+            Ok(_) => self.entered(me),
+            Err(Unclaimed::Deadlock) => Err(Refused::Deadlock),
+            Err(Unclaimed::WouldBlock) => Err(Refused::WouldBlock),
+            Err(Unclaimed::TimedOut) => Err(Refused::TimedOut),
+            Err(Unclaimed::Other(_)) => Err(Refused::Damaged),
+            Err(Unclaimed::System(errno)) => Err(Refused::System(errno)),
         }
     }
 
@@ -190,26 +145,7 @@ impl RawMutex {
         relay: &mut Option<WakeRelay>,
         deadline: Deadline,
     ) -> Result<Asleep, Refused> {
-        let seen = self.word.load(Ordering::Acquire);
-        let Some(owner) = TokenId::from_word(seen).filter(|owner| *owner != me.id) else {
-            return Ok(Asleep::LookAgain);
-        };
-        let waited_for = seen | WAITERS;
-        // Relaxed: the bit only asks the owner to wake us. Died just after: an empty wake, no harm.
-        if seen & WAITERS == 0
-            && self
-                .word
-                .compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed)
-                .is_err()
-        {
-            return Ok(Asleep::LookAgain);
-        }
-        let relay = relay.get_or_insert_with(|| WakeRelay::begin(me.list()));
-        let watch = Watch { word: &self.word, expected: waited_for };
-        Sleep::on(me.registry, &[watch])
-            .behind(relay, &[owner])
-            .until(deadline)
-            .map_err(Refused::System)
+        self.word.sleep_behind_owner(me, relay, deadline).map_err(Refused::System)
     }
 
     /// Unlocks when a panic has interrupted the holder's change: the next locker is told, as of a
@@ -236,42 +172,17 @@ impl RawMutex {
         self.release(id);
     }
 
-    /// Returns whether the word still names `id`: if a process declared that holder dead, another
-    /// may hold the lock by now.
+    /// Returns whether the word still names `id`: see [`Word::is_held_by`].
     pub(crate) fn is_held_by(&self, id: TokenId) -> bool {
-        // Relaxed: the holder's own store, or another's, of which nothing else is read.
-        self.word.load(Ordering::Relaxed) & !WAITERS == id.as_u32()
+        self.word.is_held_by(id)
     }
 
     /// Unlocks and leaves the state: if a holder that was told did not mark it consistent, the next
-    /// locker is told again. The caller, whose token has that id, holds the lock: one locked
-    /// instruction, no load. If another thread owns the lock by now, nothing changes.
+    /// locker is told again. The caller, whose token has that id, holds the lock. If another thread
+    /// owns the lock by now, nothing changes.
     #[inline]
     pub(crate) fn release(&self, id: TokenId) {
-        // Release pairs with every Acquire above. With WAITERS the word is not freed here: if this
-        // thread were stopped before the wake, the sleepers would not know.
-        if self.word.compare_exchange(id.as_u32(), 0, Ordering::Release, Ordering::Relaxed).is_err()
-        {
-            self.release_to_sleepers(id);
-        }
-    }
-
-    /// Frees the word and wakes all sleepers, in one step: a holder that is stopped before it still
-    /// has the lock, one that is stopped after it has woken every sleeper. If it is killed before
-    /// it, the sleepers watch our token, and the kernel's mark wakes one of them, which wakes the
-    /// rest.
-    ///
-    /// All: if one waiter alone were woken, and killed or stopped before it runs, the others would
-    /// sleep on, because they watch our token and not the next owner's.
-    #[cold]
-    #[inline(never)]
-    fn release_to_sleepers(&self, id: TokenId) {
-        let held = id.as_u32() | WAITERS;
-        // Relaxed: only a holder takes WAITERS away. Another value belongs to another thread: then
-        // there is nothing to unlock.
-        if self.word.load(Ordering::Relaxed) == held {
-            futex::set_and_wake_all(&self.word, held, 0);
-        }
+        self.word.release(id, 0);
     }
 
     /// Notes that the holder has repaired what the lock guards.
@@ -282,7 +193,7 @@ impl RawMutex {
     /// Does a sweep's part: takes a dead owner's name out, so that no claim of the dead remains.
     /// The next locker is told as by the name. Returns whether there was one.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
-        take_name_out(&self.word, me, dry_run)
+        self.word.sweep(me, dry_run)
     }
 
     /// Takes the lock in whatever state it is; the caller repairs what it guards, marks it
@@ -309,47 +220,18 @@ impl RawMutex {
 
     /// Returns the word that holds the owner's id.
     pub(crate) fn word(&self) -> &AtomicU32 {
-        &self.word
+        self.word.as_atomic()
     }
 
     /// Returns the thread that holds the lock, dead or alive.
     pub(crate) fn owner(&self) -> Option<TokenId> {
-        TokenId::from_word(self.word.load(Ordering::Acquire))
+        self.word.owner()
     }
 
     /// Returns whether the lock was given up.
     pub(crate) fn is_not_recoverable(&self) -> bool {
         self.state.load(Ordering::Relaxed) == NOT_RECOVERABLE
     }
-}
-
-/// Leaves [`DIED`] in place of a dead owner's id. Returns whether there was one.
-pub(crate) fn take_name_out(word: &AtomicU32, me: Me, dry_run: bool) -> bool {
-    let mut seen = word.load(Ordering::Acquire);
-    let Some(owner) = TokenId::from_word(seen) else {
-        return false;
-    };
-    if me.is_alive(owner) {
-        return false;
-    }
-    // Again when a waiter has set its bit meanwhile: it may die before it takes the lock over.
-    while !dry_run && TokenId::from_word(seen) == Some(owner) {
-        // In one step: a sweep that became the owner could be stopped as the owner. AcqRel: the
-        // next owner, which takes over by an Acquire, sees what the dead owner wrote. Relaxed:
-        // after a failure it tries again, or the word is another thread's.
-        match word.compare_exchange(seen, DIED, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => {
-                if seen & WAITERS != 0 {
-                    // Died or stopped just before: the sleepers watch the dead owner's token, as if
-                    // there were no sweep.
-                    futex::wake_all(word);
-                }
-                break;
-            }
-            Err(now) => seen = now,
-        }
-    }
-    true
 }
 
 // SAFETY: two atomics: any bytes are a value, and any process may change them.
@@ -367,7 +249,7 @@ mod loom_tests {
 
     impl RawMutex {
         pub(crate) fn new() -> RawMutex {
-            RawMutex { word: AtomicU32::new(0), state: AtomicU32::new(CONSISTENT) }
+            RawMutex { word: Word::new(0), state: AtomicU32::new(CONSISTENT) }
         }
     }
 

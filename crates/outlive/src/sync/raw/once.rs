@@ -9,27 +9,24 @@
 //! | `DONE` | done, for good | |
 //!
 //! `failed` says that a maker died or panicked; only the thread that the word names writes it.
-//! Claims, sleeps and take-overs work as in the mutex (`mutex.rs`), with the same argument; the
-//! difference is that no thread gives it back.
+//! claim/word.rs takes the word, takes it over and leaves it, as for the mutex; the difference is
+//! that the last maker leaves `DONE`.
 
-use super::mutex::{DIED, take_name_out};
 use crate::Deadline;
+use crate::claim::{Claimed, Unclaimed, Word};
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
-use crate::sys::futex::{self, Watch};
-use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, Sleep, SpinWait};
+use crate::wake::SpinWait;
 
-const WAITERS: u32 = crate::liveness::WAITERS;
 /// No id: bit 29 is not set.
 const DONE: u16 = 1;
 
 /// See the file's head.
 #[repr(C)]
-pub(crate) struct RawOnce {
+pub struct RawOnce {
     // Written by the maker, and by sleepers.
-    word: AtomicU32,
+    word: Word,
     // Written by the maker.
     failed: AtomicU32,
 }
@@ -61,66 +58,18 @@ impl RawOnce {
     /// Returns whether it is done; if so, the caller sees all that the maker wrote.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
-        // Acquire pairs with the Release in `finish`.
+        // Acquire pairs with the Release in `Word::release`.
         self.word.load(Ordering::Acquire) == u32::from(DONE)
     }
 
     /// Returns the maker, dead or alive.
     pub(crate) fn owner(&self) -> Option<TokenId> {
-        TokenId::from_word(self.word.load(Ordering::Acquire))
+        self.word.owner()
     }
 
     /// Returns that it is done, or gives the caller the turn; never waits.
     pub(crate) fn try_turn(&self, me: Me) -> Result<Turn, NoTurn> {
-        let mut seen = self.word.load(Ordering::Acquire);
-        loop {
-            if seen == u32::from(DONE) {
-                return Ok(Turn::Done);
-            }
-            if seen == 0 {
-                // Acquire pairs with `abandon`. Died just after: the word names us, and the next
-                // caller is told.
-                match self.word.compare_exchange(
-                    0,
-                    me.id.as_u32(),
-                    Ordering::Acquire,
-                    Ordering::Acquire,
-                ) {
-                    Ok(_) => return Ok(self.mine()),
-                    Err(now) => seen = now,
-                }
-                continue;
-            }
-            if seen != DIED {
-                let owner = TokenId::from_word(seen).ok_or(NoTurn::Damaged)?;
-                if owner == me.id {
-                    return Err(NoTurn::Deadlock);
-                }
-                if me.is_alive(owner) {
-                    return Err(NoTurn::WouldBlock);
-                }
-            }
-            // WAITERS, because others may sleep on the old value. Died just after: we are the dead
-            // owner.
-            match self.word.compare_exchange(
-                seen,
-                me.id.as_u32() | WAITERS,
-                Ordering::Acquire,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => {
-                    self.failed.store(1, Ordering::Relaxed);
-                    me.registry.count_owner_death();
-                    return Ok(self.mine());
-                }
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    fn mine(&self) -> Turn {
-        // Relaxed: ordered by the word.
-        Turn::Mine { failed: self.failed.load(Ordering::Relaxed) != 0 }
+        self.claimed(me, self.word.try_claim(me))
     }
 
     /// Returns that it is done, or gives the caller the turn, as soon as either is known.
@@ -131,51 +80,35 @@ impl RawOnce {
         spin_wait: &SpinWait,
         deadline: Deadline,
     ) -> Result<Turn, NoTurn> {
-        let mut relay = None;
-        let mut last_try = false;
-        let mut spun = false;
-        loop {
-            match self.try_turn(me) {
-                Err(NoTurn::WouldBlock) if last_try => return Err(NoTurn::TimedOut),
-                Err(NoTurn::WouldBlock) => {}
-                settled => return settled,
+        self.claimed(me, self.word.claim(me, spin_wait, deadline))
+    }
+
+    /// Decides what a claim on the word means to the caller.
+    fn claimed(&self, me: Me, claimed: Result<Claimed, Unclaimed>) -> Result<Turn, NoTurn> {
+        match claimed {
+            // Relaxed: ordered by the word.
+            Ok(Claimed::Free) => {
+                Ok(Turn::Mine { failed: self.failed.load(Ordering::Relaxed) != 0 })
             }
-            if !spun {
-                spun = true;
-                if spin_wait.spin(|| self.is_done()) {
-                    continue;
-                }
+            Ok(Claimed::TakenOver) => {
+                // Relaxed: ordered by the word. Died just before: the next caller takes over from
+                // us, and is told all the same.
+                self.failed.store(1, Ordering::Relaxed);
+                me.registry.count_owner_death();
+                Ok(Turn::Mine { failed: true })
             }
-            let seen = self.word.load(Ordering::Acquire);
-            let Some(owner) = TokenId::from_word(seen) else {
-                continue;
-            };
-            if owner == me.id {
-                continue;
-            }
-            let waited_for = seen | WAITERS;
-            // Relaxed: the bit only asks for a wake-up.
-            if seen & WAITERS == 0
-                && self
-                    .word
-                    .compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_err()
-            {
-                continue;
-            }
-            let relay = relay.get_or_insert_with(|| WakeRelay::begin(me.list()));
-            let watch = Watch { word: &self.word, expected: waited_for };
-            match Sleep::on(me.registry, &[watch]).behind(relay, &[owner]).until(deadline) {
-                Ok(Asleep::LookAgain) => {}
-                Ok(Asleep::TimedOut) => last_try = true,
-                Err(errno) => return Err(NoTurn::System(errno)),
-            }
+            Err(Unclaimed::Other(word)) if word == u32::from(DONE) => Ok(Turn::Done),
+            Err(Unclaimed::Deadlock) => Err(NoTurn::Deadlock),
+            Err(Unclaimed::WouldBlock) => Err(NoTurn::WouldBlock),
+            Err(Unclaimed::TimedOut) => Err(NoTurn::TimedOut),
+            Err(Unclaimed::Other(_)) => Err(NoTurn::Damaged),
+            Err(Unclaimed::System(errno)) => Err(NoTurn::System(errno)),
         }
     }
 
     /// Notes that it is done. The caller, whose token has that id, had the turn.
     pub(crate) fn finish(&self, id: TokenId) {
-        self.leave(id, DONE);
+        self.word.release(id, DONE);
     }
 
     /// Ends the turn without a value, after a panic: the next caller makes the value. Changes
@@ -183,29 +116,16 @@ impl RawOnce {
     pub(crate) fn abandon(&self, id: TokenId) {
         // While another owner has the turn, only that owner may write `failed`.
         if self.owner() == Some(id) {
-            // Relaxed: the Release in `leave` orders it.
+            // Relaxed: the Release in `Word::release` orders it.
             self.failed.store(1, Ordering::Relaxed);
-            self.leave(id, 0);
-        }
-    }
-
-    /// Ends our own turn: if a process declared this thread dead, another may have the turn by now.
-    fn leave(&self, id: TokenId, word: u16) {
-        let held = id.as_u32();
-        // Release pairs with every Acquire above. Died just before: the next caller takes over.
-        if self.word.compare_exchange(held, u32::from(word), Ordering::Release, Ordering::Relaxed).is_err()
-            // Relaxed: during our turn, only the WAITERS bit may change.
-            && self.word.load(Ordering::Relaxed) == held | WAITERS
-        {
-            // With sleepers: in one step with the wake, as in the mutex's release.
-            futex::set_and_wake_all(&self.word, held | WAITERS, word);
+            self.word.release(id, 0);
         }
     }
 
     /// Does a sweep's part: takes a dead maker's name out, so that no claim of the dead remains.
     /// The next caller is told as by the name. Returns whether there was one.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
-        take_name_out(&self.word, me, dry_run)
+        self.word.sweep(me, dry_run)
     }
 }
 
@@ -224,7 +144,7 @@ mod loom_tests {
 
     impl RawOnce {
         pub(crate) fn new() -> RawOnce {
-            RawOnce { word: AtomicU32::new(0), failed: AtomicU32::new(0) }
+            RawOnce { word: Word::new(0), failed: AtomicU32::new(0) }
         }
     }
 
@@ -331,7 +251,7 @@ mod tests {
 
     /// A once whose turn `id` has, and whose makers have not failed.
     fn turn_of(id: TokenId) -> RawOnce {
-        RawOnce { word: AtomicU32::new(id.as_u32()), failed: AtomicU32::new(0) }
+        RawOnce { word: Word::new(id.as_u32()), failed: AtomicU32::new(0) }
     }
 
     #[test]

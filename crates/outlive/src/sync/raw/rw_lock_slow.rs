@@ -1,10 +1,10 @@
 //! The slow paths of the reader-writer lock: it is held, its owner died, all readers' words are
 //! taken, or a thread goes from reading to writing.
 
-use super::mutex::DIED;
 use super::rw_lock::{Entered, RawRwLock};
 use super::{Acquired, Refused};
 use crate::Deadline;
+use crate::claim::DIED;
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::robust::WakeRelay;

@@ -1,0 +1,244 @@
+//! A word that names its owner: taking it, taking it over from a dead owner, leaving it.
+//!
+//! | word | meaning | a death here |
+//! | --- | --- | --- |
+//! | 0 | free | |
+//! | id | the thread with that token owns it | the next taker takes it over by compare-exchange, and knows that it did |
+//! | id + WAITERS | owned, and a thread may sleep until it is not | the same; the kernel's mark wakes one sleeper, which wakes all |
+//! | `DIED` | its owner is dead, and a sweep has taken the name out | as a dead owner's id |
+//! | else | the user's own value, at which a claim ends; or a stray write | |
+//!
+//! A mutex and a value that is made once are such a word and a second one that only the owner
+//! writes. proof/models/mutex.pml checks this protocol with deaths at any step, and so do the loom
+//! tests in sync/raw/mutex.rs and sync/raw/once.rs. doc/protocols/mutex.md has the argument.
+
+use crate::Deadline;
+use crate::liveness::{Me, TokenId};
+use crate::shim::{AtomicU32, Ordering};
+use crate::sys::Errno;
+use crate::sys::futex::{self, Watch};
+use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep, SpinWait};
+
+const WAITERS: u32 = crate::liveness::WAITERS;
+/// In place of a dead owner's id, because its token may be given out again. The letters "DIED"; no
+/// id, because bit 29 is not set, and a number that a stray write is unlikely to leave.
+pub(crate) const DIED: u32 = 0x4449_4544;
+
+/// See the file's head.
+#[repr(transparent)]
+pub(crate) struct Word(AtomicU32);
+
+/// How a thread became the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claimed {
+    /// The word was free.
+    Free,
+    /// From a dead owner.
+    TakenOver,
+}
+
+/// Why a thread did not become the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unclaimed {
+    /// This thread owns the word already.
+    Deadlock,
+    /// A living thread owns it.
+    WouldBlock,
+    /// A living thread still owned it when the deadline passed.
+    TimedOut,
+    /// The word has this value, which no claim leaves.
+    Other(u32),
+    System(Errno),
+}
+
+impl Word {
+    /// Takes the word for `id` if it is free.
+    #[inline]
+    pub(crate) fn acquire(&self, id: TokenId) -> bool {
+        // Acquire pairs with the Release in `release`; on failure too, for what a dead owner left.
+        // Died just after: the word names us, so the next taker takes it over, and knows.
+        self.0.compare_exchange(0, id.as_u32(), Ordering::Acquire, Ordering::Acquire).is_ok()
+    }
+
+    /// Takes the word likewise, for a caller that next looks whether readers are inside.
+    #[inline]
+    pub(crate) fn acquire_before_looking(&self, id: TokenId) -> bool {
+        // SeqCst: comes before the look in the order of a reader's claim and look, see `RawRwLock`.
+        // Otherwise as in `acquire`.
+        self.0.compare_exchange(0, id.as_u32(), Ordering::SeqCst, Ordering::Acquire).is_ok()
+    }
+
+    /// Takes the word if it is free or its owner is dead; never waits.
+    #[cold]
+    pub(crate) fn try_claim(&self, me: Me) -> Result<Claimed, Unclaimed> {
+        let mut seen = self.0.load(Ordering::Acquire);
+        loop {
+            let mine = match seen {
+                0 => me.id.as_u32(),
+                // WAITERS, because others may sleep on the old value.
+                DIED => me.id.as_u32() | WAITERS,
+                _ => match TokenId::from_word(seen).ok_or(Unclaimed::Other(seen))? {
+                    owner if owner == me.id => return Err(Unclaimed::Deadlock),
+                    owner if me.is_alive(owner) => return Err(Unclaimed::WouldBlock),
+                    _ => me.id.as_u32() | WAITERS,
+                },
+            };
+            // As in `acquire`. Died just after: we are the dead owner, and the next taker knows.
+            match self.0.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Acquire) {
+                Ok(0) => return Ok(Claimed::Free),
+                Ok(_) => return Ok(Claimed::TakenOver),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Takes the word, and waits until the deadline while a living thread owns it.
+    #[cold]
+    pub(crate) fn claim(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        deadline: Deadline,
+    ) -> Result<Claimed, Unclaimed> {
+        // Spinning only loads: a death leaves nothing. Relaxed: `try_claim` loads again.
+        spin_wait.spin(|| TokenId::from_word(self.0.load(Ordering::Relaxed)).is_none());
+        // Given back when this function returns, in whatever way.
+        let mut relay = None;
+        let mut last_try = false;
+        loop {
+            match self.try_claim(me) {
+                Err(Unclaimed::WouldBlock) if last_try => return Err(Unclaimed::TimedOut),
+                Err(Unclaimed::WouldBlock) => {}
+                settled => return settled,
+            }
+            let slept = self.sleep_behind_owner(me, &mut relay, deadline);
+            last_try = slept.map_err(Unclaimed::System)? == Asleep::TimedOut;
+        }
+    }
+
+    /// Sleeps until the word changes or its living owner ends; returns at once if there is no such
+    /// owner. The caller keeps `relay` until it has what it wants.
+    #[cold]
+    pub(crate) fn sleep_behind_owner(
+        &self,
+        me: Me,
+        relay: &mut Option<WakeRelay>,
+        deadline: Deadline,
+    ) -> Result<Asleep, Errno> {
+        let seen = self.0.load(Ordering::Acquire);
+        let Some(owner) = TokenId::from_word(seen).filter(|owner| *owner != me.id) else {
+            return Ok(Asleep::LookAgain);
+        };
+        let waited_for = seen | WAITERS;
+        // Relaxed: the bit only asks the owner to wake us. Died just after: an empty wake, no harm.
+        if seen & WAITERS == 0
+            && self
+                .0
+                .compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed)
+                .is_err()
+        {
+            return Ok(Asleep::LookAgain);
+        }
+        let relay = relay.get_or_insert_with(|| WakeRelay::begin(me.list()));
+        let watch = Watch { word: &self.0, expected: waited_for };
+        Sleep::on(me.registry, &[watch]).behind(relay, &[owner]).until(deadline)
+    }
+
+    /// Leaves the word, free or with the user's own value in it. The caller, whose token has that
+    /// id, owns the word: one locked instruction, no load. If another thread owns it by now, because
+    /// a process declared this one dead, nothing changes.
+    #[inline]
+    pub(crate) fn release(&self, id: TokenId, left: u16) {
+        // Release pairs with every Acquire above. With WAITERS the word is not left here: if this
+        // thread were stopped before the wake, the sleepers would not know. Died just before: the
+        // next taker takes over.
+        if self
+            .0
+            .compare_exchange(id.as_u32(), u32::from(left), Ordering::Release, Ordering::Relaxed)
+            .is_err()
+        {
+            self.release_to_sleepers(id, left);
+        }
+    }
+
+    /// Leaves the word and wakes all sleepers, in one step: an owner that is stopped before it still
+    /// owns the word, one that is stopped after it has woken every sleeper. If it is killed before
+    /// it, the sleepers watch our token, and the kernel's mark wakes one of them, which wakes the
+    /// rest.
+    ///
+    /// All: if one waiter alone were woken, and killed or stopped before it runs, the others would
+    /// sleep on, because they watch our token and not the next owner's.
+    #[cold]
+    #[inline(never)]
+    fn release_to_sleepers(&self, id: TokenId, left: u16) {
+        let held = id.as_u32() | WAITERS;
+        // Relaxed: only an owner takes WAITERS away. Another value belongs to another thread: then
+        // there is nothing to leave.
+        if self.0.load(Ordering::Relaxed) == held {
+            futex::set_and_wake_all(&self.0, held, left);
+        }
+    }
+
+    /// Leaves [`DIED`] in place of a dead owner's id, so that no claim of the dead remains. The next
+    /// taker knows of the death as by the id. Returns whether there was one.
+    pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
+        let mut seen = self.0.load(Ordering::Acquire);
+        let Some(owner) = TokenId::from_word(seen) else {
+            return false;
+        };
+        if me.is_alive(owner) {
+            return false;
+        }
+        // Again when a waiter has set its bit meanwhile: it may die before it takes the word over.
+        while !dry_run && TokenId::from_word(seen) == Some(owner) {
+            // In one step: a sweep that became the owner could be stopped as the owner. AcqRel: the
+            // next owner, which takes over by an Acquire, sees what the dead owner wrote. Relaxed:
+            // after a failure it tries again, or the word is another thread's.
+            match self.0.compare_exchange(seen, DIED, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {
+                    if seen & WAITERS != 0 {
+                        // Died or stopped just before: the sleepers watch the dead owner's token,
+                        // as if there were no sweep.
+                        futex::wake_all(&self.0);
+                    }
+                    break;
+                }
+                Err(now) => seen = now,
+            }
+        }
+        true
+    }
+
+    /// Returns whether the word still names `id`: if a process declared that owner dead, another
+    /// may own the word by now.
+    pub(crate) fn is_held_by(&self, id: TokenId) -> bool {
+        // Relaxed: the owner's own store, or another's, of which nothing else is read.
+        self.0.load(Ordering::Relaxed) & !WAITERS == id.as_u32()
+    }
+
+    /// Returns the owner, dead or alive.
+    pub(crate) fn owner(&self) -> Option<TokenId> {
+        TokenId::from_word(self.0.load(Ordering::Acquire))
+    }
+
+    /// Returns the value, with that ordering.
+    #[inline]
+    pub(crate) fn load(&self, ordering: Ordering) -> u32 {
+        self.0.load(ordering)
+    }
+
+    /// Returns the word itself.
+    #[inline]
+    pub(crate) fn as_atomic(&self) -> &AtomicU32 {
+        &self.0
+    }
+}
+
+#[cfg(any(test, loom))]
+impl Word {
+    /// Makes a word with that value.
+    pub(crate) fn new(value: u32) -> Word {
+        Word(AtomicU32::new(value))
+    }
+}
