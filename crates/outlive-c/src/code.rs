@@ -10,7 +10,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlive::pool::PoolError;
 use outlive::rpc::{CallError, ReplyError, ServeError};
-use outlive::state::SetError;
 use outlive::sync::{AcquireError, LockError, UpgradeError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, RecvError, SendError, WaitError};
@@ -137,12 +136,6 @@ codes! {
         SubscribeError::Damaged(_) => OUTLIVE_DAMAGED,
         SubscribeError::System(error) => error.code(),
     }
-    SetError {
-        SetError::TooLarge { .. } | SetError::OtherLength { .. } => libc::EMSGSIZE,
-        SetError::NotWriter => libc::EPERM,
-        SetError::Damaged(_) => OUTLIVE_DAMAGED,
-        SetError::System(error) => error.code(),
-    }
     CallError {
         CallError::NoServer => libc::ENOTCONN,
         CallError::ServerDied { begun: false } => libc::EPIPE,
@@ -236,6 +229,12 @@ impl Failure {
     pub(crate) fn new(code: c_int, message: &str) -> Failure {
         note(&message);
         Failure(code)
+    }
+
+    /// Makes the failure of a wait whose deadline passed.
+    #[cold]
+    pub(crate) fn timed_out() -> Failure {
+        Failure::new(libc::ETIMEDOUT, "the deadline passed before it came; wait again, or give up")
     }
 
     pub(crate) fn code(&self) -> c_int {

@@ -4,7 +4,6 @@
 
 use std::fmt;
 
-use outlive::state::SetError;
 use outlive::sync::{AcquireError, LockError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, RecvError, SendError, WaitError};
@@ -213,26 +212,6 @@ impl From<Error> for Failure {
     }
 }
 
-impl From<SendError> for Failure {
-    fn from(error: SendError) -> Failure {
-        let code = match &error {
-            SendError::Full { .. } | SendError::TooLarge { .. } | SendError::NoSpace { .. } => {
-                Code::NoSpace
-            }
-            SendError::ReceiverDied => Code::ReceiverDied,
-            SendError::NoReceiver => Code::NoReceiver,
-            SendError::TimedOut { .. } => Code::TimedOut,
-            SendError::OtherLength { .. } => Code::Mismatch,
-            SendError::Encoding(_) => Code::BadInput,
-            SendError::NotOwner | SendError::Cancelled => Code::System,
-            SendError::Damaged(_) => Code::Damaged,
-            SendError::System(inner) => code_of(inner),
-            _ => Code::System,
-        };
-        Failure::new(code, error.to_string())
-    }
-}
-
 impl From<RecvError> for Failure {
     fn from(error: RecvError) -> Failure {
         let code = match &error {
@@ -249,14 +228,22 @@ impl From<RecvError> for Failure {
     }
 }
 
-impl From<SetError> for Failure {
-    fn from(error: SetError) -> Failure {
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Failure {
         let code = match &error {
-            SetError::TooLarge { .. } => Code::NoSpace,
-            SetError::OtherLength { .. } => Code::Mismatch,
-            SetError::NotWriter => Code::Busy,
-            SetError::Damaged(_) => Code::Damaged,
-            SetError::System(inner) => code_of(inner),
+            SendError::Full { slowest: None }
+            | SendError::TooLarge { .. }
+            | SendError::NoSpace { .. } => Code::NoSpace,
+            SendError::Full { slowest: Some(_) } => Code::Busy,
+            SendError::TimedOut { .. } => Code::TimedOut,
+            SendError::NoReceiver => Code::NoReceiver,
+            SendError::ReceiverDied => Code::ReceiverDied,
+            SendError::Cancelled => Code::System,
+            SendError::OtherLength { .. } => Code::Mismatch,
+            SendError::Encoding(_) => Code::BadInput,
+            SendError::NotOwner => Code::Busy,
+            SendError::Damaged(_) => Code::Damaged,
+            SendError::System(inner) => code_of(inner),
             _ => Code::System,
         };
         Failure::new(code, error.to_string())
@@ -388,7 +375,6 @@ mod tests {
             ("SubscribeError", include_str!("../../outlive/src/topic/error.rs")),
             ("LockError", include_str!("../../outlive/src/sync/guard.rs")),
             ("AcquireError", include_str!("../../outlive/src/sync/error.rs")),
-            ("SetError", include_str!("../../outlive/src/state/error.rs")),
             ("WaitError", include_str!("../../outlive/src/wake/error.rs")),
         ];
         for (name, source) in files {

@@ -3,7 +3,6 @@
 
 use outlive::pool::PoolError;
 use outlive::rpc::{CallError, ReplyError, ServeError};
-use outlive::state::SetError;
 use outlive::sync::{AcquireError, LockError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, RecvError, SendError, WaitError};
@@ -231,18 +230,6 @@ impl Raise for RecvError {
             RecvError::Missed => "Missed",
             RecvError::TooManyHeld => "TooMany",
             RecvError::NotOwner => "NotYours",
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
-    }
-}
-
-impl Raise for SetError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        let class = match &self {
-            SetError::Damaged(error) | SetError::System(error) => return error.clone().raise(py),
-            SetError::TooLarge { .. } | SetError::OtherLength { .. } => "TooLarge",
-            SetError::NotWriter => "NotYours",
             _ => "OutliveError",
         };
         raise(py, class, self)
