@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::Error;
-use crate::queue::SendError;
+use crate::{Error, SendError};
 
 /// Says why a call has no (further) reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,8 +96,15 @@ impl From<SendError> for CallError {
         match error {
             SendError::ReceiverDied => CallError::ServerDied { begun: false },
             SendError::NoReceiver => CallError::NoServer,
-            SendError::Full | SendError::TimedOut => CallError::TimedOut { begun: false },
-            SendError::TooLarge { len, most } => CallError::TooLarge { len, most },
+            SendError::Full { .. } | SendError::TimedOut { .. } | SendError::NoSpace { .. } => {
+                CallError::TimedOut { begun: false }
+            }
+            SendError::TooLarge { len, most } | SendError::OtherLength { len, wanted: most } => {
+                CallError::TooLarge { len, most }
+            }
+            SendError::Cancelled => CallError::Dropped,
+            SendError::Encoding(why) => CallError::Encoding(why),
+            SendError::NotOwner => CallError::NotClient,
             SendError::Damaged(error) => CallError::Damaged(error),
             SendError::System(error) => CallError::System(error),
         }

@@ -36,8 +36,11 @@ const SLOT: u64 = 1536;
 pub(super) const CLIENT_SLOT: u64 = SLOT * SLOTS as u64;
 const WORDS_AT: u64 = 4096;
 const CLIENT_SLOTS_AT: u64 = WORDS_AT + MOST_CLIENT_SLOTS as u64 * 8;
-pub(super) const ANNEX: Annex =
-    Annex { len: CLIENT_SLOTS_AT + MOST_CLIENT_SLOTS as u64 * CLIENT_SLOT, first: CLIENT_SLOTS_AT };
+pub(super) const ANNEX: Annex = Annex {
+    len: CLIENT_SLOTS_AT + MOST_CLIENT_SLOTS as u64 * CLIENT_SLOT,
+    first: CLIENT_SLOTS_AT,
+    usual_bytes: Some(1 << 30),
+};
 
 const _: () = {
     assert!(REPLIES_AT + REPLY * RING as u64 <= QUESTION_AT);

@@ -11,7 +11,7 @@ use super::layout::{SLOTS, Service};
 use super::readiness::RequestReadiness;
 use super::request::Request;
 use crate::liveness::TokenId;
-use crate::queue::{self, Receiver};
+use crate::queue::RawReceiver;
 use crate::sys::barrier;
 use crate::{Deadline, Error, RecvError, WaitStrategy};
 
@@ -47,7 +47,7 @@ use crate::{Deadline, Error, RecvError, WaitStrategy};
 pub struct Server {
     service: Service,
     /// `None` only during the drop.
-    receiver: Option<Receiver>,
+    receiver: Option<RawReceiver>,
     requests: Requests,
     process: TokenId,
 }
@@ -55,7 +55,7 @@ pub struct Server {
 impl Server {
     pub(super) fn new(service: Service) -> Result<Server, Error> {
         let process = service.queue.registry().process_token()?;
-        let receiver = service.queue.receiver().map_err(|error| match error {
+        let receiver = service.queue.raw_receiver().map_err(|error| match error {
             Error::ReceiverTaken { path, pid } => Error::ServerTaken { path, pid },
             other => other,
         })?;
@@ -133,28 +133,13 @@ impl Server {
     fn take(&mut self, deadline: Option<Deadline>) -> Result<Option<Request>, RecvError> {
         let (service, requests, process) = (&self.service, &mut self.requests, self.process);
         let receiver = self.receiver.as_mut().ok_or(RecvError::NotOwner)?;
-        let me = receiver.enter().map_err(refused)?;
+        let me = receiver.enter()?;
         if let Some(request) = requests.next(service, me, process)? {
             return Ok(Some(request));
         }
         let Some(deadline) = deadline else { return Ok(None) };
         let is_any_set = || service.asks().is_any_set(service.client_slots() * SLOTS);
-        let waited = receiver
-            .wait_for(me, deadline, is_any_set, || Ok(requests.next(service, me, process)?));
-        match waited {
-            Ok(request) => Ok(Some(request)),
-            Err(queue::RecvError::TimedOut) => Ok(None),
-            Err(error) => Err(refused(error)),
-        }
-    }
-}
-
-/// An error of the queue's receiver, as the server's.
-fn refused(error: queue::RecvError) -> RecvError {
-    match error {
-        queue::RecvError::Damaged(error) => RecvError::Damaged(error),
-        queue::RecvError::System(error) => RecvError::System(error),
-        _ => RecvError::NotOwner,
+        receiver.wait_for(me, deadline, is_any_set, || Ok(requests.next(service, me, process)?))
     }
 }
 

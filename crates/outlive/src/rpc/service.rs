@@ -4,7 +4,7 @@ use super::client::Client;
 use super::layout::{ANNEX, Service};
 use super::server::Server;
 use crate::claim::Holder;
-use crate::domain::{agree, three_openings};
+use crate::domain::three_openings;
 use crate::queue::Queue;
 use crate::segment::Opening;
 use crate::{Domain, Error, Kind, WaitStrategy};
@@ -42,9 +42,6 @@ pub struct ServiceConfig {
     pub max_bytes: u64,
 }
 
-/// The most bytes of requests and replies of a new service that was not told any.
-const USUAL_BYTES: u64 = 1 << 30;
-
 impl ServiceOptions {
     /// Sets the most bytes that requests and replies may take together, records included, besides
     /// 24 KiB for each client. 64 KiB to 6 GiB; default for a new service: 1 GiB. The file may take
@@ -61,18 +58,20 @@ impl ServiceOptions {
         self
     }
 
-    three_openings!(Service, "service", "");
+    three_openings!(
+        Service,
+        "service",
+        "[`Error::InvalidOption`](crate::Error::InvalidOption) for an option out of its range."
+    );
 
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Service, Error> {
         let wait = self.wait.unwrap_or(WaitStrategy::Adaptive);
-        let bytes = self.max_bytes.unwrap_or(USUAL_BYTES);
-        let options = Queue::options().max_bytes(bytes).wait(wait).need_receiver(true);
         // Requests lie in their clients' slots.
-        let options = options.first_slots(0).slot_bytes(0);
-        let service =
-            Service::new(options.create_as(domain, name, opening, Kind::Service, ANNEX)?)?;
-        agree(service.segment(), "max_bytes", service.config().max_bytes, self.max_bytes)?;
-        Ok(service)
+        let mut options = Queue::options().slots(4).slot_bytes(64).wait(wait).need_receiver(true);
+        if let Some(bytes) = self.max_bytes {
+            options = options.max_bytes(bytes);
+        }
+        Service::new(options.open_kind(domain, name, opening, Kind::Service, ANNEX)?)
     }
 }
 

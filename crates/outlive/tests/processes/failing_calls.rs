@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use outlive::Domain;
-use outlive::queue::{Queue, RecvError};
+use outlive::queue::Queue;
 use outlive::topic::{SubscribeError, SubscriberOptions};
+use outlive::{Domain, RecvError};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE, wait_until};
@@ -58,7 +58,7 @@ pub(crate) fn without_fstat<T>(domain: &Domain, name: &str, body: impl FnOnce() 
 
 fn a_long_message_stays(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let mut receiver = queue.receiver().expect("the only one");
     for (round, len) in [LONG, 4 * LONG].into_iter().enumerate() {
         let round = round as u64;
@@ -69,15 +69,18 @@ fn a_long_message_stays(world: &World) {
         })
         .finish();
         let told = without_fstat(&domain, "q", || {
-            let waited = receiver.recv_until(PATIENCE);
-            (waited, receiver.try_recv(), receiver.peek(PATIENCE).map(drop))
+            let waited = receiver.recv_timeout(PATIENCE);
+            (waited, receiver.try_recv(), receiver.peek_timeout(PATIENCE).map(drop))
         });
         assert!(matches!(
             told,
             (Err(RecvError::System(_)), Err(RecvError::System(_)), Err(RecvError::System(_)))
         ));
-        assert_eq!(read_message(&receiver.try_recv().expect("there")), (1, round));
-        assert_eq!(receiver.try_recv().expect("there"), b"and a short one");
+        assert_eq!(
+            read_message(&receiver.try_recv().expect("readable").expect("there")),
+            (1, round)
+        );
+        assert_eq!(receiver.try_recv().expect("readable").expect("there"), b"and a short one");
     }
     let counters = queue.counters().expect("whole");
     assert_eq!((counters.received, counters.abandoned), (4, 0));
@@ -157,7 +160,7 @@ fn who_cannot_subscribe_keeps_no_line(world: &World) {
 
 fn a_sweep_that_cannot_look_keeps_the_tokens(world: &World) {
     let domain = world.domain();
-    Queue::create(&domain, "broken").expect("made");
+    Queue::<[u8]>::open_or_create(&domain, "broken").expect("made");
     let path = domain.path().join("broken");
     // So long is a file with a whole header, but not the queue that it says.
     let whole = fs::read(&path).expect("readable");
