@@ -103,7 +103,10 @@ impl Things {
     fn open(domain: Domain, side: Side) -> Things {
         let other = side.other();
         let queue = |name: &str| {
-            Queue::options().max_bytes(1 << 20).create(&domain, name).expect("a queue")
+            Queue::<[u8]>::options()
+                .max_bytes(1 << 20)
+                .open_or_create(&domain, name)
+                .expect("a queue")
         };
         let topic = |name: &str| {
             Topic::<[u8]>::options()
@@ -158,8 +161,11 @@ impl Things {
     fn messages(&mut self, step: &mut Steps) {
         for number in 0..50u64 {
             let message = vec![number as u8; 16 + number as usize * 60];
-            self.sender.send_until(&message, PATIENCE).expect("there is room");
-            assert_eq!(self.receiver.recv_until(PATIENCE).expect("sent"), message);
+            self.sender.send_timeout(&message, PATIENCE).expect("there is room");
+            assert_eq!(
+                self.receiver.recv_timeout(PATIENCE).expect("readable").expect("sent"),
+                message
+            );
         }
         step.together();
         for (number, len) in [16, 150, 4000, LARGE].into_iter().enumerate() {
@@ -211,8 +217,8 @@ impl Things {
             let mut object = self.pool.alloc(5_000).expect("there is room");
             object.fill(number);
             let offset = object.into_offset().expect("ours").as_u64();
-            self.sender.send_until(&offset.to_le_bytes(), PATIENCE).expect("there is room");
-            let got = self.receiver.recv_until(PATIENCE).expect("sent");
+            self.sender.send_timeout(&offset.to_le_bytes(), PATIENCE).expect("there is room");
+            let got = self.receiver.recv_timeout(PATIENCE).expect("readable").expect("sent");
             let offset = u64::from_le_bytes(got.try_into().expect("8 bytes"));
             let object = self.pool.claim(offset.into()).expect("offered");
             assert!(object.iter().all(|byte| *byte == number), "object {number}");

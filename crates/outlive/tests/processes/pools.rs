@@ -553,7 +553,7 @@ fn one_pool_for_all_openings(world: &World) {
     let third = open(&domain, SMALL);
     assert_eq!(sum(&third).cached, 0, "the last handle takes the cache with it");
     assert!(matches!(
-        outlive::queue::Queue::create(&domain, "pool"),
+        outlive::queue::Queue::<[u8]>::open_or_create(&domain, "pool"),
         Err(outlive::Error::OtherKind { .. })
     ));
 }

@@ -400,7 +400,7 @@ pub mod tests {
         let topic = outlive::topic::Topic::<[u8]>::open(&domain, "topic").expect("made");
         let publisher = topic.publisher().expect("made");
         let _subscriber = topic.subscriber().expect("made");
-        let queue = outlive::queue::Queue::create(&domain, "queue").expect("made");
+        let queue = outlive::queue::Queue::<[u8]>::open_or_create(&domain, "queue").expect("made");
         queue.sender().expect("made").send(b"x").expect("sent");
         let mutex =
             outlive::sync::Mutex::<u64>::options(0).open_or_create(&domain, "mutex").expect("made");
