@@ -176,7 +176,7 @@ next:		true
 	:: rounds == R && !cached -> break
 	od;
 	goto out;
-dead:	/* collected: whoever does has seen what the dead had */
+dead:	/* collected: the collecting thread has seen what the dead had */
 	atomic {
 		if
 		:: tag == me -> tag = 0; came = (seen > came -> seen : came)

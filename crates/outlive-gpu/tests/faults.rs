@@ -83,7 +83,7 @@ fn what_is_refused_before_a_copy_leaves_all_as_it_was() {
 }
 
 #[test]
-fn what_is_refused_after_a_copy_keeps_the_memory_from_everybody() {
+fn what_is_refused_after_a_copy_keeps_the_memory_out_of_use() {
     let scene = Scene::new("after");
     let publisher = scene.topic.publisher().expect("one");
     let mut subscriber = scene.topic.subscriber().expect("one");

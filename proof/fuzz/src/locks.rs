@@ -52,8 +52,8 @@ pub fn make(domain: &Domain) -> Locks {
 
 fn open(domain: &Domain) -> Result<Locks, outlive::Error> {
     Ok(Locks {
-        held: RwLock::open(domain, NAMES[0], 1)?,
-        dead: RwLock::open(domain, NAMES[1], 1)?,
+        held: RwLock::options(1).open_or_create(domain, NAMES[0])?,
+        dead: RwLock::options(1).open_or_create(domain, NAMES[1])?,
         condvar: Condvar::open(domain, NAMES[2])?,
         event: Event::open(domain, NAMES[3], Reset::Manual)?,
         automatic: Event::open(domain, NAMES[4], Reset::Automatic)?,
@@ -82,7 +82,7 @@ fn begin_to_make(once: OnceLock<u64>) {
     wait.recv().expect("begins");
 }
 
-/// Claims what one who is then killed leaves.
+/// Claims what a process that is then killed leaves.
 pub fn claim_as_the_dying(domain: &Domain) {
     let locks: &'static Locks = Box::leak(Box::new(make(domain)));
     std::mem::forget(locks.held.read());
@@ -96,7 +96,7 @@ pub fn claim_as_the_dying(domain: &Domain) {
     begin_to_make(make(domain).abandoned);
 }
 
-/// Claims what somebody has who lives as long as the calling process.
+/// Claims what a thread holds that lives as long as the calling process.
 pub fn claim_as_the_living(domain: &Domain) {
     let locks: &'static Locks = Box::leak(Box::new(make(domain)));
     std::mem::forget(locks.held.read());

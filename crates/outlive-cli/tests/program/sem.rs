@@ -6,7 +6,7 @@ use crate::held::{check, lacks_setpriv, see_waiting, survivor, written_pid};
 use crate::stage::{Running, Stage, is_alive, until};
 
 #[test]
-fn the_commands_code_is_passed_on() {
+fn sem_exits_with_the_commands_code() {
     let stage = Stage::new();
     assert_eq!(
         stage.run(&["sem", "S", "--permits", "2", "--", "echo", "in it"]).expect(0).text(),

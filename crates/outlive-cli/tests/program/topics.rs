@@ -210,7 +210,7 @@ fn what_was_lost_is_told() {
 }
 
 #[test]
-fn whoever_has_read_enough_is_no_error() {
+fn a_reader_that_has_read_enough_is_no_error() {
     let stage = Stage::new();
     let input: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
     let (echo, mut out) = reader(&stage, &["echo", "t", "--reliable"]);

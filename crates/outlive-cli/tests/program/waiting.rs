@@ -43,7 +43,7 @@ fn a_process_is_waited_for_with_a_token_and_without() {
 }
 
 #[test]
-fn a_name_means_whoever_has_it() {
+fn a_name_means_its_holder() {
     let stage = Stage::new();
     stage.run(&["wait", "L"]).expect(6);
     stage.run(&["lock", "L", "--", "true"]).expect(0);

@@ -3,10 +3,11 @@
 
 use super::embedded::{Embed, Place, SharedField};
 use super::primitive::{Home, TypeOf};
-use super::primitive::{Inspect, LockDetail};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::event::{Opens, RawEvent, VALUE};
 use super::readiness::EventReadiness;
 use crate::liveness::{Me, Registry};
+use crate::segment::Segment;
 use crate::shim::Ordering;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitError, WaitStrategy};
@@ -427,6 +428,14 @@ impl Embed for EmbeddedLatch {
 }
 
 /// An event or a latch: the word's option says which.
+impl Primitive for RawEvent {
+    const KINDS: &[Kind] = &[Kind::Event, Kind::Latch];
+
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+        seen::<RawEvent>(segment, offset)
+    }
+}
+
 impl Inspect for RawEvent {
     fn look(&self, _: &'static Registry) -> LockDetail {
         let word = self.value();

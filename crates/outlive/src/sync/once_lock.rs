@@ -7,11 +7,11 @@ use super::Holder;
 use super::embedded::{Embed, Place, SharedField};
 use super::error::AcquireError;
 use super::primitive::{Home, TypeOf};
-use super::primitive::{Inspect, LockDetail};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::once::{NoTurn, RawOnce, Turn};
 use crate::Plain;
 use crate::liveness::{Me, Registry};
-use crate::segment::Shared;
+use crate::segment::{Segment, Shared};
 use crate::shim::AtomicU64;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
@@ -278,6 +278,14 @@ impl<T: Plain + Sync> Embed for EmbeddedOnceLock<T> {
     fn handle(home: Home<EmbeddedOnceLock<T>>) -> OnceLock<T> {
         let value = NonNull::from(&home.shared().value);
         OnceLock { home: home.part(|embedded| &embedded.raw), value, spin_wait: SpinWait::new() }
+    }
+}
+
+impl Primitive for RawOnce {
+    const KINDS: &[Kind] = &[Kind::Once];
+
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+        seen::<RawOnce>(segment, offset)
     }
 }
 

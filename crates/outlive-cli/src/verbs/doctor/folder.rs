@@ -44,7 +44,7 @@ fn base_folder() -> Finding {
         ),
         Ok(facts) if facts.mode() & 0o1002 == 0o0002 => Finding::fault(
             "/dev/shm",
-            format!("mode {:04o}: anybody may remove anybody's files", facts.mode() & 0o7777),
+            format!("mode {:04o}: every user may remove the others' files", facts.mode() & 0o7777),
             "as root: chmod 1777 /dev/shm",
         ),
         Ok(facts) => Finding::good("/dev/shm", format!("mode {:04o}", facts.mode() & 0o7777)),

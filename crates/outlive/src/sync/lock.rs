@@ -1,0 +1,354 @@
+//! Locks of every kind with the value they guard: the words of one lie at the head of a file of
+//! their own, or in a record (`embedded.rs`), and the value behind them.
+//!
+//! A kind of lock adds its words (`raw/`), what its handles keep, and how a thread takes and leaves
+//! them (`raw_lock.rs`): see `mutex.rs`.
+
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use super::error::LockError;
+use super::guard::Guard;
+use super::primitive::{Home, TypeOf};
+use super::raw_lock::{ExclusiveLock, Fast, Guards, LockWords, RawLock, Site, Taken};
+use super::{Holder, order};
+use crate::domain::{agree, three_openings};
+use crate::liveness::{Me, TokenId};
+use crate::segment::{Opening, Shared};
+use crate::wake::SpinWait;
+use crate::{Deadline, Domain, Error, WaitStrategy};
+
+/// The words of a lock, kept mapped, and what one handle has of its own.
+pub(super) struct Handle<P: LockWords> {
+    words: NonNull<P>,
+    local: P::Local,
+    site: Site,
+}
+
+// SAFETY: a handle gives no more than `&P`, and `P: Sync`.
+unsafe impl<P: LockWords> Send for Handle<P> {}
+// SAFETY: a handle gives no more than `&P`, and `P: Sync`.
+unsafe impl<P: LockWords> Sync for Handle<P> {}
+
+impl<P: LockWords> Handle<P> {
+    pub(super) fn new(home: Home<P>, local: P::Local) -> Handle<P> {
+        let (words, registry, segment) = home.into_parts();
+        let spin_wait = SpinWait::new();
+        if !P::SPINS {
+            spin_wait.set(WaitStrategy::Block);
+        }
+        Handle { words, local, site: Site { registry, segment, spin_wait } }
+    }
+
+    #[inline]
+    pub(super) fn words(&self) -> &P {
+        // SAFETY: `Home` got a checked place, and `segment` keeps it mapped.
+        unsafe { self.words.as_ref() }
+    }
+
+    #[inline]
+    pub(super) fn local(&self) -> &P::Local {
+        &self.local
+    }
+
+    #[inline]
+    pub(super) fn site(&self) -> &Site {
+        &self.site
+    }
+}
+
+/// What locking returns: the guard, or why there is none, or a guard for a repair.
+pub(super) type Locked<'a, R, T> =
+    Result<Guard<'a, R, T>, LockError<Guard<'a, <R as RawLock>::Repairing, T>>>;
+
+/// The body of a named lock: the value begins in the next cache line.
+#[repr(C)]
+struct Named<P, T> {
+    words: Line<P>,
+    value: UnsafeCell<T>,
+}
+
+#[repr(C, align(64))]
+struct Line<P>(P);
+
+// SAFETY: the words are `Shared`; the value is of any bytes, and only a guard reaches it.
+unsafe impl<P: Guards<T>, T> Shared for Named<P, T> {}
+
+/// Guards a value, shared by name between processes: a [`Mutex`](super::Mutex), a
+/// [`PiMutex`](super::PiMutex), a [`CeilingMutex`](super::CeilingMutex), or an
+/// [`RwLock`](super::RwLock), which say more.
+pub struct Lock<P: LockWords, T> {
+    pub(super) handle: Handle<P>,
+    value: NonNull<UnsafeCell<T>>,
+}
+
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock; `Guards`
+// says that such a value may be shared so.
+unsafe impl<P: Guards<T>, T> Send for Lock<P, T> {}
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock; `Guards`
+// says that such a value may be shared so.
+unsafe impl<P: Guards<T>, T> Sync for Lock<P, T> {}
+
+/// Says how to open a lock, or make one with a value: see [`Mutex::options`](super::Mutex::options)
+/// and the like.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct LockOptions<P, T> {
+    /// The value that the maker puts there; `None`: the lock must exist.
+    initial: Option<T>,
+    /// The ceiling of a mutex that has one; `None`: any.
+    number: Option<u32>,
+    wait: Option<WaitStrategy>,
+    words: PhantomData<fn() -> P>,
+}
+
+impl<P: Guards<T>, T> LockOptions<P, T> {
+    pub(super) fn new(initial: Option<T>, number: Option<u32>) -> LockOptions<P, T> {
+        LockOptions { initial, number, wait: None, words: PhantomData }
+    }
+
+    /// Sets how this handle waits. A [`PiMutex`](super::PiMutex) and a
+    /// [`CeilingMutex`](super::CeilingMutex) never spin, whatever is set.
+    pub fn wait(mut self, wait: WaitStrategy) -> LockOptions<P, T> {
+        self.wait = Some(wait);
+        self
+    }
+
+    three_openings!(
+        Lock<P, T>,
+        "lock",
+        "[`Error::OtherType`](crate::Error::OtherType) when it guards a value of another type;
+        [`Error::OtherNamespace`](crate::Error::OtherNamespace) and
+        [`Error::OtherLibc`](crate::Error::OtherLibc) for a [`PiMutex`](crate::sync::PiMutex) of
+        another pid namespace or C library;
+        [`Error::InvalidOption`](crate::Error::InvalidOption) for a ceiling that is no priority."
+    );
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Lock<P, T>, Error> {
+        if let Some(number) = self.number {
+            P::check(number)?;
+        }
+        let init = |named: &mut Named<P, T>| {
+            named.words.0.note(self.number.unwrap_or(0));
+            if let Some(initial) = &self.initial {
+                // SAFETY: `Guards` says that a copy of `initial`'s bytes is a second, independent
+                // value.
+                *named.value.get_mut() = unsafe { core::ptr::read(initial) };
+            }
+        };
+        let kind = P::KINDS[0];
+        let home =
+            Home::<Named<P, T>>::open_as(domain, name, opening, kind, TypeOf::a::<T>(), init)?;
+        let words = &home.shared().words.0;
+        agree(home.segment(), "ceiling", words.noted(), self.number)?;
+        // Before it is kept, so that an error leaves nothing mapped.
+        let local = words.local(home.registry(), home.segment())?;
+        let home = P::keep(home);
+        let value = NonNull::from(&home.shared().value);
+        // SAFETY: the value lies behind the words in the same file.
+        let lock = unsafe { Lock::of(home.part(|named| &named.words.0), value, local) };
+        if let Some(wait) = self.wait.filter(|_| P::SPINS) {
+            lock.handle.site.spin_wait.set(wait);
+        }
+        Ok(lock)
+    }
+}
+
+impl<P: Guards<T>, T> Lock<P, T> {
+    /// Opens the existing lock of that name.
+    ///
+    /// # Errors
+    /// As [`LockOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<Lock<P, T>, Error> {
+        LockOptions::new(None, None).open(domain, name)
+    }
+
+    /// Makes a handle of words and the value that they guard.
+    ///
+    /// # Safety
+    /// `value` lies in the same mapping as the words and is what they guard, or `T` has no bytes.
+    pub(super) unsafe fn of(
+        home: Home<P>,
+        value: NonNull<UnsafeCell<T>>,
+        local: P::Local,
+    ) -> Lock<P, T> {
+        Lock { handle: Handle::new(home, local), value }
+    }
+}
+
+impl<P: LockWords, T> Lock<P, T> {
+    /// Takes the lock in one of its ways.
+    #[inline]
+    pub(super) fn take<R: RawLock<Words = P>>(
+        &self,
+        wait: impl FnOnce() -> Option<Deadline>,
+    ) -> Locked<'_, R, T> {
+        let Handle { local, site, .. } = &self.handle;
+        // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
+        unsafe { take(self.handle.words(), local, site, self.value.cast(), wait) }
+    }
+
+    /// Takes the lock in one of its ways without the fast path, and never waits.
+    pub(super) fn take_looking<R: RawLock<Words = P>>(&self) -> Locked<'_, R, T> {
+        let Handle { local, site, .. } = &self.handle;
+        // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
+        unsafe { take_slow(self.handle.words(), local, site, self.value.cast(), Fast::Busy, None) }
+    }
+
+    /// Takes the lock in whatever state it is.
+    pub(super) fn take_to_reset<R: ExclusiveLock<Words = P>>(
+        &self,
+        deadline: Deadline,
+    ) -> Result<Guard<'_, R, T>, LockError<()>> {
+        let Handle { local, site, .. } = &self.handle;
+        let words = self.handle.words();
+        let me = site.registry.me().map_err(LockError::System)?;
+        let take = || R::take_to_reset(words, local, site, me, deadline);
+        let taken = order::watched(me, &site.segment, words, true, take);
+        let held = taken.map_err(LockError::without_guard)?;
+        // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
+        // thread holds the lock.
+        Ok(unsafe { Guard::new(words, self.value.cast(), me, held) })
+    }
+
+    /// Returns where the value lies.
+    pub(super) fn value(&self) -> NonNull<T> {
+        // `UnsafeCell<T>` has the layout of `T`.
+        self.value.cast()
+    }
+}
+
+/// Takes the lock, and makes the guard of the value.
+///
+/// # Safety
+/// `value` is what `words` guard: valid for `'a`, and touched by lock holders only.
+#[inline]
+pub(super) unsafe fn take<'a, R: RawLock, T>(
+    words: &'a R::Words,
+    local: &'a <R::Words as LockWords>::Local,
+    site: &'a Site,
+    value: NonNull<T>,
+    wait: impl FnOnce() -> Option<Deadline>,
+) -> Locked<'a, R, T> {
+    let registry = site.registry;
+    let bits = registry.fast_bits();
+    let me = Me { registry, id: TokenId::from_own(bits) };
+    let seen = if bits == 0 { Fast::Busy } else { R::try_fast(words, local, site, me) };
+    if let Fast::Clean(held) = seen {
+        // SAFETY: the caller promises that `words` guard `value`, and this thread has just taken
+        // the lock.
+        return Ok(unsafe { Guard::new(words, value, me, held) });
+    }
+    // SAFETY: the caller's promise.
+    unsafe { take_slow(words, local, site, value, seen, wait()) }
+}
+
+/// Takes the lock after the fast path: for a thread without a token, a lock that is taken or whose
+/// state has to be reported, and a process that records the order of locks.
+///
+/// # Safety
+/// As for [`take`].
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn take_slow<'a, R: RawLock, T>(
+    words: &'a R::Words,
+    local: &'a <R::Words as LockWords>::Local,
+    site: &'a Site,
+    value: NonNull<T>,
+    seen: Fast<R::Held<'a>>,
+    wait: Option<Deadline>,
+) -> Locked<'a, R, T> {
+    let me = site.registry.me().map_err(LockError::System)?;
+    let take = || R::lock_slow(words, local, site, me, seen, wait);
+    match order::watched(me, &site.segment, words, wait.is_some(), take) {
+        // SAFETY: the caller promises that `words` guard `value`, and this thread has just taken
+        // the lock.
+        Ok(Taken::Clean(held)) => Ok(unsafe { Guard::new(words, value, me, held) }),
+        Ok(Taken::OwnerDied(held)) => {
+            // SAFETY: as in the first arm.
+            Err(LockError::OwnerDied(unsafe { Guard::new(words, value, me, held) }))
+        }
+        Err(refusal) => Err(refusal.without_guard()),
+    }
+}
+
+impl<P, T> Lock<P, T>
+where
+    P: LockWords + ExclusiveLock<Words = P>,
+{
+    /// Takes the lock, waiting as long as a living owner holds it.
+    ///
+    /// # Errors
+    /// [`LockError::OwnerDied`] with the guard inside; [`LockError::NotRecoverable`];
+    /// [`LockError::Deadlock`] when this thread holds the lock already; [`LockError::AboveCeiling`]
+    /// when its own priority is higher than a [`CeilingMutex`](super::CeilingMutex)'s ceiling;
+    /// [`LockError::Damaged`]; [`LockError::System`].
+    ///
+    /// # If a process dies
+    /// The owner's death ends the wait at once.
+    #[inline]
+    pub fn lock(&self) -> Result<Guard<'_, P, T>, LockError<Guard<'_, P, T>>> {
+        self.take(|| Some(Deadline::NEVER))
+    }
+
+    /// Takes the lock, waiting until the deadline.
+    ///
+    /// # Errors
+    /// As [`Lock::lock`], and [`LockError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The owner's death ends the wait at once.
+    #[inline]
+    pub fn lock_until(
+        &self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Guard<'_, P, T>, LockError<Guard<'_, P, T>>> {
+        self.take(|| Some(deadline.into()))
+    }
+
+    /// Takes the lock if it is free, or its owner is dead.
+    ///
+    /// # Errors
+    /// As [`Lock::lock`], and [`LockError::WouldBlock`].
+    #[inline]
+    pub fn try_lock(&self) -> Result<Guard<'_, P, T>, LockError<Guard<'_, P, T>>> {
+        self.take(|| None)
+    }
+
+    /// Makes a lock that was given up ([`LockError::NotRecoverable`]) usable again, with this
+    /// value. No thread gets the lock before the value is in place.
+    ///
+    /// # Errors
+    /// [`LockError::TimedOut`] when a living owner holds it until the deadline, and the other
+    /// errors of [`Lock::lock_until`], but never `OwnerDied` or `NotRecoverable`.
+    ///
+    /// # If a process dies
+    /// During this call: the lock stays given up, or the next locker gets
+    /// [`LockError::OwnerDied`].
+    pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
+        self.take_to_reset::<P>(deadline.into())?.reset(value);
+        Ok(())
+    }
+
+    /// Takes the lock in whatever state it is, given up or not, as if its owner had just died. The
+    /// caller repairs the value and [marks it consistent](super::MutexGuard::mark_consistent). If
+    /// it drops the guard without that, a lock that was given up stays so.
+    ///
+    /// # Errors
+    /// As [`Lock::reset`].
+    ///
+    /// # If a process dies
+    /// As with [`Lock::reset`].
+    pub fn lock_to_reset(
+        &self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Guard<'_, P, T>, LockError<()>> {
+        self.take_to_reset(deadline.into())
+    }
+
+    /// Returns the thread that holds the lock just now, dead or alive.
+    pub fn holder(&self) -> Option<Holder> {
+        P::holder(self.handle.words(), self.handle.site().registry)
+    }
+}
