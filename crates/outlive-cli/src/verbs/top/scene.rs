@@ -405,10 +405,7 @@ pub mod tests {
         let mutex =
             outlive::sync::Mutex::<u64>::options(0).open_or_create(&domain, "mutex").expect("made");
         let _guard = mutex.lock().expect("free");
-        drop(
-            outlive::pool::Pool::open(&domain, "pool", outlive::pool::PoolOptions::default())
-                .expect("made"),
-        );
+        drop(outlive::pool::Pool::open_or_create(&domain, "pool").expect("made"));
         let before = Scene::look(&domain, None).expect("looked");
         publisher.publish_copy(b"one").expect("published");
         let scene = Scene::look(&domain, Some(&before)).expect("looked");
