@@ -163,7 +163,7 @@ fn tests_of(line: &str) -> Option<Count> {
     Some(Count { passed: of.checked_sub(failed)?, failed, skipped: 0 })
 }
 
-/// Whether it ended well, and what it said.
+/// Returns whether it ended well, and what it said.
 fn run_quietly(command: &mut Command) -> (bool, String) {
     match command.stdin(Stdio::null()).output() {
         Ok(output) => {

@@ -16,7 +16,7 @@ pub(crate) const CC: Need = Need { program: "gcc", package: "gcc" };
 pub(crate) const CMAKE: Need = Need { program: "cmake", package: "cmake" };
 pub(crate) const MUSL: Need = Need { program: "musl-gcc", package: "musl-tools" };
 
-/// Whether a program can be started.
+/// Returns whether a program can be started.
 pub(crate) fn is_there(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())

@@ -167,7 +167,8 @@ impl Record {
             .cloned()
     }
 
-    /// How many states a run had when it was last seen, also of a model that has changed since.
+    /// Returns how many states a run had when it was last seen, also of a model that has changed
+    /// since.
     fn states(&self, run: &Run) -> u64 {
         self.seen
             .lock()
@@ -471,7 +472,8 @@ fn check(run: &Run, models: &Path, bounds: Bounds, many: bool) -> Verdict {
     }
 }
 
-/// What a program printed, if it could be run in that folder. Only `pan`'s exit code says nothing.
+/// Returns what a program printed, if it could be run in that folder. Only `pan`'s exit code says
+/// nothing.
 fn output(mut command: Command, folder: &Path) -> Option<String> {
     let done =
         command.current_dir(folder).stdin(Stdio::null()).stderr(Stdio::piped()).output().ok()?;

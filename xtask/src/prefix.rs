@@ -40,7 +40,7 @@ pub(crate) enum Profile {
     Dev,
 }
 
-/// Where cargo puts what it builds.
+/// Returns where cargo puts what it builds.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
@@ -137,7 +137,7 @@ fn link(to: &str, at: &Path) -> io::Result<()> {
     fs::rename(new, at)
 }
 
-/// A name in the same folder that no other file has.
+/// Returns a name in the same folder that no other file has.
 fn beside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".new-{}", std::process::id()));

@@ -166,7 +166,7 @@ pub(crate) fn programs(page: &str, text: &str) -> Vec<Program> {
     found
 }
 
-/// The program that a fence begins, if what follows is one.
+/// Returns the program that a fence begins, if what follows is one.
 fn begun(page: &str, line: usize, fence: &str) -> Option<Program> {
     let mut words = fence.split([',', ' ']);
     let language = match words.next()? {

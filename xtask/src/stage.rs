@@ -147,8 +147,8 @@ fn counted(
     })
 }
 
-/// Whether a test says in that line that it is skipped: on a line of its own, or behind its name,
-/// as libtest prints it where tests run one at a time.
+/// Returns whether a test says in that line that it is skipped: on a line of its own, or behind its
+/// name, as libtest prints it where tests run one at a time.
 fn is_skip(line: &str) -> bool {
     line.starts_with("skipped: ") || line.contains(" ... skipped: ")
 }
@@ -168,7 +168,7 @@ pub(crate) fn kill_with_descendants(root: u32) {
     let _ = kill.stderr(Stdio::null()).status();
 }
 
-/// The processes whose parent this is, by /proc.
+/// Returns the processes whose parent this is, by /proc.
 fn children(parent: u32) -> Vec<u32> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
     processes
@@ -188,7 +188,7 @@ pub(crate) fn skip(name: &str, why: &str) -> Count {
     Count::SKIPPED
 }
 
-/// A span for people.
+/// Returns a span for people.
 pub(crate) fn minutes(span: Duration) -> String {
     format!("{} min {:02} s", span.as_secs() / 60, span.as_secs() % 60)
 }

@@ -136,7 +136,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// A program of the testkit, its arguments to follow.
+/// Returns a program of the testkit, its arguments to follow.
 pub(crate) fn testkit(program: &str) -> Command {
     cargo(&[
         "run",
@@ -164,7 +164,7 @@ fn documentation() -> Command {
     command
 }
 
-/// The library's own state machines with loom's atomics.
+/// Returns the library's own state machines with loom's atomics.
 fn loom() -> Command {
     cargo(&["test", "--quiet", "-p", "outlive-loom", "--profile", "loom"])
 }

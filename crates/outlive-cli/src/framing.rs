@@ -40,7 +40,7 @@ pub struct FramingArgs {
 }
 
 impl FramingArgs {
-    /// What was chosen.
+    /// Returns what was chosen.
     pub fn framing(self) -> Framing {
         match (self.null, self.length_prefixed) {
             (true, _) => Framing::Null,
@@ -112,7 +112,7 @@ impl Splitter {
         Ok(())
     }
 
-    /// Where the places of [`Splitter::complete`] are.
+    /// Returns where the places of [`Splitter::complete`] are.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer
     }

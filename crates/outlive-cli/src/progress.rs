@@ -63,7 +63,7 @@ fn begin(total: Option<u64>) -> ProgressBar {
     bar
 }
 
-/// The rate since the beginning, and how long the rest takes at that rate.
+/// Returns the rate since the beginning, and how long the rest takes at that rate.
 fn told(elapsed: Duration, done: u64, total: Option<u64>) -> String {
     let rate = done as f64 / elapsed.as_secs_f64().max(1e-9);
     let left = total.map_or_else(String::new, |total| {

@@ -139,9 +139,9 @@ pub extern "C" fn outlive_fake_shut(shut: c_int) {
     GATE_CHANGED.notify_all();
 }
 
-/// How many there are: 0 registrations, 1 registrations there ever were, 2 violations, 3 streams, 4
-/// allocations, 5 contexts that are retained, 6 events, 7 host functions called, 8 modules, 9
-/// handles, reservations and mappings of blocks.
+/// Returns how many there are: 0 registrations, 1 registrations there ever were, 2 violations, 3
+/// streams, 4 allocations, 5 contexts that are retained, 6 events, 7 host functions called, 8
+/// modules, 9 handles, reservations and mappings of blocks.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_fake_count(what: c_int) -> u64 {
     match what {

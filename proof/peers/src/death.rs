@@ -118,7 +118,7 @@ impl Waiter<'_> {
         self.0.step.0.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether a process has been killed.
+    /// Returns whether a process has been killed.
     fn killed(&self) -> bool {
         self.0.sent_at.0.load(Ordering::Acquire) != 0
     }

@@ -67,7 +67,7 @@ impl Scale {
         }
     }
 
-    /// What the axis shows.
+    /// Returns what the axis shows.
     pub(super) fn axis(self) -> &'static str {
         match self {
             Self::Linear(_) => "nanoseconds, less is better",
@@ -98,7 +98,7 @@ impl Scale {
     }
 }
 
-/// A round step that divides an axis up to `most` into four to ten parts.
+/// Returns a round step that divides an axis up to `most` into four to ten parts.
 fn step(most: f64) -> f64 {
     let decade = 10_f64.powf((most / 4.0).log10().floor());
     [5.0, 2.0, 1.0]
@@ -130,7 +130,7 @@ pub fn svg(report: &Report, heading: bool) -> Result<String, Error> {
 pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-/// A line of text, centred on its height.
+/// Returns a line of text, centred on its height.
 pub(super) fn text(
     area: &Area<'_>,
     content: &str,
@@ -144,7 +144,7 @@ pub(super) fn text(
     Ok(())
 }
 
-/// What was measured and on what.
+/// Returns what was measured and on what.
 pub(super) fn heading(area: &Area<'_>, report: &Report) -> Drawn {
     let bold = ("sans-serif", 21).into_font().style(FontStyle::Bold).color(&INK);
     let title = format!("outlive bench {} · {}", report.title.bench, report.title.mode);

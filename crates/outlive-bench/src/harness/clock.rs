@@ -47,7 +47,7 @@ impl Work {
         Self { rounds: u64::from(nanoseconds) * TRIED / took.min().unwrap_or(1).max(1) }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_none(self) -> bool {
         self.rounds == 0
     }

@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// The border between near and far for these crossings.
+/// Returns the border between near and far for these crossings.
 ///
 /// The usual one, unless the crossings fall into two groups with a clear gap between them: then the
 /// geometric middle of that gap. A group must hold a tenth of all, lest one disturbed measurement

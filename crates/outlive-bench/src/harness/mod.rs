@@ -188,7 +188,7 @@ pub fn begin(limit: u32, nice: Option<i32>) -> Result<interrupt::Guard, Error> {
     Ok(guard)
 }
 
-/// A report as one line of JSON.
+/// Returns a report as one line of JSON.
 pub fn json_line(document: &impl Serialize) -> Result<String, Error> {
     let json =
         serde_json::to_string(document).map_err(|error| Error::Refused(error.to_string()))?;
@@ -244,7 +244,7 @@ pub fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
     })
 }
 
-/// Where turns take place: on these cores, or on the first two allowed.
+/// Returns where turns take place: on these cores, or on the first two allowed.
 pub fn stage(asked: Option<Cores>, wait: WaitStrategy) -> Result<Stage, Error> {
     let allowed = crew::allowed_cores()?;
     let cores = choose_cores(&allowed, asked)?;
@@ -301,7 +301,7 @@ pub fn parse_limit(text: &str) -> Result<u32, String> {
     Ok(limit.as_secs_f64().ceil() as u32)
 }
 
-/// A time, if it lies in the range.
+/// Returns a time, if it lies in the range.
 pub fn within(time: Duration, range: RangeInclusive<Duration>) -> Result<Duration, String> {
     if range.contains(&time) {
         Ok(time)

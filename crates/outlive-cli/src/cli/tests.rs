@@ -61,7 +61,8 @@ fn each_command_says_what_it_does_and_has_an_example() {
     }
 }
 
-/// The words of what is typed after `outlive`, as a shell cuts them; each command of a pipe.
+/// Returns the words of what is typed after `outlive`, as a shell cuts them; each command of a
+/// pipe.
 fn typed(line: &str) -> Vec<Vec<String>> {
     let (mut commands, mut words, mut word, mut quote) =
         (Vec::new(), Vec::new(), None::<String>, None);
@@ -294,7 +295,7 @@ fn a_short_form_is_its_long_form() {
     }
 }
 
-/// What a line means, by the types that it is parsed into.
+/// Returns what a line means, by the types that it is parsed into.
 fn meaning(line: &str) -> String {
     let words = line.split(' ').map(OsString::from).collect();
     format!("{:?}", parse(words).1.verb)

@@ -122,7 +122,7 @@ impl Aeron {
     /// The rows' name, before the size.
     pub const NAME: &'static str = "aeron";
 
-    /// A row, or why there is none.
+    /// Returns a row, or why there is none.
     pub fn new(name: &'static str, shape: Shape, task: AeronTask) -> Result<Self, String> {
         let classes = classes()?;
         Ok(Self { name, shape, task, classes, pair: None })

@@ -88,7 +88,7 @@ pub(crate) trait Topic: 'static {
     /// A subscribing process's end.
     type Subscriber: Subscribe;
 
-    /// Why this cannot be done, if it cannot.
+    /// Returns why this cannot be done, if it cannot.
     fn refuses(_: &Shape) -> Option<String> {
         None
     }
@@ -160,7 +160,7 @@ pub(crate) fn write_number(message: &mut [u8], number: u64) {
     message[..bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
 }
 
-/// The number in a message, as far as it has room for it.
+/// Returns the number in a message, as far as it has room for it.
 #[inline]
 pub(crate) fn read_number(message: &[u8]) -> u64 {
     let mut eight = [0; 8];

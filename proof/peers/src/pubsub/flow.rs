@@ -37,7 +37,8 @@ impl Latencies {
     }
 }
 
-/// The figure that a child has left with [`Latencies::leave`], each divided by so many ways.
+/// Returns the figure that a child has left with [`Latencies::leave`], each divided by so many
+/// ways.
 pub(crate) fn figure(board: &Board, preempted: u64, ways: f64) -> Result<Figure, Error> {
     let figure = board.figure(preempted)?;
     let [p99, p99_9, count, _] = board.left(0);
@@ -170,7 +171,7 @@ pub(super) fn rate<T: Topic>(
 
 /// What the messages to several are made of.
 pub(super) trait Content: Copy + 'static {
-    /// Bytes of a message.
+    /// Returns bytes of a message.
     fn bytes(self) -> usize;
     /// Writes message `number`.
     fn write(self, message: &mut [u8], number: u64);
@@ -236,7 +237,7 @@ pub(crate) fn assemble(board: &Board, processes: u32) {
     }
 }
 
-/// A shape whose messages may queue up.
+/// Returns a shape whose messages may queue up.
 pub(super) fn streaming(bytes: usize, wait: Wait, subscribers: usize, buffer: usize) -> Shape {
     Shape { subscribers, buffer, full_rate: wait == Wait::Busy, ..Shape::pair(bytes, wait) }
 }

@@ -144,7 +144,7 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| "8 bytes, for a message's number, to 1 GiB".into())
 }
 
-/// The name of a size in a row's name.
+/// Returns the name of a size in a row's name.
 pub(crate) fn size_name(bytes: usize) -> String {
     match bytes {
         _ if bytes >= 1_000_000 && bytes.is_multiple_of(1_000_000) => {

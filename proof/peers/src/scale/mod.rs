@@ -116,7 +116,7 @@ pub(crate) trait Domain: Topic {
     fn publisher_of(session: &Self::Session<'_>, topic: usize) -> Result<Self::Publisher, Error>;
     /// Makes a subscriber of it.
     fn subscriber_of(session: &Self::Session<'_>, topic: usize) -> Result<Self::Subscriber, Error>;
-    /// Why there cannot be so many, if there cannot.
+    /// Returns why there cannot be so many, if there cannot.
     fn limit(_: Over, _: usize) -> Option<String> {
         None
     }
@@ -277,7 +277,8 @@ impl Field {
     }
 }
 
-/// Why there cannot be so many, in a process that may have so many files open; if there cannot.
+/// Returns why there cannot be so many, in a process that may have so many files open; if there
+/// cannot.
 fn impediment<D: Domain>(over: Over, step: usize, most: u64) -> Option<String> {
     let wanted = match over {
         Over::Topics | Over::Discovery => step as u64 * D::FILES,

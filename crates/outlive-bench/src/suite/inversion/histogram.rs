@@ -39,7 +39,7 @@ impl Histogram {
         *self.bins.entry(bin).or_default() += 1;
     }
 
-    /// All that were counted.
+    /// Returns all that were counted.
     pub fn total(&self) -> u64 {
         self.bins.values().sum()
     }
@@ -115,7 +115,7 @@ pub fn draw(report: &Report, path: &Path) -> Result<(), Error> {
     })
 }
 
-/// The same, as text.
+/// Returns the same, as text.
 pub fn svg(report: &Report) -> Result<String, Error> {
     let mut svg = String::new();
     draw_all(report, &mut svg)

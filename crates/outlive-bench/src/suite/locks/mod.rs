@@ -68,7 +68,7 @@ pub(super) trait Lock: 'static {
     fn place(stage: &Stage, which: &'static str) -> Result<Self::Place, Error>;
     /// In each process.
     fn open(place: &Self::Place) -> Result<Self::Handle<'_>, Error>;
-    /// Why this row cannot take part, if it cannot.
+    /// Returns why this row cannot take part, if it cannot.
     fn refuses() -> Option<String> {
         None
     }
@@ -118,7 +118,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// What it is called under `bench locks`.
+    /// Returns what it is called under `bench locks`.
     pub fn title(self) -> Title {
         let (mode, meaning) = match self {
             Self::Uncontended => ("uncontended", "a lock and unlock by one process"),
@@ -135,7 +135,7 @@ impl Mode {
         Title { bench: "locks", mode, meaning, ours: &OURS, rate_of: None }
     }
 
-    /// What it is called under `bench mutex`.
+    /// Returns what it is called under `bench mutex`.
     pub fn mutex_title(self) -> Title {
         let mode = if self == Self::Sleeper { "wake" } else { self.title().mode };
         Title { bench: "mutex", mode, ours: &["outlive"], ..self.title() }

@@ -33,7 +33,7 @@ pub(crate) trait Flavour: Sync + 'static {
     fn become_user() -> Result<(), Error> {
         Ok(())
     }
-    /// Why it cannot take part.
+    /// Returns why it cannot take part.
     fn refuses() -> Option<String> {
         None
     }

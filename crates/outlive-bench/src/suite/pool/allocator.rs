@@ -32,7 +32,7 @@ pub trait Heap: Sync {
 
     /// Takes one of so many bytes.
     fn alloc(&self, bytes: usize) -> Result<Self::Object<'_>, Error>;
-    /// Where it begins; that many bytes from there are the holder's.
+    /// Returns where it begins; that many bytes from there are the holder's.
     fn start(object: &mut Self::Object<'_>) -> *mut u8;
     /// Gives it back.
     fn free(&self, object: Self::Object<'_>) -> Result<(), Error>;

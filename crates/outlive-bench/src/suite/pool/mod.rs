@@ -122,7 +122,7 @@ impl Pattern {
         }
     }
 
-    /// The most objects that one worker has at once.
+    /// Returns the most objects that one worker has at once.
     const fn held(self) -> usize {
         match self {
             Self::AllocFree => 1,
@@ -146,12 +146,12 @@ pub struct Work {
 }
 
 impl Work {
-    /// The most objects that are in use at once.
+    /// Returns the most objects that are in use at once.
     fn objects(&self) -> usize {
         self.workers * self.pattern.held()
     }
 
-    /// Whether one process gives back what another took.
+    /// Returns whether one process gives back what another took.
     fn crosses(&self) -> bool {
         self.processes && self.pattern == Pattern::HandOver
     }

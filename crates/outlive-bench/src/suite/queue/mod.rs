@@ -57,7 +57,7 @@ pub trait Channel {
     fn sender(place: &Self::Place) -> Result<Self::Sender, Error>;
     /// In the receiving process.
     fn receiver(place: &Self::Place) -> Result<Self::Receiver, Error>;
-    /// Why messages of this size cannot go this way, if they cannot.
+    /// Returns why messages of this size cannot go this way, if they cannot.
     fn refuses(_bytes: usize) -> Option<String> {
         None
     }
@@ -95,7 +95,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// What it is called.
+    /// Returns what it is called.
     pub fn title(self) -> Title {
         let (mode, meaning, rate_of) = match self {
             Self::OneWay => ("one-way", "a message, one way, at full rate", Some("messages")),

@@ -59,12 +59,12 @@ pub const STOP_WHEN_EMPTY: u32 = 2;
 pub const STOP_LOGGING: u32 = 3;
 
 impl Ledger {
-    /// The demo's one.
+    /// Returns the demo's one.
     pub fn open(domain: &Domain) -> Result<Record<Ledger>, Failure> {
         Ok(Record::<Ledger>::open(domain, "ledger", |_| {})?)
     }
 
-    /// What the members should be doing.
+    /// Returns what the members should be doing.
     pub fn stage(&self) -> u32 {
         self.stage.load(Ordering::Acquire)
     }
@@ -139,13 +139,13 @@ impl Total {
         if acknowledged { self.finish() } else { self.undo() }
     }
 
-    /// The figures, whole.
+    /// Returns the figures, whole.
     pub fn figures(&self) -> Figures {
         self.done
     }
 }
 
-/// The lock that all producers take.
+/// Returns the lock that all producers take.
 pub fn total(domain: &Domain) -> Result<Mutex<Total>, Failure> {
     Ok(Mutex::<Total>::open(domain, "total", Total::default())?)
 }

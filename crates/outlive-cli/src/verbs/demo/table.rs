@@ -249,7 +249,7 @@ fn bar(elapsed: Duration, length: Duration, columns: usize, dim: &str, plain: &s
     format!("{}{dim}{}{plain}{told}", "━".repeat(full), "─".repeat(width - full))
 }
 
-/// The last values, as high as they are beside the highest of them.
+/// Returns the last values, as high as they are beside the highest of them.
 fn sparkline(values: &[f64], width: usize) -> String {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = &values[values.len().saturating_sub(width)..];
@@ -257,7 +257,7 @@ fn sparkline(values: &[f64], width: usize) -> String {
     shown.iter().map(|value| STEPS[((value / highest * 7.0).round() as usize).min(7)]).collect()
 }
 
-/// A time for a person: `3.2 ms`, `1.25 s`.
+/// Returns a time for a person: `3.2 ms`, `1.25 s`.
 pub fn milliseconds(span: Duration) -> String {
     if span < Duration::from_secs(1) {
         format!("{:.1} ms", span.as_secs_f64() * 1e3)

@@ -64,7 +64,7 @@ fn settings() -> Vec<String> {
     texts
 }
 
-/// What the settings say, if they do.
+/// Returns what the settings say, if they do.
 fn removes(settings: &[String]) -> Option<bool> {
     let lines = settings.iter().flat_map(|text| text.lines());
     lines
