@@ -50,7 +50,8 @@ fn runner() -> io::Result<Command> {
     Ok(Command::new(prefix::target().join("debug/conformance")))
 }
 
-/// C's and C++'s drivers, as far as there are compilers: the runner's flags, and the programs.
+/// Builds C's and C++'s drivers, as far as there are compilers: the runner's flags, and the
+/// programs.
 fn c_and_cpp(skipped: &mut Count) -> io::Result<Vec<(&'static str, PathBuf)>> {
     let mut drivers = Vec::new();
     for (language, flag, compiler) in [("C", "--c", "cc"), ("C++", "--cpp", "c++")] {

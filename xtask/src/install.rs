@@ -54,7 +54,7 @@ pub(crate) fn lacking(needs: &[&Need]) -> Option<String> {
         .then(|| format!("there is no {} here, and none was installed", missing.join(" and no ")))
 }
 
-/// `apt-get`, as root or by a sudo that asks nothing.
+/// Returns how to call `apt-get`: as root or by a sudo that asks nothing.
 fn apt_get() -> Option<Vec<&'static str>> {
     if !is_there("apt-get") {
         return None;

@@ -117,7 +117,7 @@ pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
     put(&ours.join("cmake/outlive-config.cmake"), &lib.join("cmake/outlive/outlive-config.cmake"))
 }
 
-/// A copy under a new inode: a program that runs with the old library goes on with it.
+/// Copies a file under a new inode: a program that runs with the old library goes on with it.
 pub(crate) fn put(from: &Path, to: &Path) -> io::Result<()> {
     let new = beside(to);
     fs::copy(from, &new)

@@ -57,12 +57,12 @@ pub(crate) fn run(name: &str, command: Command, counts: Counts) -> Count {
     Stage::new(name, command, counts).run(Some(LONGEST), &mut |line| println!("{line}"))
 }
 
-/// The same for as long as it takes: for verbs that a person asked for.
+/// Runs the same for as long as it takes: for verbs that a person asked for.
 pub(crate) fn run_long(name: &str, command: Command, counts: Counts) -> Count {
     Stage::new(name, command, counts).run(None, &mut |line| println!("{line}"))
 }
 
-/// The same of several rows of stages: the rows run beside each other, and the stages of a row one
+/// Runs several rows of stages: the rows run beside each other, and the stages of a row one
 /// after another. So one that sleeps leaves the processors to one that computes. What a stage
 /// prints comes whole, when it has ended.
 pub(crate) fn run_beside(rows: Vec<Vec<Stage>>) -> Count {

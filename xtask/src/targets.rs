@@ -143,7 +143,7 @@ impl Target {
     }
 }
 
-/// Three places are what such figures are good for.
+/// Prints a number with three places: such figures are good for no more.
 fn short(number: f64) -> String {
     format!("{number:.3}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }

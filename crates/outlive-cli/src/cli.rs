@@ -422,8 +422,8 @@ pub fn parse(words: Vec<OsString>) -> (String, Cli) {
     (path, cli)
 }
 
-/// `lock run -- cmd`: before there were verbs, that meant the lock whose name is `run`, and it
-/// still does. The grammar of that time: a name, `--` and a command. What it does not take has a
+/// Reads `lock run -- cmd`: before there were verbs, that meant the lock whose name is `run`, and
+/// it still does. The grammar of that time: a name, `--` and a command. What it does not take has a
 /// verb or needs no `--`.
 fn lock_of_a_verbs_name(words: &[OsString]) -> Option<Cli> {
     let lock = LockNoun::augment_args(Command::new("lock"));

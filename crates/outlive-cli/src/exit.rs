@@ -133,7 +133,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// One with a message.
+    /// Makes a failure with a message.
     pub fn new(code: Code, message: impl Into<String>) -> Failure {
         Failure::Told { code, message: message.into() }
     }

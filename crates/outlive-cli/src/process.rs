@@ -13,7 +13,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use crate::signals::wait_readable;
 
-/// When a process was started, in clock ticks since boot; `None` when there is no such process.
+/// Returns when a process was started, in clock ticks since boot; `None` when there is no such
+/// process.
 pub fn start_time(pid: u32) -> Option<u64> {
     stat_field(pid, 22)?.parse().ok()
 }

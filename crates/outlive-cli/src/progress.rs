@@ -22,7 +22,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins. `total` is how many bytes there are to do, if that is known.
+    /// Begins a bar. `total` is how many bytes there are to do, if that is known.
     pub fn new(total: Option<u64>, shown: bool) -> Progress {
         let now = Instant::now();
         Progress {
@@ -35,7 +35,7 @@ impl Progress {
         }
     }
 
-    /// So many bytes more are done.
+    /// Notes that so many bytes more are done.
     pub fn add(&mut self, bytes: u64) {
         if !self.watched {
             return;

@@ -76,7 +76,7 @@ fn has_pages(from: usize, len: usize) -> bool {
     }
 }
 
-/// How memory is reached. What lies half in registered memory is refused.
+/// Returns how memory is reached. What lies half in registered memory is refused.
 pub(crate) fn road(from: usize, len: usize, is_written: bool) -> Result<Road, Code> {
     let registered = lock(&REGISTERED);
     let overlapping = registered

@@ -27,7 +27,7 @@ pub(crate) fn find(name: &str) -> Option<(Body, &'static [usize])> {
     KNOWN.iter().find(|known| known.0 == name).map(|known| (known.1, known.2))
 }
 
-/// Device memory as so many values, to be read.
+/// Returns device memory as so many values, to be read.
 fn values<'m, T: 'm>(address: u64, count: u64) -> Result<&'m [T], Code> {
     let memory =
         device_memory::find(address, bytes_of::<T>(count)?).map_err(|_| ILLEGAL_ADDRESS)?;

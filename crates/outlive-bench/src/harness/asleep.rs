@@ -25,7 +25,7 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// Will look at that one.
+    /// Prepares to look at that process.
     pub fn new(pid: u32) -> Result<Self, Error> {
         let stat = File::open(format!("/proc/{pid}/stat")).map_err(|source| Error::System {
             doing: "opening a process's state in /proc",

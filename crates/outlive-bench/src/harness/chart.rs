@@ -57,7 +57,7 @@ impl Scale {
         Self::Logarithmic(10_f64.powf((least / 2.0).log10().floor()), most * 1.15)
     }
 
-    /// For points, which need no length: from the decade of the least.
+    /// Returns the scale for points, which need no length: it begins at the decade of the least.
     pub(super) fn for_points(self, least: f64) -> Self {
         match self {
             Self::Logarithmic(_, most) => {
@@ -207,7 +207,7 @@ fn draw_bars(report: &Report, part: &Part, with_heading: bool, svg: &mut String)
     Ok(())
 }
 
-/// From the smallest to the largest, with a cap at both ends.
+/// Returns the lines from the smallest to the largest, with a cap at both ends.
 fn whisker(from: i32, to: i32, middle: i32) -> [[(i32, i32); 2]; 3] {
     [
         [(from, middle), (to, middle)],
@@ -216,7 +216,7 @@ fn whisker(from: i32, to: i32, middle: i32) -> [[(i32, i32); 2]; 3] {
     ]
 }
 
-/// In the unit that a person would use.
+/// Returns a tick's label, in the unit that a person would use.
 pub(super) fn tick_label(tick: impl Into<f64> + Display + Copy) -> String {
     let value: f64 = tick.into();
     match value {

@@ -265,7 +265,7 @@ pub fn set_niceness(niceness: i32) -> Result<(), Error> {
         .map(drop)
 }
 
-/// Forking from a program with several threads would copy their locks in any state.
+/// Fails if the program has several threads: a fork would copy their locks in any state.
 pub fn require_one_thread() -> Result<(), Error> {
     let threads = fs::read_dir("/proc/self/task")
         .map_err(|source| Error::System { doing: "counting this program's threads", source })?

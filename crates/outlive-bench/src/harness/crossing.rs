@@ -49,7 +49,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As printed and in JSON.
+    /// Returns its name, as printed and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Near => "near",

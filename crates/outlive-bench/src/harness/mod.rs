@@ -138,7 +138,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// With these contenders, all compared with each other, in two processes on two cores.
+    /// Makes a benchmark of these contenders, all compared with each other, in two processes on two
+    /// cores.
     pub fn of(title: Title, rows: Vec<Box<dyn Contender>>, baseline: &'static str) -> Self {
         Self {
             title,
@@ -151,19 +152,19 @@ impl Prepared {
         }
     }
 
-    /// In one process, to which it does not matter how far apart the cores are.
+    /// Runs it in one process, to which it does not matter how far apart the cores are.
     pub fn alone(mut self) -> Self {
         self.needs_two_cores = false;
         self.groups.iter_mut().for_each(|group| group.kinds_differ = false);
         self
     }
 
-    /// With this wait strategy for Outlive's own row.
+    /// Sets the wait strategy of Outlive's own row.
     pub fn waiting(self, wait: WaitName) -> Self {
         Self { wait: wait.into(), ..self }
     }
 
-    /// With these contenders named as left out.
+    /// Names these contenders as left out.
     pub fn without(self, absent: Vec<Absent>) -> Self {
         Self { absent, ..self }
     }
@@ -292,7 +293,7 @@ pub fn parse_turn(text: &str) -> Result<u64, String> {
     Ok(turn.as_millis() as u64)
 }
 
-/// Whole seconds until the alarm, rounded up.
+/// Reads a limit as whole seconds until the alarm, rounded up.
 pub fn parse_limit(text: &str) -> Result<u32, String> {
     let limit = within(
         duration::of(text, TimeUnit::Second)?,
@@ -310,7 +311,7 @@ pub fn within(time: Duration, range: RangeInclusive<Duration>) -> Result<Duratio
     }
 }
 
-/// Two core numbers, as in `0,1`.
+/// Reads two core numbers, as in `0,1`.
 ///
 /// # Errors
 /// What is wrong with the text.

@@ -73,7 +73,7 @@ struct Document<'a> {
     absent: &'a [Absent],
 }
 
-/// Each as a field of the document itself.
+/// Writes each setting as a field of the document itself.
 fn by_key<S: Serializer>(settings: &[Setting], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(settings.iter().map(|setting| (setting.key(), setting.number())))
 }
@@ -367,7 +367,7 @@ fn rows(all: &Tracks, kind: Option<Kind>, threshold: f64) -> Vec<Row> {
     all.tracks.iter().enumerate().filter_map(row).collect()
 }
 
-/// Three significant digits or so, whole numbers in groups of three.
+/// Prints a figure with three significant digits or so, whole numbers in groups of three.
 pub fn figure(nanoseconds: f64) -> String {
     if nanoseconds < 10.0 {
         format!("{nanoseconds:.2}")

@@ -18,8 +18,8 @@ pub trait Contender {
     /// Returns the row's name: an interface, scripts look for it.
     fn name(&self) -> &'static str;
 
-    /// One turn of so many operations: its cost in nanoseconds per operation, and how often a
-    /// process of it lost its core to another.
+    /// Runs one turn of so many operations: returns its cost in nanoseconds per operation, and how
+    /// often a process of it lost its core to another.
     fn turn(&mut self, stage: &Stage, operations: u64) -> Result<Figure, Error>;
 
     /// Returns the fewest operations of which a turn says something.
@@ -67,7 +67,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// As a heading.
+    /// Returns it as a heading.
     pub fn label(self) -> String {
         match self {
             Self::Threads(1) => "1 thread".into(),
@@ -102,7 +102,7 @@ impl Setting {
         }
     }
 
-    /// On an axis.
+    /// Returns its place on an axis.
     pub fn number(self) -> usize {
         match self {
             Self::Threads(number)

@@ -25,7 +25,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// None when there are no figures.
+    /// Summarises figures; returns `None` when there are none.
     pub fn of(figures: &[f64]) -> Option<Self> {
         Some(Self {
             median: median(figures)?,

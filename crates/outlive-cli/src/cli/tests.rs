@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 
 use super::*;
 
-/// Every command with its path, the program itself left out. Hidden ones that are no short form are
-/// not for people.
+/// Returns every command with its path, the program itself left out. Hidden ones that are no short
+/// form are not for people.
 fn all() -> Vec<(String, Command)> {
     fn collect(command: &Command, path: &str, into: &mut Vec<(String, Command)>) {
         for verb in command.get_subcommands() {
@@ -30,7 +30,7 @@ fn all() -> Vec<(String, Command)> {
     commands
 }
 
-/// Those that do something themselves.
+/// Returns the commands that do something themselves.
 fn verbs() -> Vec<(String, Command)> {
     all().into_iter().filter(|(path, verb)| path == "lock" || !verb.has_subcommands()).collect()
 }
@@ -97,7 +97,7 @@ fn typed(line: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// Each run of `outlive` in a line, also one that xargs starts.
+/// Parses each run of `outlive` in a line, also one that xargs starts.
 #[track_caller]
 fn parses(line: &str) -> usize {
     let mut found = 0;

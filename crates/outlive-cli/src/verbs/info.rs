@@ -492,7 +492,7 @@ fn user(pid: u32) -> String {
     format!("{pid} ({})", program.escape_debug())
 }
 
-/// A file takes whole pages, also when what is in it needs less.
+/// Returns a size in words. A file takes whole pages, also when its contents need less.
 fn size(now: u64, most: u64) -> String {
     if most > now { format!("{}, at most {}", bytes(now), bytes(most)) } else { bytes(now) }
 }

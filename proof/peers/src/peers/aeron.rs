@@ -65,7 +65,7 @@ struct Classes {
     ours: Scratch,
 }
 
-/// Compiled once while any row lives, or once found impossible.
+/// Returns the classes: compiled once while any row lives, or once found impossible.
 fn classes() -> Result<Rc<Classes>, String> {
     thread_local! {
         static CLASSES: RefCell<Result<Weak<Classes>, String>> = const { RefCell::new(Ok(Weak::new())) };

@@ -264,7 +264,7 @@ impl Publish for Publisher {
 }
 
 impl Subscribe for Subscriber {
-    /// Until it has connected, a publisher that should lose nothing throws away what finds no room.
+    /// Connects: until then a publisher that should lose nothing throws away what finds no room.
     fn settle(&mut self) -> Result<(), Error> {
         told(self.port.has_samples(), "connecting").map(drop)
     }

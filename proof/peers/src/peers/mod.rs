@@ -61,7 +61,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// One publisher, one subscriber, nothing lost, few messages under way.
+    /// Returns a shape of one publisher and one subscriber, nothing lost, few messages under way.
     pub fn pair(bytes: usize, wait: Wait) -> Self {
         Self {
             bytes,
@@ -92,12 +92,13 @@ pub(crate) trait Topic: 'static {
     fn refuses(_: &Shape) -> Option<String> {
         None
     }
-    /// Before the fork. It must not start threads.
+    /// Makes it, before the fork. It must not start threads.
     fn place(stage: &Stage, name: &str, shape: Shape) -> Result<Self::Place, Error>;
-    /// In a subscribing process, which calls this before it makes a publisher of another topic.
+    /// Makes a subscribing process's end; the process calls this before it makes a publisher of
+    /// another topic.
     fn subscriber(place: &Self::Place) -> Result<Self::Subscriber, Error>;
-    /// In the publishing process; returns when it reaches all subscribers of the shape, or will by
-    /// the time that all have met.
+    /// Makes the publishing process's end; returns when it reaches all subscribers of the shape, or
+    /// will by the time that all have met.
     fn publisher(place: &Self::Place) -> Result<Self::Publisher, Error>;
 }
 
@@ -128,11 +129,11 @@ pub(crate) trait Service: 'static {
     /// The answering end.
     type Server: Serve;
 
-    /// Before the fork. It must not start threads.
+    /// Makes it, before the fork. It must not start threads.
     fn place(stage: &Stage, bytes: usize, wait: Wait) -> Result<Self::Place, Error>;
-    /// In the answering process, before the client.
+    /// Makes the answering process's end, before the client.
     fn server(place: &Self::Place) -> Result<Self::Server, Error>;
-    /// In the asking process, when the server is there.
+    /// Makes the asking process's end, when the server is there.
     fn client(place: &Self::Place) -> Result<Self::Client, Error>;
 }
 
@@ -153,7 +154,7 @@ pub(crate) trait Serve {
     fn serve(&mut self, answer: impl FnOnce(&[u8], &mut [u8])) -> Result<(), Error>;
 }
 
-/// A message's number, in its first bytes; all of it where it is shorter than a number.
+/// Writes a message's number into its first bytes; all of it where it is shorter than a number.
 #[inline]
 pub(crate) fn write_number(message: &mut [u8], number: u64) {
     let bytes = message.len().min(8);

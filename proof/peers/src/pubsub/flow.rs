@@ -17,7 +17,7 @@ const MOST_NS: u64 = 60_000_000_000;
 pub(crate) struct Latencies(Histogram<u64>);
 
 impl Latencies {
-    /// None yet; three significant digits.
+    /// Begins without a latency; keeps three significant digits.
     pub fn new() -> Result<Self, Error> {
         let empty = Histogram::new_with_bounds(1, MOST_NS, 3);
         empty.map(Self).map_err(|error| Error::told("making a histogram", error))
@@ -79,7 +79,7 @@ fn wrong<T: Topic>(found: u64, number: u64) -> Error {
     Error::Wrong(format!("{}: message {number} came as {found}", T::NAME))
 }
 
-/// To and fro: half of what each round trip took, as percentiles.
+/// Sends to and fro: returns half of what each round trip took, as percentiles.
 pub(crate) fn latency<T: Topic>(
     stage: &Stage,
     shape: Shape,
@@ -131,7 +131,7 @@ pub(crate) fn latency<T: Topic>(
     figure(&board, crew.finish(stage.turn_limit)?, 2.0)
 }
 
-/// One way, as fast as both can; the subscriber measures.
+/// Sends one way, as fast as both can; the subscriber measures.
 pub(super) fn rate<T: Topic>(
     stage: &Stage,
     shape: Shape,
@@ -179,8 +179,8 @@ pub(super) trait Content: Copy + 'static {
     fn read(self, message: &[u8]) -> Result<u64, Error>;
 }
 
-/// To several subscribers that sleep, nothing lost: from the first message's publishing until the
-/// last subscriber has read the last, by the number of messages.
+/// Publishes to several subscribers that sleep, nothing lost: from the first message's publishing
+/// until the last subscriber has read the last, by the number of messages.
 pub(super) fn to_several<T: Topic, C: Content>(
     stage: &Stage,
     shape: Shape,
@@ -228,7 +228,8 @@ pub(super) fn to_several<T: Topic, C: Content>(
     board.figure(crew.finish(stage.turn_limit)?)
 }
 
-/// As [`Board::meet`], for more processes than cores: they give theirs up while they wait.
+/// Waits as [`Board::meet`] does, for more processes than cores: they give theirs up while they
+/// wait.
 pub(crate) fn assemble(board: &Board, processes: u32) {
     // AcqRel and Acquire: what each did before is seen by all after.
     board.ready.0.fetch_add(1, Ordering::AcqRel);

@@ -110,7 +110,7 @@ pub(crate) trait Domain: Topic {
     /// looking; no document says it.
     const FILES: u64;
 
-    /// Joins.
+    /// Joins the domain.
     fn session(place: &Self::Place) -> Result<Self::Session<'_>, Error>;
     /// Makes a publisher of topic number so many.
     fn publisher_of(session: &Self::Session<'_>, topic: usize) -> Result<Self::Publisher, Error>;
@@ -237,7 +237,7 @@ impl<D: Domain> Row<D> {
     }
 }
 
-/// Several thousand topics are several files each.
+/// Raises the limit of open files: several thousand topics are several files each.
 fn raise_file_limit() -> Result<u64, Error> {
     // SAFETY: a valid place for both calls.
     unsafe {

@@ -123,7 +123,8 @@ pub fn svg(report: &Report) -> Result<String, Error> {
     Ok(svg)
 }
 
-/// The plotting backend's errors come in several types; all that is done with them is to tell them.
+/// Draws the panels. The plotting backend's errors come in several types; the caller only tells
+/// them.
 fn draw_all(report: &Report, svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
     let height = TOP + (PANEL + GAP) * report.rows.len() as i32 + BOTTOM;
     let area = SVGBackend::with_string(svg, (WIDTH as u32, height as u32)).into_drawing_area();

@@ -57,13 +57,13 @@ trait Question: Sized {
     /// What both processes share.
     type Place;
 
-    /// Before the fork.
+    /// Makes what both processes share, before the fork.
     fn place(stage: &Stage) -> Result<Self::Place, Error>;
-    /// In the watched process: takes what is asked about. The value is kept until the process ends.
+    /// Takes what is asked about, in the watched process. The value is kept until the process ends.
     fn hold(_place: &Self::Place) -> Result<impl Sized, Error> {
         Ok(())
     }
-    /// In the asking process, once the watched one holds.
+    /// Prepares the asking process, once the watched one holds.
     fn prepare(place: &Self::Place, watched: libc::pid_t) -> Result<Self, Error>;
     /// Returns whether the watched process is alive.
     fn ask(&self) -> bool;

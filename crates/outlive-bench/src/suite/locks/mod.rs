@@ -63,10 +63,10 @@ pub(super) trait Lock: 'static {
     /// The lock as one process has it.
     type Handle<'place>: Handle + Sync;
 
-    /// Before the fork; the number is 0, or [`UNTOUCHED`] for readers. `which` tells several in one
-    /// turn apart.
+    /// Makes the lock, before the fork; the number is 0, or [`UNTOUCHED`] for readers. `which`
+    /// tells several in one turn apart.
     fn place(stage: &Stage, which: &'static str) -> Result<Self::Place, Error>;
-    /// In each process.
+    /// Opens the lock in each process.
     fn open(place: &Self::Place) -> Result<Self::Handle<'_>, Error>;
     /// Returns why this row cannot take part, if it cannot.
     fn refuses() -> Option<String> {
@@ -162,8 +162,8 @@ pub struct Field {
 }
 
 impl Field {
-    /// `bench locks`: all of them, or those named. A row that is not wanted is not asked whether it
-    /// can take part: that may mean calling a compiler.
+    /// Returns the rows of `bench locks`: all of them, or those named. A row that is not wanted is
+    /// not asked whether it can take part: that may mean calling a compiler.
     pub fn of_locks(mode: Mode, only: &[String]) -> Self {
         let mut field =
             Self { rows: Vec::new(), baseline: Pthread::<Plain>::NAME, absent: Vec::new() };
@@ -187,7 +187,7 @@ impl Field {
         field
     }
 
-    /// `bench mutex`.
+    /// Returns the rows of `bench mutex`.
     pub fn of_mutexes(mode: Mode) -> Self {
         let rows: Vec<Box<dyn Contender>> = vec![
             Box::new(Locking::<OurMutex>::new("outlive", mode)),

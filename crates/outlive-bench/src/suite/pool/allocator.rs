@@ -61,7 +61,7 @@ pub trait Functions: Sync + 'static {
     /// The row's name.
     const NAME: &'static str;
 
-    /// So many bytes, or null.
+    /// Returns so many bytes, or null.
     fn alloc(bytes: usize) -> *mut u8;
 
     /// Gives it back.

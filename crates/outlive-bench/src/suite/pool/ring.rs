@@ -42,7 +42,7 @@ impl<T> Ring<T> {
         self.sent.0.load(Ordering::Relaxed) - self.received.0.load(Ordering::Acquire) < SLOTS as u64
     }
 
-    /// Sends.
+    /// Sends an item.
     ///
     /// # Safety
     /// The caller is the only sender, and [`Ring::has_room`] has said so.
@@ -62,7 +62,7 @@ impl<T> Ring<T> {
         self.sent.0.load(Ordering::Acquire) > self.received.0.load(Ordering::Relaxed)
     }
 
-    /// Receives.
+    /// Receives an item.
     ///
     /// # Safety
     /// The caller is the only receiver, and [`Ring::has_one`] has said so.

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, Hasher};
 pub struct Dice(u64);
 
 impl Dice {
-    /// From a seed; the same numbers for the same seed.
+    /// Begins from a seed; the same seed gives the same numbers.
     pub fn new(seed: u64) -> Dice {
         // 0 would stay 0; neighbouring seeds should not begin alike.
         let mut dice = Dice((seed ^ 0x9e37_79b9_7f4a_7c15).max(1));

@@ -104,7 +104,7 @@ pub struct Figures {
 }
 
 impl Total {
-    /// Step 1.
+    /// Makes step 1.
     pub fn begin(&mut self, source: u32, number: u64, length: u64) {
         self.begun = Figures { records: self.done.records + 1, bytes: self.done.bytes + length };
         // A death is like a signal to the compiler's order of stores: this keeps it as written.
@@ -113,7 +113,7 @@ impl Total {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Step 3.
+    /// Makes step 3.
     pub fn finish(&mut self) {
         compiler_fence(Ordering::SeqCst);
         self.done = self.begun;
@@ -126,7 +126,7 @@ impl Total {
         self.intent = 0;
     }
 
-    /// After an owner's death.
+    /// Repairs the total after an owner's death.
     pub fn repair(&mut self, ledger: &Ledger) {
         if self.intent == 0 {
             return;

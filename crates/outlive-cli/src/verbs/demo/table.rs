@@ -58,7 +58,7 @@ const ROWS_NEEDED: u16 = 16;
 const COLUMNS_NEEDED: u16 = 60;
 
 impl Table {
-    /// Begins; `title` says in two lines what is going on, `length` how long it will.
+    /// Begins the table; `title` says in two lines what is going on, `length` how long it will.
     pub fn new(title: [String; 2], length: Duration) -> Table {
         let plain = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let how = match size() {

@@ -33,7 +33,7 @@ impl Sees {
         }
     }
 
-    /// Made, where there are no files.
+    /// Makes what it sees, where there are no files.
     fn made(self) -> Vec<Vec<u8>> {
         let picture = |at: u32| {
             let pixel =

@@ -156,7 +156,7 @@ impl Robot {
         (self.board.published.iter().map(|count| count.load(Ordering::Relaxed)).sum(), self.killed)
     }
 
-    /// That process was killed a moment ago: no process must count it any more.
+    /// Checks that no process counts that one any more, which was killed a moment ago.
     pub fn was_killed(&mut self, pid: u32) {
         self.killed += 1;
         for (at, topic) in self.topics.iter().enumerate() {
