@@ -5,7 +5,6 @@
 use std::fmt;
 
 use outlive::queue::{RecvError, SendError};
-use outlive::state::SetError;
 use outlive::sync::{AcquireError, LockError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, WaitError};
@@ -243,14 +242,23 @@ impl From<RecvError> for Failure {
     }
 }
 
-impl From<SetError> for Failure {
-    fn from(error: SetError) -> Failure {
+impl From<outlive::SendError> for Failure {
+    fn from(error: outlive::SendError) -> Failure {
+        use outlive::SendError;
         let code = match &error {
-            SetError::TooLarge { .. } => Code::NoSpace,
-            SetError::OtherLength { .. } => Code::Mismatch,
-            SetError::NotWriter => Code::Busy,
-            SetError::Damaged(_) => Code::Damaged,
-            SetError::System(inner) => code_of(inner),
+            SendError::Full { slowest: None }
+            | SendError::TooLarge { .. }
+            | SendError::NoSpace { .. } => Code::NoSpace,
+            SendError::Full { slowest: Some(_) } => Code::Busy,
+            SendError::TimedOut { .. } => Code::TimedOut,
+            SendError::NoReceiver => Code::NoReceiver,
+            SendError::ReceiverDied => Code::ReceiverDied,
+            SendError::Cancelled => Code::System,
+            SendError::OtherLength { .. } => Code::Mismatch,
+            SendError::Encoding(_) => Code::BadInput,
+            SendError::NotOwner => Code::Busy,
+            SendError::Damaged(_) => Code::Damaged,
+            SendError::System(inner) => code_of(inner),
             _ => Code::System,
         };
         Failure::new(code, error.to_string())
@@ -377,12 +385,12 @@ mod tests {
         let files = [
             ("Error", include_str!("../../outlive/src/error.rs")),
             ("SendError", include_str!("../../outlive/src/queue/error.rs")),
+            ("SendError", include_str!("../../outlive/src/claim/transfer.rs")),
             ("RecvError", include_str!("../../outlive/src/queue/error.rs")),
             ("PublishError", include_str!("../../outlive/src/topic/error.rs")),
             ("SubscribeError", include_str!("../../outlive/src/topic/error.rs")),
             ("LockError", include_str!("../../outlive/src/sync/guard.rs")),
             ("AcquireError", include_str!("../../outlive/src/sync/error.rs")),
-            ("SetError", include_str!("../../outlive/src/state/error.rs")),
             ("WaitError", include_str!("../../outlive/src/wake/error.rs")),
         ];
         for (name, source) in files {

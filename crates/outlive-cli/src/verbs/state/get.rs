@@ -1,7 +1,7 @@
 //! `outlive state get`.
 
 use clap::Args;
-use outlive::state::StateBytes;
+use outlive::state::State;
 
 use super::Form;
 use crate::cli::Common;
@@ -32,7 +32,7 @@ pub struct GetArgs {
 pub fn run(args: &GetArgs, common: &Common) -> Result<(), Failure> {
     args.form.check(common)?;
     common.refuse_json_beside(&[("--output", args.output.is_file())])?;
-    let state = StateBytes::open(&common.domain.existing()?, &args.state)?;
+    let state = State::open_as_bytes(&common.domain.existing()?, &args.state)?;
     let mut value = Vec::new();
     let version = state.get_into(&mut value)?;
     args.form.print(&value, version, &args.output.open()?, common)
