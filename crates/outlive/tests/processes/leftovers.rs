@@ -25,7 +25,7 @@ fn pause() -> ! {
 
 fn a_domain_is_described(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "total", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "total").expect("opens");
     let queue = Queue::options().max_bytes(1 << 20).create(&domain, "orders").expect("made");
     let receiver = queue.receiver().expect("the first");
     let sender = queue.sender().expect("a sender");
@@ -74,8 +74,9 @@ fn a_domain_is_described(world: &World) {
 
 fn everything_at_once_is_swept(world: &World) {
     let domain = world.domain();
-    let mutexes: Vec<Mutex<u64>> =
-        (0..10).map(|n| Mutex::open(&domain, &format!("m{n}"), 0).expect("opens")).collect();
+    let mutexes: Vec<Mutex<u64>> = (0..10)
+        .map(|n| Mutex::options(0).open_or_create(&domain, &format!("m{n}")).expect("opens"))
+        .collect();
     let queue = Queue::options().max_bytes(64 << 20).create(&domain, "q").expect("made");
     let board = Board::new();
     let mut child = Child::start(|| {
@@ -103,8 +104,9 @@ fn everything_at_once_is_swept(world: &World) {
 fn sweepers_are_killed(world: &World) {
     let domain = world.domain();
     let mut random = crate::random::Random::new();
-    let mutexes: Vec<Mutex<u64>> =
-        (0..40).map(|n| Mutex::open(&domain, &format!("m{n}"), 0).expect("opens")).collect();
+    let mutexes: Vec<Mutex<u64>> = (0..40)
+        .map(|n| Mutex::options(0).open_or_create(&domain, &format!("m{n}")).expect("opens"))
+        .collect();
     for _ in 0..60 {
         let board = Board::new();
         let mut dying = Child::start(|| {
@@ -136,7 +138,7 @@ fn sweepers_are_killed(world: &World) {
 fn sweeps_beside_traffic(world: &World) {
     const COUNT: u64 = 20_000;
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let queue =
         Queue::options().max_bytes(4 << 20).first_slots(4).create(&domain, "q").expect("made");
     let board = Board::new();
@@ -201,6 +203,6 @@ fn a_removed_folder_can_be_made_again(world: &World) {
     let other = again.token().expect("a token");
     assert!(again.peer(other).is_alive());
     assert_eq!(again.tokens().len(), 1);
-    let mutex = Mutex::<u64>::open(&again, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&again, "m").expect("opens");
     drop(mutex.lock().expect("free"));
 }
