@@ -251,7 +251,7 @@ fn waiters_are_told_with_whom_they_wait_for() {
     waiter.end().expect(0);
 }
 
-/// What the help of a verb says of its JSON: the members of a line.
+/// Returns what the help of a verb says of its JSON: the members of a line.
 fn members(stage: &Stage, verb: &[&str]) -> Vec<String> {
     let help = stage.run(&[&["help"], verb].concat()).expect(0).text();
     let told = help

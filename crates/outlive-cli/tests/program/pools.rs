@@ -40,7 +40,7 @@ fn hold(stage: &Stage, count: usize) -> Running {
     running
 }
 
-/// What `pools --json` says that a process has.
+/// Returns what `pools --json` says that a process has.
 fn objects_of(stage: &Stage, pid: u32, alive: bool) -> u64 {
     let report = stage.run(&["pools", "--json"]);
     if report.code() != 0 {

@@ -29,7 +29,7 @@ struct View {
     pool: Pool,
 }
 
-/// No process dies in this benchmark and there is room, so any error of the pool is a fault.
+/// Turns the pool's error into a fault: no process dies in this benchmark, and there is room.
 #[cold]
 fn refused(error: impl Display) -> Error {
     Error::Wrong(format!("outlive's pool: {error}"))
