@@ -103,7 +103,7 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::CommandNotFound, "lock, semaphore: cmd was not found"),
 ];
 
-/// The table as text, for help and man pages.
+/// Returns the table as text, for help and man pages.
 pub fn table() -> String {
     let mut text = String::from("Exit codes:\n");
     for (code, meaning) in TABLE {
@@ -131,12 +131,12 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// One with a message.
+    /// Makes a failure with a message.
     pub fn new(code: Code, message: impl Into<String>) -> Failure {
         Failure::Told { code, message: message.into() }
     }
 
-    /// What the system said while something was done.
+    /// Returns what the system said while something was done.
     pub fn system(doing: impl fmt::Display, error: &std::io::Error) -> Failure {
         let code = match error.kind() {
             std::io::ErrorKind::BrokenPipe => return Failure::BrokenPipe,
@@ -150,7 +150,7 @@ impl Failure {
         Failure::new(code, format!("could not {doing}: {error}"))
     }
 
-    /// The same, with another code: for verbs that have codes of their own.
+    /// Returns the same, with another code: for verbs that have codes of their own.
     pub fn with_code(self, code: Code) -> Failure {
         match self {
             Failure::Told { message, .. } => Failure::Told { code, message },
@@ -158,7 +158,7 @@ impl Failure {
         }
     }
 
-    /// The number that the program exits with.
+    /// Returns the number that the program exits with.
     pub fn number(&self) -> u8 {
         match self {
             Failure::Told { code, .. } => *code as u8,
@@ -168,7 +168,7 @@ impl Failure {
     }
 }
 
-/// The code of a core error.
+/// Returns the code of a core error.
 pub fn code_of(error: &Error) -> Code {
     match error {
         Error::InvalidName { .. } => Code::BadName,
@@ -347,7 +347,7 @@ mod tests {
 
     const THIS_FILE: &str = include_str!("exit.rs");
 
-    /// The variants of an enum, from the core's source.
+    /// Returns the variants of an enum, from the core's source.
     fn variants(source: &str, name: &str) -> Vec<String> {
         let body = source.split(&format!("pub enum {name}")).nth(1).expect("the enum is there");
         let body = &body[..body.find("\n}").expect("it ends")];

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use outlive::pool::{Pool, PoolOptions};
+use outlive::pool::Pool;
 use outlive::queue::{Queue, Receiver, Sender};
 use outlive::rpc::{Client, Server};
 use outlive::state::{State, Writer};
@@ -119,7 +119,7 @@ impl Things {
         let lock = |name: &str| Mutex::options(0).open_or_create(&domain, name).expect("a lock");
         let service = || outlive::rpc::Service::options().max_bytes(1 << 20);
         let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
-        let pool = PoolOptions { max_bytes: 2 << 20, ..PoolOptions::default() };
+        let pool = Pool::options().max_bytes(2 << 20);
         Things {
             side,
             own_lock: lock(&side.own("lock")),
@@ -141,7 +141,7 @@ impl Things {
                 .open_or_create(&domain, &other.own("service"))
                 .and_then(|service| service.client())
                 .expect("a client"),
-            pool: Pool::open(&domain, "pool", pool).expect("a pool"),
+            pool: pool.open_or_create(&domain, "pool").expect("a pool"),
             events: Event::open(&domain, "events", Reset::Manual).expect("an event"),
             domain,
         }

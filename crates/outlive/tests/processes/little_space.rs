@@ -2,7 +2,7 @@
 //! than others make of it: what lies beyond its mapping is an error in every call, never a fault,
 //! never a message that nobody finds, never an `Ok`.
 
-use outlive::pool::{Pool, PoolOptions};
+use outlive::pool::Pool;
 use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
@@ -272,9 +272,7 @@ fn a_registry_is_mapped_whole_or_not_at_all(world: &World) {
 /// that is left there is a dead process's by that alone.
 fn a_sweep_beyond_its_mapping(world: &World) {
     let domain = world.domain();
-    let pool =
-        Pool::open(&domain, "p", PoolOptions { max_bytes: 1 << 30, ..PoolOptions::default() })
-            .expect("made");
+    let pool = Pool::options().max_bytes(1 << 30).open_or_create(&domain, "p").expect("made");
     Child::start(|| {
         let objects = [0; 4].map(|_| pool.alloc(32 << 20).expect("room"));
         assert_eq!(objects.len(), 4);

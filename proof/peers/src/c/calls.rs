@@ -128,7 +128,7 @@ const OPERATIONS: [(&str, Option<Calls>, Calls, Option<Calls>); 6] = [
     ("take", Some(Things::publish_copy), Things::take, None),
 ];
 
-/// In a process of its own.
+/// Runs in a process of its own.
 pub(crate) fn run(args: &CallsArgs) -> Result<ExitCode, Error> {
     calls(args).map_err(|error| Error::told("calling from Rust", error)).map(|()| ExitCode::SUCCESS)
 }

@@ -99,7 +99,7 @@ fn look_at(board: &Board, sample: &Sample<[u8]>) -> Which {
     which
 }
 
-/// How a frame follows on the last one.
+/// Notes how a frame follows on the last one.
 fn follow(board: &Board, watches: Watches, last: Option<Which>, which: Which) {
     let Some(last) = last else { return };
     // Published by one that was killed before it knew: its replacement publishes it again.
