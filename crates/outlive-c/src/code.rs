@@ -13,7 +13,6 @@ use outlive::queue::{RecvError, SendError};
 use outlive::rpc::{CallError, ReplyError, ServeError};
 use outlive::state::SetError;
 use outlive::sync::{AcquireError, AwaitError, BarrierError, Full, LockError, UpgradeError};
-use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, WaitError};
 use outlive_gpu::Error as GpuError;
 
@@ -127,22 +126,25 @@ codes! {
         RecvError::Damaged(_) => OUTLIVE_DAMAGED,
         RecvError::System(error) => error.code(),
     }
-    PublishError {
-        PublishError::Full { .. } => libc::EAGAIN,
-        PublishError::TimedOut { .. } => libc::ETIMEDOUT,
-        PublishError::NoSpace { .. } => libc::ENOSPC,
-        PublishError::TooLarge { .. } => libc::EMSGSIZE,
-        PublishError::NotPublisher => libc::EPERM,
-        PublishError::Damaged(_) => OUTLIVE_DAMAGED,
-        PublishError::System(error) => error.code(),
+    outlive::RecvError {
+        outlive::RecvError::Closed => libc::EPIPE,
+        outlive::RecvError::Missed => libc::ETIME,
+        outlive::RecvError::TooManyHeld => libc::ENOBUFS,
+        outlive::RecvError::NotOwner => libc::EPERM,
+        outlive::RecvError::Damaged(_) => OUTLIVE_DAMAGED,
+        outlive::RecvError::System(error) => error.code(),
     }
-    SubscribeError {
-        SubscribeError::TimedOut => libc::ETIMEDOUT,
-        SubscribeError::Missed => libc::ETIME,
-        SubscribeError::TooManyHeld => libc::ENOBUFS,
-        SubscribeError::NotSubscriber => libc::EPERM,
-        SubscribeError::Damaged(_) => OUTLIVE_DAMAGED,
-        SubscribeError::System(error) => error.code(),
+    outlive::SendError {
+        outlive::SendError::Full { .. } => libc::EAGAIN,
+        outlive::SendError::TimedOut { .. } => libc::ETIMEDOUT,
+        outlive::SendError::NoReceiver => libc::ENOTCONN,
+        outlive::SendError::ReceiverDied => libc::EPIPE,
+        outlive::SendError::Cancelled => libc::ECANCELED,
+        outlive::SendError::TooLarge { .. } | outlive::SendError::OtherLength { .. } => libc::EMSGSIZE,
+        outlive::SendError::NoSpace { .. } => libc::ENOSPC,
+        outlive::SendError::NotOwner => libc::EPERM,
+        outlive::SendError::Damaged(_) => OUTLIVE_DAMAGED,
+        outlive::SendError::System(error) => error.code(),
     }
     SetError {
         SetError::TooLarge { .. } | SetError::OtherLength { .. } => libc::EMSGSIZE,
@@ -243,6 +245,12 @@ impl Failure {
     pub(crate) fn new(code: c_int, message: &str) -> Failure {
         note(&message);
         Failure(code)
+    }
+
+    /// Makes the failure of a wait whose deadline passed.
+    #[cold]
+    pub(crate) fn timed_out() -> Failure {
+        Failure::new(libc::ETIMEDOUT, "the deadline passed before it came; wait again, or give up")
     }
 
     pub(crate) fn code(&self) -> c_int {

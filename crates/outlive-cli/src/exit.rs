@@ -7,7 +7,6 @@ use std::fmt;
 use outlive::queue::{RecvError, SendError};
 use outlive::state::SetError;
 use outlive::sync::{AcquireError, LockError};
-use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, WaitError};
 
 /// What a run of the program came to.
@@ -260,30 +259,40 @@ impl From<SetError> for Failure {
     }
 }
 
-impl From<PublishError> for Failure {
-    fn from(error: PublishError) -> Failure {
+impl From<outlive::SendError> for Failure {
+    fn from(error: outlive::SendError) -> Failure {
+        use outlive::SendError;
         let code = match &error {
-            PublishError::Full { .. } => Code::Busy,
-            PublishError::TimedOut { .. } => Code::TimedOut,
-            PublishError::NoSpace { .. } | PublishError::TooLarge { .. } => Code::NoSpace,
-            PublishError::Encoding(_) => Code::BadInput,
-            PublishError::NotPublisher => Code::System,
-            PublishError::Damaged(_) => Code::Damaged,
-            PublishError::System(inner) => code_of(inner),
+            SendError::Full { slowest: None }
+            | SendError::TooLarge { .. }
+            | SendError::NoSpace { .. } => Code::NoSpace,
+            SendError::Full { slowest: Some(_) } => Code::Busy,
+            SendError::TimedOut { .. } => Code::TimedOut,
+            SendError::NoReceiver => Code::NoReceiver,
+            SendError::ReceiverDied => Code::ReceiverDied,
+            SendError::Cancelled => Code::System,
+            SendError::OtherLength { .. } => Code::Mismatch,
+            SendError::Encoding(_) => Code::BadInput,
+            SendError::NotOwner => Code::Busy,
+            SendError::Damaged(_) => Code::Damaged,
+            SendError::System(inner) => code_of(inner),
             _ => Code::System,
         };
         Failure::new(code, error.to_string())
     }
 }
 
-impl From<SubscribeError> for Failure {
-    fn from(error: SubscribeError) -> Failure {
+impl From<outlive::RecvError> for Failure {
+    fn from(error: outlive::RecvError) -> Failure {
+        use outlive::RecvError;
         let code = match &error {
-            SubscribeError::TimedOut | SubscribeError::Missed => Code::TimedOut,
-            SubscribeError::TooManyHeld => Code::NoSpace,
-            SubscribeError::NotSubscriber => Code::System,
-            SubscribeError::Damaged(_) => Code::Damaged,
-            SubscribeError::System(inner) => code_of(inner),
+            RecvError::Closed => Code::Done,
+            RecvError::Missed => Code::TimedOut,
+            RecvError::TooManyHeld => Code::NoSpace,
+            RecvError::Encoding(_) => Code::BadInput,
+            RecvError::NotOwner => Code::Busy,
+            RecvError::Damaged(_) => Code::Damaged,
+            RecvError::System(inner) => code_of(inner),
             _ => Code::System,
         };
         Failure::new(code, error.to_string())
@@ -375,8 +384,8 @@ mod tests {
             ("Error", include_str!("../../outlive/src/error.rs")),
             ("SendError", include_str!("../../outlive/src/queue/error.rs")),
             ("RecvError", include_str!("../../outlive/src/queue/error.rs")),
-            ("PublishError", include_str!("../../outlive/src/topic/error.rs")),
-            ("SubscribeError", include_str!("../../outlive/src/topic/error.rs")),
+            ("SendError", include_str!("../../outlive/src/claim/transfer.rs")),
+            ("RecvError", include_str!("../../outlive/src/claim/transfer.rs")),
             ("LockError", include_str!("../../outlive/src/sync/guard.rs")),
             ("AcquireError", include_str!("../../outlive/src/sync/semaphore.rs")),
             ("SetError", include_str!("../../outlive/src/state/error.rs")),

@@ -7,7 +7,6 @@ use outlive::queue::{RecvError, SendError};
 use outlive::rpc::{CallError, ReplyError, ServeError};
 use outlive::state::SetError;
 use outlive::sync::{AcquireError, AwaitError, LockError};
-use outlive::topic::{PublishError, SubscribeError};
 use outlive_gpu::Error as GpuError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -125,35 +124,15 @@ impl Raise for AwaitError {
     }
 }
 
-impl Raise for PublishError {
+impl Raise for outlive::RecvError {
     fn raise(self, py: Python<'_>) -> PyErr {
+        use outlive::RecvError;
         let class = match &self {
-            PublishError::Damaged(error) | PublishError::System(error) => {
-                return error.clone().raise(py);
-            }
-            PublishError::Full { .. } | PublishError::TimedOut { .. } => "Timeout",
-            PublishError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
-            PublishError::TooLarge { .. } => "TooLarge",
-            PublishError::NotPublisher => "NotYours",
-            PublishError::Encoding(_) => {
-                return pyo3::exceptions::PyTypeError::new_err(self.to_string());
-            }
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
-    }
-}
-
-impl Raise for SubscribeError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        let class = match &self {
-            SubscribeError::Damaged(error) | SubscribeError::System(error) => {
-                return error.clone().raise(py);
-            }
-            SubscribeError::TimedOut => "Timeout",
-            SubscribeError::Missed => "Missed",
-            SubscribeError::TooManyHeld => "TooMany",
-            SubscribeError::NotSubscriber => "NotYours",
+            RecvError::Damaged(error) | RecvError::System(error) => return error.clone().raise(py),
+            RecvError::Closed => "SendersGone",
+            RecvError::Missed => "Missed",
+            RecvError::TooManyHeld => "TooMany",
+            RecvError::NotOwner => "NotYours",
             _ => "OutliveError",
         };
         raise(py, class, self)
@@ -219,6 +198,31 @@ impl Raise for RecvError {
             RecvError::Empty | RecvError::TimedOut => "Empty",
             RecvError::SendersGone => "SendersGone",
             RecvError::NotReceiver => "NotYours",
+            _ => "OutliveError",
+        };
+        raise(py, class, self)
+    }
+}
+
+impl Raise for outlive::SendError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        use outlive::SendError;
+        let class = match &self {
+            SendError::Damaged(error) | SendError::System(error) => return error.clone().raise(py),
+            // A topic's: a subscriber is in the way.
+            SendError::Full { slowest: Some(_) } | SendError::TimedOut { slowest: Some(_) } => {
+                "Timeout"
+            }
+            SendError::Full { slowest: None } | SendError::TimedOut { slowest: None } => "Full",
+            SendError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
+            SendError::NoReceiver => "NoReceiver",
+            SendError::ReceiverDied => "ReceiverDied",
+            SendError::Cancelled => "Cancelled",
+            SendError::TooLarge { .. } | SendError::OtherLength { .. } => "TooLarge",
+            SendError::NotOwner => "NotYours",
+            SendError::Encoding(_) => {
+                return pyo3::exceptions::PyTypeError::new_err(self.to_string());
+            }
             _ => "OutliveError",
         };
         raise(py, class, self)
