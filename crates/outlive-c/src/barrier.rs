@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-use outlive::Kind;
-use outlive::sync::{Barrier, BarrierError, EmbeddedBarrier, Seat, Untyped, WhenOneDies};
+use outlive::sync::{AcquireError, Barrier, EmbeddedBarrier, Seat, Untyped, WhenOneDies};
+use outlive::{Kind, WaitError};
 
 use crate::argument::{borrow, borrow_mut, handle_out, out_or_none, text};
 use crate::code::{Failure, entry};
@@ -136,7 +136,7 @@ fn last_seat(barrier: *const outlive_barrier_t) -> Result<Owned<Seat<'static>, B
         let at = seats.iter().rposition(|seat| seat.is_of(barrier))?;
         Some(seats.remove(at))
     })
-    .ok_or_else(|| BarrierError::NotSeated.into())
+    .ok_or_else(|| AcquireError::NotHeld.into())
 }
 
 /// Gives up the calling thread's seat: the others go on without it.
@@ -173,7 +173,8 @@ pub unsafe extern "C" fn outlive_barrier_wait(
             None => seat.part_mut().try_wait(),
         };
         keep(seat);
-        let turn = turn?;
+        // Without a deadline too, because the arrival counts and a wait goes on with it.
+        let turn = turn?.ok_or(WaitError::TimedOut)?;
         if let Some(serial) = serial {
             serial.put(u32::from(turn.is_serial()));
         }

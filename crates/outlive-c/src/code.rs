@@ -11,8 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use outlive::pool::PoolError;
 use outlive::queue::{RecvError, SendError};
 use outlive::rpc::{CallError, ReplyError, ServeError};
-use outlive::state::SetError;
-use outlive::sync::{AcquireError, AwaitError, BarrierError, Full, LockError, UpgradeError};
+use outlive::sync::{AcquireError, LockError, UpgradeError};
 use outlive::{Error, WaitError};
 use outlive_gpu::Error as GpuError;
 
@@ -89,25 +88,16 @@ codes! {
         WaitError::TimedOut => libc::ETIMEDOUT,
         WaitError::System(error) => error.code(),
     }
-    AwaitError {
-        AwaitError::TimedOut => libc::ETIMEDOUT,
-        AwaitError::System(error) => error.code(),
-    }
     AcquireError {
-        AcquireError::WouldBlock => libc::EAGAIN,
-        AcquireError::TimedOut => libc::ETIMEDOUT,
+        AcquireError::OwnerDied => libc::EOWNERDEAD,
+        AcquireError::NotRecoverable => libc::ENOTRECOVERABLE,
         AcquireError::Deadlock => libc::EDEADLK,
+        AcquireError::NotHeld => libc::EPERM,
+        AcquireError::AboveCeiling => libc::EINVAL,
+        AcquireError::Broken => OUTLIVE_BROKEN,
+        AcquireError::Full => libc::EUSERS,
+        AcquireError::Damaged => OUTLIVE_DAMAGED,
         AcquireError::System(error) => error.code(),
-    }
-    Full {
-        Full => libc::EOVERFLOW,
-    }
-    BarrierError {
-        BarrierError::Broken => OUTLIVE_BROKEN,
-        BarrierError::TimedOut => libc::ETIMEDOUT,
-        BarrierError::Full => libc::EUSERS,
-        BarrierError::NotSeated => libc::EPERM,
-        BarrierError::System(error) => error.code(),
     }
     SendError {
         SendError::Full => libc::EAGAIN,
@@ -145,12 +135,6 @@ codes! {
         outlive::SendError::NotOwner => libc::EPERM,
         outlive::SendError::Damaged(_) => OUTLIVE_DAMAGED,
         outlive::SendError::System(error) => error.code(),
-    }
-    SetError {
-        SetError::TooLarge { .. } | SetError::OtherLength { .. } => libc::EMSGSIZE,
-        SetError::NotWriter => libc::EPERM,
-        SetError::Damaged(_) => OUTLIVE_DAMAGED,
-        SetError::System(error) => error.code(),
     }
     CallError {
         CallError::NoServer => libc::ENOTCONN,

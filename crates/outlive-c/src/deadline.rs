@@ -1,8 +1,11 @@
 //! Deadlines, as one number.
 
+use std::ffi::c_int;
 use std::time::{Duration, UNIX_EPOCH};
 
-use outlive::Deadline;
+use outlive::{Deadline, WaitError};
+
+use crate::code::Failure;
 
 /// Until when a call may wait: a point in time, so that waiting again does not make it longer.
 ///
@@ -43,6 +46,20 @@ fn time_of_day(nanoseconds: u64) -> Deadline {
 #[inline]
 pub(crate) fn moment_or_past(deadline: outlive_deadline_t) -> Deadline {
     moment(deadline).unwrap_or(Deadline::at_nanos(1))
+}
+
+/// Returns what a wait until that deadline found. `None`: the deadline passed first, or, with
+/// `OUTLIVE_TRY`, there is nothing just now; `busy` is the code for that.
+#[inline]
+pub(crate) fn in_time<T>(
+    found: Option<T>,
+    deadline: outlive_deadline_t,
+    busy: c_int,
+) -> Result<T, Failure> {
+    found.ok_or_else(|| match moment(deadline) {
+        Some(_) => WaitError::TimedOut.into(),
+        None => Failure::new(busy, "not to be had just now; wait for it, or try later"),
+    })
 }
 
 /// Returns the deadline that many nanoseconds from now. A span too long for the clock gives

@@ -7,7 +7,7 @@ use outlive::sync::{EmbeddedEvent, EmbeddedLatch, Event, Latch, Reset, Untyped};
 
 use crate::argument::{borrow, borrow_mut, handle_out, out_or_none, text};
 use crate::code::{Failure, entry, entry_or};
-use crate::deadline::{moment, outlive_deadline_t};
+use crate::deadline::{in_time, moment, outlive_deadline_t};
 use crate::domain::outlive_domain_t;
 use crate::place::{self, Primitive, fast_table, find};
 
@@ -173,13 +173,12 @@ unsafe fn wait_for(
 ) -> Result<(), Failure> {
     let event = &find::<EventHandle>(event)?.0;
     let got = match (moment(deadline), all) {
-        (Some(moment), false) => event.wait_any_until(bits, moment)?,
-        (Some(moment), true) => event.wait_all_until(bits, moment)?,
-        (None, all) => {
-            let got = if all { event.try_wait_all(bits) } else { event.try_wait_any(bits) };
-            got.ok_or_else(|| Failure::new(libc::EAGAIN, "the bits are not set just now"))?
-        }
-    };
+        (Some(moment), false) => event.wait_any_until(bits, moment),
+        (Some(moment), true) => event.wait_all_until(bits, moment),
+        (None, false) => event.try_wait_any(bits),
+        (None, true) => event.try_wait_all(bits),
+    }?;
+    let got = in_time(got, deadline, libc::EAGAIN)?;
     // SAFETY: the caller guarantees that `seen` is NULL, or a place for a number.
     if let Some(out) = unsafe { out_or_none(seen) } {
         out.put(got);

@@ -3,11 +3,11 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use outlive::Kind;
-use outlive::sync::{EmbeddedOnceLock, LockError, OnceLock, OnceState, Untyped};
+use outlive::sync::{EmbeddedOnceLock, OnceLock, OnceState, Untyped};
 
 use crate::argument::{borrow, handle_out, text};
 use crate::code::{Failure, entry};
-use crate::deadline::{moment, outlive_deadline_t};
+use crate::deadline::{in_time, moment, outlive_deadline_t};
 use crate::domain::outlive_domain_t;
 use crate::place::{self, Primitive, fast_table, find};
 
@@ -84,12 +84,11 @@ pub unsafe extern "C" fn outlive_once_do(
         let once = &find::<Handle>(once)?.0;
         // SAFETY: the C caller passes a `make` that takes `argument`.
         let act = |state: OnceState| unsafe { make(argument, c_int::from(state.previous_died())) };
-        let done: Result<&(), LockError<()>> = match moment(deadline) {
+        let done = match moment(deadline) {
             Some(moment) => once.get_or_init_until(moment, act),
             None => once.try_get_or_init(act),
-        };
-        done?;
-        Ok(())
+        }?;
+        in_time(done, deadline, libc::EBUSY).copied()
     })
 }
 

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-use outlive::Kind;
 use outlive::sync::{AcquireError, EmbeddedSemaphore, Permit, Semaphore, Untyped};
+use outlive::{Deadline, Kind};
 
 use crate::argument::{borrow, borrow_mut, handle_out, out_or_none, text};
 use crate::code::{Failure, entry, entry_or};
-use crate::deadline::{moment, outlive_deadline_t};
+use crate::deadline::{in_time, moment, outlive_deadline_t};
 use crate::domain::{give_holders, id, outlive_domain_t, outlive_peer_info_t};
 use crate::owned::Owned;
 use crate::place::{self, Primitive, fast_table, find};
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn outlive_semaphore_acquire(
 ) -> c_int {
     // SAFETY: the C caller passes NULL or a place for `index`.
     entry(|| unsafe {
-        keep_permit(semaphore, index, |semaphore| match moment(deadline) {
+        keep_permit(semaphore, deadline, index, |semaphore, moment| match moment {
             Some(moment) => semaphore.acquire_until(moment),
             None => semaphore.try_acquire(),
         })
@@ -148,12 +148,18 @@ pub unsafe extern "C" fn outlive_semaphore_acquire(
 /// The C caller guarantees what `outlive_semaphore_acquire` asks for.
 unsafe fn keep_permit(
     semaphore: *const outlive_semaphore_t,
+    deadline: outlive_deadline_t,
     index: *mut u32,
-    get: impl FnOnce(&'static Semaphore) -> Result<Permit<'static>, AcquireError>,
+    get: impl FnOnce(
+        &'static Semaphore,
+        Option<Deadline>,
+    ) -> Result<Option<Permit<'static>>, AcquireError>,
 ) -> Result<(), Failure> {
     // SAFETY: the C caller passes NULL or a place for `index`.
     let index = unsafe { out_or_none(index) };
-    let permit = Owned::new(Arc::clone(&find::<Handle>(semaphore)?.0), get)?;
+    let permit = Owned::new(Arc::clone(&find::<Handle>(semaphore)?.0), |semaphore| {
+        in_time(get(semaphore, moment(deadline))?, deadline, libc::EAGAIN)
+    })?;
     if let Some(index) = index {
         index.put(permit.part().index() as u32);
     }
@@ -236,9 +242,9 @@ pub unsafe extern "C" fn outlive_semaphore_take_up(
 ) -> c_int {
     // SAFETY: the C caller passes NULL or a place for `index`.
     entry(|| unsafe {
-        keep_permit(semaphore, index, |semaphore| match moment(deadline) {
+        keep_permit(semaphore, deadline, index, |semaphore, moment| match moment {
             Some(moment) => semaphore.take_up_until(moment),
-            None => semaphore.try_take_up().ok_or(AcquireError::WouldBlock),
+            None => semaphore.try_take_up(),
         })
     })
 }
@@ -250,7 +256,13 @@ pub unsafe extern "C" fn outlive_semaphore_take_up(
 /// If a process dies during the call, the permit is added or not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_add(semaphore: *const outlive_semaphore_t) -> c_int {
-    entry(|| Ok(find::<Handle>(semaphore)?.0.add_permit()?))
+    entry(|| match find::<Handle>(semaphore)?.0.add_permit() {
+        Err(AcquireError::Full) => Err(Failure::new(
+            libc::EOVERFLOW,
+            "the semaphore has as many permits as it may have; make it with a higher `most`",
+        )),
+        added => Ok(added?),
+    })
 }
 
 /// Returns how many permits are free now. 0 for what is no semaphore.

@@ -5,7 +5,6 @@
 use std::fmt;
 
 use outlive::queue::{RecvError, SendError};
-use outlive::state::SetError;
 use outlive::sync::{AcquireError, LockError};
 use outlive::{Error, WaitError};
 
@@ -17,7 +16,7 @@ pub enum Code {
     Done = 0,
     /// What was to be checked is not so.
     CheckFailed = 1,
-    /// The command line makes no sense.
+    /// The command line is not valid.
     Usage = 2,
     /// A queue's receiver is dead.
     ReceiverDied = 3,
@@ -35,9 +34,9 @@ pub enum Code {
     Permission = 9,
     /// No room.
     NoSpace = 10,
-    /// Shared bytes make no sense.
+    /// Shared bytes are damaged.
     Damaged = 11,
-    /// Somebody living has it.
+    /// A living process has it.
     Busy = 12,
     /// Not a name.
     BadName = 13,
@@ -45,7 +44,7 @@ pub enum Code {
     NotRecoverable = 14,
     /// The system refused for a reason of its own.
     System = 15,
-    /// The input makes no sense.
+    /// The input is not valid.
     BadInput = 16,
     /// `lock` or `sem` could not get in in time.
     LockTimedOut = 124,
@@ -64,7 +63,7 @@ pub const TABLE: &[(Code, &str)] = &[
         Code::CheckFailed,
         "a check failed: the demo lost something, doctor found a fault; call: the server had no answer",
     ),
-    (Code::Usage, "the command line makes no sense"),
+    (Code::Usage, "the command line is not valid"),
     (
         Code::ReceiverDied,
         "the queue's receiver, or the service's server, died and none has taken over; what was sent before is kept for one",
@@ -77,15 +76,12 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::NotFound, "no such domain, name or file"),
     (Code::Mismatch, "the name is in use for a thing of another kind or type"),
     (Code::NotOurs, "the file was not made by Outlive, or by a version with another memory layout"),
-    (
-        Code::Permission,
-        "no permission, or the folder belongs to somebody else or is open to others",
-    ),
+    (Code::Permission, "no permission, or the folder belongs to another user or is open to others"),
     (
         Code::NoSpace,
         "no room: file system, quota, limit, tokens, or a message larger than its queue",
     ),
-    (Code::Damaged, "shared bytes make no sense: somebody wrote over them"),
+    (Code::Damaged, "shared bytes are damaged: a process wrote over them"),
     (
         Code::Busy,
         "a living process has it: the queue's other receiver, the state's other writer, the service's other server, the users \
@@ -96,11 +92,11 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::System, "the system refused"),
     (
         Code::BadInput,
-        "the input makes no sense: a length prefix without its record, no JSON, no msgpack, messages without a stamp",
+        "the input is not valid: a length prefix without its record, no JSON, no msgpack, messages without a stamp",
     ),
     (
         Code::LockTimedOut,
-        "lock, semaphore: no lock or permit was to be had in time (--timeout, --nonblock), unless -E says otherwise; cmd did not run",
+        "lock, semaphore: no lock or permit became free in time (--timeout, --nonblock), unless -E says otherwise; cmd did not run",
     ),
     (Code::LockFailed, "lock, semaphore: could not get in, for any other reason; cmd did not run"),
     (Code::NotExecutable, "lock, semaphore: cmd was found but cannot be run"),
@@ -128,7 +124,7 @@ pub enum Failure {
         /// What happened, and what to do next.
         message: String,
     },
-    /// Whoever reads our output had enough: no failure at all.
+    /// The reader of the output has closed it: no failure at all.
     BrokenPipe,
     /// All has been said; exit with this.
     Silent(u8),
@@ -245,20 +241,6 @@ impl From<RecvError> for Failure {
     }
 }
 
-impl From<SetError> for Failure {
-    fn from(error: SetError) -> Failure {
-        let code = match &error {
-            SetError::TooLarge { .. } => Code::NoSpace,
-            SetError::OtherLength { .. } => Code::Mismatch,
-            SetError::NotWriter => Code::Busy,
-            SetError::Damaged(_) => Code::Damaged,
-            SetError::System(inner) => code_of(inner),
-            _ => Code::System,
-        };
-        Failure::new(code, error.to_string())
-    }
-}
-
 impl From<outlive::SendError> for Failure {
     fn from(error: outlive::SendError) -> Failure {
         use outlive::SendError;
@@ -318,8 +300,14 @@ impl<G> From<LockError<G>> for Failure {
 impl From<AcquireError> for Failure {
     fn from(error: AcquireError) -> Failure {
         let code = match &error {
-            AcquireError::WouldBlock | AcquireError::Deadlock => Code::Busy,
-            AcquireError::TimedOut => Code::TimedOut,
+            AcquireError::OwnerDied | AcquireError::NotRecoverable | AcquireError::Broken => {
+                Code::NotRecoverable
+            }
+            AcquireError::Deadlock => Code::Busy,
+            AcquireError::NotHeld => Code::System,
+            AcquireError::AboveCeiling => Code::Permission,
+            AcquireError::Full => Code::NoSpace,
+            AcquireError::Damaged => Code::Damaged,
             AcquireError::System(inner) => code_of(inner),
             _ => Code::System,
         };
@@ -360,13 +348,13 @@ mod tests {
 
     const THIS_FILE: &str = include_str!("exit.rs");
 
-    /// The variants of an enum as they stand in the core's source.
+    /// The variants of an enum, from the core's source.
     fn variants(source: &str, name: &str) -> Vec<String> {
         let body = source.split(&format!("pub enum {name}")).nth(1).expect("the enum is there");
         let body = &body[..body.find("\n}").expect("it ends")];
         let mut found = Vec::new();
         for line in body.lines().skip(1) {
-            // Variants stand four spaces in; their fields further.
+            // Variants are indented by four spaces; their fields by more.
             let Some(rest) = line
                 .strip_prefix("    ")
                 .filter(|rest| rest.starts_with(|c: char| c.is_uppercase()))
@@ -383,13 +371,12 @@ mod tests {
         let files = [
             ("Error", include_str!("../../outlive/src/error.rs")),
             ("SendError", include_str!("../../outlive/src/queue/error.rs")),
-            ("RecvError", include_str!("../../outlive/src/queue/error.rs")),
             ("SendError", include_str!("../../outlive/src/claim/transfer.rs")),
+            ("RecvError", include_str!("../../outlive/src/queue/error.rs")),
             ("RecvError", include_str!("../../outlive/src/claim/transfer.rs")),
             ("LockError", include_str!("../../outlive/src/sync/guard.rs")),
-            ("AcquireError", include_str!("../../outlive/src/sync/semaphore.rs")),
-            ("SetError", include_str!("../../outlive/src/state/error.rs")),
-            ("WaitError", include_str!("../../outlive/src/wake/wait_dead.rs")),
+            ("AcquireError", include_str!("../../outlive/src/sync/error.rs")),
+            ("WaitError", include_str!("../../outlive/src/wake/error.rs")),
         ];
         for (name, source) in files {
             let variants = variants(source, name);

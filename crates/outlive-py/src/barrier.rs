@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outlive::sync::{Barrier as Core, BarrierError, Seat, WhenOneDies};
+use outlive::WaitError;
+use outlive::sync::{Barrier as Core, Seat, WhenOneDies};
 use pyo3::prelude::*;
 
 use crate::domain;
@@ -52,12 +53,12 @@ impl Barrier {
     }
 
     fn arrive(&self, py: Python<'_>, seat: &mut Seated, until: Until) -> PyResult<bool> {
-        let passed = wait(py, until, |deadline| match seat.0.wait_until(deadline) {
-            // The arrival counts: the next slice goes on with it.
-            Err(BarrierError::TimedOut) => None,
-            other => Some(other),
-        })?;
-        Ok(passed.unwrap_or(Err(BarrierError::TimedOut)).raised(py)?.is_serial())
+        // The arrival counts: the next slice goes on with it.
+        let passed = wait(py, until, |deadline| seat.0.wait_until(deadline).transpose())?;
+        match passed {
+            Some(turn) => Ok(turn.raised(py)?.is_serial()),
+            None => Err(WaitError::TimedOut.raise(py)),
+        }
     }
 }
 
@@ -132,10 +133,10 @@ impl Barrier {
     fn repair(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let done =
             wait(py, Until::timeout(timeout)?, |deadline| match self.barrier.repair(deadline) {
-                Err(BarrierError::TimedOut) => None,
+                Err(WaitError::TimedOut) => None,
                 other => Some(other),
             })?;
-        done.unwrap_or(Err(BarrierError::TimedOut)).raised(py)
+        done.unwrap_or(Err(WaitError::TimedOut)).raised(py)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Opened)> {
@@ -146,19 +147,5 @@ impl Barrier {
 
     fn __repr__(&self) -> String {
         format!("<Barrier '{}', {} joined>", self.name, self.participants().len())
-    }
-}
-
-impl Raise for BarrierError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        let class = match self {
-            BarrierError::System(error) => return error.raise(py),
-            BarrierError::Broken => "BarrierBroken",
-            BarrierError::TimedOut => "Timeout",
-            BarrierError::Full => "TooMany",
-            BarrierError::NotSeated => "NotYours",
-            _ => "OutliveError",
-        };
-        crate::errors::raise(py, class, self)
     }
 }

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use outlive::WaitError;
 use outlive::rpc::{self, CallError, Pending, Reply};
-use outlive::sync::AwaitError;
 use outlive::wait::{Key, WaitSet};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -131,8 +131,8 @@ impl Call {
                 }
             };
             let woken = wait(py, until, |deadline| match set.wait(deadline) {
-                Err(AwaitError::TimedOut) if self.cancelled.load(Ordering::Relaxed) => Some(Ok(())),
-                Err(AwaitError::TimedOut) => None,
+                Err(WaitError::TimedOut) if self.cancelled.load(Ordering::Relaxed) => Some(Ok(())),
+                Err(WaitError::TimedOut) => None,
                 other => Some(other.map(drop)),
             })?;
             woken.unwrap_or(Ok(())).raised(py)?;

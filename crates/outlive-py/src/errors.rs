@@ -1,12 +1,11 @@
 //! The core's errors as Python's: the classes of `outlive/errors.py`, each of Outlive's and of
 //! Python's own kind.
 
-use outlive::Error;
 use outlive::pool::PoolError;
 use outlive::queue::{RecvError, SendError};
 use outlive::rpc::{CallError, ReplyError, ServeError};
-use outlive::state::SetError;
-use outlive::sync::{AcquireError, AwaitError, LockError};
+use outlive::sync::{AcquireError, LockError};
+use outlive::{Error, WaitError};
 use outlive_gpu::Error as GpuError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -108,17 +107,23 @@ impl Raise for AcquireError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match self {
             AcquireError::System(error) => return error.raise(py),
+            AcquireError::OwnerDied => "OwnerDied",
+            AcquireError::NotRecoverable => "NotRecoverable",
             AcquireError::Deadlock => "Deadlock",
-            _ => "Timeout",
+            AcquireError::NotHeld => "NotYours",
+            AcquireError::Broken => "BarrierBroken",
+            AcquireError::Full => "TooMany",
+            AcquireError::Damaged => "Damaged",
+            _ => "OutliveError",
         };
         raise(py, class, self)
     }
 }
 
-impl Raise for AwaitError {
+impl Raise for WaitError {
     fn raise(self, py: Python<'_>) -> PyErr {
         match self {
-            AwaitError::System(error) => error.raise(py),
+            WaitError::System(error) => error.raise(py),
             other => raise(py, "Timeout", other),
         }
     }
@@ -223,18 +228,6 @@ impl Raise for outlive::SendError {
             SendError::Encoding(_) => {
                 return pyo3::exceptions::PyTypeError::new_err(self.to_string());
             }
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
-    }
-}
-
-impl Raise for SetError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        let class = match &self {
-            SetError::Damaged(error) | SetError::System(error) => return error.clone().raise(py),
-            SetError::TooLarge { .. } | SetError::OtherLength { .. } => "TooLarge",
-            SetError::NotWriter => "NotYours",
             _ => "OutliveError",
         };
         raise(py, class, self)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlive::sync::{AwaitError, Event as Core, Reset};
+use outlive::sync::{Event as Core, Reset};
 use pyo3::prelude::*;
 
 use crate::domain;
@@ -35,7 +35,8 @@ pub(crate) struct Event {
 impl Event {
     fn until(&self, py: Python<'_>, bits: u32, all: bool, timeout: Option<f64>) -> PyResult<u32> {
         let event = &self.event;
-        if let Some(got) = if all { event.try_wait_all(bits) } else { event.try_wait_any(bits) } {
+        let got = if all { event.try_wait_all(bits) } else { event.try_wait_any(bits) };
+        if let Some(got) = got.raised(py)? {
             return Ok(got);
         }
         let got = wait(py, Until::timeout(timeout)?, |deadline| {
@@ -44,10 +45,7 @@ impl Event {
             } else {
                 event.wait_any_until(bits, deadline)
             };
-            match got {
-                Err(AwaitError::TimedOut) => None,
-                other => Some(other),
-            }
+            got.transpose()
         })?;
         got.unwrap_or(Ok(0)).raised(py)
     }

@@ -1,6 +1,7 @@
 //! `Latch`: opens once, for good.
 
-use outlive::sync::{AwaitError, Latch as Core};
+use outlive::WaitError;
+use outlive::sync::Latch as Core;
 use pyo3::prelude::*;
 
 use crate::domain;
@@ -84,7 +85,7 @@ impl Latch {
             return Ok(true);
         }
         let opened = wait(py, until, |deadline| match self.latch.wait_until(deadline) {
-            Err(AwaitError::TimedOut) => None,
+            Err(WaitError::TimedOut) => None,
             other => Some(other),
         })?;
         match opened {

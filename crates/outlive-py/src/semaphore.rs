@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outlive::sync::{AcquireError, Permit, Semaphore as Core};
+use outlive::sync::{Permit, Semaphore as Core};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -49,15 +49,11 @@ impl Semaphore {
         let thread = this_thread(&self.domain).raised(py)?;
         // SAFETY: in an Arc, and `permits` is dropped before it.
         let semaphore = unsafe { lender(&*self.semaphore) };
-        let got = match (semaphore.try_acquire(), until) {
-            (Err(AcquireError::WouldBlock), None) => None,
-            (Err(AcquireError::WouldBlock), Some(until)) => {
-                wait(py, until, |deadline| match semaphore.acquire_until(deadline) {
-                    Err(AcquireError::TimedOut) => None,
-                    other => Some(other),
-                })?
+        let got = match (semaphore.try_acquire().transpose(), until) {
+            (None, Some(until)) => {
+                wait(py, until, |deadline| semaphore.acquire_until(deadline).transpose())?
             }
-            (other, _) => Some(other),
+            (got, _) => got,
         };
         let Some(got) = got else { return Ok(false) };
         let permit = got.raised(py)?;

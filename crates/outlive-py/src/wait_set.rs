@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::sync::AwaitError;
+use outlive::WaitError;
 use outlive::wait::{Key, Timer, WaitSet as Core};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -115,7 +115,7 @@ impl WaitSet {
         let set = &mut *inside;
         let mut found = Vec::new();
         let ready = wait(py, until, |deadline| match set.wait(deadline) {
-            Err(AwaitError::TimedOut) => None,
+            Err(WaitError::TimedOut) => None,
             Err(other) => Some(Err(other)),
             Ok(ready) => {
                 found.extend(ready.map(|(key, _)| key));

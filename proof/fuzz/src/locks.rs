@@ -82,7 +82,7 @@ fn begin_to_make(once: OnceLock<u64>) {
     wait.recv().expect("begins");
 }
 
-/// Claims what one who is then killed leaves.
+/// Claims what a process that is then killed leaves.
 pub fn claim_as_the_dying(domain: &Domain) {
     let locks: &'static Locks = Box::leak(Box::new(make(domain)));
     std::mem::forget(locks.held.read());
@@ -96,7 +96,7 @@ pub fn claim_as_the_dying(domain: &Domain) {
     begin_to_make(make(domain).abandoned);
 }
 
-/// Claims what somebody has who lives as long as the calling process.
+/// Claims what a thread holds that lives as long as the calling process.
 pub fn claim_as_the_living(domain: &Domain) {
     let locks: &'static Locks = Box::leak(Box::new(make(domain)));
     std::mem::forget(locks.held.read());
@@ -180,7 +180,7 @@ pub fn events(world: &World, random: &mut Random) {
     let Locks { event, automatic, latch, .. } = &world.locks;
     for event in [event, automatic] {
         black_box((event.set(1 << random.below(4)), event.bits()));
-        black_box((event.try_wait_any(6), event.try_wait_all(3)));
+        let _ = black_box((event.try_wait_any(6), event.try_wait_all(3)));
         let _ = black_box(event.wait_any_until(1 << random.below(32), soon()));
         let _ = black_box(event.wait_all_until(7, soon()));
         event.clear(random.next() as u32);
@@ -192,14 +192,14 @@ pub fn events(world: &World, random: &mut Random) {
 pub fn make_once(world: &World, _: &mut Random) {
     for once in [&world.locks.busy, &world.locks.abandoned] {
         black_box((once.get().copied(), once.maker()));
-        let _ = black_box(once.try_get_or_init(|state| u64::from(state.previous_died())).copied());
-        let _ = black_box(once.get_or_init_until(soon(), |_| 7).copied());
+        let _ = black_box(once.try_get_or_init(|state| u64::from(state.previous_died())));
+        let _ = black_box(once.get_or_init_until(soon(), |_| 7));
     }
 }
 
 pub fn permits(world: &World, random: &mut Random) {
     for semaphore in [&world.locks.permits, &world.locks.many] {
-        if let Ok(permit) = semaphore.try_acquire() {
+        if let Ok(Some(permit)) = semaphore.try_acquire() {
             match random.below(3) {
                 0 => permit.consume(),
                 1 => match &world.domain.tokens()[..] {

@@ -7,19 +7,20 @@ use std::sync::Arc;
 
 use super::Holder;
 use super::embedded::{Embed, Place, SharedField};
+use super::error::AcquireError;
 use super::primitive::{Home, TypeOf, words_at};
-use super::primitive::{Inspect, LockDetail};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen};
 use super::raw::barrier::{BarrierWords, COUNT_OUT, Passed, RawBarrier, Stuck};
 use crate::liveness::{Me, Registry};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
 use crate::wake::SpinWait;
-use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
+use crate::{Deadline, Domain, Error, Kind, WaitError, WaitStrategy};
 
 /// Says what the death of a participant does to a [`Barrier`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenOneDies {
-    /// It breaks the barrier: all waiters and all newcomers get [`BarrierError::Broken`] until
+    /// It breaks the barrier: all waiters and all newcomers get [`AcquireError::Broken`] until
     /// [`Barrier::repair`].
     #[default]
     Break,
@@ -79,44 +80,6 @@ unsafe impl Send for Barrier {}
 unsafe impl Sync for Barrier {}
 
 const MOST_PARTIES: u32 = 1 << 16;
-
-/// Says why a wait, or a newcomer, did not pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BarrierError {
-    /// A participant died. [`Barrier::repair`] removes the dead ones and begins a new phase.
-    Broken,
-    /// The deadline passed while living participants were absent. The arrival counts: waiting again
-    /// continues it.
-    TimedOut,
-    /// All seats are taken.
-    Full,
-    /// The seat is no longer this thread's: another thread waits with it, or a stray write changed
-    /// it.
-    NotSeated,
-    /// The calling thread could not get a token, or the system refused to wait.
-    System(Error),
-}
-
-impl fmt::Display for BarrierError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BarrierError::Broken => {
-                f.write_str("a participant died, which broke the barrier; repair it to go on")
-            }
-            BarrierError::TimedOut => {
-                f.write_str("participants were still absent when the deadline passed")
-            }
-            BarrierError::Full => f.write_str("all seats of the barrier are taken"),
-            BarrierError::NotSeated => {
-                f.write_str("the seat is not this thread's; join from the thread that waits")
-            }
-            BarrierError::System(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for BarrierError {}
 
 /// Says that a phase has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,11 +178,11 @@ impl Barrier {
     /// next two phases on.
     ///
     /// # Errors
-    /// [`BarrierError::Full`], [`BarrierError::Broken`], [`BarrierError::System`].
+    /// [`AcquireError::Full`], [`AcquireError::Broken`], [`AcquireError::System`].
     ///
     /// # If a process dies
     /// During this call: as if it had never come, or as if it had joined.
-    pub fn join(&self) -> Result<Seat<'_>, BarrierError> {
+    pub fn join(&self) -> Result<Seat<'_>, AcquireError> {
         let me = self.me()?;
         let index = self.raw().join(me).map_err(|stuck| self.error(stuck))?;
         Ok(Seat { barrier: self, me, index, arrived: None, _thread: PhantomData })
@@ -230,14 +193,19 @@ impl Barrier {
     /// broken. Any number of participants may call it at once.
     ///
     /// # Errors
-    /// [`BarrierError::TimedOut`] when another thread that repairs is stopped until the deadline;
-    /// [`BarrierError::System`].
+    /// [`WaitError::TimedOut`] when another thread that repairs is stopped until the deadline;
+    /// [`WaitError::System`].
     ///
     /// # If a process dies
     /// During this call: the barrier is still broken, or whole.
-    pub fn repair(&self, deadline: impl Into<Deadline>) -> Result<(), BarrierError> {
-        let me = self.me()?;
-        self.raw().repair(me, &self.spin_wait, deadline.into()).map_err(|stuck| self.error(stuck))
+    pub fn repair(&self, deadline: impl Into<Deadline>) -> Result<(), WaitError> {
+        let me = self.home.me().map_err(WaitError::System)?;
+        match self.raw().repair(me, &self.spin_wait, deadline.into()) {
+            Ok(()) => Ok(()),
+            Err(Stuck::System(errno)) => Err(WaitError::from_errno(self.home.registry(), errno)),
+            // A repair gives up for no other reason.
+            Err(_) => Err(WaitError::TimedOut),
+        }
     }
 
     /// Returns whether a death has broken the barrier.
@@ -257,17 +225,17 @@ impl Barrier {
         self.raw().participants().into_iter().map(holder).collect()
     }
 
-    fn me(&self) -> Result<Me, BarrierError> {
-        self.home.me().map_err(BarrierError::System)
+    fn me(&self) -> Result<Me, AcquireError> {
+        self.home.me().map_err(AcquireError::System)
     }
 
-    fn error(&self, stuck: Stuck) -> BarrierError {
+    fn error(&self, stuck: Stuck) -> AcquireError {
         match stuck {
-            Stuck::Broken => BarrierError::Broken,
-            Stuck::TimedOut => BarrierError::TimedOut,
-            Stuck::Full => BarrierError::Full,
-            Stuck::NotSeated => BarrierError::NotSeated,
-            Stuck::System(errno) => BarrierError::System(Error::from_errno(
+            Stuck::Broken => AcquireError::Broken,
+            Stuck::Full => AcquireError::Full,
+            // Joining and arriving do not wait, and a wait's end is told by `Seat::finish`.
+            Stuck::NotSeated | Stuck::TimedOut => AcquireError::NotHeld,
+            Stuck::System(errno) => AcquireError::System(Error::from_errno(
                 "wait for participants in",
                 self.home.registry().path(),
                 errno,
@@ -300,35 +268,39 @@ impl Seat<'_> {
     /// Arrives, and waits until all participants have arrived.
     ///
     /// # Errors
-    /// [`BarrierError::Broken`], [`BarrierError::NotSeated`], [`BarrierError::System`].
+    /// [`AcquireError::Broken`]; [`AcquireError::NotHeld`] when the seat is no longer this
+    /// thread's; [`AcquireError::System`].
     ///
     /// # If a process dies
     /// The death of an absent participant ends this wait at once: see [`Barrier`].
-    pub fn wait(&mut self) -> Result<Turn, BarrierError> {
-        self.finish(Some(Deadline::NEVER))
+    pub fn wait(&mut self) -> Result<Turn, AcquireError> {
+        Deadline::never(|deadline| self.finish(Some(deadline)))
     }
 
-    /// Arrives, and waits until all participants have arrived, or until the deadline.
+    /// Arrives, and waits until all participants have arrived, or until the deadline. `None`: some
+    /// were still absent. The arrival counts, and waiting again continues it.
     ///
     /// # Errors
-    /// As [`Seat::wait`], and [`BarrierError::TimedOut`]: the arrival counts.
-    pub fn wait_until(&mut self, deadline: impl Into<Deadline>) -> Result<Turn, BarrierError> {
+    /// As [`Seat::wait`].
+    pub fn wait_until(
+        &mut self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Option<Turn>, AcquireError> {
         self.finish(Some(deadline.into()))
     }
 
-    /// Arrives without waiting, and succeeds if all participants have arrived.
+    /// Arrives without waiting; returns `None` while others are absent. The arrival counts.
     ///
     /// # Errors
-    /// As [`Seat::wait`], and [`BarrierError::TimedOut`] while others are absent: the arrival
-    /// counts.
-    pub fn try_wait(&mut self) -> Result<Turn, BarrierError> {
+    /// As [`Seat::wait`].
+    pub fn try_wait(&mut self) -> Result<Option<Turn>, AcquireError> {
         self.finish(None)
     }
 
-    fn finish(&mut self, deadline: Option<Deadline>) -> Result<Turn, BarrierError> {
+    fn finish(&mut self, deadline: Option<Deadline>) -> Result<Option<Turn>, AcquireError> {
         let raw = self.barrier.raw();
         if self.barrier.home.registry().current_bits() != self.me.id.as_u32() {
-            return Err(BarrierError::NotSeated);
+            return Err(AcquireError::NotHeld);
         }
         let phase = match self.arrived {
             Some(phase) => phase,
@@ -337,7 +309,8 @@ impl Seat<'_> {
         let end = raw.wait(self.me, self.index, phase, &self.barrier.spin_wait, deadline);
         self.arrived = (end == Err(Stuck::TimedOut)).then_some(phase);
         match end {
-            Ok(passed) => Ok(Turn { serial: passed == Passed::Serial }),
+            Ok(passed) => Ok(Some(Turn { serial: passed == Passed::Serial })),
+            Err(Stuck::TimedOut) => Ok(None),
             Err(stuck) => Err(self.barrier.error(stuck)),
         }
     }
@@ -400,24 +373,31 @@ impl<const N: usize> Embed for EmbeddedBarrier<N> {
     }
 }
 
-/// Notes how many seats a barrier in a record has.
-pub(super) fn note_seats(segment: &Segment, offset: u64, seats: u32) -> Result<(), Error> {
-    segment.at::<BarrierWords>(offset)?.parties.store(seats, Ordering::Relaxed);
-    Ok(())
-}
+impl Primitive for BarrierWords {
+    const KINDS: &[Kind] = &[Kind::Barrier];
 
-/// Returns the number that [`note_seats`] noted; 0: none yet.
-pub(super) fn noted_seats(segment: &Segment, offset: u64) -> Result<u32, Error> {
-    Ok(segment.at::<BarrierWords>(offset)?.parties.load(Ordering::Relaxed))
-}
+    fn shape(seats: u32) -> Option<(usize, usize)> {
+        let bytes = size_of::<BarrierWords>() + seats as usize * 4;
+        (1..=MOST_PARTIES).contains(&seats).then_some((bytes, align_of::<BarrierWords>()))
+    }
 
-/// Returns the bytes and alignment of a barrier in a record; `None` for a number of seats that no
-/// barrier has.
-pub(super) const fn shape_in_record(seats: u32) -> Option<(usize, usize)> {
-    if seats >= 1 && seats <= MOST_PARTIES {
-        Some((size_of::<BarrierWords>() + seats as usize * 4, align_of::<BarrierWords>()))
-    } else {
-        None
+    fn note(&self, seats: u32) {
+        self.parties.store(seats, Ordering::Relaxed);
+    }
+
+    fn noted(&self) -> u32 {
+        self.parties.load(Ordering::Relaxed)
+    }
+
+    /// An embedded barrier that an older build made and no process has used yet has no seats.
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+        let words = segment.at::<BarrierWords>(offset)?;
+        let parties = words.noted();
+        if parties > MOST_PARTIES {
+            return Err(segment.damaged("a barrier's size"));
+        }
+        let seats = words_at(segment, offset + size_of::<BarrierWords>() as u64, parties as usize)?;
+        Ok(Some(Box::new(RawBarrier { words, seats })))
     }
 }
 
@@ -431,29 +411,12 @@ pub(super) unsafe fn prepare_at(at: *mut u8, when_one_dies: WhenOneDies) {
     set_policy(unsafe { &*at.cast::<BarrierWords>() }, when_one_dies);
 }
 
-/// A barrier of any size, for processes that inspect a domain from outside.
-pub(super) struct Seen<'a>(RawBarrier<'a>);
-
-impl<'a> Seen<'a> {
-    /// Returns the barrier at `offset`. An embedded one that an older build made and no process has
-    /// used yet has no seats.
-    pub(super) fn at(segment: &'a Segment, offset: u64) -> Result<Seen<'a>, Error> {
-        let words = segment.at::<BarrierWords>(offset)?;
-        let parties = words.parties.load(Ordering::Relaxed);
-        if parties > MOST_PARTIES {
-            return Err(segment.damaged("a barrier's size"));
-        }
-        let seats = words_at(segment, offset + size_of::<BarrierWords>() as u64, parties as usize)?;
-        Ok(Seen(RawBarrier { words, seats }))
-    }
-}
-
-impl Inspect for Seen<'_> {
+impl Inspect for RawBarrier<'_> {
     fn look(&self, registry: &'static Registry) -> LockDetail {
-        let participants = self.0.participants();
+        let participants = self.participants();
         let arrived = participants.iter().filter(|(_, arrived)| *arrived).count();
-        let (seated, seats) = (participants.len(), self.0.seats.len());
-        let state = if self.0.is_broken() {
+        let (seated, seats) = (participants.len(), self.seats.len());
+        let state = if self.is_broken() {
             "broken by a participant's death".to_owned()
         } else {
             format!("{arrived} arrived, {seated} of {seats} seats taken")
@@ -474,6 +437,6 @@ impl Inspect for Seen<'_> {
     }
 
     fn sweep(&self, me: Me, dry_run: bool) -> u32 {
-        self.0.sweep(me, dry_run)
+        RawBarrier::sweep(*self, me, dry_run)
     }
 }

@@ -1,12 +1,14 @@
 //! A named condition variable, for the guards of mutexes.
 
 use super::embedded::{Embed, Place, SharedField};
-use super::guard::{LockError, MutexGuard};
+use super::guard::LockError;
+use super::mutex::MutexGuard;
 use super::primitive::{Home, TypeOf};
-use super::primitive::{Inspect, LockDetail};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::condvar::{RawCondvar, SpinWaits, Waited};
 use super::raw::mutex::RawMutex;
 use crate::liveness::{Me, Peer, Registry};
+use crate::segment::Segment;
 use crate::sys::robust::WakeRelay;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
@@ -359,6 +361,14 @@ impl Embed for EmbeddedCondvar {
     type Handle = Condvar;
     fn handle(home: Home<EmbeddedCondvar>) -> Condvar {
         Condvar::at(home.part(|embedded| &embedded.raw))
+    }
+}
+
+impl Primitive for RawCondvar {
+    const KINDS: &[Kind] = &[Kind::Condvar];
+
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+        seen::<RawCondvar>(segment, offset)
     }
 }
 

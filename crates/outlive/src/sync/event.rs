@@ -1,16 +1,16 @@
 //! Events and latches: two readings of one word (`raw/event.rs`). An event has 31 bits that
 //! processes set and wait for; a latch counts arrivals and opens for good.
 
-use super::await_error::AwaitError;
 use super::embedded::{Embed, Place, SharedField};
 use super::primitive::{Home, TypeOf};
-use super::primitive::{Inspect, LockDetail};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::event::{Opens, RawEvent, VALUE};
 use super::readiness::EventReadiness;
 use crate::liveness::{Me, Registry};
+use crate::segment::Segment;
 use crate::shim::Ordering;
 use crate::wake::SpinWait;
-use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
+use crate::{Deadline, Domain, Error, Kind, WaitError, WaitStrategy};
 
 /// Says whether a wait leaves the bits that satisfied it, or clears them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Reset {
 /// let arm = Event::open(&domain, "arm", Reset::Manual)?;
 /// arm.set(STARTED | CALIBRATED);
 /// assert_eq!(arm.wait_all(STARTED | CALIBRATED).unwrap(), STARTED | CALIBRATED);
-/// assert_eq!(arm.try_wait_any(1 << 7), None);
+/// assert_eq!(arm.try_wait_any(1 << 7).unwrap(), None);
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), outlive::Error>(())
 /// ```
@@ -117,53 +117,67 @@ impl Event {
     /// returns at once.
     ///
     /// # Errors
-    /// [`AwaitError::System`].
-    pub fn wait_any(&self, bits: u32) -> Result<u32, AwaitError> {
-        self.wait_any_until(bits, Deadline::NEVER)
+    /// [`WaitError::System`].
+    ///
+    /// # If a process dies
+    /// No death ends this wait: see [`Event`].
+    pub fn wait_any(&self, bits: u32) -> Result<u32, WaitError> {
+        Deadline::never(|deadline| self.wait_until(bits, false, deadline))
     }
 
-    /// Waits as [`Event::wait_any`] does, until the deadline.
+    /// Waits as [`Event::wait_any`] does, until the deadline; returns `None` when it passes first.
     ///
     /// # Errors
-    /// As [`Event::wait_any`], and [`AwaitError::TimedOut`].
+    /// As [`Event::wait_any`].
     pub fn wait_any_until(
         &self,
         bits: u32,
         deadline: impl Into<Deadline>,
-    ) -> Result<u32, AwaitError> {
+    ) -> Result<Option<u32>, WaitError> {
         self.wait_until(bits, false, deadline.into())
     }
 
     /// Waits until all of these bits are set at once, and returns them.
     ///
     /// # Errors
-    /// [`AwaitError::System`].
-    pub fn wait_all(&self, bits: u32) -> Result<u32, AwaitError> {
-        self.wait_all_until(bits, Deadline::NEVER)
+    /// [`WaitError::System`].
+    ///
+    /// # If a process dies
+    /// No death ends this wait: see [`Event`].
+    pub fn wait_all(&self, bits: u32) -> Result<u32, WaitError> {
+        Deadline::never(|deadline| self.wait_until(bits, true, deadline))
     }
 
-    /// Waits as [`Event::wait_all`] does, until the deadline.
+    /// Waits as [`Event::wait_all`] does, until the deadline; returns `None` when it passes first.
     ///
     /// # Errors
-    /// As [`Event::wait_all`], and [`AwaitError::TimedOut`].
+    /// As [`Event::wait_all`].
     pub fn wait_all_until(
         &self,
         bits: u32,
         deadline: impl Into<Deadline>,
-    ) -> Result<u32, AwaitError> {
+    ) -> Result<Option<u32>, WaitError> {
         self.wait_until(bits, true, deadline.into())
     }
 
-    /// Returns which of these bits are set, if any is; clears them with [`Reset::Automatic`].
+    /// Returns which of these bits are set, and `None` if none is; clears them with
+    /// [`Reset::Automatic`]. Never waits.
+    ///
+    /// # Errors
+    /// None, so far: it has the form of the other three.
     #[inline]
-    pub fn try_wait_any(&self, bits: u32) -> Option<u32> {
-        self.take(self.raw(), bits, false)
+    pub fn try_wait_any(&self, bits: u32) -> Result<Option<u32>, WaitError> {
+        Ok(self.take(self.raw(), bits, false))
     }
 
-    /// Returns these bits if all are set; clears them with [`Reset::Automatic`].
+    /// Returns these bits if all are set, else `None`; clears them with [`Reset::Automatic`]. Never
+    /// waits.
+    ///
+    /// # Errors
+    /// None, so far: it has the form of the other three.
     #[inline]
-    pub fn try_wait_all(&self, bits: u32) -> Option<u32> {
-        self.take(self.raw(), bits, true)
+    pub fn try_wait_all(&self, bits: u32) -> Result<Option<u32>, WaitError> {
+        Ok(self.take(self.raw(), bits, true))
     }
 
     /// Returns a source for a wait set.
@@ -171,20 +185,23 @@ impl Event {
         EventReadiness::new(self.home.clone(), Opens::with(bits, all))
     }
 
-    fn wait_until(&self, bits: u32, all: bool, deadline: Deadline) -> Result<u32, AwaitError> {
+    fn wait_until(
+        &self,
+        bits: u32,
+        all: bool,
+        deadline: Deadline,
+    ) -> Result<Option<u32>, WaitError> {
         if let Some(got) = self.take(self.raw(), bits, all) {
-            return Ok(got);
+            return Ok(Some(got));
         }
         let registry = self.home.registry();
         // Waiting needs no token; but with one, a process that inspects the domain finds the
         // waiting thread.
-        self.home.me().map_err(AwaitError::System)?;
-        match self.raw().wait(registry, &self.spin_wait, deadline, Opens::with(bits, all), |raw| {
-            self.take(raw, bits, all)
-        }) {
-            Ok(got) => got.ok_or(AwaitError::TimedOut),
-            Err(errno) => Err(AwaitError::from_errno(registry, errno)),
-        }
+        self.home.me().map_err(WaitError::System)?;
+        let take = |raw: &RawEvent| self.take(raw, bits, all);
+        self.raw()
+            .wait(registry, &self.spin_wait, deadline, Opens::with(bits, all), take)
+            .map_err(|errno| WaitError::from_errno(registry, errno))
     }
 
     #[inline]
@@ -333,27 +350,27 @@ impl Latch {
     /// Waits until the latch is open.
     ///
     /// # Errors
-    /// [`AwaitError::System`].
+    /// [`WaitError::System`].
     #[inline]
-    pub fn wait(&self) -> Result<(), AwaitError> {
+    pub fn wait(&self) -> Result<(), WaitError> {
         self.wait_until(Deadline::NEVER)
     }
 
     /// Waits until the latch is open, or until the deadline.
     ///
     /// # Errors
-    /// As [`Latch::wait`], and [`AwaitError::TimedOut`].
-    pub fn wait_until(&self, deadline: impl Into<Deadline>) -> Result<(), AwaitError> {
+    /// As [`Latch::wait`], and [`WaitError::TimedOut`].
+    pub fn wait_until(&self, deadline: impl Into<Deadline>) -> Result<(), WaitError> {
         if self.is_open() {
             return Ok(());
         }
         let registry = self.home.registry();
         // For inspection only: see `Event`.
-        self.home.me().map_err(AwaitError::System)?;
+        self.home.me().map_err(WaitError::System)?;
         let open = |raw: &RawEvent| (raw.value() == 0).then_some(());
         match self.raw().wait(registry, &self.spin_wait, deadline.into(), Opens::AtZero, open) {
-            Ok(open) => open.ok_or(AwaitError::TimedOut),
-            Err(errno) => Err(AwaitError::from_errno(registry, errno)),
+            Ok(open) => open.ok_or(WaitError::TimedOut),
+            Err(errno) => Err(WaitError::from_errno(registry, errno)),
         }
     }
 
@@ -411,6 +428,14 @@ impl Embed for EmbeddedLatch {
 }
 
 /// An event or a latch: the word's option says which.
+impl Primitive for RawEvent {
+    const KINDS: &[Kind] = &[Kind::Event, Kind::Latch];
+
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+        seen::<RawEvent>(segment, offset)
+    }
+}
+
 impl Inspect for RawEvent {
     fn look(&self, _: &'static Registry) -> LockDetail {
         let word = self.value();

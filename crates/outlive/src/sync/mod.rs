@@ -19,13 +19,15 @@
 //! `raw/` holds the state machines and their shared words; the file of the same name here holds
 //! what users see of each.
 
-mod await_error;
 mod barrier;
 mod ceiling_mutex;
 mod condvar;
 mod embedded;
+mod error;
 mod event;
-pub(crate) mod guard;
+mod guard;
+mod lock;
+mod mapped;
 mod mutex;
 mod once_lock;
 mod order;
@@ -33,20 +35,21 @@ mod pi_mutex;
 mod primitive;
 mod raw;
 mod readiness;
-mod rw_guard;
 mod rw_lock;
 mod semaphore;
 mod untyped;
 
 pub use crate::claim::Holder;
-pub use await_error::AwaitError;
-pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
+pub use barrier::{Barrier, EmbeddedBarrier, Seat, Turn, WhenOneDies};
 pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
 pub use condvar::{Condvar, EmbeddedCondvar, Woke};
-pub use embedded::{Embed, Place, Record, RecordType, SharedField};
+pub use embedded::{Embed, Embedded, Place, Record, RecordType, SharedField};
+pub use error::AcquireError;
 pub use event::{EmbeddedEvent, EmbeddedLatch, Event, Latch, Reset};
-pub use guard::{LockError, MutexGuard};
-pub use mutex::{EmbeddedMutex, Halfway, Mutex};
+pub use guard::{Guard, LockError};
+pub use lock::Lock;
+pub use mapped::MappedGuard;
+pub use mutex::{EmbeddedMutex, Halfway, Mutex, MutexGuard};
 pub use once_lock::{EmbeddedOnceLock, OnceLock, OnceState};
 pub use order::{LockOrder, LockPair};
 pub use pi_mutex::{EmbeddedPiMutex, PiMutex, PiMutexGuard};
@@ -55,7 +58,6 @@ pub use primitive::Home;
 pub use primitive::LockDetail;
 pub(crate) use primitive::primitives;
 pub use readiness::Bits;
-pub use rw_guard::{ReadGuard, UpgradeError, WriteGuard};
-pub use rw_lock::{EmbeddedRwLock, RwLock};
-pub use semaphore::{AcquireError, EmbeddedSemaphore, Full, Permit, Semaphore, SemaphoreOptions};
+pub use rw_lock::{EmbeddedRwLock, ReadGuard, RwLock, UpgradeError, WriteGuard};
+pub use semaphore::{EmbeddedSemaphore, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};

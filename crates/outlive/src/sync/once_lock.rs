@@ -5,13 +5,13 @@ use std::ptr::NonNull;
 
 use super::Holder;
 use super::embedded::{Embed, Place, SharedField};
-use super::guard::LockError;
+use super::error::AcquireError;
 use super::primitive::{Home, TypeOf};
-use super::primitive::{Inspect, LockDetail};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::once::{NoTurn, RawOnce, Turn};
 use crate::Plain;
 use crate::liveness::{Me, Registry};
-use crate::segment::Shared;
+use crate::segment::{Segment, Shared};
 use crate::shim::AtomicU64;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
@@ -106,72 +106,85 @@ impl<T: Plain + Sync> OnceLock<T> {
     /// and when it panics.
     ///
     /// # Errors
-    /// [`LockError::Deadlock`] when `make` itself calls this, [`LockError::Damaged`],
-    /// [`LockError::System`].
+    /// [`AcquireError::Deadlock`] when `make` itself calls this; [`AcquireError::NotHeld`] in a
+    /// child that `make` forked; [`AcquireError::Damaged`], [`AcquireError::System`].
     ///
     /// # If a process dies
     /// See [`OnceLock`].
     #[inline]
-    pub fn get_or_init(&self, make: impl FnOnce(OnceState) -> T) -> Result<&T, LockError<()>> {
-        self.get_or_init_until(Deadline::NEVER, make)
+    pub fn get_or_init(&self, make: impl FnOnce(OnceState) -> T) -> Result<&T, AcquireError> {
+        match self.get() {
+            Some(value) => Ok(value),
+            None => self.init_slow(make),
+        }
     }
 
     /// Returns the value as [`OnceLock::get_or_init`] does, and waits until the deadline while
-    /// another caller makes it.
+    /// another caller makes it; returns `None` when the deadline passes first.
     ///
     /// # Errors
-    /// As [`OnceLock::get_or_init`], and [`LockError::TimedOut`].
+    /// As [`OnceLock::get_or_init`].
     #[inline]
     pub fn get_or_init_until(
         &self,
         deadline: impl Into<Deadline>,
         make: impl FnOnce(OnceState) -> T,
-    ) -> Result<&T, LockError<()>> {
+    ) -> Result<Option<&T>, AcquireError> {
         match self.get() {
-            Some(value) => Ok(value),
-            None => {
-                self.init_slow(make, |me| self.raw().turn(me, &self.spin_wait, deadline.into()))
-            }
+            Some(value) => Ok(Some(value)),
+            None => self.init_if(make, |me| self.turn_until(me, deadline.into())),
         }
     }
 
-    /// Returns the value as [`OnceLock::get_or_init`] does, but never waits.
+    /// Returns the value as [`OnceLock::get_or_init`] does, but never waits; returns `None` while
+    /// another caller makes it.
     ///
     /// # Errors
-    /// As [`OnceLock::get_or_init`], and [`LockError::WouldBlock`] while another caller makes the
-    /// value.
-    pub fn try_get_or_init(&self, make: impl FnOnce(OnceState) -> T) -> Result<&T, LockError<()>> {
+    /// As [`OnceLock::get_or_init`].
+    pub fn try_get_or_init(
+        &self,
+        make: impl FnOnce(OnceState) -> T,
+    ) -> Result<Option<&T>, AcquireError> {
         match self.get() {
-            Some(value) => Ok(value),
-            None => self.init_slow(make, |me| self.raw().try_turn(me)),
+            Some(value) => Ok(Some(value)),
+            None => self.init_if(make, |me| turn_of(me, self.raw().try_turn(me))),
         }
+    }
+
+    fn turn_until(&self, me: Me, deadline: Deadline) -> Result<Option<Turn>, AcquireError> {
+        turn_of(me, self.raw().turn(me, &self.spin_wait, deadline))
     }
 
     #[cold]
-    fn init_slow(
+    fn init_slow(&self, make: impl FnOnce(OnceState) -> T) -> Result<&T, AcquireError> {
+        let me = self.home.me().map_err(AcquireError::System)?;
+        let turn = Deadline::never(|deadline| self.turn_until(me, deadline))?;
+        self.init(make, me, turn)
+    }
+
+    #[cold]
+    fn init_if(
         &self,
         make: impl FnOnce(OnceState) -> T,
-        turn: impl FnOnce(Me) -> Result<Turn, NoTurn>,
-    ) -> Result<&T, LockError<()>> {
-        let me = self.home.me().map_err(LockError::System)?;
-        let turn = turn(me).map_err(|reason| match reason {
-            NoTurn::Deadlock => LockError::Deadlock,
-            NoTurn::WouldBlock => LockError::WouldBlock,
-            NoTurn::TimedOut => LockError::TimedOut,
-            NoTurn::Damaged => LockError::Damaged,
-            NoTurn::System(errno) => LockError::System(Error::from_errno(
-                "wait for a value in",
-                me.registry.path(),
-                errno,
-            )),
-        })?;
+        turn: impl FnOnce(Me) -> Result<Option<Turn>, AcquireError>,
+    ) -> Result<Option<&T>, AcquireError> {
+        let me = self.home.me().map_err(AcquireError::System)?;
+        turn(me)?.map(|turn| self.init(make, me, turn)).transpose()
+    }
+
+    fn init(
+        &self,
+        make: impl FnOnce(OnceState) -> T,
+        me: Me,
+        turn: Turn,
+    ) -> Result<&T, AcquireError> {
         if let Turn::Mine { failed } = turn {
             let panicked = Panicked { raw: self.raw(), me };
             let value = make(OnceState { failed });
             core::mem::forget(panicked);
             // In a child that `make` forked, the parent is the maker.
             if me.registry.current_bits() != me.id.as_u32() {
-                return Err(LockError::NotHeld);
+                return Err(AcquireError::NotHeld);
             }
             // SAFETY: this thread is the maker, so no other writes the value; it is not done, so no
             // thread reads it (raw/once.rs).
@@ -191,6 +204,21 @@ impl<T: Plain + Sync> OnceLock<T> {
     #[inline]
     fn raw(&self) -> &RawOnce {
         self.home.shared()
+    }
+}
+
+/// Turns the raw result into what the user sees; `None`: another thread makes the value.
+fn turn_of(me: Me, turn: Result<Turn, NoTurn>) -> Result<Option<Turn>, AcquireError> {
+    match turn {
+        Ok(turn) => Ok(Some(turn)),
+        Err(NoTurn::WouldBlock | NoTurn::TimedOut) => Ok(None),
+        Err(NoTurn::Deadlock) => Err(AcquireError::Deadlock),
+        Err(NoTurn::Damaged) => Err(AcquireError::Damaged),
+        Err(NoTurn::System(errno)) => Err(AcquireError::System(Error::from_errno(
+            "wait for a value in",
+            me.registry.path(),
+            errno,
+        ))),
     }
 }
 
@@ -250,6 +278,14 @@ impl<T: Plain + Sync> Embed for EmbeddedOnceLock<T> {
     fn handle(home: Home<EmbeddedOnceLock<T>>) -> OnceLock<T> {
         let value = NonNull::from(&home.shared().value);
         OnceLock { home: home.part(|embedded| &embedded.raw), value, spin_wait: SpinWait::new() }
+    }
+}
+
+impl Primitive for RawOnce {
+    const KINDS: &[Kind] = &[Kind::Once];
+
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+        seen::<RawOnce>(segment, offset)
     }
 }
 

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 
 use super::Holder;
 use super::embedded::{Embed, Place, SharedField};
+use super::error::AcquireError;
 use super::primitive::{Home, TypeOf, words_at};
-use super::primitive::{Inspect, LockDetail};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen};
 use super::raw::semaphore::{NoPermit, RawSemaphore, Records};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::{BODY, Segment, Shared};
@@ -33,7 +34,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// let encoders = Semaphore::open(&domain, "encoders", 2)?;
 /// let first = encoders.acquire()?;
 /// let second = encoders.acquire()?;
-/// assert!(encoders.try_acquire().is_err());
+/// assert!(encoders.try_acquire()?.is_none());
 /// drop(first);
 /// let third = encoders.acquire()?;
 /// # drop((second, third));
@@ -61,7 +62,7 @@ pub struct Semaphore {
 
 /// The shared words before the records.
 #[repr(C, align(64))]
-struct SemaphoreWords {
+pub struct SemaphoreWords {
     free: EventCount,
     /// See `RawSemaphore`.
     takers: AtomicU32,
@@ -92,39 +93,6 @@ pub struct SemaphoreOptions {
     permits: u32,
     most: u32,
 }
-
-/// Says why the caller got no permit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AcquireError {
-    /// Living holders have all permits (only from `try_` forms).
-    WouldBlock,
-    /// The deadline passed while living holders had all permits.
-    TimedOut,
-    /// This thread holds all permits itself.
-    Deadlock,
-    /// The calling thread could not get a token, or the system refused to wait.
-    System(Error),
-}
-
-impl fmt::Display for AcquireError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AcquireError::WouldBlock => {
-                f.write_str("all permits are held; wait for one, or try later")
-            }
-            AcquireError::TimedOut => {
-                f.write_str("all permits were still held when the deadline passed")
-            }
-            AcquireError::Deadlock => {
-                f.write_str("this thread holds all permits; give one back first")
-            }
-            AcquireError::System(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for AcquireError {}
 
 impl SemaphoreOptions {
     /// Sets how many permits [`Semaphore::add_permit`] may bring the semaphore to; by default no
@@ -259,36 +227,51 @@ impl Semaphore {
     /// were woken when that process got the permit are dead, too.
     #[inline]
     pub fn acquire(&self) -> Result<Permit<'_>, AcquireError> {
-        self.acquire_until(Deadline::NEVER)
+        match self.acquire_fast() {
+            Some(permit) => Ok(permit),
+            None => Deadline::never(|deadline| self.acquire_slow(deadline)),
+        }
     }
 
-    /// Acquires a permit, waiting until the deadline.
+    /// Acquires a permit as [`Semaphore::acquire`] does, waiting until the deadline; returns `None`
+    /// when living holders had all of them until then.
     ///
     /// # Errors
-    /// As [`Semaphore::acquire`], and [`AcquireError::TimedOut`].
+    /// As [`Semaphore::acquire`].
     #[inline]
-    pub fn acquire_until(&self, deadline: impl Into<Deadline>) -> Result<Permit<'_>, AcquireError> {
+    pub fn acquire_until(
+        &self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Option<Permit<'_>>, AcquireError> {
+        match self.acquire_fast() {
+            Some(permit) => Ok(Some(permit)),
+            None => self.acquire_slow(deadline.into()),
+        }
+    }
+
+    /// Acquires the permit that this handle acquired last, if it is free.
+    #[inline]
+    fn acquire_fast(&self) -> Option<Permit<'_>> {
         let bits = self.home.registry().current_bits();
         let index = self.hint.load(StdOrdering::Relaxed);
-        if bits != 0 && self.raw().acquire(TokenId::from_own(bits), index) {
-            return Ok(self.permit(TokenId::from_own(bits), index));
-        }
-        self.acquire_slow(deadline.into())
+        (bits != 0 && self.raw().acquire(TokenId::from_own(bits), index))
+            .then(|| self.permit(TokenId::from_own(bits), index))
     }
 
     #[cold]
     #[inline(never)]
-    fn acquire_slow(&self, deadline: Deadline) -> Result<Permit<'_>, AcquireError> {
+    fn acquire_slow(&self, deadline: Deadline) -> Result<Option<Permit<'_>>, AcquireError> {
         let me = self.me()?;
         let got = self.raw().acquire_slow(me, &self.spin_wait, deadline, self.start(me));
         self.got(me, got)
     }
 
-    /// Acquires a permit that is free, or one of a dead holder.
+    /// Acquires a permit that is free, or one of a dead holder; returns `None` when living holders
+    /// have all of them, this thread included. Never waits.
     ///
     /// # Errors
-    /// [`AcquireError::WouldBlock`], [`AcquireError::System`].
-    pub fn try_acquire(&self) -> Result<Permit<'_>, AcquireError> {
+    /// [`AcquireError::System`].
+    pub fn try_acquire(&self) -> Result<Option<Permit<'_>>, AcquireError> {
         let me = self.me()?;
         let got = self.raw().try_acquire(me, self.start(me));
         self.got(me, got)
@@ -297,13 +280,15 @@ impl Semaphore {
     /// Adds a permit that no thread held before.
     ///
     /// # Errors
-    /// [`Full`] when the semaphore has as many permits as it may have.
+    /// [`AcquireError::Full`] when the semaphore has as many permits as it may have: make it with a
+    /// higher [`most`](SemaphoreOptions::most).
     ///
     /// # If a process dies
     /// During this call: the permit was added or not. If it was added, a sleeper may notice it only
     /// at the next release or addition, or at its own recheck, within a second.
-    pub fn add_permit(&self) -> Result<(), Full> {
-        let added = self.raw().add(self.added.load(StdOrdering::Relaxed)).ok_or(Full)?;
+    pub fn add_permit(&self) -> Result<(), AcquireError> {
+        let added = self.raw().add(self.added.load(StdOrdering::Relaxed));
+        let added = added.ok_or(AcquireError::Full)?;
         self.added.store(self.behind(added), StdOrdering::Relaxed);
         Ok(())
     }
@@ -314,22 +299,38 @@ impl Semaphore {
     }
 
     /// Takes up a permit that another thread handed to this thread or its process
-    /// ([`Permit::hand_to`]); returns `None` if there is none.
-    pub fn try_take_up(&self) -> Option<Permit<'_>> {
-        let me = self.me().ok()?;
-        let index = self.raw().take_up(me, &self.names(me))?;
-        Some(self.permit(me.id, index))
-    }
-
-    /// Waits until another thread hands a permit to this thread or its process.
+    /// ([`Permit::hand_to`]), waiting until there is one.
     ///
     /// # Errors
-    /// [`AcquireError::TimedOut`], [`AcquireError::System`].
+    /// [`AcquireError::System`].
     ///
     /// # If a process dies
     /// No particular process has to hand a permit over, so no death ends this wait: give it a
     /// deadline, or wait for the death of the expected giver by [`Domain::wait_any_dead`].
-    pub fn take_up_until(&self, deadline: impl Into<Deadline>) -> Result<Permit<'_>, AcquireError> {
+    pub fn take_up(&self) -> Result<Permit<'_>, AcquireError> {
+        Deadline::never(|deadline| self.take_up_until(deadline))
+    }
+
+    /// Takes up a permit as [`Semaphore::take_up`] does, but never waits; returns `None` if there
+    /// is none.
+    ///
+    /// # Errors
+    /// [`AcquireError::System`].
+    pub fn try_take_up(&self) -> Result<Option<Permit<'_>>, AcquireError> {
+        let me = self.me()?;
+        let index = self.raw().take_up(me, &self.names(me));
+        Ok(index.map(|index| self.permit(me.id, index)))
+    }
+
+    /// Takes up a permit as [`Semaphore::take_up`] does, waiting until the deadline; returns `None`
+    /// when it passes first.
+    ///
+    /// # Errors
+    /// As [`Semaphore::take_up`].
+    pub fn take_up_until(
+        &self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Option<Permit<'_>>, AcquireError> {
         let me = self.me()?;
         let got = self.raw().take_up_until(me, &self.names(me), deadline.into());
         self.got(me, got)
@@ -370,14 +371,17 @@ impl Semaphore {
         if hint < len { hint } else { me.id.slot() as usize % len }
     }
 
-    fn got(&self, me: Me, got: Result<usize, NoPermit>) -> Result<Permit<'_>, AcquireError> {
+    fn got(
+        &self,
+        me: Me,
+        got: Result<usize, NoPermit>,
+    ) -> Result<Option<Permit<'_>>, AcquireError> {
         match got {
             Ok(index) => {
                 self.hint.store(index, StdOrdering::Relaxed);
-                Ok(self.permit(me.id, index))
+                Ok(Some(self.permit(me.id, index)))
             }
-            Err(NoPermit::WouldBlock) => Err(AcquireError::WouldBlock),
-            Err(NoPermit::TimedOut) => Err(AcquireError::TimedOut),
+            Err(NoPermit::WouldBlock | NoPermit::TimedOut) => Ok(None),
             Err(NoPermit::Deadlock) => Err(AcquireError::Deadlock),
             Err(NoPermit::System(errno)) => Err(AcquireError::System(Error::from_errno(
                 "wait for a permit in",
@@ -392,20 +396,6 @@ impl Semaphore {
         Permit { semaphore: self, id, index, _thread: PhantomData }
     }
 }
-
-/// Says that the semaphore has as many permits as it may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
-
-impl fmt::Display for Full {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "the semaphore has as many permits as it may have; make it with a higher `most`",
-        )
-    }
-}
-
-impl std::error::Error for Full {}
 
 /// Holds a permit, and gives it back when dropped.
 ///
@@ -519,58 +509,24 @@ impl<const N: usize> Embed for EmbeddedSemaphore<N> {
     }
 }
 
-impl SemaphoreWords {
-    /// Notes for how many permits a record has room.
+impl Primitive for SemaphoreWords {
+    const KINDS: &[Kind] = &[Kind::Semaphore];
+
+    fn shape(room: u32) -> Option<(usize, usize)> {
+        let bytes = size_of::<SemaphoreWords>() + room as usize * 4;
+        (1..=MOST_PERMITS).contains(&room).then_some((bytes, align_of::<SemaphoreWords>()))
+    }
+
     fn note(&self, room: u32) {
         self.most.store(room, Ordering::Relaxed);
         self.step.store(1, Ordering::Relaxed);
     }
-}
 
-/// Notes the room of a semaphore in a record.
-pub(super) fn note_room(segment: &Segment, offset: u64, room: u32) -> Result<(), Error> {
-    segment.at::<SemaphoreWords>(offset)?.note(room);
-    Ok(())
-}
-
-/// Returns the room that [`note_room`] noted; 0: none yet.
-pub(super) fn noted_room(segment: &Segment, offset: u64) -> Result<u32, Error> {
-    Ok(segment.at::<SemaphoreWords>(offset)?.most.load(Ordering::Relaxed))
-}
-
-/// Returns the bytes and alignment of a semaphore in a record; `None` for a room that no semaphore
-/// has.
-pub(super) const fn shape_in_record(room: u32) -> Option<(usize, usize)> {
-    if room >= 1 && room <= MOST_PERMITS {
-        Some((size_of::<SemaphoreWords>() + room as usize * 4, align_of::<SemaphoreWords>()))
-    } else {
-        None
+    fn noted(&self) -> u32 {
+        self.most.load(Ordering::Relaxed)
     }
-}
 
-/// Sets, in a record's initialiser, how many of a semaphore's permits are free at first.
-///
-/// # Safety
-/// At `at` begin the words of a semaphore with that much room, and no other process sees them yet.
-pub(super) unsafe fn prepare_at(at: *mut u8, room: u32, permits: u32) {
-    // SAFETY: the caller promises words with that room at `at`, unseen by others; the records lie
-    // behind the words (`shape_in_record`).
-    let words = unsafe {
-        std::slice::from_raw_parts(
-            at.add(size_of::<SemaphoreWords>()).cast::<AtomicU32>(),
-            room as usize,
-        )
-    };
-    Records { words, step: 1 }.prepare(permits as usize);
-}
-
-/// A semaphore of any size, for processes that inspect a domain from outside.
-pub(super) struct Seen<'a>(RawSemaphore<'a>);
-
-impl<'a> Seen<'a> {
-    /// Returns the semaphore at `offset`. An embedded one that an older build made and no process
-    /// has used yet does not say how large it is: then it has no claims.
-    pub(super) fn at(segment: &'a Segment, offset: u64) -> Result<Option<Seen<'a>>, Error> {
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
         let words = segment.at::<SemaphoreWords>(offset)?;
         let Some((most, step)) = shape(words) else {
             return if offset == BODY {
@@ -580,7 +536,7 @@ impl<'a> Seen<'a> {
             };
         };
         let tail = words_at(segment, offset + size_of::<SemaphoreWords>() as u64, most * step)?;
-        Ok(Some(Seen(RawSemaphore {
+        Ok(Some(Box::new(RawSemaphore {
             free: &words.free,
             takers: &words.takers,
             records: Records { words: tail, step },
@@ -588,15 +544,31 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl Inspect for Seen<'_> {
+/// Sets, in a record's initialiser, how many of a semaphore's permits are free at first.
+///
+/// # Safety
+/// At `at` begin the words of a semaphore with that much room, and no other process sees them yet.
+pub(super) unsafe fn prepare_at(at: *mut u8, room: u32, permits: u32) {
+    // SAFETY: the caller promises words with that room at `at`, unseen by others; the records lie
+    // behind the words (`Primitive::shape`).
+    let words = unsafe {
+        std::slice::from_raw_parts(
+            at.add(size_of::<SemaphoreWords>()).cast::<AtomicU32>(),
+            room as usize,
+        )
+    };
+    Records { words, step: 1 }.prepare(permits as usize);
+}
+
+impl Inspect for RawSemaphore<'_> {
     fn look(&self, registry: &'static Registry) -> LockDetail {
-        let (holders, free) = self.0.holders();
+        let (holders, free) = self.holders();
         LockDetail {
             state: Some(format!("{free} of {} permits free", free + holders.len())),
             figures: vec![
                 ("free", free as u64),
                 ("held", holders.len() as u64),
-                ("room", self.0.records.len() as u64),
+                ("room", self.records.len() as u64),
             ],
             holders: holders.into_iter().map(|token| Holder::of(registry, token)).collect(),
             ..LockDetail::default()
@@ -604,6 +576,6 @@ impl Inspect for Seen<'_> {
     }
 
     fn sweep(&self, me: Me, dry_run: bool) -> u32 {
-        self.0.sweep(me, dry_run)
+        RawSemaphore::sweep(*self, me, dry_run)
     }
 }

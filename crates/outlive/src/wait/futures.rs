@@ -16,8 +16,8 @@ use crate::Plain;
 use crate::liveness::Registry;
 use crate::queue::{Receiver, RecvError, TypedReceiver};
 use crate::rpc::{CallError, Pending, Reply, Request, ServeError, Server};
-use crate::state::{BytesWatch, Change, StateWatch};
-use crate::sync::{AwaitError, Event, Latch};
+use crate::state::{Change, Watch};
+use crate::sync::{Event, Latch};
 use crate::topic::{Participants, Presence, Publishable, Published, Publisher, Sample, Subscriber};
 use crate::wake::{Source, SourceState, Waited};
 use crate::{Error, Payload, Peer, WaitError};
@@ -141,10 +141,10 @@ impl Event {
     /// that makes it ready clears the bits.
     ///
     /// # Errors
-    /// [`AwaitError::System`].
-    pub async fn wait_any_async(&self, bits: u32) -> Result<u32, AwaitError> {
+    /// [`WaitError::System`].
+    pub async fn wait_any_async(&self, bits: u32) -> Result<u32, WaitError> {
         loop {
-            if let Some(got) = self.try_wait_any(bits) {
+            if let Some(got) = self.try_wait_any(bits)? {
                 return Ok(got);
             }
             opened(&self.any_of(bits)).await?;
@@ -154,10 +154,10 @@ impl Event {
     /// Waits like [`Event::wait_all`], for `async`: see [`Event::wait_any_async`].
     ///
     /// # Errors
-    /// [`AwaitError::System`].
-    pub async fn wait_all_async(&self, bits: u32) -> Result<u32, AwaitError> {
+    /// [`WaitError::System`].
+    pub async fn wait_all_async(&self, bits: u32) -> Result<u32, WaitError> {
         loop {
-            if let Some(got) = self.try_wait_all(bits) {
+            if let Some(got) = self.try_wait_all(bits)? {
                 return Ok(got);
             }
             opened(&self.all_of(bits)).await?;
@@ -170,8 +170,8 @@ impl Latch {
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
-    /// [`AwaitError::System`].
-    pub async fn wait_async(&self) -> Result<(), AwaitError> {
+    /// [`WaitError::System`].
+    pub async fn wait_async(&self) -> Result<(), WaitError> {
         while !self.is_open() {
             opened(self).await?;
         }
@@ -180,11 +180,11 @@ impl Latch {
 }
 
 /// Waits until an event or a latch is worth another try.
-async fn opened(source: &impl Source) -> Result<(), AwaitError> {
-    let watched = source.watched().map_err(AwaitError::System)?;
+async fn opened(source: &impl Source) -> Result<(), WaitError> {
+    let watched = source.watched().map_err(WaitError::System)?;
     match watched.registry {
         Some(registry) => {
-            UntilReady::of(registry, vec![watched.waited]).await.map_err(AwaitError::System)
+            UntilReady::of(registry, vec![watched.waited]).await.map_err(WaitError::System)
         }
         None => Ok(()),
     }
@@ -250,29 +250,8 @@ impl Pending<'_> {
     }
 }
 
-impl BytesWatch {
-    /// Waits like [`BytesWatch::changed`], for `async`: see
-    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
-    ///
-    /// # Errors
-    /// [`AwaitError::System`].
-    ///
-    /// # If a process dies
-    /// As with [`BytesWatch::changed`].
-    pub async fn changed_async(&mut self) -> Result<Change, AwaitError> {
-        loop {
-            if let Some(change) = self.try_changed() {
-                return Ok(change);
-            }
-            let readiness = UntilReady::of_one(self, self.readiness().registry())
-                .map_err(AwaitError::System)?;
-            readiness.await.map_err(AwaitError::System)?;
-        }
-    }
-}
-
-impl StateWatch {
-    /// Waits like [`StateWatch::changed`], for `async`: see
+impl Watch {
+    /// Waits like [`Watch::changed`], for `async`: see
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// ```
@@ -280,7 +259,7 @@ impl StateWatch {
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     /// use outlive::state::{Change, State};
-    /// let level = State::<u64>::open(&domain, "level", 10)?;
+    /// let level = State::<u64>::open_or_create(&domain, "level")?;
     /// let mut watch = level.watch();
     /// # runtime.block_on(async {
     /// assert_eq!(watch.changed_async().await?, Change::Value { version: 1 });
@@ -293,12 +272,17 @@ impl StateWatch {
     /// ```
     ///
     /// # Errors
-    /// [`AwaitError::System`].
+    /// The errors of [`Watch::changed`], also when no thread can be started.
     ///
     /// # If a process dies
-    /// As with [`BytesWatch::changed`].
-    pub async fn changed_async(&mut self) -> Result<Change, AwaitError> {
-        self.bytes_mut().changed_async().await
+    /// As with [`Watch::changed`].
+    pub async fn changed_async(&mut self) -> Result<Change, Error> {
+        loop {
+            if let Some(change) = self.try_changed()? {
+                return Ok(change);
+            }
+            UntilReady::of_one(self, self.readiness().registry())?.await?;
+        }
     }
 }
 
@@ -388,13 +372,13 @@ impl WaitSet {
     /// sources; for a deadline, add a [`Timer`](super::Timer).
     ///
     /// # Errors
-    /// [`AwaitError::System`].
+    /// [`WaitError::System`].
     ///
     /// # If a process dies
     /// See [`WaitSet`].
-    pub async fn wait_async(&mut self) -> Result<Ready<'_>, AwaitError> {
+    pub async fn wait_async(&mut self) -> Result<Ready<'_>, WaitError> {
         while !self.look() {
-            UntilReady::of(self.registry, self.sources()).await.map_err(AwaitError::System)?;
+            UntilReady::of(self.registry, self.sources()).await.map_err(WaitError::System)?;
         }
         Ok(self.ready())
     }

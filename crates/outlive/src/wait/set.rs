@@ -7,10 +7,9 @@ use std::sync::Arc;
 use super::descriptor::Descriptor;
 use super::source_list::SourceList;
 use crate::liveness::Registry;
-use crate::sync::AwaitError;
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Readiness, Source, SpinWait, Waited};
-use crate::{Deadline, Domain, Error, WaitStrategy};
+use crate::{Deadline, Domain, Error, WaitError, WaitStrategy};
 
 /// Identifies a source in a set. One set never gives out a key twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -163,10 +162,10 @@ impl WaitSet {
     /// Returns what is ready now; never waits.
     ///
     /// # Errors
-    /// [`AwaitError::System`].
-    pub fn try_wait(&mut self) -> Result<Ready<'_>, AwaitError> {
+    /// [`WaitError::System`].
+    pub fn try_wait(&mut self) -> Result<Ready<'_>, WaitError> {
         if !self.look() {
-            self.watch_again().map_err(AwaitError::System)?;
+            self.watch_again().map_err(WaitError::System)?;
         }
         Ok(self.ready())
     }
@@ -175,11 +174,11 @@ impl WaitSet {
     /// each source once. Their order changes from call to call.
     ///
     /// # Errors
-    /// [`AwaitError::TimedOut`] (an empty set can only time out), [`AwaitError::System`].
+    /// [`WaitError::TimedOut`] (an empty set can only time out), [`WaitError::System`].
     ///
     /// # If a process dies
     /// See [`WaitSet`].
-    pub fn wait(&mut self, deadline: impl Into<Deadline>) -> Result<Ready<'_>, AwaitError> {
+    pub fn wait(&mut self, deadline: impl Into<Deadline>) -> Result<Ready<'_>, WaitError> {
         let deadline = deadline.into();
         if !self.look() {
             self.wait_slow(deadline)?;
@@ -205,23 +204,23 @@ impl WaitSet {
     }
 
     #[cold]
-    fn wait_slow(&mut self, deadline: Deadline) -> Result<(), AwaitError> {
+    fn wait_slow(&mut self, deadline: Deadline) -> Result<(), WaitError> {
         let few = self.source_list.members().len() <= FEW;
         if few && self.spin_wait.spin(|| self.source_list.is_any_ready()) && self.look() {
             return Ok(());
         }
-        let me = self.registry.me().map_err(AwaitError::System)?;
+        let me = self.registry.me().map_err(WaitError::System)?;
         let relay = WakeRelay::begin(me.list());
         while !deadline.has_passed() {
             let slept = self.source_list.sleep(self.registry, &relay, None, deadline);
             slept.map_err(|errno| {
-                AwaitError::System(Error::from_errno("wait in", self.registry.path(), errno))
+                WaitError::System(Error::from_errno("wait in", self.registry.path(), errno))
             })?;
             if self.look() {
                 return Ok(());
             }
         }
         // For what came at the last moment.
-        if self.look() { Ok(()) } else { Err(AwaitError::TimedOut) }
+        if self.look() { Ok(()) } else { Err(WaitError::TimedOut) }
     }
 }

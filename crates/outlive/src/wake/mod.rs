@@ -10,6 +10,7 @@
 //!
 //! doc/protocols/token.md and doc/protocols/event_count.md have the arguments.
 
+mod error;
 mod event_count;
 mod readiness;
 mod recheck;
@@ -19,6 +20,7 @@ mod strategy;
 mod wait_dead;
 mod wait_list;
 
+pub use error::WaitError;
 pub(crate) use event_count::{EventCount, RelayedEventCount, Ticket};
 pub(crate) use readiness::{PreparedWait, SourceState, Waited};
 pub use readiness::{Readiness, Source, Watched};
@@ -26,5 +28,4 @@ pub(crate) use record::{FoundRecord, WaitRecord};
 pub(crate) use sleep::{Asleep, MOST_OWNERS, Sleep, has_changed, look_again};
 pub(crate) use strategy::SpinWait;
 pub use strategy::WaitStrategy;
-pub use wait_dead::WaitError;
 pub(crate) use wait_list::{WaitList, WaitWords};

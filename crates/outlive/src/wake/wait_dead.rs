@@ -1,34 +1,12 @@
 //! Waiting for the end of threads and processes.
 
-use std::fmt;
-
+use super::error::WaitError;
 use super::readiness::{Readiness, Source, SourceState, Waited, Watched};
 use super::sleep::{Asleep, MOST_OWNERS, Sleep};
 use crate::liveness::{Peer, Registry, TokenId};
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
-
-/// Says why a wait for an owner's end returned without it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WaitError {
-    /// The deadline passed, and the owner still lives.
-    TimedOut,
-    /// The calling thread could not get a token, or the system refused to wait.
-    System(Error),
-}
-
-impl fmt::Display for WaitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WaitError::TimedOut => f.write_str("the deadline passed, and it still lives"),
-            WaitError::System(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for WaitError {}
 
 impl Peer {
     /// Sleeps until the owner has ended or the deadline passes; returns at once if the owner is
@@ -53,13 +31,7 @@ impl Peer {
                 Ok(Asleep::LookAgain) => {}
                 Ok(Asleep::TimedOut) if !self.is_alive_slow() => break,
                 Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),
-                Err(errno) => {
-                    return Err(WaitError::System(Error::from_errno(
-                        "wait in",
-                        self.registry().path(),
-                        errno,
-                    )));
-                }
+                Err(errno) => return Err(WaitError::from_errno(self.registry(), errno)),
             }
         }
         Ok(())
@@ -92,13 +64,7 @@ impl Registry {
             match slept {
                 Ok(Asleep::LookAgain) => turn += MOST_OWNERS,
                 Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),
-                Err(errno) => {
-                    return Err(WaitError::System(Error::from_errno(
-                        "wait in",
-                        self.path(),
-                        errno,
-                    )));
-                }
+                Err(errno) => return Err(WaitError::from_errno(self, errno)),
             }
         }
     }

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use outlive::queue::{Queue, RecvError};
-use outlive::sync::{AwaitError, Event, Latch, Reset};
+use outlive::sync::{Event, Latch, Reset};
 use outlive::wait::{Readiness, Timer, WaitSet};
-use outlive::{Deadline, Domain, Error, Peer, WaitStrategy};
+use outlive::{Deadline, Domain, Error, Peer, WaitError, WaitStrategy};
 
 use crate::asleep::{thread_id, wait_asleep, wait_thread_asleep};
 use crate::board::Board;
@@ -57,7 +57,7 @@ fn all_that_is_ready_is_told_and_told_again(world: &World) {
     let keys =
         [set.add(&one), set.add(&two), set.add(&event.any_of(1))].map(|key| key.expect("added"));
     assert_eq!(set.try_wait().expect("looks").count(), 0);
-    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
+    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
     send(&first, b"a");
     event.set(1);
     for _ in 0..3 {
@@ -70,7 +70,7 @@ fn all_that_is_ready_is_told_and_told_again(world: &World) {
         );
     }
     assert_eq!(one.try_recv().expect("there"), b"a");
-    assert_eq!(event.try_wait_any(1), Some(1));
+    assert_eq!(event.try_wait_any(1), Ok(Some(1)));
     assert_eq!(set.try_wait().expect("looks").count(), 0);
     send(&second, b"b");
     assert!(set.remove(keys[1]));
@@ -158,9 +158,9 @@ fn timers_are_ready_until_taken(world: &World) {
         ticks += taken;
     }
     set.remove(keys[1]);
-    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
+    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
     let mut nothing = WaitSet::new(&world.domain());
-    assert_eq!(nothing.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
+    assert_eq!(nothing.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
 }
 
 fn things_of_another_domain_are_refused(world: &World) {
@@ -313,7 +313,7 @@ fn a_forked_child_waits_for_itself(world: &World) {
     let mut set = WaitSet::new(&domain);
     set.set_wait(WaitStrategy::Block);
     let (gone, told) = (set.add(&peer).expect("added"), set.add(&event.any_of(1)).expect("added"));
-    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
+    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
     let set = &mut set;
     let waiter = Child::start(move || {
         assert_eq!(
@@ -461,8 +461,8 @@ fn idle_sets_use_no_processor(world: &World) {
         let mut set = WaitSet::new(&domain);
         add_all(&mut set, &receivers);
         add_all(&mut set, &crowd.peers);
-        assert_eq!(set.wait(Duration::from_millis(20)).err(), Some(AwaitError::TimedOut));
-        counted(|| assert_eq!(set.wait(Duration::from_secs(1)).err(), Some(AwaitError::TimedOut)));
+        assert_eq!(set.wait(Duration::from_millis(20)).err(), Some(WaitError::TimedOut));
+        counted(|| assert_eq!(set.wait(Duration::from_secs(1)).err(), Some(WaitError::TimedOut)));
     });
     let Some(slept) = slept else { world.skip("a process may not be traced here") };
     assert!(slept < 40, "{slept} sleeps in an idle second");

@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use outlive::rpc::{CallError, Client, Server};
-use outlive::sync::AwaitError;
 use outlive::topic::{SubscriberOptions, Topic};
 use outlive::wait::{Readiness, WaitSet};
-use outlive::{Deadline, Domain, WaitStrategy};
+use outlive::{Deadline, Domain, WaitError, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -165,7 +164,7 @@ fn publishers_and_subscribers_watch_each_other(world: &World) {
     assert_eq!((present.publishers.len(), present.subscribers.len()), (0, 1), "those alone");
     let mut set = WaitSet::new(&domain);
     let keys = [set.add(&subscribers), set.add(&publishers)].map(|key| key.expect("added"));
-    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
+    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
     let mut other = Child::start(|| {
         let _publisher = topic.publisher().expect("free");
         loop {
@@ -373,7 +372,7 @@ fn answers_and_ends(world: &World, prepare: fn()) {
                 _ => assert_eq!(end, Some(CallError::ServerDied { begun: false })),
             }
             // Over, it is told no more.
-            assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
+            assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
         });
         board.reach(0, 1);
         wait_asleep(waiter.pid());

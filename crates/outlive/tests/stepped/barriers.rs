@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use outlive::Domain;
-use outlive::sync::{Barrier, BarrierError, Seat, WhenOneDies};
+use outlive::sync::{AcquireError, Barrier, Seat, WhenOneDies};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
@@ -33,9 +33,9 @@ fn open(domain: &Domain, round: u64) -> &'static Barrier {
 /// Arrives, and looks once.
 fn arrive(seat: &mut Seat<'_>) -> u64 {
     match seat.try_wait() {
-        Ok(_) => PASSED,
-        Err(BarrierError::TimedOut) => ARRIVED_ONLY,
-        Err(BarrierError::Broken) => BROKEN,
+        Ok(Some(_)) => PASSED,
+        Ok(None) => ARRIVED_ONLY,
+        Err(AcquireError::Broken) => BROKEN,
         Err(other) => panic!("{other}"),
     }
 }

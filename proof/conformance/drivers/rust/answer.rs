@@ -62,6 +62,14 @@ pub(crate) fn patience(word: &str) -> Result<Option<Duration>, Refusal> {
     if word == "try" { Ok(None) } else { span(word).map(Some) }
 }
 
+/// What a call with that patience found; `None` if it found nothing in time.
+pub(crate) fn got<T>(found: Option<T>, patience: Option<Duration>) -> Result<T, Refusal> {
+    found.ok_or_else(|| match patience {
+        None => Refusal::new("WouldBlock", "not to be had just now"),
+        Some(_) => outlive::WaitError::TimedOut.into(),
+    })
+}
+
 pub(crate) fn until(word: &str) -> Result<Instant, Refusal> {
     Ok(Instant::now() + span(word)?)
 }

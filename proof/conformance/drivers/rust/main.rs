@@ -147,12 +147,14 @@ impl Driver {
         let once = self.records.once_of(name)?;
         let mut served = Ok(());
         let mut was_done = true;
-        once.get_or_init_until(answer::span(span)?, |state| {
+        let span = answer::span(span)?;
+        let made = once.get_or_init_until(span, |state| {
             was_done = false;
             served = tell(&format!("ok {}", records::how(state)))
                 .and_then(|()| self.serve(Some(&format!("once.leave {name}"))));
         })?;
         served?;
+        answer::got(made, Some(span))?;
         if was_done { said("done") } else { done() }
     }
 

@@ -146,10 +146,11 @@ impl Records {
         make: impl FnOnce(OnceState),
     ) -> Result<(), Refusal> {
         let once = self.once_of(name)?;
-        match answer::patience(patience)? {
-            None => once.try_get_or_init(make)?,
-            Some(span) => once.get_or_init_until(span, make)?,
-        };
-        Ok(())
+        let patience = answer::patience(patience)?;
+        let made = match patience {
+            None => once.try_get_or_init(make),
+            Some(span) => once.get_or_init_until(span, make),
+        }?;
+        answer::got(made, patience).copied()
     }
 }

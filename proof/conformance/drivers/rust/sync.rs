@@ -153,10 +153,12 @@ impl Sync {
             }
             ("acquire", [name, patience]) => {
                 let semaphore = *find(&mut self.semaphores, name)?;
-                let permit = match answer::patience(patience)? {
+                let patience = answer::patience(patience)?;
+                let permit = match patience {
                     None => semaphore.try_acquire(),
                     Some(span) => semaphore.acquire_until(span),
                 }?;
+                let permit = answer::got(permit, patience)?;
                 self.permits.entry((*name).to_owned()).or_default().push(permit);
                 done()
             }
@@ -195,16 +197,17 @@ impl Sync {
             ("bits", [name]) => said(self.event_of(name)?.bits()),
             ("any" | "all", [name, bits, patience]) => {
                 let (event, bits) = (self.event_of(name)?, answer::number(bits)?);
-                let all = verb == "all";
-                let seen = match answer::patience(patience)? {
-                    None if all => {
-                        event.try_wait_all(bits).ok_or_else(|| Refusal::new("None", ""))?
-                    }
-                    None => event.try_wait_any(bits).ok_or_else(|| Refusal::new("None", ""))?,
-                    Some(span) if all => event.wait_all_until(bits, span)?,
-                    Some(span) => event.wait_any_until(bits, span)?,
-                };
-                said(seen)
+                let (all, patience) = (verb == "all", answer::patience(patience)?);
+                let seen = match patience {
+                    None if all => event.try_wait_all(bits),
+                    None => event.try_wait_any(bits),
+                    Some(span) if all => event.wait_all_until(bits, span),
+                    Some(span) => event.wait_any_until(bits, span),
+                }?;
+                said(match patience {
+                    None => seen.ok_or_else(|| Refusal::new("None", ""))?,
+                    patience => answer::got(seen, patience)?,
+                })
             }
             _ => answer::unknown(verb, args),
         }
@@ -265,7 +268,9 @@ impl Sync {
                     let seat = find(&mut self.barriers, name)?.join()?;
                     self.seats.insert((*name).to_owned(), seat);
                 }
-                let turn = find(&mut self.seats, name)?.wait_until(answer::span(span)?)?;
+                let span = answer::span(span)?;
+                let turn = find(&mut self.seats, name)?.wait_until(span)?;
+                let turn = answer::got(turn, Some(span))?;
                 said(if turn.is_serial() { "serial" } else { "member" })
             }
             ("repair", [name, span]) => {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use outlive::sync::{Barrier, BarrierError, Seat, Turn, WhenOneDies};
+use outlive::sync::{AcquireError, Barrier, Seat, Turn, WhenOneDies};
 use outlive::{Deadline, Domain};
 
 /// What the names of those begin with that count the dead out.
@@ -46,11 +46,11 @@ impl Barriers {
                     self.seats.insert((*name).to_owned(), seat);
                     Ok("joined".to_owned())
                 }
-                Err(BarrierError::Broken) => Ok("broken".to_owned()),
-                Err(BarrierError::Full) => Ok("full".to_owned()),
+                Err(AcquireError::Broken) => Ok("broken".to_owned()),
+                Err(AcquireError::Full) => Ok("full".to_owned()),
                 Err(error) => Err(error.to_string()),
             },
-            "wait" => answer(seat?.wait()),
+            "wait" => answer(seat?.wait().map(Some)),
             // Arrives without waiting.
             "arrive" => answer(seat?.try_wait()),
             // The participants, and of those who have arrived each once more.
@@ -81,12 +81,12 @@ impl Barriers {
     }
 }
 
-fn answer(end: Result<Turn, BarrierError>) -> Result<String, String> {
+fn answer(end: Result<Option<Turn>, AcquireError>) -> Result<String, String> {
     match end {
-        Ok(turn) if turn.is_serial() => Ok("serial".to_owned()),
-        Ok(_) => Ok("passed".to_owned()),
-        Err(BarrierError::Broken) => Ok("broken".to_owned()),
-        Err(BarrierError::TimedOut) => Ok("early".to_owned()),
+        Ok(Some(turn)) if turn.is_serial() => Ok("serial".to_owned()),
+        Ok(Some(_)) => Ok("passed".to_owned()),
+        Ok(None) => Ok("early".to_owned()),
+        Err(AcquireError::Broken) => Ok("broken".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

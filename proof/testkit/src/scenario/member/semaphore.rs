@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use outlive::Domain;
 use outlive::sync::{AcquireError, Mutex, Permit, Semaphore};
-use outlive::{Deadline, Domain};
 
 /// The semaphore of that name.
 pub fn open(domain: &Domain, name: &str) -> Result<Semaphore, String> {
@@ -54,8 +54,8 @@ impl Semaphores {
             // Take one and give it back.
             "acquire" => semaphore.acquire().map(|_| "got".to_owned()).map_err(text),
             "try" => match semaphore.try_acquire() {
-                Ok(_) => Ok("got".to_owned()),
-                Err(AcquireError::WouldBlock) => Ok("none".to_owned()),
+                Ok(Some(_)) => Ok("got".to_owned()),
+                Ok(None) => Ok("none".to_owned()),
                 Err(error) => Err(error.to_string()),
             },
             "hold" => {
@@ -76,8 +76,8 @@ impl Semaphores {
                 let mut all = Vec::new();
                 loop {
                     match semaphore.try_acquire() {
-                        Ok(permit) => all.push(permit),
-                        Err(AcquireError::WouldBlock) => return Ok(all.len().to_string()),
+                        Ok(Some(permit)) => all.push(permit),
+                        Ok(None) => return Ok(all.len().to_string()),
                         Err(error) => return Err(error.to_string()),
                     }
                 }
@@ -103,12 +103,11 @@ impl Semaphores {
                 semaphore.acquire().map_err(text)?.hand_to(to);
                 Ok(String::new())
             }
-            "take-up" => {
-                semaphore.take_up_until(Deadline::NEVER).map(|_| "got".to_owned()).map_err(text)
-            }
-            "try-take-up" => {
-                Ok(if semaphore.try_take_up().is_some() { "got" } else { "none" }.to_owned())
-            }
+            "take-up" => semaphore.take_up().map(|_| "got".to_owned()).map_err(text),
+            "try-take-up" => semaphore
+                .try_take_up()
+                .map(|got| if got.is_some() { "got" } else { "none" }.to_owned())
+                .map_err(text),
             _ => Err("unknown order".to_owned()),
         }
     }

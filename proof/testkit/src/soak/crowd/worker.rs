@@ -234,7 +234,7 @@ impl Worker {
                 other => return other.map(drop),
             }
             match set.wait(Deadline::NEVER) {
-                Err(outlive::sync::AwaitError::System(error)) => {
+                Err(outlive::WaitError::System(error)) => {
                     return Err(SendError::System(error));
                 }
                 _ => self.got_on(),
