@@ -90,9 +90,11 @@ pub(super) struct RingWords {
 pub(super) struct Awaited(u32);
 
 impl Awaited {
-    /// Any subscriber that takes a message notifies the publisher.
+    /// No wait of this owner has named a subscriber yet: any subscriber that takes a message
+    /// notifies the publisher.
     pub(super) const ANYBODY: Awaited = Awaited(0);
-    /// The same until the ring's next owner: a wait set watches more than one subscriber.
+    /// The same until the ring's next owner, whatever waits name: a wait set names no subscriber,
+    /// and may sleep in another thread at the time when the publisher's own wait names one.
     const ANYBODY_FOR_GOOD: Awaited = Awaited(u32::MAX);
 
     /// Only the subscriber in that slot notifies the publisher.

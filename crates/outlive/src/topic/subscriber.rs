@@ -122,6 +122,10 @@ impl Default for SubscriberOptions {
 
 /// Slots of former subscribers whose samples are still held: each keeps its mapping until the last
 /// sample is dropped.
+///
+/// A sample's drop clears its hazard pointer by one store, and does not know whether its subscriber
+/// is still there: it can neither release the slot nor unmap the file. The process's next
+/// subscriber does, when it is made or dropped.
 static ORPHANS: Mutex<Vec<(Arc<Inner>, u32, u64)>> = Mutex::new(Vec::new());
 
 /// Releases those whose samples have been dropped.

@@ -179,7 +179,7 @@ fn values_and_slices(world: &World) {
     let position = Topic::<[f64; 3]>::open_or_create(&domain, "position").expect("opens");
     let large = Topic::<[u32; 1000]>::open_or_create(&domain, "large").expect("opens");
     let ranges = Topic::<[u16]>::open_or_create(&domain, "ranges").expect("opens");
-    let nothing = Topic::<()>::open(&domain, "nothing").expect("opens");
+    let nothing = Topic::<()>::open_or_create(&domain, "nothing").expect("opens");
     let mut positions = position.subscriber().expect("a line");
     let mut larges = large.subscriber().expect("a line");
     let mut slices = ranges.subscriber().expect("a line");
