@@ -130,7 +130,7 @@ impl Reader {
         self.sum.write(&[0; 8], stream)
     }
 
-    /// The sum of so many bytes there, once it is known.
+    /// Returns the sum of so many bytes there, once it is known.
     fn sum(&self, at: u64, len: usize, stream: &Stream) -> Result<u64, Error> {
         let arguments = [
             Argument::Address(at),
@@ -329,7 +329,7 @@ fn first(driver: &Driver, folder: &std::path::Path) -> Result<Vec<Row>, Error> {
     SIZES.iter().map(|&(size, rounds)| first.size(size, rounds)).collect()
 }
 
-/// The figures as a page; `judged`: whether the aims are, which are for a GPU.
+/// Returns the figures as a page; `judged`: whether the aims are, which are for a GPU.
 fn page(name: &str, rows: &[Row], judged: bool) -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");

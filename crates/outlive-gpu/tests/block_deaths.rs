@@ -15,14 +15,14 @@ use outlive_gpu::{DeviceMemory, DeviceSubscriber, DeviceTopic, Error};
 const LEN: usize = 300_000;
 const ROUNDS: u64 = 12;
 
-/// Bytes of which each tells the number.
+/// Returns bytes of which each tells the number.
 fn numbered(number: u64, len: usize) -> Vec<u8> {
     let mut bytes = pattern(number, len.max(8));
     bytes[..8].copy_from_slice(&number.to_ne_bytes());
     bytes
 }
 
-/// The number of a sample's bytes, all of which tell it.
+/// Returns the number of a sample's bytes, all of which tell it.
 fn number_of(bytes: &[u8]) -> u64 {
     let number = u64::from_ne_bytes(bytes[..8].try_into().expect("eight"));
     assert!(bytes == numbered(number, bytes.len()), "one message, whole");

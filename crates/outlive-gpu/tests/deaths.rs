@@ -68,7 +68,7 @@ fn becomes_another_program(has_device: bool) {
     panic!("{}", Command::new("sleep").arg("60").exec());
 }
 
-/// Bytes of which each tells the number.
+/// Returns bytes of which each tells the number.
 fn numbered(number: u64) -> Vec<u8> {
     let mut bytes = pattern(number, LEN);
     bytes[..8].copy_from_slice(&number.to_ne_bytes());
@@ -184,7 +184,7 @@ fn the_memory_that_a_device_writes_stays_taken_until_its_process_is_gone() {
     }
 }
 
-/// How many rings the topic has needed so far.
+/// Returns how many rings the topic has needed so far.
 fn rings(fake: &Fake) -> usize {
     match fake.domain.entry("frames").expect("there").detail {
         outlive::Detail::Topic(usage) => usage.rings.len(),

@@ -259,7 +259,7 @@ fn reliable_subscribers_are_waited_for_before_a_message_is_due() {
     assert_eq!(subscriber.lost(), 0);
 }
 
-/// A loan with 1,000 bytes of that number.
+/// Returns a loan with 1,000 bytes of that number.
 fn loan(
     publisher: &outlive_gpu::PinnedPublisher,
     gpu: &outlive_gpu::Gpu,

@@ -2,10 +2,9 @@
 //! Python's own kind.
 
 use outlive::pool::PoolError;
-use outlive::queue::{RecvError, SendError};
 use outlive::rpc::{CallError, ReplyError, ServeError};
 use outlive::sync::{AcquireError, LockError};
-use outlive::{Error, WaitError};
+use outlive::{Error, RecvError, SendError, WaitError};
 use outlive_gpu::Error as GpuError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -129,21 +128,6 @@ impl Raise for WaitError {
     }
 }
 
-impl Raise for outlive::RecvError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        use outlive::RecvError;
-        let class = match &self {
-            RecvError::Damaged(error) | RecvError::System(error) => return error.clone().raise(py),
-            RecvError::Closed => "SendersGone",
-            RecvError::Missed => "Missed",
-            RecvError::TooManyHeld => "TooMany",
-            RecvError::NotOwner => "NotYours",
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
-    }
-}
-
 impl Raise for GpuError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
@@ -167,10 +151,20 @@ impl Raise for SendError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
             SendError::Damaged(error) | SendError::System(error) => return error.clone().raise(py),
-            SendError::Full | SendError::TimedOut => "Full",
+            // A topic's: a subscriber is in the way.
+            SendError::Full { slowest: Some(_) } | SendError::TimedOut { slowest: Some(_) } => {
+                "Timeout"
+            }
+            SendError::Full { slowest: None } | SendError::TimedOut { slowest: None } => "Full",
+            SendError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
             SendError::ReceiverDied => "ReceiverDied",
             SendError::NoReceiver => "NoReceiver",
-            SendError::TooLarge { .. } => "TooLarge",
+            SendError::Cancelled => "Cancelled",
+            SendError::TooLarge { .. } | SendError::OtherLength { .. } => "TooLarge",
+            SendError::NotOwner => "NotYours",
+            SendError::Encoding(_) => {
+                return pyo3::exceptions::PyTypeError::new_err(self.to_string());
+            }
             _ => "OutliveError",
         };
         raise(py, class, self)
@@ -200,34 +194,10 @@ impl Raise for RecvError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
             RecvError::Damaged(error) | RecvError::System(error) => return error.clone().raise(py),
-            RecvError::Empty | RecvError::TimedOut => "Empty",
-            RecvError::SendersGone => "SendersGone",
-            RecvError::NotReceiver => "NotYours",
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
-    }
-}
-
-impl Raise for outlive::SendError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        use outlive::SendError;
-        let class = match &self {
-            SendError::Damaged(error) | SendError::System(error) => return error.clone().raise(py),
-            // A topic's: a subscriber is in the way.
-            SendError::Full { slowest: Some(_) } | SendError::TimedOut { slowest: Some(_) } => {
-                "Timeout"
-            }
-            SendError::Full { slowest: None } | SendError::TimedOut { slowest: None } => "Full",
-            SendError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
-            SendError::NoReceiver => "NoReceiver",
-            SendError::ReceiverDied => "ReceiverDied",
-            SendError::Cancelled => "Cancelled",
-            SendError::TooLarge { .. } | SendError::OtherLength { .. } => "TooLarge",
-            SendError::NotOwner => "NotYours",
-            SendError::Encoding(_) => {
-                return pyo3::exceptions::PyTypeError::new_err(self.to_string());
-            }
+            RecvError::Closed => "SendersGone",
+            RecvError::Missed => "Missed",
+            RecvError::TooManyHeld => "TooMany",
+            RecvError::NotOwner => "NotYours",
             _ => "OutliveError",
         };
         raise(py, class, self)

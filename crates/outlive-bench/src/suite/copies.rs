@@ -133,8 +133,8 @@ impl Contender for Copying {
     }
 }
 
-/// The same loop for all: a message is a caller's, which has it in its caches as a program that
-/// just made it.
+/// Runs the same loop for all rows: a message is a caller's, which has it in its caches as a
+/// program that just made it.
 #[inline]
 fn measure(
     board: &Board,

@@ -83,7 +83,7 @@ impl Subscribing {
         Ok(subscribing)
     }
 
-    /// The next message, waited for until that moment.
+    /// Returns the next message, waited for until that moment.
     pub fn next(&mut self, until: Option<Instant>) -> Result<Came, Failure> {
         loop {
             let now = Instant::now();
@@ -129,12 +129,12 @@ impl Subscribing {
         }
     }
 
-    /// How many messages were overwritten before they were taken.
+    /// Returns how many messages were overwritten before they were taken.
     pub fn lost(&self) -> u64 {
         self.lost_before + self.here.as_ref().map_or(0, |(_, subscriber)| subscriber.lost())
     }
 
-    /// The topic, while it is there.
+    /// Returns the topic, while it is there.
     pub fn topic(&self) -> Option<&Topic<[u8]>> {
         self.here.as_ref().map(|(topic, _)| topic)
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::stage::{Running, Stage, line, until};
 
-/// How many living subscribers a topic has.
+/// Returns how many living subscribers a topic has.
 fn subscribers(stage: &Stage, name: &str) -> usize {
     let report = stage.run(&["topic", "list", "--json"]);
     if report.code() != 0 {
@@ -21,7 +21,7 @@ fn subscribers(stage: &Stage, name: &str) -> usize {
     topic.and_then(|topic| topic["subscribers"].as_u64()).unwrap_or(0) as usize
 }
 
-/// A subscriber whose output the test reads line by line.
+/// Returns a subscriber whose output the test reads line by line.
 fn reader(stage: &Stage, args: &[&str]) -> (Running, BufReader<std::process::ChildStdout>) {
     let mut command = stage.command(args);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -175,7 +175,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// A frame that is to be shown; `None`: the end.
+    /// Returns a frame that is to be shown; `None`: the end.
     fn note(&mut self, sample: &Sample<[u8]>) -> Option<u64> {
         let (number, now) = (sample.header().frame, Instant::now());
         if sample.is_empty() {
