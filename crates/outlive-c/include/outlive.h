@@ -1952,8 +1952,8 @@ int outlive_topic_subscriber(const struct outlive_topic_t *topic,
                              struct outlive_subscriber_t **subscriber);
 
 /**
- * Closes a publisher; its loans must have been published or dropped. Its published messages stay.
- * Passing NULL has no effect.
+ * Closes a publisher. Its published messages stay; a loan of it can only be dropped then. Passing
+ * NULL has no effect.
  */
 void outlive_publisher_close(struct outlive_publisher_t *publisher);
 

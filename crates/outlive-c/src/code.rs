@@ -11,7 +11,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use outlive::pool::PoolError;
 use outlive::rpc::CallError;
 use outlive::sync::{AcquireError, LockError, UpgradeError};
-use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, RecvError, SendError, WaitError};
 use outlive_gpu::Error as GpuError;
 
@@ -118,23 +117,6 @@ codes! {
         RecvError::NotOwner => libc::EPERM,
         RecvError::Damaged(_) => OUTLIVE_DAMAGED,
         RecvError::System(error) => error.code(),
-    }
-    PublishError {
-        PublishError::Full { .. } => libc::EAGAIN,
-        PublishError::TimedOut { .. } => libc::ETIMEDOUT,
-        PublishError::NoSpace { .. } => libc::ENOSPC,
-        PublishError::TooLarge { .. } => libc::EMSGSIZE,
-        PublishError::NotPublisher => libc::EPERM,
-        PublishError::Damaged(_) => OUTLIVE_DAMAGED,
-        PublishError::System(error) => error.code(),
-    }
-    SubscribeError {
-        SubscribeError::TimedOut => libc::ETIMEDOUT,
-        SubscribeError::Missed => libc::ETIME,
-        SubscribeError::TooManyHeld => libc::ENOBUFS,
-        SubscribeError::NotSubscriber => libc::EPERM,
-        SubscribeError::Damaged(_) => OUTLIVE_DAMAGED,
-        SubscribeError::System(error) => error.code(),
     }
     CallError {
         CallError::NoServer => libc::ENOTCONN,

@@ -5,7 +5,6 @@
 use std::fmt;
 
 use outlive::sync::{AcquireError, LockError};
-use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, RecvError, SendError, WaitError};
 
 /// What a run of the program came to.
@@ -250,36 +249,6 @@ impl From<SendError> for Failure {
     }
 }
 
-impl From<PublishError> for Failure {
-    fn from(error: PublishError) -> Failure {
-        let code = match &error {
-            PublishError::Full { .. } => Code::Busy,
-            PublishError::TimedOut { .. } => Code::TimedOut,
-            PublishError::NoSpace { .. } | PublishError::TooLarge { .. } => Code::NoSpace,
-            PublishError::Encoding(_) => Code::BadInput,
-            PublishError::NotPublisher => Code::System,
-            PublishError::Damaged(_) => Code::Damaged,
-            PublishError::System(inner) => code_of(inner),
-            _ => Code::System,
-        };
-        Failure::new(code, error.to_string())
-    }
-}
-
-impl From<SubscribeError> for Failure {
-    fn from(error: SubscribeError) -> Failure {
-        let code = match &error {
-            SubscribeError::TimedOut | SubscribeError::Missed => Code::TimedOut,
-            SubscribeError::TooManyHeld => Code::NoSpace,
-            SubscribeError::NotSubscriber => Code::System,
-            SubscribeError::Damaged(_) => Code::Damaged,
-            SubscribeError::System(inner) => code_of(inner),
-            _ => Code::System,
-        };
-        Failure::new(code, error.to_string())
-    }
-}
-
 impl<G> From<LockError<G>> for Failure {
     fn from(error: LockError<G>) -> Failure {
         let code = match &error {
@@ -371,8 +340,6 @@ mod tests {
             ("Error", include_str!("../../outlive/src/error.rs")),
             ("SendError", include_str!("../../outlive/src/claim/transfer.rs")),
             ("RecvError", include_str!("../../outlive/src/claim/transfer.rs")),
-            ("PublishError", include_str!("../../outlive/src/topic/error.rs")),
-            ("SubscribeError", include_str!("../../outlive/src/topic/error.rs")),
             ("LockError", include_str!("../../outlive/src/sync/error.rs")),
             ("AcquireError", include_str!("../../outlive/src/sync/error.rs")),
             ("WaitError", include_str!("../../outlive/src/wake/error.rs")),

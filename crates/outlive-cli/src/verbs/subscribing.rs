@@ -7,7 +7,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use outlive::topic::{Sample, SubscribeError, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain, Error};
 use rustix::fs::inotify;
 
@@ -110,11 +110,11 @@ impl Subscribing {
             };
             let slice = until.map_or(now + SLICE, |until| until.min(now + SLICE));
             match subscriber.recv_until(Deadline::at(slice)) {
-                Ok(sample) => {
+                Ok(Some(sample)) => {
                     self.since = Instant::now();
                     return Ok(Came::Sample(sample));
                 }
-                Err(SubscribeError::TimedOut) if topic.is_removed() => {
+                Ok(None) if topic.is_removed() => {
                     talk(
                         self.verb,
                         format_args!("'{}' has been removed", self.name.escape_debug()),
@@ -123,7 +123,7 @@ impl Subscribing {
                     self.here = None;
                     self.open(true)?;
                 }
-                Err(SubscribeError::TimedOut) => self.give_up_in_time()?,
+                Ok(None) => self.give_up_in_time()?,
                 Err(error) => return Err(error.into()),
             }
         }

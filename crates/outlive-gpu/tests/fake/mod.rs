@@ -180,11 +180,11 @@ impl Fake {
     }
 
     pub fn topic(&self, gpu: &Gpu) -> PinnedTopic {
-        PinnedTopic::open(gpu, &self.domain, "frames").expect("a topic")
+        PinnedTopic::open_or_create(gpu, &self.domain, "frames").expect("a topic")
     }
 
     pub fn device_topic(&self, gpu: &Gpu) -> DeviceTopic {
-        DeviceTopic::open(gpu, &self.domain, "images").expect("a topic")
+        DeviceTopic::open_or_create(gpu, &self.domain, "images").expect("a topic")
     }
 
     /// Sockets of the processes that answer for blocks.

@@ -17,9 +17,7 @@ use crate::queue::Receiver;
 use crate::rpc::{CallError, Pending, Reply, Request, Server};
 use crate::state::{Change, Watch};
 use crate::sync::{Event, Latch};
-use crate::topic::{
-    Participants, Presence, PublishError, Published, Publisher, Sample, SubscribeError, Subscriber,
-};
+use crate::topic::{Participants, Presence, Publishable, Published, Publisher, Sample, Subscriber};
 use crate::wake::{Source, SourceState, Waited};
 use crate::{Error, Payload, Peer, RecvError, WaitError};
 
@@ -271,13 +269,13 @@ impl Presence {
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
-    /// [`SubscribeError::System`].
+    /// The errors of [`Presence::changed`], also when no thread can be started.
     ///
     /// # If a process dies
     /// As with [`Presence::changed`].
-    pub async fn changed_async(&mut self) -> Result<Participants, SubscribeError> {
+    pub async fn changed_async(&mut self) -> Result<Participants, Error> {
         loop {
-            if let Some(present) = self.try_changed() {
+            if let Some(present) = self.try_changed()? {
                 return Ok(present);
             }
             UntilReady::of_one(self, self.readiness().registry())?.await?;
@@ -286,25 +284,28 @@ impl Presence {
 }
 
 impl<M: Payload + ?Sized> Publisher<M> {
-    /// Publishes like [`Publisher::publish_copy`], for `async`: waits for reliable subscribers as
+    /// Publishes like [`Publisher::publish`], for `async`: waits for reliable subscribers as
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async) waits for messages.
     ///
     /// # Errors
-    /// As [`Publisher::publish_copy`]; [`PublishError::System`] also when no thread can be started.
+    /// As [`Publisher::publish`]; [`SendError::System`](crate::SendError::System) also when no
+    /// thread can be started.
     ///
     /// # If a process dies
     /// As with [`Publisher::publish`].
-    pub async fn publish_copy_async(&mut self, message: &M) -> Result<Published<'_>, PublishError> {
-        loop {
-            match self.try_publish_copy(message) {
-                Err(PublishError::Full { .. }) => {}
-                Err(error) => return Err(error),
-                Ok(_) => break,
+    pub async fn publish_async(
+        &mut self,
+        message: impl Publishable<M>,
+    ) -> Result<Published<'_>, crate::SendError> {
+        while let Err(error) = self.try_wait_writable() {
+            if !matches!(error, crate::SendError::Full { .. }) {
+                return Err(error);
             }
             let room = self.writable();
             UntilReady::of_one(&room, room.registry())?.await?;
         }
-        Ok(self.published())
+        // There is room, and this publisher alone can use it.
+        self.publish(message)
     }
 }
 
@@ -317,9 +318,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-async-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    /// let topic = outlive::topic::Topic::<[u8]>::open(&domain, "camera")?;
+    /// let topic = outlive::topic::Topic::<[u8]>::open_or_create(&domain, "camera")?;
     /// let mut subscriber = topic.subscriber()?;
-    /// std::thread::spawn(move || drop(topic.publisher().unwrap().publish_copy(b"frame")));
+    /// std::thread::spawn(move || drop(topic.publisher().unwrap().publish(b"frame")));
     /// # runtime.block_on(async {
     /// assert_eq!(*subscriber.recv_async().await?, *b"frame");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -329,11 +330,11 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// ```
     ///
     /// # Errors
-    /// As [`Subscriber::try_recv`]; [`SubscribeError::System`] also when no thread can be started.
+    /// As [`Subscriber::try_recv`]; [`RecvError::System`](crate::RecvError::System) also when no thread can be started.
     ///
     /// # If a process dies
     /// As with [`Subscriber::recv`].
-    pub async fn recv_async(&mut self) -> Result<Sample<M>, SubscribeError> {
+    pub async fn recv_async(&mut self) -> Result<Sample<M>, crate::RecvError> {
         loop {
             if let Some(sample) = self.try_recv()? {
                 return Ok(sample);

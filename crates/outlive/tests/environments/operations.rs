@@ -112,7 +112,7 @@ impl Things {
             Topic::<[u8]>::options()
                 .depth(4)
                 .max_bytes(2 << 20)
-                .open(&domain, name)
+                .open_or_create(&domain, name)
                 .expect("a topic")
         };
         let state = |name: &str| State::open_or_create(&domain, name).expect("a state");
@@ -176,8 +176,8 @@ impl Things {
         step.together();
         for (number, len) in [16, 150, 4000, LARGE].into_iter().enumerate() {
             let message = vec![number as u8 + 1; len];
-            self.publisher.publish_copy_until(&message, PATIENCE).expect("there is room");
-            let got = self.subscriber.recv_until(PATIENCE).expect("published");
+            self.publisher.publish_timeout(&message, PATIENCE).expect("there is room");
+            let got = self.subscriber.recv_timeout(PATIENCE).expect("no error").expect("published");
             assert!(*got == *message, "message {number}");
         }
         step.together();

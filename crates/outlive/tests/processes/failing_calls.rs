@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use outlive::queue::Queue;
-use outlive::topic::{SubscribeError, SubscriberOptions};
+use outlive::topic::SubscriberOptions;
 use outlive::{Domain, RecvError};
 
 use crate::board::Board;
@@ -98,15 +98,18 @@ fn a_long_sample_stays(world: &World) {
     let board = Board::new();
     let publishing = Child::start(|| {
         let publisher = topic.publisher().expect("a ring");
-        publisher.publish_copy(&message(1, 6, 20)).expect("published");
+        publisher.publish(&message(1, 6, 20)).expect("published");
         board.reach(0, 1);
-        publisher.publish_copy(&message(1, 7, LONG)).expect("published");
+        publisher.publish(&message(1, 7, LONG)).expect("published");
         // Not dropped, as by a death.
         crate::child::exit_now(0);
     });
     // From here on they know the ring.
     for subscriber in [&mut *first, &mut *second] {
-        assert_eq!(read_message(&subscriber.recv_until(PATIENCE).expect("published")), (1, 6));
+        assert_eq!(
+            read_message(&subscriber.recv_timeout(PATIENCE).expect("no error").expect("published")),
+            (1, 6)
+        );
     }
     board.set(0, 1);
     publishing.finish();
@@ -114,18 +117,19 @@ fn a_long_sample_stays(world: &World) {
         let told = (
             first.try_recv().map(drop),
             second.latest().map(drop),
-            first.recv_until(PATIENCE).map(drop),
+            first.recv_timeout(PATIENCE).map(drop),
         );
         // A new publisher looks for what lies in the dead one's ring.
         assert!(topic.publisher().is_err());
         told
     });
-    let system = |told: &Result<(), SubscribeError>| matches!(told, Err(SubscribeError::System(_)));
+    let system =
+        |told: &Result<(), outlive::RecvError>| matches!(told, Err(outlive::RecvError::System(_)));
     assert!(system(&told.0) && system(&told.1) && system(&told.2), "{told:?}");
     let publisher = topic.publisher().expect("a ring");
     assert_eq!(read_message(&first.try_recv().expect("ours").expect("there")), (1, 7));
     assert_eq!(read_message(&second.latest().expect("ours").expect("there")), (1, 7));
-    publisher.publish_copy(&message(2, 8, LONG)).expect("published");
+    publisher.publish(&message(2, 8, LONG)).expect("published");
     for subscriber in &mut subscribers {
         assert_eq!(read_message(&subscriber.try_recv().expect("ours").expect("there")), (2, 8));
         assert_eq!(subscriber.lost(), 0);
@@ -142,7 +146,7 @@ fn who_cannot_subscribe_keeps_no_line(world: &World) {
     drop(used);
     Child::start(|| {
         let publisher = topic.publisher().expect("a ring");
-        publisher.publish_copy(&message(1, 6, 20)).expect("published");
+        publisher.publish(&message(1, 6, 20)).expect("published");
     })
     .finish();
     without_fstat(&domain, "topic", || {

@@ -229,8 +229,11 @@ fn a_subscriber_beyond_its_mapping(world: &World) {
     let child = Child::start(|| {
         leave_only(256 << 20);
         let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
-        let topic: Topic<[u8]> =
-            Topic::options().depth(1 << 16).max_bytes(1 << 30).open(&domain, "t").expect("made");
+        let topic: Topic<[u8]> = Topic::options()
+            .depth(1 << 16)
+            .max_bytes(1 << 30)
+            .open_or_create(&domain, "t")
+            .expect("made");
         let mut subscriber = topic.subscriber_with(SubscriberOptions::default()).expect("a line");
         board.set(0, 1);
         board.reach(1, 1);
@@ -246,11 +249,11 @@ fn a_subscriber_beyond_its_mapping(world: &World) {
     });
     board.reach(0, 1);
     let domain = world.domain();
-    let topic: Topic<[u8]> = Topic::open(&domain, "t").expect("there");
+    let topic: Topic<[u8]> = Topic::open_or_create(&domain, "t").expect("there");
     let publishers: Vec<_> = (0..PUBLISHERS).map(|_| topic.publisher().expect("a ring")).collect();
     for (who, publisher) in (0..).zip(&publishers) {
-        publisher.publish_copy(&message(who, 0, 100)).expect("room");
-        publisher.publish_copy(&message(who, 0, 100_000)).expect("room");
+        publisher.publish(&message(who, 0, 100)).expect("room");
+        publisher.publish(&message(who, 0, 100_000)).expect("room");
     }
     board.set(1, 1);
     child.finish();

@@ -397,7 +397,7 @@ pub mod tests {
         let folder =
             std::env::temp_dir().join(format!("outlive-test-scene-{}", std::process::id()));
         let domain = Domain::open_at(&folder).expect("a domain");
-        let topic = outlive::topic::Topic::<[u8]>::open(&domain, "topic").expect("made");
+        let topic = outlive::topic::Topic::<[u8]>::open_or_create(&domain, "topic").expect("made");
         let publisher = topic.publisher().expect("made");
         let _subscriber = topic.subscriber().expect("made");
         let queue = outlive::queue::Queue::<[u8]>::open_or_create(&domain, "queue").expect("made");
@@ -407,7 +407,7 @@ pub mod tests {
         let _guard = mutex.lock().expect("free");
         drop(outlive::pool::Pool::open_or_create(&domain, "pool").expect("made"));
         let before = Scene::look(&domain, None).expect("looked");
-        publisher.publish_copy(b"one").expect("published");
+        publisher.publish(b"one").expect("published");
         let scene = Scene::look(&domain, Some(&before)).expect("looked");
         let of = |name: &str| scene.things.iter().find(|thing| thing.name == name).expect("there");
         for (name, section) in [

@@ -133,7 +133,7 @@ impl Robot {
             Ok(Topic::<[u8]>::options()
                 .depth(DEPTH)
                 .max_bytes(TOPIC_BYTES)
-                .open(domain, sensor.topic)?)
+                .open_or_create(domain, sensor.topic)?)
         };
         let topics = SENSORS.iter().map(topic).collect::<Result<Vec<_>, Failure>>()?;
         Ok(Robot { board: Board::open(domain)?, topics, killed: 0, counts_wrong: 0 })
