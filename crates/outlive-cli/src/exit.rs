@@ -373,7 +373,7 @@ mod tests {
             ("RecvError", include_str!("../../outlive/src/claim/transfer.rs")),
             ("PublishError", include_str!("../../outlive/src/topic/error.rs")),
             ("SubscribeError", include_str!("../../outlive/src/topic/error.rs")),
-            ("LockError", include_str!("../../outlive/src/sync/guard.rs")),
+            ("LockError", include_str!("../../outlive/src/sync/error.rs")),
             ("AcquireError", include_str!("../../outlive/src/sync/error.rs")),
             ("WaitError", include_str!("../../outlive/src/wake/error.rs")),
         ];

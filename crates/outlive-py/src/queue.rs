@@ -172,7 +172,9 @@ impl Queue {
         let getters = match &mut *getters {
             Some(getters) => getters,
             none => none.insert(
-                Mutex::open(&self.domain, &format!("{}.getters", self.name), 0).raised(py)?,
+                Mutex::options(0)
+                    .open_or_create(&self.domain, &format!("{}.getters", self.name))
+                    .raised(py)?,
             ),
         };
         let mut turn = match (getters.try_lock(), until) {

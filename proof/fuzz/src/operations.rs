@@ -270,11 +270,14 @@ fn sweep(world: &World, _: &mut Random) {
 /// Opens what can be opened by name, and uses it a little.
 fn open_and_use(domain: &Domain) {
     for name in MUTEXES {
-        if let Ok(mutex) = Mutex::<u64>::open(domain, name, 0) {
+        if let Ok(mutex) = Mutex::<u64>::options(0).open_or_create(domain, name) {
             use_guard(mutex.try_lock(), true);
         }
         let _ = black_box(
-            Mutex::<[u32; 2]>::open(domain, name, [0; 2]).err().map(|error| error.to_string()),
+            Mutex::<[u32; 2]>::options([0; 2])
+                .open_or_create(domain, name)
+                .err()
+                .map(|error| error.to_string()),
         );
     }
     locks::open_and_use(domain);

@@ -346,7 +346,7 @@ impl Field<'_> {
 fn open_lock(scratch: &Scratch) -> Result<RwLock<u64>, Error> {
     let domain =
         Domain::open_at(scratch.path()).map_err(|error| Error::told("opening a domain", error))?;
-    RwLock::open(&domain, "lock", 0).map_err(|error| Error::told("opening a lock", error))
+    RwLock::options(0).open_or_create(&domain, "lock").map_err(|error| Error::told("opening a lock", error))
 }
 
 /// A publisher fills what its only subscriber does not empty, and waits.

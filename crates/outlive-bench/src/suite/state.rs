@@ -195,7 +195,7 @@ impl Latest for RwLock<Value> {
     }
 
     fn reader(place: &Scratch) -> Result<Self, Error> {
-        told(RwLock::open(&domain(place)?, "value", [0; WORDS]), "opening a lock")
+        told(RwLock::options([0; WORDS]).open_or_create(&domain(place)?, "value"), "opening a lock")
     }
 
     fn writer(place: &Scratch) -> Result<Self, Error> {

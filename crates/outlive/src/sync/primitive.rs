@@ -17,7 +17,7 @@ use super::raw::pi::RawPi;
 use super::raw::rw_lock::RawRwLock;
 use super::semaphore::SemaphoreWords;
 use crate::liveness::{Me, Registry};
-use crate::segment::{BODY, Segment, Shared, Spec};
+use crate::segment::{BODY, Opening, Segment, Shared, Spec};
 use crate::shim::AtomicU32;
 use crate::{Domain, Error, Kind};
 
@@ -86,6 +86,22 @@ impl<S> Home<S> {
         Home::open_with_tail(domain, name, kind, value, 0, |shared, _| init(shared))
     }
 
+    /// Opens the primitive of that name or makes it, as `opening` says.
+    pub(super) fn open_as(
+        domain: &Domain,
+        name: &str,
+        opening: Opening,
+        kind: Kind,
+        value: TypeOf,
+        init: impl Fn(&mut S),
+    ) -> Result<Home<S>, Error>
+    where
+        S: Shared,
+    {
+        let init = |shared: &mut S, _: &[AtomicU32]| init(shared);
+        Home::open_with_tail_as(domain, name, opening, (kind, value), 0, init)
+    }
+
     /// Opens it as [`Home::open`] does, with so many words behind it if it makes the file;
     /// [`Home::tail`] says how many an existing file has.
     pub(super) fn open_with_tail(
@@ -93,6 +109,21 @@ impl<S> Home<S> {
         name: &str,
         kind: Kind,
         value: TypeOf,
+        words: usize,
+        init: impl Fn(&mut S, &[AtomicU32]),
+    ) -> Result<Home<S>, Error>
+    where
+        S: Shared,
+    {
+        let opening = Opening::OpenOrCreate;
+        Home::open_with_tail_as(domain, name, opening, (kind, value), words, init)
+    }
+
+    fn open_with_tail_as(
+        domain: &Domain,
+        name: &str,
+        opening: Opening,
+        (kind, value): (Kind, TypeOf),
         words: usize,
         init: impl Fn(&mut S, &[AtomicU32]),
     ) -> Result<Home<S>, Error>
@@ -110,7 +141,7 @@ impl<S> Home<S> {
             max_bytes: bytes,
             initial: bytes,
         };
-        let segment = domain.create_or_open(name, &spec, |segment| {
+        let segment = domain.open_as(name, opening, &spec, |segment| {
             segment.at::<S>(BODY)?;
             // SAFETY: `at` has checked the place; the file has no name yet, so this reference is
             // the only one; zeroed bytes are a value of every Shared type.

@@ -116,7 +116,7 @@ impl Things {
                 .expect("a topic")
         };
         let state = |name: &str| State::open_or_create(&domain, name).expect("a state");
-        let lock = |name: &str| Mutex::open(&domain, name, 0).expect("a lock");
+        let lock = |name: &str| Mutex::options(0).open_or_create(&domain, name).expect("a lock");
         let service = || outlive::rpc::Client::options().max_bytes(1 << 20);
         let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
         let pool = PoolOptions { max_bytes: 2 << 20, ..PoolOptions::default() };
@@ -305,7 +305,8 @@ pub fn start_inside(environment: &Environment<'_>, body: impl FnOnce()) -> Child
 fn hold_until_killed(open: &dyn Fn() -> Domain, what: &str, board: Board, word: usize) {
     let domain = open();
     for side in [Side::Inside, Side::Outside] {
-        let lock = Mutex::<u64>::open(&domain, &side.own(what), 0).expect("a lock");
+        let lock =
+            Mutex::<u64>::options(0).open_or_create(&domain, &side.own(what)).expect("a lock");
         let mut guard = lock.lock_until(PATIENCE).expect("nobody has it");
         *guard = 7;
         std::mem::forget(guard);

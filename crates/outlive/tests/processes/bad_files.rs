@@ -37,7 +37,7 @@ outlive::record! {
 /// Tries to open a name in every way that there is.
 fn open_all(domain: &Domain, name: &str) -> Vec<Error> {
     let errors = [
-        Mutex::<u64>::open(domain, name, 0).err(),
+        Mutex::<u64>::options(0).open_or_create(domain, name).err(),
         Record::<Ticks>::open(domain, name, |_| {}).err(),
         Queue::<[u8]>::open_or_create(domain, name).err(),
         Queue::<[u8]>::open(domain, name).err(),
@@ -73,7 +73,7 @@ fn names_that_cannot_be(world: &World) {
         }
     }
     for name in ["a b", "größe", &"x".repeat(200), "-", "gps.fix"] {
-        Mutex::<u64>::open(&domain, name, 0).expect("a good name");
+        Mutex::<u64>::options(0).open_or_create(&domain, name).expect("a good name");
     }
 }
 
@@ -116,8 +116,8 @@ fn another_layout_version(world: &World) {
 fn another_kind(world: &World) {
     let domain = world.domain();
     Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
-    Mutex::<u64>::open(&domain, "m", 0).expect("opens");
-    let error = Mutex::<u64>::open(&domain, "q", 0).err().expect("a queue");
+    Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
+    let error = Mutex::<u64>::options(0).open_or_create(&domain, "q").err().expect("a queue");
     let path = domain.path().join("q");
     let (found, wanted) = (Kind::Queue, Kind::Mutex);
     assert_eq!(error, Error::OtherKind { path, found, wanted });
@@ -134,8 +134,8 @@ fn another_kind(world: &World) {
 
 fn another_type(world: &World) {
     let domain = world.domain();
-    Mutex::<[u32; 2]>::open(&domain, "m", [0; 2]).expect("opens");
-    let error = Mutex::<u64>::open(&domain, "m", 0).err().expect("another type");
+    Mutex::<[u32; 2]>::options([0; 2]).open_or_create(&domain, "m").expect("opens");
+    let error = Mutex::<u64>::options(0).open_or_create(&domain, "m").err().expect("another type");
     let text = error.to_string();
     assert!(matches!(error, Error::OtherType { .. }), "{text}");
     for part in [
@@ -271,9 +271,10 @@ fn files_cut_short(world: &World) {
         let _ = domain.entry(&name);
     }
     domain.sweep(false).expect("sweeps what it can");
-    Mutex::<[u64; 1_000]>::open(&domain, "m", [0; 1_000]).expect("opens");
+    Mutex::<[u64; 1_000]>::options([0; 1_000]).open_or_create(&domain, "m").expect("opens");
     Bytes::of(&domain, "m").set_len(4_096 + 100);
-    let error = Mutex::<[u64; 1_000]>::open(&domain, "m", [0; 1_000]).err().expect("cut");
+    let error =
+        Mutex::<[u64; 1_000]>::options([0; 1_000]).open_or_create(&domain, "m").err().expect("cut");
     let text = error.to_string();
     assert!(matches!(error, Error::Damaged { .. }), "{text}");
     assert!(text.contains("is damaged") && text.contains("remove it"), "{text}");
@@ -360,7 +361,7 @@ fn a_configuration_that_makes_no_sense(world: &World) {
 
 fn words_that_make_no_sense(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let bytes = Bytes::of(&domain, "m");
     for word in [1, 1 << 30, 0x1fff_ffff, 0x4000_0001, 0x8000_0000] {
         bytes.set_word(BODY, word);

@@ -97,7 +97,7 @@ fn when_many_rest_a_claimer_sweeps(world: &World) {
 fn an_old_claim_is_not_taken_for_a_new_owners(world: &World) {
     let domain = world.domain();
     let registry = Registry::of(&domain);
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let board = Board::new();
     let mut child = Child::start(|| {
         board.set(0, u64::from(domain.token().expect("a token").as_u32()));

@@ -25,7 +25,7 @@ fn pause() -> ! {
 
 fn a_domain_is_described(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "total", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "total").expect("opens");
     let queue = Queue::<[u8]>::options()
         .max_bytes(1 << 20)
         .open_or_create(&domain, "orders")
@@ -77,8 +77,9 @@ fn a_domain_is_described(world: &World) {
 
 fn everything_at_once_is_swept(world: &World) {
     let domain = world.domain();
-    let mutexes: Vec<Mutex<u64>> =
-        (0..10).map(|n| Mutex::open(&domain, &format!("m{n}"), 0).expect("opens")).collect();
+    let mutexes: Vec<Mutex<u64>> = (0..10)
+        .map(|n| Mutex::options(0).open_or_create(&domain, &format!("m{n}")).expect("opens"))
+        .collect();
     let queue =
         Queue::<[u8]>::options().max_bytes(64 << 20).open_or_create(&domain, "q").expect("made");
     let board = Board::new();
@@ -107,8 +108,9 @@ fn everything_at_once_is_swept(world: &World) {
 fn sweepers_are_killed(world: &World) {
     let domain = world.domain();
     let mut random = crate::random::Random::new();
-    let mutexes: Vec<Mutex<u64>> =
-        (0..40).map(|n| Mutex::open(&domain, &format!("m{n}"), 0).expect("opens")).collect();
+    let mutexes: Vec<Mutex<u64>> = (0..40)
+        .map(|n| Mutex::options(0).open_or_create(&domain, &format!("m{n}")).expect("opens"))
+        .collect();
     for _ in 0..60 {
         let board = Board::new();
         let mut dying = Child::start(|| {
@@ -140,7 +142,7 @@ fn sweepers_are_killed(world: &World) {
 fn sweeps_beside_traffic(world: &World) {
     const COUNT: u64 = 20_000;
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let queue = Queue::<[u8]>::options()
         .max_bytes(4 << 20)
         .slots(4)
@@ -208,6 +210,6 @@ fn a_removed_folder_can_be_made_again(world: &World) {
     let other = again.token().expect("a token");
     assert!(again.peer(other).is_alive());
     assert_eq!(again.tokens().len(), 1);
-    let mutex = Mutex::<u64>::open(&again, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&again, "m").expect("opens");
     drop(mutex.lock().expect("free"));
 }

@@ -90,7 +90,7 @@ fn pending() -> usize {
 
 fn both_are_told(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     for token_first in [true, false] {
         let robust = Robust::new();
         let board = Board::new();
@@ -120,7 +120,7 @@ fn both_are_told(world: &World) {
 
 fn held_while_asleep_in_a_lock(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let (before, after) = (Robust::new(), Robust::new());
     let guard = mutex.lock().expect("free");
     let mut asleep = Child::start(|| {
@@ -167,7 +167,7 @@ fn a_hundred_at_once(world: &World) {
 fn pending_is_given_back(world: &World) {
     let domain = world.domain();
     let soon = || Deadline::after(Duration::from_millis(5));
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let queue =
         Queue::<[u8]>::options().max_bytes(64 << 10).open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
@@ -210,7 +210,7 @@ fn pending_is_given_back(world: &World) {
 
 fn taken_and_given_back_between_sleeps(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let robust = Robust::new();
     let board = Board::new();
     let mut children: Vec<Child> = (0..2)

@@ -48,7 +48,8 @@ fn a_file_size_limit_is_an_error_not_a_signal(world: &World) {
     sender.send_timeout(&message(1, 1, 100), PATIENCE).expect("room");
     assert_eq!(read_message(&receiver.recv().expect("sent")), (1, 1));
     set_limit(libc::RLIMIT_FSIZE, 4 << 10);
-    let error = Mutex::<u64>::open(&domain, "m", 0).err().expect("8 KiB are too many");
+    let error =
+        Mutex::<u64>::options(0).open_or_create(&domain, "m").err().expect("8 KiB are too many");
     assert!(
         matches!(error, Error::NoSpace { .. }) && error.to_string().contains("limit"),
         "{error}"
@@ -169,7 +170,7 @@ fn few_open_files(world: &World) {
     set_limit(libc::RLIMIT_NOFILE, 40);
     let mut kept = Vec::new();
     let error = loop {
-        match Mutex::<u64>::open(&domain, &format!("m{}", kept.len()), 0) {
+        match Mutex::<u64>::options(0).open_or_create(&domain, &format!("m{}", kept.len())) {
             Ok(mutex) => kept.push(mutex),
             Err(error) => break error,
         }

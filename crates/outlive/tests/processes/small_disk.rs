@@ -92,7 +92,7 @@ fn pass_messages(queue: &Queue, count: u64, len: usize) {
 
 fn fills_it(world: &World, len: usize) {
     let domain = small_disk(world);
-    let mutex = Mutex::<u64>::open(&domain, "m", 3).expect("opens");
+    let mutex = Mutex::<u64>::options(3).open_or_create(&domain, "m").expect("opens");
     let queue =
         Queue::<[u8]>::options().max_bytes(1 << 30).open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
@@ -185,11 +185,11 @@ fn a_large_message_is_tried_again_and_again(world: &World) {
 
 fn nothing_new_fits(world: &World) {
     let domain = small_disk(world);
-    let mutex = Mutex::<u64>::open(&domain, "m", 3).expect("opens");
+    let mutex = Mutex::<u64>::options(3).open_or_create(&domain, "m").expect("opens");
     domain.token().expect("a token");
     fill_up(world);
     let errors = [
-        Mutex::<u64>::open(&domain, "n", 0).err(),
+        Mutex::<u64>::options(0).open_or_create(&domain, "n").err(),
         Queue::<[u8]>::open_or_create(&domain, "q").err(),
         Domain::open_at(world.folder().join("another")).err(),
     ];

@@ -161,7 +161,7 @@ fn a_stopped_holders_permit_is_found(world: &World) {
 
 fn a_wait_on_a_condition_ends_beside_a_stopped_notifier(world: &World) {
     let domain = looking(world);
-    let mutex = Mutex::<u64>::open(&domain, "mutex", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "mutex").expect("opens");
     let condvar = Condvar::open(&domain, "condvar").expect("opens");
     let child = Child::start(|| {
         let guard = mutex.lock().expect("free");

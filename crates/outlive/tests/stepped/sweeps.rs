@@ -216,7 +216,7 @@ fn sweeps_without_holding(
 
 fn a_sweep_never_holds_a_dead_owners_lock(world: &World) {
     let (domain, board) = (world.domain(), Board::new());
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let owner = Child::start(|| {
         std::mem::forget(mutex.lock().expect("free"));
         board.set(OWNS, 1);

@@ -46,7 +46,7 @@ impl Locks {
     pub(crate) fn act(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
         match (verb, args) {
             ("open", [name, value]) => {
-                let mutex = Mutex::open(domain, name, answer::number(value)?)?;
+                let mutex = Mutex::options(answer::number(value)?).open_or_create(domain, name)?;
                 self.mutexes.insert((*name).to_owned(), leak(mutex));
                 done()
             }

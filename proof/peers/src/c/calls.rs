@@ -52,7 +52,7 @@ impl Things {
             .stamps(false)
             .open(&domain, "topic")?;
         Ok(Things {
-            lock: Mutex::open(&domain, "lock", 0)?,
+            lock: Mutex::options(0).open_or_create(&domain, "lock")?,
             sender: queue.sender()?,
             receiver: queue.receiver()?,
             publisher: topic.publisher()?,

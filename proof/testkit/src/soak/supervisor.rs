@@ -327,7 +327,7 @@ impl Soak<'_> {
         {
             return Err(format!("{} messages arrived, yet {counters:?}", self.account.arrived));
         }
-        let mutex = Mutex::open(&domain, MUTEX, [0, 0]).map_err(text)?;
+        let mutex = Mutex::options([0, 0]).open_or_create(&domain, MUTEX).map_err(text)?;
         let rounds = match mutex.lock() {
             Ok(guard) => guard[1],
             Err(LockError::OwnerDied(mut guard)) => {

@@ -112,7 +112,7 @@ pub fn work(part: &Part<'_>) -> Result<(), String> {
         .slots(4)
         .open_or_create(&domain, QUEUE)
         .map_err(text)?;
-    let mutex = Mutex::open(&domain, MUTEX, [0, 0]).map_err(text)?;
+    let mutex = Mutex::options([0, 0]).open_or_create(&domain, MUTEX).map_err(text)?;
     let mut worker = Worker {
         ledger,
         life,

@@ -22,7 +22,8 @@ impl Lock for OurCeiling {
 
     fn open(place: &Place) -> Result<CeilingMutex<u64>, Error> {
         realtime::enter(realtime::USER)?;
-        CeilingMutex::open(&place.domain()?, NAME, realtime::CEILING.unsigned_abs(), 0)
+        CeilingMutex::options(realtime::CEILING.unsigned_abs(), 0)
+            .open_or_create(&place.domain()?, NAME)
             .map_err(|error| Error::told("opening outlive's ceiling mutex", error))
     }
 

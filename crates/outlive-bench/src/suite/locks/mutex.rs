@@ -19,7 +19,8 @@ impl Lock for OurMutex {
     }
 
     fn open(place: &Place) -> Result<Mutex<u64>, Error> {
-        let mutex = Mutex::open(&place.domain()?, NAME, 0)
+        let mutex = Mutex::options(0)
+            .open_or_create(&place.domain()?, NAME)
             .map_err(|error| Error::told("opening outlive's mutex", error))?;
         mutex.set_wait(place.wait);
         Ok(mutex)

@@ -19,7 +19,8 @@ impl Lock for OurPi {
     }
 
     fn open(place: &Place) -> Result<PiMutex<u64>, Error> {
-        PiMutex::open(&place.domain()?, NAME, 0)
+        PiMutex::options(0)
+            .open_or_create(&place.domain()?, NAME)
             .map_err(|error| Error::told("opening outlive's PI mutex", error))
     }
 }

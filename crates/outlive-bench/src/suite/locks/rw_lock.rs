@@ -17,7 +17,8 @@ pub(super) struct Reading(RwLock<u64>);
 pub(super) struct Writing(RwLock<u64>);
 
 fn open(place: &Place, initial: u64) -> Result<RwLock<u64>, Error> {
-    let lock = RwLock::open(&place.domain()?, NAME, initial)
+    let lock = RwLock::options(initial)
+        .open_or_create(&place.domain()?, NAME)
         .map_err(|error| Error::told("opening outlive's readers-writer lock", error))?;
     lock.set_wait(place.wait);
     Ok(lock)

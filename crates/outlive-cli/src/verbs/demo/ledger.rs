@@ -147,7 +147,7 @@ impl Total {
 
 /// The lock that all producers take.
 pub fn total(domain: &Domain) -> Result<Mutex<Total>, Failure> {
-    Ok(Mutex::<Total>::open(domain, "total", Total::default())?)
+    Ok(Mutex::<Total>::options(Total::default()).open_or_create(domain, "total")?)
 }
 
 /// Takes the lock; repairs the total if its last owner died.

@@ -402,7 +402,8 @@ pub mod tests {
         let _subscriber = topic.subscriber().expect("made");
         let queue = outlive::queue::Queue::<[u8]>::open_or_create(&domain, "queue").expect("made");
         queue.sender().expect("made").send(b"x").expect("sent");
-        let mutex = outlive::sync::Mutex::<u64>::open(&domain, "mutex", 0).expect("made");
+        let mutex =
+            outlive::sync::Mutex::<u64>::options(0).open_or_create(&domain, "mutex").expect("made");
         let _guard = mutex.lock().expect("free");
         drop(
             outlive::pool::Pool::open(&domain, "pool", outlive::pool::PoolOptions::default())
