@@ -9,9 +9,8 @@ use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlive::pool::PoolError;
-use outlive::rpc::{CallError, ReplyError, ServeError};
+use outlive::rpc::CallError;
 use outlive::sync::{AcquireError, LockError, UpgradeError};
-use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, RecvError, SendError, WaitError};
 use outlive_gpu::Error as GpuError;
 
@@ -119,23 +118,6 @@ codes! {
         RecvError::Damaged(_) => OUTLIVE_DAMAGED,
         RecvError::System(error) => error.code(),
     }
-    PublishError {
-        PublishError::Full { .. } => libc::EAGAIN,
-        PublishError::TimedOut { .. } => libc::ETIMEDOUT,
-        PublishError::NoSpace { .. } => libc::ENOSPC,
-        PublishError::TooLarge { .. } => libc::EMSGSIZE,
-        PublishError::NotPublisher => libc::EPERM,
-        PublishError::Damaged(_) => OUTLIVE_DAMAGED,
-        PublishError::System(error) => error.code(),
-    }
-    SubscribeError {
-        SubscribeError::TimedOut => libc::ETIMEDOUT,
-        SubscribeError::Missed => libc::ETIME,
-        SubscribeError::TooManyHeld => libc::ENOBUFS,
-        SubscribeError::NotSubscriber => libc::EPERM,
-        SubscribeError::Damaged(_) => OUTLIVE_DAMAGED,
-        SubscribeError::System(error) => error.code(),
-    }
     CallError {
         CallError::NoServer => libc::ENOTCONN,
         CallError::ServerDied { begun: false } => libc::EPIPE,
@@ -147,23 +129,6 @@ codes! {
         CallError::NotClient => libc::EPERM,
         CallError::Damaged(_) => OUTLIVE_DAMAGED,
         CallError::System(error) => error.code(),
-    }
-    ServeError {
-        ServeError::Empty => libc::EAGAIN,
-        ServeError::TimedOut => libc::ETIMEDOUT,
-        ServeError::NotServer => libc::EPERM,
-        ServeError::Damaged(_) => OUTLIVE_DAMAGED,
-        ServeError::System(error) => error.code(),
-    }
-    ReplyError {
-        ReplyError::Cancelled => libc::ECANCELED,
-        ReplyError::ClientDied => libc::EPIPE,
-        ReplyError::TimedOut => libc::ETIMEDOUT,
-        ReplyError::TooLarge { .. } => libc::EMSGSIZE,
-        ReplyError::NoSpace => libc::ENOSPC,
-        ReplyError::NotServer => libc::EPERM,
-        ReplyError::Damaged(_) => OUTLIVE_DAMAGED,
-        ReplyError::System(error) => error.code(),
     }
     GpuError {
         GpuError::NoGpu { .. } => libc::ENODEV,

@@ -56,7 +56,7 @@ pub const ALL: &[(&str, Operation)] = &[
     ("remove elsewhere", remove_elsewhere),
 ];
 
-/// Its name, for a find.
+/// Returns its name, for a find.
 pub fn name(operation: Option<usize>) -> &'static str {
     operation.and_then(|index| ALL.get(index)).map_or("start", |(name, _)| name)
 }
@@ -156,7 +156,7 @@ fn record(world: &World, random: &mut Random) {
     }
 }
 
-/// A sender of each queue that gives one.
+/// Returns a sender of each queue that gives one.
 fn senders(world: &World) -> impl Iterator<Item = Sender> + '_ {
     world.queues.iter().filter_map(|queue| queue.sender().ok())
 }
@@ -305,7 +305,7 @@ fn open_anew(world: &World, _: &mut Random) {
     open_and_use(&world.domain);
 }
 
-/// The same bytes under another path: a registry that this process has not seen.
+/// Returns the same bytes under another path: a registry that this process has not seen.
 fn copy(world: &World) -> Option<Domain> {
     let folder = world.beside();
     let _ = fs::remove_dir_all(&folder);

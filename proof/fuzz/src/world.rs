@@ -197,12 +197,12 @@ impl World {
         self.files.iter().find(|file| file.name == name)
     }
 
-    /// A folder beside the domain, for copies.
+    /// Returns a folder beside the domain, for copies.
     pub fn beside(&self) -> PathBuf {
         self.folder.join("copy")
     }
 
-    /// Bytes of memory that the files take.
+    /// Returns bytes of memory that the files take.
     pub fn bytes(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;
         let entries = fs::read_dir(self.domain.path()).into_iter().flatten().flatten();

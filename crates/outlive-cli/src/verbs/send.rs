@@ -67,7 +67,7 @@ pub struct MakeArgs {
 }
 
 impl MakeArgs {
-    /// The queue of that name, made as asked unless it is there.
+    /// Returns the queue of that name, made as asked unless it is there.
     pub fn open(&self, domain: &Domain, name: &str, create: bool) -> Result<Queue, Failure> {
         loop {
             // A queue that is there is taken as it is.

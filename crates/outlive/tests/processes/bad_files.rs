@@ -168,12 +168,12 @@ fn another_type_with_a_long_name(world: &World) {
     use ATypeWhoseNameIsMuchLongerThanWhatFitsIntoTheHeaderOfAFileSoThatOfTwoSuchNamesOnlyTheBeginningWasComparedAndTheyWereTakenForOneFeet as Feet;
     use ATypeWhoseNameIsMuchLongerThanWhatFitsIntoTheHeaderOfAFileSoThatOfTwoSuchNamesOnlyTheBeginningWasComparedAndTheyWereTakenForOneMetres as Metres;
     let domain = world.domain();
-    let metres = Topic::<Metres>::open(&domain, "t").expect("opens");
-    drop(Topic::<Metres>::open(&domain, "t").expect("the same type"));
-    let error = Topic::<Feet>::open(&domain, "t").err().expect("another type");
+    let metres = Topic::<Metres>::open_or_create(&domain, "t").expect("opens");
+    drop(Topic::<Metres>::open_or_create(&domain, "t").expect("the same type"));
+    let error = Topic::<Feet>::open_or_create(&domain, "t").err().expect("another type");
     assert!(matches!(error, Error::OtherType { .. }), "{error}");
     assert!(error.to_string().contains("TakenForOneFeet"), "{error}");
-    let error = Topic::<[Metres]>::open(&domain, "t").err().expect("another type");
+    let error = Topic::<[Metres]>::open_or_create(&domain, "t").err().expect("another type");
     assert!(matches!(error, Error::OtherType { .. }), "{error}");
     drop(metres);
 }

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use outlive::Domain;
-use outlive::pool::{Pool, PoolOptions};
+use outlive::pool::Pool;
 use outlive::queue::Queue;
 
 use crate::child::Child;
@@ -45,8 +45,8 @@ fn beside_files(world: &World, body: impl FnOnce()) {
 fn files_are_left_alone(world: &World) {
     const BYTES: usize = 64 << 20;
     let domain = world.domain();
-    let options = PoolOptions { max_bytes: 512 << 20, ..PoolOptions::default() };
-    let pool = Pool::open(&domain, "pool", options).expect("opens");
+    let options = Pool::options().max_bytes(512 << 20);
+    let pool = options.open_or_create(&domain, "pool").expect("opens");
     let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     Child::start(|| {
         let sender = queue.sender().expect("a sender");

@@ -3,13 +3,13 @@
 //! queue.
 
 use outlive::queue::{Queue, Receiver, Sender};
-use outlive::rpc::{CallError, Client, Server};
-use outlive::topic::{PublishError, Topic};
+use outlive::rpc::{CallError, Service};
+use outlive::topic::Topic;
 use outlive::{Deadline, Domain, SendError};
 
 use crate::asleep::wait_asleep;
 use crate::child::{Child, PATIENCE, wait_until};
-use crate::rpc::await_server;
+use crate::rpc::{await_server, client_of};
 use crate::runner::World;
 
 crate::checks!(
@@ -114,15 +114,16 @@ fn a_topic_takes_every_length(world: &World) {
         let mut longest = 0;
         // Each in a topic of its own: a topic keeps its last message.
         for &len in lengths(max_bytes).iter().rev() {
-            let topic = options().open(&domain, &format!("t{max_bytes}.{len}")).expect("opens");
+            let topic =
+                options().open_or_create(&domain, &format!("t{max_bytes}.{len}")).expect("opens");
             let mut subscriber = topic.subscriber().expect("a line");
-            match topic.publisher().expect("a ring").publish_copy(&bytes(len)) {
+            match topic.publisher().expect("a ring").publish(&bytes(len)) {
                 Ok(_) => {
                     longest = longest.max(len);
                     let sample = subscriber.try_recv().expect("received").expect("published");
                     assert_eq!(*sample, *bytes(len));
                 }
-                Err(PublishError::NoSpace { .. }) if longest == 0 => {}
+                Err(outlive::SendError::NoSpace { .. }) if longest == 0 => {}
                 Err(error) => panic!("{len} bytes, where {longest} fit: {error}"),
             }
         }
@@ -131,8 +132,11 @@ fn a_topic_takes_every_length(world: &World) {
 }
 
 fn serve(domain: &Domain, name: &str, max_bytes: u64) {
-    let mut server =
-        Server::options().max_bytes(max_bytes).serve(domain, name).expect("none lives");
+    let mut server = Service::options()
+        .max_bytes(max_bytes)
+        .open_or_create(domain, name)
+        .and_then(|service| service.server())
+        .expect("none lives");
     loop {
         let request = server.next().expect("served");
         // The request's object is in use as long as the request is there: so a byte back, or as
@@ -154,10 +158,10 @@ fn a_service_takes_every_length(world: &World) {
         let mut server = Child::start(|| serve(&domain, &name, max_bytes));
         // Whoever comes first makes the service, and says how large it may grow.
         wait_until("there is a service", || domain.entry(&name).is_ok());
-        let client = Client::open(&domain, &name).expect("opens");
+        let client = client_of(&domain, &name);
         await_server(&client);
         let call =
-            |request: &[u8]| client.call_until(request, PATIENCE).map(|reply| reply.to_vec());
+            |request: &[u8]| client.call_timeout(request, PATIENCE).map(|reply| reply.to_vec());
         let most = match call(&bytes(max_bytes)) {
             Err(CallError::TooLarge { most, .. }) => most,
             other => panic!("{other:?}"),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use outlive::queue::Queue;
 use outlive::sync::Mutex;
-use outlive::topic::{PublishError, Topic};
+use outlive::topic::Topic;
 use outlive::{Domain, Error, SendError};
 
 use crate::asleep::wait_asleep;
@@ -278,8 +278,10 @@ const FIRST_OWNER: u64 = 8192;
 fn a_ring_that_its_first_publisher_never_made(world: &World) {
     let domain = small_disk(world);
     let options = || Topic::<[u8]>::options().depth(1024).max_bytes(4 << 20);
-    let (topic, other) =
-        (options().open(&domain, "t").expect("made"), options().open(&domain, "u").expect("made"));
+    let (topic, other) = (
+        options().open_or_create(&domain, "t").expect("made"),
+        options().open_or_create(&domain, "u").expect("made"),
+    );
     let board = Board::new();
     let mut first = Child::start(|| {
         // Its name stands in another topic's ring 0, to be copied from there.
@@ -300,14 +302,14 @@ fn a_ring_that_its_first_publisher_never_made(world: &World) {
     Child::start(|| {
         let third = topic.publisher().expect("ring 0");
         for number in 0..3_000 {
-            match third.publish_copy(&message(3, number, 60)) {
-                Ok(_) | Err(PublishError::NoSpace { .. }) => {}
+            match third.publish(&message(3, number, 60)) {
+                Ok(_) | Err(outlive::SendError::NoSpace { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
         }
     })
     .finish();
-    second.publish_copy(&message(2, 0, 60)).expect("its slots are there");
+    second.publish(&message(2, 0, 60)).expect("its slots are there");
     let mut seen = 0;
     while let Some(sample) = subscriber.try_recv().expect("readable") {
         read_message(&sample);

@@ -55,7 +55,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The time since the last message, whichever consumer received it.
+/// Notes the time since the last message, whichever consumer received it.
 fn note_time(ledger: &Record<Ledger>) {
     let now = monotonic_nanos();
     let before = ledger.progress_at.swap(now, Ordering::Relaxed);
@@ -73,8 +73,8 @@ pub fn monotonic_nanos() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// A source's records come one after the other; a replacement may begin with the one that its
-/// predecessor sent last.
+/// Checks that a source's records come one after the other; a replacement may begin with the one
+/// that its predecessor sent last.
 fn check_order(ledger: &Ledger, head: Head, redelivered: bool) {
     let place = &ledger.last[head.source as usize];
     let word = place.load(Ordering::Relaxed);
@@ -106,7 +106,8 @@ enum Order {
     Wrong,
 }
 
-/// How a message follows on the last one of its source, of that life and with that number next.
+/// Tells how a message follows on the last one of its source, of that life and with that number
+/// next.
 fn classify(head: Head, life: u32, next: u64, redelivered: bool) -> Order {
     if head.life >= life && head.number == next {
         Order::Next

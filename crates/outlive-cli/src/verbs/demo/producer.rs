@@ -94,7 +94,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether this process is the one to play the fault that was asked for.
+/// Returns whether this process is the one to play the fault that was asked for.
 fn takes_fault(ledger: &Ledger) -> bool {
     ledger.fault_played.swap(1, Ordering::AcqRel) == 0
 }

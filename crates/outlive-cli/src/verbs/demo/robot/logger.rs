@@ -41,7 +41,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whose line it is, and its number.
+/// Returns whose line it is, and its number.
 fn read(line: &[u8]) -> Option<(usize, u64)> {
     let (index, number) = std::str::from_utf8(line).ok()?.split_once(' ')?;
     let index = index.parse().ok().filter(|index| *index < WATCHERS.len())?;
