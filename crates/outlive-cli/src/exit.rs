@@ -4,10 +4,9 @@
 
 use std::fmt;
 
-use outlive::queue::{RecvError, SendError};
 use outlive::sync::{AcquireError, LockError};
 use outlive::topic::{PublishError, SubscribeError};
-use outlive::{Error, WaitError};
+use outlive::{Error, RecvError, SendError, WaitError};
 
 /// What a run of the program came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,27 +212,14 @@ impl From<Error> for Failure {
     }
 }
 
-impl From<SendError> for Failure {
-    fn from(error: SendError) -> Failure {
-        let code = match &error {
-            SendError::Full | SendError::TooLarge { .. } => Code::NoSpace,
-            SendError::ReceiverDied => Code::ReceiverDied,
-            SendError::NoReceiver => Code::NoReceiver,
-            SendError::TimedOut => Code::TimedOut,
-            SendError::Damaged(_) => Code::Damaged,
-            SendError::System(inner) => code_of(inner),
-            _ => Code::System,
-        };
-        Failure::new(code, error.to_string())
-    }
-}
-
 impl From<RecvError> for Failure {
     fn from(error: RecvError) -> Failure {
         let code = match &error {
-            RecvError::Empty | RecvError::TimedOut => Code::TimedOut,
-            RecvError::SendersGone => Code::Done,
-            RecvError::NotReceiver => Code::Busy,
+            RecvError::Missed => Code::TimedOut,
+            RecvError::TooManyHeld => Code::NoSpace,
+            RecvError::Encoding(_) => Code::BadInput,
+            RecvError::Closed => Code::Done,
+            RecvError::NotOwner => Code::Busy,
             RecvError::Damaged(_) => Code::Damaged,
             RecvError::System(inner) => code_of(inner),
             _ => Code::System,
@@ -242,9 +228,8 @@ impl From<RecvError> for Failure {
     }
 }
 
-impl From<outlive::SendError> for Failure {
-    fn from(error: outlive::SendError) -> Failure {
-        use outlive::SendError;
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Failure {
         let code = match &error {
             SendError::Full { slowest: None }
             | SendError::TooLarge { .. }
@@ -384,9 +369,8 @@ mod tests {
     fn each_error_of_the_core_has_a_code_of_its_own_choice() {
         let files = [
             ("Error", include_str!("../../outlive/src/error.rs")),
-            ("SendError", include_str!("../../outlive/src/queue/error.rs")),
             ("SendError", include_str!("../../outlive/src/claim/transfer.rs")),
-            ("RecvError", include_str!("../../outlive/src/queue/error.rs")),
+            ("RecvError", include_str!("../../outlive/src/claim/transfer.rs")),
             ("PublishError", include_str!("../../outlive/src/topic/error.rs")),
             ("SubscribeError", include_str!("../../outlive/src/topic/error.rs")),
             ("LockError", include_str!("../../outlive/src/sync/error.rs")),

@@ -2,11 +2,10 @@
 //! Python's own kind.
 
 use outlive::pool::PoolError;
-use outlive::queue::{RecvError, SendError};
 use outlive::rpc::{CallError, ReplyError, ServeError};
 use outlive::sync::{AcquireError, LockError};
 use outlive::topic::{PublishError, SubscribeError};
-use outlive::{Error, WaitError};
+use outlive::{Error, RecvError, SendError, WaitError};
 use outlive_gpu::Error as GpuError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -188,10 +187,16 @@ impl Raise for SendError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
             SendError::Damaged(error) | SendError::System(error) => return error.clone().raise(py),
-            SendError::Full | SendError::TimedOut => "Full",
+            SendError::Full { .. } | SendError::TimedOut { .. } => "Full",
+            SendError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
             SendError::ReceiverDied => "ReceiverDied",
             SendError::NoReceiver => "NoReceiver",
-            SendError::TooLarge { .. } => "TooLarge",
+            SendError::Cancelled => "Cancelled",
+            SendError::TooLarge { .. } | SendError::OtherLength { .. } => "TooLarge",
+            SendError::NotOwner => "NotYours",
+            SendError::Encoding(_) => {
+                return pyo3::exceptions::PyTypeError::new_err(self.to_string());
+            }
             _ => "OutliveError",
         };
         raise(py, class, self)
@@ -221,26 +226,10 @@ impl Raise for RecvError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
             RecvError::Damaged(error) | RecvError::System(error) => return error.clone().raise(py),
-            RecvError::Empty | RecvError::TimedOut => "Empty",
-            RecvError::SendersGone => "SendersGone",
-            RecvError::NotReceiver => "NotYours",
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
-    }
-}
-
-impl Raise for outlive::SendError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        use outlive::SendError;
-        let class = match &self {
-            SendError::Damaged(error) | SendError::System(error) => return error.clone().raise(py),
-            SendError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
-            SendError::NoReceiver => "NoReceiver",
-            SendError::ReceiverDied => "ReceiverDied",
-            SendError::Cancelled => "Cancelled",
-            SendError::TooLarge { .. } | SendError::OtherLength { .. } => "TooLarge",
-            SendError::NotOwner => "NotYours",
+            RecvError::Closed => "SendersGone",
+            RecvError::Missed => "Missed",
+            RecvError::TooManyHeld => "TooMany",
+            RecvError::NotOwner => "NotYours",
             _ => "OutliveError",
         };
         raise(py, class, self)

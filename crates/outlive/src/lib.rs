@@ -13,7 +13,7 @@
 //! let domain = Domain::open_default()?;       // /dev/shm/outlive-UID/default; nothing to set up
 //! # */
 //! let total = Mutex::<u64>::options(0).open_or_create(&domain, "total")?;
-//! let queue = Queue::create(&domain, "orders")?;
+//! let queue = Queue::<[u8]>::open_or_create(&domain, "orders")?;
 //! let sender = queue.sender()?;
 //! let mut receiver = queue.receiver()?;
 //!

@@ -1,7 +1,7 @@
 //! `outlive pools`: what is in pools, size by size, and which processes have it.
 
 use clap::{Args, ValueEnum};
-use outlive::pool::{Held, HolderUsage, MODES, Modes, PoolOptions, SizeUsage, Usage};
+use outlive::pool::{Held, HolderUsage, MODES, Modes, SizeUsage, Usage};
 use outlive::{Detail, Entry, Error};
 use serde::Serialize;
 
@@ -344,8 +344,7 @@ fn chosen(args: &PoolsArgs, domain: &outlive::Domain) -> Result<Chosen, Failure>
             (Detail::Pool(usage), _) => {
                 let mut pool = Pool::new(&entry.name, usage);
                 if args.modes.is_some() || args.by == By::Caller {
-                    let opened =
-                        outlive::pool::Pool::open(domain, &entry.name, PoolOptions::default())?;
+                    let opened = outlive::pool::Pool::open(domain, &entry.name)?;
                     if let Some(modes) = args.modes {
                         opened.set_modes(modes);
                         pool.modes = opened.modes().to_string();

@@ -14,12 +14,12 @@ use super::pending::Pending;
 use super::reply::Reply;
 use crate::liveness::{Me, TokenId};
 use crate::pool::ObjectRef;
-use crate::queue::{self, LARGEST_MESSAGE, SendError};
+use crate::queue::{self, LARGEST_MESSAGE};
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Asleep;
-use crate::{Deadline, Domain, Error, WaitStrategy};
+use crate::{Deadline, Domain, Error, SendError, WaitStrategy};
 
 /// The most calls in flight of one client.
 const MOST_IN_FLIGHT: usize = 1024;
@@ -264,10 +264,10 @@ impl Client {
                 self.settle_parked(me).and(self.service.settle_dead(me, self.process, false));
             let soon = deadline.earlier(Deadline::after(LOOK_FOR_MEMORY));
             match self.service.queue.allocate_until(me, len, soon) {
-                Err(SendError::TimedOut) => {
+                Err(SendError::TimedOut { slowest: None }) => {
                     settled?;
                     if deadline.has_passed() {
-                        return Err(SendError::TimedOut);
+                        return Err(SendError::TimedOut { slowest: None });
                     }
                 }
                 other => return other,

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::Error;
-use crate::queue::{RecvError, SendError};
+use crate::{Error, RecvError, SendError};
 
 /// Says why a call has no (further) reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,8 +89,15 @@ impl From<SendError> for CallError {
         match error {
             SendError::ReceiverDied => CallError::ServerDied { begun: false },
             SendError::NoReceiver => CallError::NoServer,
-            SendError::Full | SendError::TimedOut => CallError::TimedOut { begun: false },
-            SendError::TooLarge { len, most } => CallError::TooLarge { len, most },
+            SendError::Full { .. } | SendError::TimedOut { .. } | SendError::NoSpace { .. } => {
+                CallError::TimedOut { begun: false }
+            }
+            SendError::TooLarge { len, most } | SendError::OtherLength { len, wanted: most } => {
+                CallError::TooLarge { len, most }
+            }
+            SendError::Cancelled => CallError::Dropped,
+            SendError::Encoding(why) => CallError::Encoding(why),
+            SendError::NotOwner => CallError::NotClient,
             SendError::Damaged(error) => CallError::Damaged(error),
             SendError::System(error) => CallError::System(error),
         }
@@ -133,9 +139,12 @@ impl std::error::Error for ServeError {}
 impl From<RecvError> for ServeError {
     fn from(error: RecvError) -> ServeError {
         match error {
-            RecvError::Empty | RecvError::SendersGone => ServeError::Empty,
-            RecvError::TimedOut => ServeError::TimedOut,
-            RecvError::NotReceiver => ServeError::NotServer,
+            RecvError::NotOwner => ServeError::NotServer,
+            // A server's receiver returns none of these.
+            RecvError::Closed
+            | RecvError::Missed
+            | RecvError::TooManyHeld
+            | RecvError::Encoding(_) => ServeError::Empty,
             RecvError::Damaged(error) => ServeError::Damaged(error),
             RecvError::System(error) => ServeError::System(error),
         }

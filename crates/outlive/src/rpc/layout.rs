@@ -14,7 +14,7 @@ use super::asked::{Asked, Asks, Question};
 use super::call::CallWords;
 use crate::pool::ObjectRef;
 use crate::queue::{Annex, LARGEST_MESSAGE, Queue};
-use crate::segment::{Segment, Shared};
+use crate::segment::{Opening, Segment, Shared};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::{Domain, Error, Kind, WaitStrategy};
 
@@ -36,8 +36,11 @@ const SLOT: u64 = 1536;
 pub(super) const CLIENT_SLOT: u64 = SLOT * SLOTS as u64;
 const WORDS_AT: u64 = 4096;
 const CLIENT_SLOTS_AT: u64 = WORDS_AT + MOST_CLIENT_SLOTS as u64 * 8;
-const ANNEX: Annex =
-    Annex { len: CLIENT_SLOTS_AT + MOST_CLIENT_SLOTS as u64 * CLIENT_SLOT, first: CLIENT_SLOTS_AT };
+const ANNEX: Annex = Annex {
+    len: CLIENT_SLOTS_AT + MOST_CLIENT_SLOTS as u64 * CLIENT_SLOT,
+    first: CLIENT_SLOTS_AT,
+    usual_bytes: Some(1 << 30),
+};
 
 const _: () = {
     assert!(REPLIES_AT + REPLY * RING as u64 <= QUESTION_AT);
@@ -76,13 +79,13 @@ unsafe impl Shared for ServiceHeader {}
 /// Options for making a service. An existing service keeps the options that it was made with.
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
-    max_bytes: u64,
+    max_bytes: Option<u64>,
     wait: WaitStrategy,
 }
 
 impl Default for ServiceOptions {
     fn default() -> ServiceOptions {
-        ServiceOptions { max_bytes: 1 << 30, wait: WaitStrategy::Adaptive }
+        ServiceOptions { max_bytes: None, wait: WaitStrategy::Adaptive }
     }
 }
 
@@ -92,7 +95,7 @@ impl ServiceOptions {
     /// to 64 KiB more for each 2 MiB of it, where memory of short messages is reused for long ones.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> ServiceOptions {
-        self.max_bytes = bytes;
+        self.max_bytes = Some(bytes);
         self
     }
 
@@ -122,11 +125,14 @@ impl ServiceOptions {
     }
 
     fn open(self, domain: &Domain, name: &str) -> Result<Service, Error> {
-        let options =
-            Queue::options().max_bytes(self.max_bytes).wait(self.wait).need_receiver(true);
         // Requests lie in their clients' slots.
-        let options = options.first_slots(0).slot_bytes(0);
-        Service::new(options.create_as(domain, name, Kind::Service, ANNEX)?)
+        let mut options =
+            Queue::options().slots(4).slot_bytes(64).wait(self.wait).need_receiver(true);
+        if let Some(bytes) = self.max_bytes {
+            options = options.max_bytes(bytes);
+        }
+        let opening = Opening::OpenOrCreate;
+        Service::new(options.open_kind(domain, name, opening, Kind::Service, ANNEX)?)
     }
 }
 

@@ -10,9 +10,9 @@ use super::layout::{SLOTS, Service, ServiceOptions};
 use super::readiness::RequestReadiness;
 use super::request::Request;
 use crate::liveness::TokenId;
-use crate::queue::{Receiver, RecvError};
+use crate::queue::RawReceiver;
 use crate::sys::barrier;
-use crate::{Deadline, Domain, Error, WaitStrategy};
+use crate::{Deadline, Domain, Error, RecvError, WaitStrategy};
 
 /// Receives a service's requests. A service has one server at a time; it may move between threads.
 ///
@@ -45,7 +45,7 @@ use crate::{Deadline, Domain, Error, WaitStrategy};
 pub struct Server {
     service: Service,
     /// `None` only during the drop.
-    receiver: Option<Receiver>,
+    receiver: Option<RawReceiver>,
     requests: Requests,
     process: TokenId,
 }
@@ -74,7 +74,7 @@ impl Server {
 
     pub(super) fn new(service: Service) -> Result<Server, Error> {
         let process = service.queue.registry().process_token()?;
-        let receiver = service.queue.receiver().map_err(|error| match error {
+        let receiver = service.queue.raw_receiver().map_err(|error| match error {
             Error::ReceiverTaken { path, pid } => Error::ServerTaken { path, pid },
             other => other,
         })?;
@@ -135,8 +135,9 @@ impl Server {
         }
         let Some(deadline) = deadline else { return Err(ServeError::Empty) };
         let is_any_set = || service.asks().is_any_set(service.client_slots() * SLOTS);
-        Ok(receiver
-            .wait_for(me, deadline, is_any_set, || Ok(requests.next(service, me, process)?))?)
+        receiver
+            .wait_for(me, deadline, is_any_set, || Ok(requests.next(service, me, process)?))?
+            .ok_or(ServeError::TimedOut)
     }
 }
 

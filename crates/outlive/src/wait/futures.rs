@@ -12,9 +12,8 @@ use std::task::{Context, Poll};
 
 use super::reactor::{Registration, Whom};
 use super::set::{Ready, WaitSet};
-use crate::Plain;
 use crate::liveness::Registry;
-use crate::queue::{Receiver, RecvError, TypedReceiver};
+use crate::queue::Receiver;
 use crate::rpc::{CallError, Pending, Reply, Request, ServeError, Server};
 use crate::state::{Change, Watch};
 use crate::sync::{Event, Latch};
@@ -22,7 +21,7 @@ use crate::topic::{
     Participants, Presence, PublishError, Published, Publisher, Sample, SubscribeError, Subscriber,
 };
 use crate::wake::{Source, SourceState, Waited};
-use crate::{Error, Payload, Peer, WaitError};
+use crate::{Error, Payload, Peer, RecvError, WaitError};
 
 /// Ready when one of some sources is.
 struct UntilReady {
@@ -66,7 +65,7 @@ impl Future for UntilReady {
     }
 }
 
-impl Receiver {
+impl<M: Payload + ?Sized> Receiver<M> {
     /// Receives like [`Receiver::recv`], for `async` under any executor. A thread of this process
     /// waits in its place: one for each domain, started here and named `outlive-wait`. A future
     /// that is dropped before it is ready has taken nothing.
@@ -75,7 +74,7 @@ impl Receiver {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-recv-async-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    /// let queue = outlive::queue::Queue::create(&domain, "orders")?;
+    /// let queue = outlive::queue::Queue::<[u8]>::open_or_create(&domain, "orders")?;
     /// let mut receiver = queue.receiver()?;
     /// std::thread::spawn(move || queue.sender().unwrap().send(b"buy 10"));
     /// # runtime.block_on(async {
@@ -92,29 +91,12 @@ impl Receiver {
     /// # If a process dies
     /// As with [`Receiver::recv`]. A forked child's future registers with a thread of the child's
     /// own when it is polled.
-    pub async fn recv_async(&mut self) -> Result<Vec<u8>, RecvError> {
+    pub async fn recv_async(&mut self) -> Result<M::Owned, RecvError> {
         loop {
-            match self.try_recv() {
-                Err(RecvError::Empty) => {}
-                received => return received,
+            if let Some(message) = self.try_recv()? {
+                return Ok(message);
             }
-            UntilReady::of_one(self, self.readiness().registry())?.await?;
-        }
-    }
-}
-
-impl<T: Plain> TypedReceiver<T> {
-    /// Receives like [`TypedReceiver::recv`], for `async`: see [`Receiver::recv_async`].
-    ///
-    /// # Errors
-    /// As [`Receiver::recv_async`].
-    pub async fn recv_async(&mut self) -> Result<T, RecvError> {
-        loop {
-            match self.try_recv() {
-                Err(RecvError::Empty) => {}
-                received => return received,
-            }
-            UntilReady::of_one(self, self.bytes().readiness().registry())?.await?;
+            UntilReady::of_one(self, self.registry())?.await?;
         }
     }
 }

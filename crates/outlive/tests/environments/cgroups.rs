@@ -169,9 +169,13 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
                     Mutex::<u64>::options(0).open_or_create(&domain, "held").expect("a lock");
                 drop(lock.lock_until(PATIENCE).expect("given back by one that lives"));
             } else {
-                let queue = Queue::create(&domain, "q").expect("a queue");
-                let message =
-                    queue.receiver().expect("the only one").recv_until(PATIENCE).expect("sent");
+                let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("a queue");
+                let message = queue
+                    .receiver()
+                    .expect("the only one")
+                    .recv_timeout(PATIENCE)
+                    .expect("readable")
+                    .expect("sent");
                 assert_eq!(message, b"while it was frozen");
             }
         })
@@ -188,7 +192,7 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
         got.map(|_| "locked")
     );
     drop(got);
-    Queue::create(&domain, "q")
+    Queue::<[u8]>::open_or_create(&domain, "q")
         .expect("a queue")
         .sender()
         .expect("a sender")

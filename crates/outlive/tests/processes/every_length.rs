@@ -2,10 +2,10 @@
 //! whatever its length. A sender whose message never fits would wait for ever beside an empty
 //! queue.
 
-use outlive::queue::{Queue, Receiver, RecvError, SendError, Sender};
+use outlive::queue::{Queue, Receiver, Sender};
 use outlive::rpc::{CallError, Client, Server};
 use outlive::topic::{PublishError, Topic};
-use outlive::{Deadline, Domain};
+use outlive::{Deadline, Domain, SendError};
 
 use crate::asleep::wait_asleep;
 use crate::child::{Child, PATIENCE, wait_until};
@@ -56,26 +56,26 @@ fn each_is_sent_and_received(sender: &Sender, receiver: &mut Receiver, max_bytes
     for &len in lengths.iter().chain(lengths.iter().rev()) {
         let sent = sender.try_send(&bytes(len));
         assert_eq!(sent, Ok(()), "{len} of {most} bytes, {max_bytes}");
-        assert_eq!(receiver.try_recv(), Ok(bytes(len)));
+        assert_eq!(receiver.try_recv(), Ok(Some(bytes(len))));
     }
-    let over = sender.send_until(&bytes(most + 1), PATIENCE);
+    let over = sender.send_timeout(&bytes(most + 1), PATIENCE);
     assert_eq!(over, Err(SendError::TooLarge { len: most + 1, most }));
 }
 
 fn a_queue_takes_every_length(world: &World) {
     let domain = world.domain();
     for max_bytes in MAX_BYTES {
-        let queue = Queue::options()
+        let queue = Queue::<[u8]>::options()
             .max_bytes(max_bytes)
-            .create(&domain, &format!("q{max_bytes}"))
+            .open_or_create(&domain, &format!("q{max_bytes}"))
             .expect("made");
         let (sender, mut receiver) =
             (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
         each_is_sent_and_received(&sender, &mut receiver, max_bytes);
         // Slots take as much as they may, and keep it.
         while sender.try_send(b"a slot").is_ok() {}
-        while receiver.try_recv().is_ok() {}
-        assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+        while receiver.try_recv().is_ok_and(|message| message.is_some()) {}
+        assert_eq!(receiver.try_recv(), Ok(None));
         each_is_sent_and_received(&sender, &mut receiver, max_bytes);
         // As many short ones as fit: memory for the tags comes along.
         let mut sent = 0;
@@ -83,7 +83,7 @@ fn a_queue_takes_every_length(world: &World) {
             sent += 1;
         }
         assert!(sent * 256 > max_bytes / 16, "{sent} of {max_bytes}");
-        (0..sent).for_each(|_| assert_eq!(receiver.try_recv(), Ok(bytes(200))));
+        (0..sent).for_each(|_| assert_eq!(receiver.try_recv(), Ok(Some(bytes(200)))));
         assert!(queue.counters().expect("counts").bytes <= max_bytes);
     }
 }
@@ -91,15 +91,18 @@ fn a_queue_takes_every_length(world: &World) {
 /// Its first slots take all that it may have.
 fn a_queue_without_room_for_objects_takes_what_a_slot_holds(world: &World) {
     let domain = world.domain();
-    let queue =
-        Queue::options().max_bytes(64 << 10).first_slots(1024).create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::options()
+        .max_bytes(64 << 10)
+        .slots(1024)
+        .open_or_create(&domain, "q")
+        .expect("made");
     let (sender, mut receiver) =
         (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
     let most = most(&sender, 64 << 10);
     assert_ne!(most, 0, "short messages fit");
     for len in lengths(most) {
         assert_eq!(sender.try_send(&bytes(len)), Ok(()), "{len} of {most} bytes");
-        assert_eq!(receiver.try_recv(), Ok(bytes(len)));
+        assert_eq!(receiver.try_recv(), Ok(Some(bytes(len))));
     }
     assert_eq!(sender.try_send(&bytes(most + 1)), Err(SendError::TooLarge { len: most + 1, most }));
 }
@@ -181,7 +184,7 @@ fn a_service_takes_every_length(world: &World) {
 fn who_waits_while_the_rings_grow_is_told(world: &World) {
     const MAX: u64 = 1 << 20;
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(MAX).create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::options().max_bytes(MAX).open_or_create(&domain, "q").expect("made");
     let (sender, mut receiver) =
         (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
     let len = most(&sender, MAX);
@@ -195,6 +198,6 @@ fn who_waits_while_the_rings_grow_is_told(world: &World) {
     });
     wait_asleep(child.pid());
     while sender.try_send(b"a slot").is_ok() {}
-    while receiver.try_recv().is_ok() {}
+    while receiver.try_recv().is_ok_and(|message| message.is_some()) {}
     child.finish();
 }

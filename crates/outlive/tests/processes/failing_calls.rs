@@ -6,11 +6,11 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use outlive::queue::{Queue, RecvError};
+use outlive::queue::Queue;
 use outlive::rpc::{CallError, Client, Pending, Request, ServeError, Server};
 use outlive::topic::{SubscribeError, SubscriberOptions};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Detail, Domain};
+use outlive::{Deadline, Detail, Domain, RecvError};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE, wait_until};
@@ -76,7 +76,7 @@ fn without_fstat<T>(domain: &Domain, name: &str, body: impl FnOnce() -> T) -> T 
 
 fn a_long_message_stays(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let mut receiver = queue.receiver().expect("the only one");
     for (round, len) in [LONG, 4 * LONG].into_iter().enumerate() {
         let round = round as u64;
@@ -87,15 +87,18 @@ fn a_long_message_stays(world: &World) {
         })
         .finish();
         let told = without_fstat(&domain, "q", || {
-            let waited = receiver.recv_until(PATIENCE);
-            (waited, receiver.try_recv(), receiver.peek(PATIENCE).map(drop))
+            let waited = receiver.recv_timeout(PATIENCE);
+            (waited, receiver.try_recv(), receiver.peek_timeout(PATIENCE).map(drop))
         });
         assert!(matches!(
             told,
             (Err(RecvError::System(_)), Err(RecvError::System(_)), Err(RecvError::System(_)))
         ));
-        assert_eq!(read_message(&receiver.try_recv().expect("there")), (1, round));
-        assert_eq!(receiver.try_recv().expect("there"), b"and a short one");
+        assert_eq!(
+            read_message(&receiver.try_recv().expect("readable").expect("there")),
+            (1, round)
+        );
+        assert_eq!(receiver.try_recv().expect("readable").expect("there"), b"and a short one");
     }
     let counters = queue.counters().expect("whole");
     assert_eq!((counters.received, counters.abandoned), (4, 0));
@@ -681,7 +684,7 @@ fn a_sweep_that_fails_at_a_place_takes_out_the_servers_name(world: &World) {
 
 fn a_sweep_that_cannot_look_keeps_the_tokens(world: &World) {
     let domain = world.domain();
-    Queue::create(&domain, "broken").expect("made");
+    Queue::<[u8]>::open_or_create(&domain, "broken").expect("made");
     let path = domain.path().join("broken");
     // So long is a file with a whole header, but not the queue that it says.
     let whole = fs::read(&path).expect("readable");

@@ -68,7 +68,7 @@ fn a_sweep_that_fails_lets_none_go(world: &World) {
     let domain = world.domain();
     let registry = Registry::of(&domain);
     wear_out(&domain, &registry, 20);
-    outlive::queue::Queue::create(&domain, "damaged").expect("made");
+    outlive::queue::Queue::<[u8]>::open_or_create(&domain, "damaged").expect("made");
     // The number of bytes in a slot.
     Bytes::of(&domain, "damaged").set_word(BODY, 77);
     let report = domain.sweep(false).expect("sweeps the rest");
@@ -152,7 +152,7 @@ fn an_old_claim_is_not_taken_for_a_new_owners(world: &World) {
 fn a_dead_threads_name_under_a_living_holder_is_not_given_out(world: &World) {
     let domain = world.domain();
     let registry = Registry::of(&domain);
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let state = State::<u64>::open_or_create(&domain, "state").expect("made");
     let server = Server::open(&domain, "s").expect("none lives");
     let board = Board::new();

@@ -2,12 +2,12 @@
 //! than others make of it: what lies beyond its mapping is an error in every call, never a fault,
 //! never a message that nobody finds, never an `Ok`.
 
-use outlive::pool::{Pool, PoolOptions};
-use outlive::queue::{Queue, RecvError, SendError};
+use outlive::pool::Pool;
+use outlive::queue::Queue;
 use outlive::rpc::{Client, Server};
 use outlive::state::State;
 use outlive::topic::{SubscriberOptions, Topic};
-use outlive::{Domain, Error};
+use outlive::{Domain, Error, RecvError, SendError};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
@@ -48,7 +48,8 @@ fn beside(world: &World, body: impl FnOnce(&Domain, &Queue, &dyn Fn())) -> (Chil
     let child = Child::start(|| {
         leave_only(192 << 20);
         let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
-        let queue = Queue::options().max_bytes(1 << 30).create(&domain, "q").expect("made");
+        let queue =
+            Queue::<[u8]>::options().max_bytes(1 << 30).open_or_create(&domain, "q").expect("made");
         body(&domain, &queue, &|| {
             board.set(0, 1);
             board.reach(1, 1);
@@ -76,7 +77,7 @@ fn a_sender_beyond_its_mapping(world: &World) {
         }
     });
     let domain = world.domain();
-    let queue = Queue::open(&domain, "q").expect("there");
+    let queue = Queue::<[u8]>::open(&domain, "q").expect("there");
     let sender = queue.sender().expect("a sender");
     for number in 0..MANY {
         sender.send(&message(1, number, 80)).expect("room");
@@ -84,11 +85,14 @@ fn a_sender_beyond_its_mapping(world: &World) {
     board.set(1, 1);
     child.finish();
     let mut receiver = queue.receiver().expect("none yet");
-    assert_eq!(read_message(&receiver.try_recv().expect("sent")), (0, 0));
+    assert_eq!(read_message(&receiver.try_recv().expect("readable").expect("sent")), (0, 0));
     for number in 0..MANY {
-        assert_eq!(read_message(&receiver.try_recv().expect("sent")), (1, number));
+        assert_eq!(
+            read_message(&receiver.try_recv().expect("readable").expect("sent")),
+            (1, number)
+        );
     }
-    assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+    assert_eq!(receiver.try_recv(), Ok(None));
     assert_eq!(queue.counters().expect("counts").abandoned, 0);
 }
 
@@ -101,7 +105,8 @@ fn a_receiver_beyond_its_mapping(world: &World) {
         let mut number = 0;
         let error = loop {
             match receiver.try_recv_into(&mut message) {
-                Ok(()) => assert_eq!(read_message(&message), (1, number)),
+                Ok(Some(())) => assert_eq!(read_message(&message), (1, number)),
+                Ok(None) => panic!("{number} received, and no error"),
                 Err(error) => break error,
             }
             number += 1;
@@ -114,11 +119,11 @@ fn a_receiver_beyond_its_mapping(world: &World) {
         {
             assert!(matches!(&error, RecvError::System(error) if is_no_space(error)), "{error:?}");
         }
-        let error = receiver.peek(PATIENCE).err().expect("it is out of reach");
+        let error = receiver.peek_timeout(PATIENCE).err().expect("it is out of reach");
         assert!(matches!(&error, RecvError::System(error) if is_no_space(error)), "{error:?}");
     });
     let domain = world.domain();
-    let queue = Queue::open(&domain, "q").expect("there");
+    let queue = Queue::<[u8]>::open(&domain, "q").expect("there");
     let sender = queue.sender().expect("a sender");
     for number in 0..MANY {
         sender.send(&message(1, number, 80)).expect("room");
@@ -128,9 +133,12 @@ fn a_receiver_beyond_its_mapping(world: &World) {
     // Somebody who can map it goes on where that one had to stop.
     let mut receiver = queue.receiver().expect("the last one has ended");
     for number in received.get(0)..MANY {
-        assert_eq!(read_message(&receiver.try_recv().expect("sent")), (1, number));
+        assert_eq!(
+            read_message(&receiver.try_recv().expect("readable").expect("sent")),
+            (1, number)
+        );
     }
-    assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+    assert_eq!(receiver.try_recv(), Ok(None));
     assert_eq!(queue.counters().expect("counts").abandoned, 0);
 }
 
@@ -256,9 +264,7 @@ fn a_registry_is_mapped_whole_or_not_at_all(world: &World) {
 /// that is left there is a dead process's by that alone.
 fn a_sweep_beyond_its_mapping(world: &World) {
     let domain = world.domain();
-    let pool =
-        Pool::open(&domain, "p", PoolOptions { max_bytes: 1 << 30, ..PoolOptions::default() })
-            .expect("made");
+    let pool = Pool::options().max_bytes(1 << 30).open_or_create(&domain, "p").expect("made");
     Child::start(|| {
         let objects = [0; 4].map(|_| pool.alloc(32 << 20).expect("room"));
         assert_eq!(objects.len(), 4);

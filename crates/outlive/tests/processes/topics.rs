@@ -215,7 +215,7 @@ fn values_and_slices(world: &World) {
         Err(outlive::Error::OtherType { .. })
     ));
     assert!(matches!(
-        outlive::queue::Queue::create(&domain, "large"),
+        outlive::queue::Queue::<[u8]>::open_or_create(&domain, "large"),
         Err(outlive::Error::OtherKind { .. })
     ));
 }

@@ -45,7 +45,8 @@ type Calls = fn(&mut Things, u64) -> Done;
 impl Things {
     fn open(path: &Path) -> Result<Things, Box<dyn Any>> {
         let domain = Domain::open_at(path)?;
-        let queue = Queue::options().first_slots(4 * BURST as u32).create(&domain, "queue")?;
+        let queue =
+            Queue::<[u8]>::options().slots(4 * BURST as u32).open_or_create(&domain, "queue")?;
         let topic = Topic::<[u8]>::options()
             .depth(2 * BURST as u32)
             .stamps(false)

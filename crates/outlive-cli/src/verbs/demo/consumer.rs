@@ -8,8 +8,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outlive::Deadline;
-use outlive::queue::{Queue, RecvError};
+use outlive::queue::Queue;
 use outlive::sync::Record;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -26,7 +25,7 @@ const A_WHILE: Duration = Duration::from_millis(50);
 pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     let domain = place::domain(folder)?;
     let ledger = Ledger::open(&domain)?;
-    let mut receiver = Queue::open(&domain, "queue")?.receiver()?;
+    let mut receiver = Queue::<[u8]>::open(&domain, "queue")?.receiver()?;
     let journaling = |error| Failure::system("write the journal", &error);
     let mut journals = Vec::new();
     for source in 0..args.sources.min(MOST_SOURCES as u32) {
@@ -35,11 +34,10 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     loop {
         // Before the look: what was sent before that stage is there now.
         let last_look = ledger.stage() == STOP_WHEN_EMPTY;
-        let message = match receiver.peek(Deadline::after(A_WHILE)) {
-            Ok(message) => message,
-            Err(RecvError::TimedOut) if last_look => return Ok(()),
-            Err(RecvError::TimedOut) => continue,
-            Err(error) => return Err(error.into()),
+        let message = match receiver.peek_timeout(A_WHILE)? {
+            Some(message) => message,
+            None if last_look => return Ok(()),
+            None => continue,
         };
         note_time(&ledger);
         match record::read(&message) {

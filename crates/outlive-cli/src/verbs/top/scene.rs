@@ -400,15 +400,12 @@ pub mod tests {
         let topic = outlive::topic::Topic::<[u8]>::open(&domain, "topic").expect("made");
         let publisher = topic.publisher().expect("made");
         let _subscriber = topic.subscriber().expect("made");
-        let queue = outlive::queue::Queue::create(&domain, "queue").expect("made");
+        let queue = outlive::queue::Queue::<[u8]>::open_or_create(&domain, "queue").expect("made");
         queue.sender().expect("made").send(b"x").expect("sent");
         let mutex =
             outlive::sync::Mutex::<u64>::options(0).open_or_create(&domain, "mutex").expect("made");
         let _guard = mutex.lock().expect("free");
-        drop(
-            outlive::pool::Pool::open(&domain, "pool", outlive::pool::PoolOptions::default())
-                .expect("made"),
-        );
+        drop(outlive::pool::Pool::open_or_create(&domain, "pool").expect("made"));
         let before = Scene::look(&domain, None).expect("looked");
         publisher.publish_copy(b"one").expect("published");
         let scene = Scene::look(&domain, Some(&before)).expect("looked");

@@ -128,7 +128,7 @@ impl Robot {
     /// Makes the topics, the queue and the board, before any process uses them.
     pub fn set(args: &DemoArgs, folder: &Path, domain: &Domain) -> Result<Robot, Failure> {
         frames::gather(folder, args.data.as_deref())?;
-        Queue::options().max_bytes(16 << 20).create(domain, LOG)?;
+        Queue::<[u8]>::options().max_bytes(16 << 20).open_or_create(domain, LOG)?;
         let topic = |sensor: &Sensor| {
             Ok(Topic::<[u8]>::options()
                 .depth(DEPTH)

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outlive::Deadline;
-use outlive::queue::{Queue, SendError, Sender};
+use outlive::queue::{Queue, Sender};
 use outlive::topic::{Sample, SubscribeError, SubscriberOptions, Topic};
+use outlive::{Deadline, SendError};
 
 use super::board::{Board, NONE};
 use super::frames::{self, Which};
@@ -47,7 +47,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
         .ok_or_else(|| Failure::new(Code::Usage, "there is no such watcher"))?;
     let domain = place::domain(folder)?;
     let (ledger, board) = (Ledger::open(&domain)?, Board::open(&domain)?);
-    let log = Queue::open(&domain, LOG)?.sender()?;
+    let log = Queue::<[u8]>::open(&domain, LOG)?.sender()?;
     let topic = Topic::<[u8]>::open(&domain, SENSORS[watched].topic)?;
     let next = &board.next[args.index as usize];
     // Before the subscriber is made: the predecessor did not live to get what it did not get.
@@ -126,7 +126,7 @@ fn write_line(log: &Sender, board: &Board, index: u32, ledger: &Ledger) -> Resul
             Err(SendError::ReceiverDied) if ledger.stage() <= STOP_WHEN_EMPTY => {
                 std::thread::sleep(A_MOMENT)
             }
-            Err(SendError::TimedOut) => {}
+            Err(SendError::TimedOut { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
