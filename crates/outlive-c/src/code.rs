@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlive::pool::PoolError;
-use outlive::rpc::{CallError, ReplyError, ServeError};
+use outlive::rpc::CallError;
 use outlive::sync::{AcquireError, LockError, UpgradeError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, RecvError, SendError, WaitError};
@@ -147,23 +147,6 @@ codes! {
         CallError::NotClient => libc::EPERM,
         CallError::Damaged(_) => OUTLIVE_DAMAGED,
         CallError::System(error) => error.code(),
-    }
-    ServeError {
-        ServeError::Empty => libc::EAGAIN,
-        ServeError::TimedOut => libc::ETIMEDOUT,
-        ServeError::NotServer => libc::EPERM,
-        ServeError::Damaged(_) => OUTLIVE_DAMAGED,
-        ServeError::System(error) => error.code(),
-    }
-    ReplyError {
-        ReplyError::Cancelled => libc::ECANCELED,
-        ReplyError::ClientDied => libc::EPIPE,
-        ReplyError::TimedOut => libc::ETIMEDOUT,
-        ReplyError::TooLarge { .. } => libc::EMSGSIZE,
-        ReplyError::NoSpace => libc::ENOSPC,
-        ReplyError::NotServer => libc::EPERM,
-        ReplyError::Damaged(_) => OUTLIVE_DAMAGED,
-        ReplyError::System(error) => error.code(),
     }
     GpuError {
         GpuError::NoGpu { .. } => libc::ENODEV,

@@ -2,7 +2,7 @@
 //! Python's own kind.
 
 use outlive::pool::PoolError;
-use outlive::rpc::{CallError, ReplyError, ServeError};
+use outlive::rpc::CallError;
 use outlive::sync::{AcquireError, LockError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, RecvError, SendError, WaitError};
@@ -256,34 +256,15 @@ impl Raise for CallError {
     }
 }
 
-impl Raise for ServeError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        let class = match &self {
-            ServeError::Damaged(error) | ServeError::System(error) => {
-                return error.clone().raise(py);
-            }
-            ServeError::Empty | ServeError::TimedOut => "Timeout",
-            ServeError::NotServer => "NotYours",
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
-    }
-}
-
-impl Raise for ReplyError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        let class = match &self {
-            ReplyError::Damaged(error) | ReplyError::System(error) => {
-                return error.clone().raise(py);
-            }
-            ReplyError::Cancelled => "Cancelled",
-            ReplyError::ClientDied => "ClientDied",
-            ReplyError::TimedOut => "Timeout",
-            ReplyError::TooLarge { .. } => "TooLarge",
-            ReplyError::NoSpace => return raise_errno(py, "NoSpace", ENOSPC, self),
-            ReplyError::NotServer => "NotYours",
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
+/// Raises the error of a reply: the receiver that died is the client.
+pub(crate) fn reply_failed(py: Python<'_>, error: SendError) -> PyErr {
+    match error {
+        SendError::ReceiverDied => raise(py, "ClientDied", "the client died"),
+        SendError::TimedOut { .. } => raise(
+            py,
+            "Timeout",
+            "the client had not taken earlier replies when the deadline passed",
+        ),
+        other => other.raise(py),
     }
 }

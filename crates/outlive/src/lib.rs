@@ -60,7 +60,7 @@
 //! | [`queue`] | the growing queue |
 //! | [`topic`] | messages to many processes |
 //! | [`state`] | the latest value under a name |
-//! | [`rpc`] | requests and replies: [`rpc::Client`], [`rpc::Server`] |
+//! | [`rpc`] | requests and replies: [`rpc::Service`], [`rpc::Client`], [`rpc::Server`] |
 //! | [`wait`] | waiting for many things at once; descriptors, `async` |
 //! | `inspect` | what is in a domain, and cleaning up after the dead |
 //!

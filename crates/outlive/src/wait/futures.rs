@@ -14,7 +14,7 @@ use super::reactor::{Registration, Whom};
 use super::set::{Ready, WaitSet};
 use crate::liveness::Registry;
 use crate::queue::Receiver;
-use crate::rpc::{CallError, Pending, Reply, Request, ServeError, Server};
+use crate::rpc::{CallError, Pending, Reply, Request, Server};
 use crate::state::{Change, Watch};
 use crate::sync::{Event, Latch};
 use crate::topic::{
@@ -179,20 +179,16 @@ impl Server {
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
-    /// As [`Server::next`]; [`ServeError::System`] also when no thread can be started.
+    /// As [`Server::next`]; [`RecvError::System`](crate::RecvError::System) also when no thread can be started.
     ///
     /// # If a process dies
     /// As with [`Server::next`].
-    pub async fn next_async(&mut self) -> Result<Request, ServeError> {
+    pub async fn next_async(&mut self) -> Result<Request, crate::RecvError> {
         loop {
-            match self.try_next() {
-                Err(ServeError::Empty) => {}
-                taken => return taken,
+            if let Some(request) = self.try_next()? {
+                return Ok(request);
             }
-            UntilReady::of_one(self, self.readiness().registry())
-                .map_err(ServeError::System)?
-                .await
-                .map_err(ServeError::System)?;
+            UntilReady::of_one(self, self.readiness().registry())?.await?;
         }
     }
 }
@@ -206,10 +202,10 @@ impl Pending<'_> {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-async-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    /// use outlive::rpc::{Client, Server};
-    /// let mut server = Server::open(&domain, "double")?;
+    /// let service = outlive::rpc::Service::open_or_create(&domain, "double")?;
+    /// let mut server = service.server()?;
     /// std::thread::spawn(move || server.next().unwrap().reply(b"4"));
-    /// let client = Client::open(&domain, "double")?;
+    /// let client = service.client()?;
     /// # runtime.block_on(async {
     /// let mut call = client.begin(b"2")?;
     /// assert_eq!(*call.next_async().await?.unwrap(), *b"4");
@@ -226,7 +222,7 @@ impl Pending<'_> {
     /// As with [`Pending::next`].
     pub async fn next_async(&mut self) -> Result<Option<Reply>, CallError> {
         loop {
-            if let Some(found) = self.try_next()? {
+            if let Poll::Ready(found) = self.try_next()? {
                 return Ok(found);
             }
             UntilReady::of_one(self, self.readiness().registry())?.await?;

@@ -117,7 +117,7 @@ impl Things {
         };
         let state = |name: &str| State::open_or_create(&domain, name).expect("a state");
         let lock = |name: &str| Mutex::options(0).open_or_create(&domain, name).expect("a lock");
-        let service = || outlive::rpc::Client::options().max_bytes(1 << 20);
+        let service = || outlive::rpc::Service::options().max_bytes(1 << 20);
         let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
         let pool = Pool::options().max_bytes(2 << 20);
         Things {
@@ -133,8 +133,14 @@ impl Things {
             subscriber: topic(&other.own("topic")).subscriber_with(reliable).expect("a subscriber"),
             writer: state(&side.own("state")).writer().expect("a writer"),
             state: state(&other.own("state")),
-            server: service().serve(&domain, &side.own("service")).expect("a server"),
-            client: service().client(&domain, &other.own("service")).expect("a client"),
+            server: service()
+                .open_or_create(&domain, &side.own("service"))
+                .and_then(|service| service.server())
+                .expect("a server"),
+            client: service()
+                .open_or_create(&domain, &other.own("service"))
+                .and_then(|service| service.client())
+                .expect("a client"),
             pool: pool.open_or_create(&domain, "pool").expect("a pool"),
             events: Event::open(&domain, "events", Reset::Manual).expect("an event"),
             domain,
@@ -198,12 +204,13 @@ impl Things {
                 let len = if number == 9 { 20_000 } else { 8 + number as usize };
                 let payload = vec![number as u8; len];
                 if self.side == serving {
-                    let request = self.server.next_until(PATIENCE).expect("asked");
+                    let request =
+                        self.server.next_timeout(PATIENCE).expect("served").expect("asked");
                     assert_eq!(*request, *payload);
                     request.reply(&payload).expect("it waits");
                 } else {
                     assert_eq!(
-                        *self.client.call_until(&payload, PATIENCE).expect("answered"),
+                        *self.client.call_timeout(&payload, PATIENCE).expect("answered"),
                         *payload
                     );
                 }

@@ -3,13 +3,13 @@
 //! queue.
 
 use outlive::queue::{Queue, Receiver, Sender};
-use outlive::rpc::{CallError, Client, Server};
+use outlive::rpc::{CallError, Service};
 use outlive::topic::{PublishError, Topic};
 use outlive::{Deadline, Domain, SendError};
 
 use crate::asleep::wait_asleep;
 use crate::child::{Child, PATIENCE, wait_until};
-use crate::rpc::await_server;
+use crate::rpc::{await_server, client_of};
 use crate::runner::World;
 
 crate::checks!(
@@ -131,8 +131,11 @@ fn a_topic_takes_every_length(world: &World) {
 }
 
 fn serve(domain: &Domain, name: &str, max_bytes: u64) {
-    let mut server =
-        Server::options().max_bytes(max_bytes).serve(domain, name).expect("none lives");
+    let mut server = Service::options()
+        .max_bytes(max_bytes)
+        .open_or_create(domain, name)
+        .and_then(|service| service.server())
+        .expect("none lives");
     loop {
         let request = server.next().expect("served");
         // The request's object is in use as long as the request is there: so a byte back, or as
@@ -154,10 +157,10 @@ fn a_service_takes_every_length(world: &World) {
         let mut server = Child::start(|| serve(&domain, &name, max_bytes));
         // Whoever comes first makes the service, and says how large it may grow.
         wait_until("there is a service", || domain.entry(&name).is_ok());
-        let client = Client::open(&domain, &name).expect("opens");
+        let client = client_of(&domain, &name);
         await_server(&client);
         let call =
-            |request: &[u8]| client.call_until(request, PATIENCE).map(|reply| reply.to_vec());
+            |request: &[u8]| client.call_timeout(request, PATIENCE).map(|reply| reply.to_vec());
         let most = match call(&bytes(max_bytes)) {
             Err(CallError::TooLarge { most, .. }) => most,
             other => panic!("{other:?}"),

@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 
 use outlive::queue::Queue;
-use outlive::rpc::{Client, Server};
 use outlive::state::State;
 use outlive::sync::{LockError, Mutex};
 use outlive::{Domain, TokenId};
@@ -12,6 +11,7 @@ use outlive::{Domain, TokenId};
 use crate::board::Board;
 use crate::child::{Child, wait_until};
 use crate::forge::{BODY, Bytes, NUMBERS, Registry};
+use crate::rpc::{client_of, server_of};
 use crate::runner::World;
 use crate::slots::{short_lived, slot_of};
 
@@ -154,13 +154,13 @@ fn a_dead_threads_name_under_a_living_holder_is_not_given_out(world: &World) {
     let registry = Registry::of(&domain);
     let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let state = State::<u64>::open_or_create(&domain, "state").expect("made");
-    let server = Server::open(&domain, "s").expect("none lives");
+    let server = server_of(&domain, "s");
     let board = Board::new();
     let mut child = Child::start(|| {
         let _ends = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 board.set(0, u64::from(domain.token().expect("a token").as_u32()));
-                let client = Client::open(&domain, "s").expect("a place");
+                let client = client_of(&domain, "s");
                 (queue.receiver().expect("none yet"), state.writer().expect("none yet"), client)
             });
             thread.join().expect("no panic")

@@ -4,7 +4,7 @@
 
 use outlive::pool::Pool;
 use outlive::queue::Queue;
-use outlive::rpc::{Client, Server};
+use outlive::rpc::Service;
 use outlive::state::State;
 use outlive::topic::{SubscriberOptions, Topic};
 use outlive::{Domain, Error, RecvError, SendError};
@@ -13,6 +13,7 @@ use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::limits::set_limit;
 use crate::order::{message, read_message};
+use crate::rpc::server_of;
 use crate::runner::World;
 
 crate::checks!(
@@ -146,20 +147,27 @@ fn a_receiver_beyond_its_mapping(world: &World) {
 /// cannot see, never read.
 fn a_service_is_mapped_whole_or_not_at_all(world: &World) {
     let domain = world.domain();
-    let server = Server::options().max_bytes(1 << 20).serve(&domain, "s").expect("none lives");
+    let server = Service::options()
+        .max_bytes(1 << 20)
+        .open_or_create(&domain, "s")
+        .and_then(|service| service.server())
+        .expect("none lives");
     drop(server);
     let folder = world.folder().join("domain");
     Child::start(|| {
         leave_only(48 << 20);
         let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
-        let errors = [Server::open(&domain, "s").err(), Client::open(&domain, "s").err()];
+        let errors = [
+            Service::open_or_create(&domain, "s").and_then(|service| service.server()).err(),
+            Service::open_or_create(&domain, "s").and_then(|service| service.client()).err(),
+        ];
         for error in errors {
             let error = error.expect("too little to map all clients' places");
             assert!(is_no_space(&error), "{error}");
         }
     })
     .finish();
-    Server::open(&domain, "s").expect("none lives");
+    server_of(&domain, "s");
 }
 
 fn a_reader_beyond_its_mapping(world: &World) {

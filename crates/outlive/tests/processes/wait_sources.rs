@@ -1,9 +1,10 @@
 //! Wait sets that wait for who comes and goes, for room, for requests and for answers; and deaths
 //! on the other side.
 
+use std::task::Poll;
 use std::time::Duration;
 
-use outlive::rpc::{CallError, Client, Server};
+use outlive::rpc::CallError;
 use outlive::topic::{PublishError, SubscriberOptions, Topic};
 use outlive::wait::{Readiness, WaitSet};
 use outlive::{Deadline, Domain, WaitError, WaitStrategy};
@@ -12,6 +13,7 @@ use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, wait_until};
 use crate::random::Random;
+use crate::rpc::{client_of, server_of};
 use crate::runner::World;
 use crate::wait_bridges::block_on;
 use crate::wait_sets::{AS_IT_IS, NO_WAITV};
@@ -276,12 +278,17 @@ fn requests_wake_a_server_in_a_set(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let mut serving = Child::start(|| {
-        let mut server = Server::open(&domain, "service").expect("free");
+        let mut server = server_of(&domain, "service");
         let mut set = set_of(&domain, &server);
         board.set(0, 1);
         for _ in 0..20 {
             assert_eq!(what(&mut set), Readiness::Readable);
-            server.try_next().expect("there").reply(b"in a set").expect("answered");
+            server
+                .try_next()
+                .expect("served")
+                .expect("there")
+                .reply(b"in a set")
+                .expect("answered");
         }
         loop {
             let request = block_on(server.next_async()).expect("there");
@@ -289,7 +296,7 @@ fn requests_wake_a_server_in_a_set(world: &World) {
         }
     });
     board.reach(0, 1);
-    let client = Client::open(&domain, "service").expect("opens");
+    let client = client_of(&domain, "service");
     for _ in 0..20 {
         wait_asleep(serving.pid());
         assert_eq!(*client.call(b"?").expect("answered"), *b"in a set");
@@ -308,7 +315,7 @@ const LEAVES: u64 = 4;
 
 fn serves(domain: &Domain, orders: Board) -> Child {
     let child = Child::start(|| {
-        let mut server = Server::open(domain, "service").expect("free");
+        let mut server = server_of(domain, "service");
         orders.set(0, 1);
         loop {
             let order = orders.reach(1, 1);
@@ -347,7 +354,7 @@ fn answers_and_ends(world: &World, prepare: fn()) {
         let mut server = serves(&domain, orders);
         let waiter = Child::start(|| {
             prepare();
-            let client = Client::open(&domain, "service").expect("opens");
+            let client = client_of(&domain, "service");
             let mut call = client.begin(b"?").expect("begun");
             let mut set = set_of(&domain, &call);
             set.add(&peer).expect("added");
@@ -355,11 +362,11 @@ fn answers_and_ends(world: &World, prepare: fn()) {
             let mut replies = Vec::new();
             let end = loop {
                 match call.try_next() {
-                    Ok(None) => {
+                    Ok(Poll::Pending) => {
                         assert!(matches!(what(&mut set), Readiness::Readable | Readiness::Ended))
                     }
-                    Ok(Some(Some(reply))) => replies.push(reply[0]),
-                    Ok(Some(None)) => break None,
+                    Ok(Poll::Ready(Some(reply))) => replies.push(reply[0]),
+                    Ok(Poll::Ready(None)) => break None,
                     Err(error) => break Some(error),
                 }
             };
@@ -402,12 +409,12 @@ fn a_call_that_waits_for_a_server_is_told(world: &World) {
         let (orders, board) = (Board::new(), Board::new());
         let mut first = serves(&domain, orders);
         let waiter = Child::start(|| {
-            let client = Client::open(&domain, "service").expect("opens");
-            client.wait_for_server(true);
+            let client = client_of(&domain, "service");
+            client.set_patient(true);
             let mut call = client.begin(b"?").expect("begun");
             let mut set = set_of(&domain, &call);
             board.set(0, 1);
-            while call.try_next().expect("no end").is_none() {
+            while call.try_next().expect("no end").is_pending() {
                 assert_eq!(what(&mut set), Readiness::Readable);
             }
         });
@@ -437,7 +444,7 @@ fn killed_servers_end_calls_in_a_set(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let mut waiter = Child::start(|| {
-        let client = Client::open(&domain, "service").expect("opens");
+        let client = client_of(&domain, "service");
         loop {
             // As many at once, all in one set.
             let calls: Vec<_> = (0..CALLS).map(|_| client.begin(b"?")).collect();
@@ -449,8 +456,8 @@ fn killed_servers_end_calls_in_a_set(world: &World) {
                 for (key, _) in ready {
                     let at = keys.iter().position(|known| *known == key).expect("one of them");
                     match calls[at].try_next() {
-                        Ok(None) => continue,
-                        Ok(Some(_)) => board.add(0, 1),
+                        Ok(Poll::Pending) => continue,
+                        Ok(Poll::Ready(_)) => board.add(0, 1),
                         Err(CallError::ServerDied { .. }) => board.add(1, 1),
                         Err(error) => panic!("{error}"),
                     };
@@ -465,7 +472,7 @@ fn killed_servers_end_calls_in_a_set(world: &World) {
     let mut random = Random::new();
     for _ in 0..100 {
         let mut server = Child::start(|| {
-            let mut server = Server::open(&domain, "service").expect("free");
+            let mut server = server_of(&domain, "service");
             loop {
                 // Its client may have been told by another's death.
                 let _ = server.next().expect("there").reply(b"answer");
