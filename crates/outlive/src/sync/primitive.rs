@@ -15,8 +15,8 @@ use super::raw::pi::RawPi;
 use super::raw::rw_lock::RawRwLock;
 use super::{Holder, barrier, semaphore};
 use crate::liveness::{Me, Registry};
-use crate::segment::{BODY, Segment, Shared, Spec};
-use crate::shim::AtomicU32;
+use crate::segment::{BODY, Header, Opening, Segment, Shared, Spec};
+use crate::shim::{AtomicU32, Ordering};
 use crate::{Domain, Error, Kind};
 
 /// The shared words of a primitive, kept mapped, and the registry of the tokens that its claims
@@ -81,18 +81,35 @@ impl<S> Home<S> {
     where
         S: Shared,
     {
-        Home::open_with_tail(domain, name, kind, value, 0, |shared, _| init(shared))
+        Home::open_as(domain, name, Opening::OpenOrCreate, kind, value, |shared, _| init(shared))
     }
 
-    /// Opens it as [`Home::open`] does, with so many words behind it if it makes the file;
+    /// Opens the primitive of that name or makes it, as `opening` says. `init` also gets the file's
+    /// header.
+    pub(super) fn open_as(
+        domain: &Domain,
+        name: &str,
+        opening: Opening,
+        kind: Kind,
+        value: TypeOf,
+        init: impl Fn(&mut S, &Header),
+    ) -> Result<Home<S>, Error>
+    where
+        S: Shared,
+    {
+        let init = |shared: &mut S, header: &Header, _: &[AtomicU32]| init(shared, header);
+        Home::open_with_tail(domain, name, opening, (kind, value), 0, init)
+    }
+
+    /// Opens it as [`Home::open_as`] does, with so many words behind it if it makes the file;
     /// [`Home::tail`] says how many an existing file has.
     pub(super) fn open_with_tail(
         domain: &Domain,
         name: &str,
-        kind: Kind,
-        value: TypeOf,
+        opening: Opening,
+        (kind, value): (Kind, TypeOf),
         words: usize,
-        init: impl Fn(&mut S, &[AtomicU32]),
+        init: impl Fn(&mut S, &Header, &[AtomicU32]),
     ) -> Result<Home<S>, Error>
     where
         S: Shared,
@@ -108,12 +125,13 @@ impl<S> Home<S> {
             max_bytes: bytes,
             initial: bytes,
         };
-        let segment = domain.create_or_open(name, &spec, |segment| {
+        let segment = domain.open_as(name, opening, &spec, |segment| {
             segment.at::<S>(BODY)?;
             // SAFETY: `at` has checked the place; the file has no name yet, so this reference is
             // the only one; zeroed bytes are a value of every Shared type.
             init(
                 unsafe { &mut *segment.address(BODY).cast::<S>() },
+                segment.header(),
                 words_at(segment, tail_of::<S>(), words)?,
             );
             Ok(())
@@ -127,6 +145,12 @@ impl<S> Home<S> {
     /// primitives only.
     pub(super) fn tail(&self, words: usize) -> Result<NonNull<[AtomicU32]>, Error> {
         words_at(&self.segment, tail_of::<S>(), words).map(NonNull::from)
+    }
+
+    /// Returns the number that [`note_beginning`] noted; `None` in a file of an older build.
+    pub(super) fn beginning(&self) -> Option<u32> {
+        let noted = self.segment.header().extra[0].load(Ordering::Relaxed);
+        noted.checked_sub(1).and_then(|number| u32::try_from(number).ok())
     }
 
     pub(super) fn damaged(&self, what: &'static str) -> Error {
@@ -213,6 +237,13 @@ impl<S> Home<S> {
     pub(super) fn me(&self) -> Result<Me, Error> {
         self.registry.me()
     }
+}
+
+/// Notes what a primitive that counts begins with, in the header of its new file: its own words
+/// change, and an opener that asks for another number must be told.
+pub(super) fn note_beginning(header: &Header, number: u32) {
+    // Relaxed: the link that gives the file its name orders it before any opener.
+    header.extra[0].store(u64::from(number) + 1, Ordering::Relaxed);
 }
 
 const fn tail_of<S>() -> u64 {

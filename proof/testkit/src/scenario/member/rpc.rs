@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use outlive::rpc::{CallError, Client, Pending, ReplyError, Request, ServeError, Server};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Detail, Domain, Error, WaitStrategy};
+use outlive::{Detail, Domain, Error, WaitStrategy};
 
 use super::number;
 use crate::message::Stamp;
@@ -86,7 +86,7 @@ pub fn wait_in_set(domain: &Domain, call: &mut Pending<'_>) -> Result<String, St
     loop {
         match call.try_next() {
             Ok(None) => {
-                set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+                set.wait().map_err(|error| error.to_string())?;
             }
             Ok(Some(Some(reply))) => last = Some(show(&reply)?),
             Ok(Some(None)) => return outcome(Ok(last)),

@@ -146,7 +146,7 @@ pub fn follow_in_set(domain: &Domain, state: &StateBytes) -> Result<String, Stri
             }
             Some(_) => return Ok(format!("{last} died")),
             None => {
-                set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+                set.wait().map_err(|error| error.to_string())?;
             }
         }
     }
