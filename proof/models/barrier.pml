@@ -2,35 +2,44 @@
  *
  * Three participants, seated from the beginning, R phases each.
  *   phase         counts; BROKEN beside it
- *   seat[i]       marked or not: arrived in a phase p if the mark is that of p (it flips with each phase); out: counted out
- * Sleeping on the ends of several owners is several.pml's: here a sleeper simply runs again when one whom it watches is
- * dead, or when it is woken from the queue of `phase`.
+ *   seat[i]       marked or not: arrived in a phase p if the mark is that of p (it flips with each
+ *                 phase); out: counted out
+ * Sleeping on the ends of several owners is several.pml's: here a sleeper simply runs again when a
+ * participant that it watches is dead, or when it is woken from the queue of `phase`.
  *
  * wait   1. p = phase; broken: say so    2. seat := mark(p) (a fence)
- *        3. look at all: arrived, out -> next; absent and dead -> break, or count out; absent and alive -> 5
+ *        3. look at all: arrived, out -> next; absent and dead -> break, or count out; absent and
+ *           alive -> 5
  *        4. all arrived: compare-exchange phase p -> p+1, then wake all: the serial participant
  *           the phase is over by another: wake all, too
- *        5. sleep on {phase == p, the ends of those who are absent}; again from 3 while phase is p
+ *        5. sleep on {phase == p, the ends of the absent participants}; while phase is p, again
+ *           from 3
  *
- * Checked: nobody passes a phase before all the living have arrived in it; one serial participant a phase; nobody sleeps
- * for ever (an invalid end state); without a death nobody is told "broken"; who has arrived and dies breaks nothing.
+ * Checked: no participant passes a phase before all the living have arrived in it; one serial
+ * participant a phase; no participant sleeps for ever (an invalid end state); without a death none
+ * is told "broken"; a participant that dies after it has arrived breaks nothing.
  * Switches: -DD=deaths -DR=phases -DOUT (count out)
- *   -DSTOP  one participant is stopped at any step, takes no further step and is not dead. A wake-up that it had is used up; it leaves
- *           the kernel's queue (SIGSTOP) or stays there and swallows wakes (the freezer of version 1). The notice of a death is not told
- *           to the others once one is stopped: it may have had it. It may be killed later (D counts that). A sleeper looks by itself at
- *           the phase and at all seats, as once a second in the code.
- *           At rest a running participant may sleep only in a phase in which the stopped one has not arrived.
+ *   -DSTOP  one participant is stopped at any step, takes no further step and is not dead. A
+ *           wake-up that it received is used up; it leaves the kernel's queue (SIGSTOP) or stays
+ *           there and swallows wakes (the freezer of version 1). The notice of a death is not told
+ *           to the others once one is stopped: the stopped one may have received it. It may be
+ *           killed later (D counts that). A sleeper rechecks the phase and all seats, as once a
+ *           second in the code.
+ *           At rest a running participant may sleep only in a phase in which the stopped one has
+ *           not arrived.
  * Mutations, each must be caught:
- *   NOMARK      the mark does not flip: who has arrived once has arrived for ever
- *   NOWATCH     a sleeper watches nobody
+ *   NOMARK      the mark does not flip: a participant that has arrived once has arrived for ever
+ *   NOWATCH     a sleeper watches no participant
  *   NORELOAD    a participant found dead is not asked again whether it had arrived
  *   STALEOPEN   the next phase is opened by a store
- *   NOPASS      who finds the phase over leaves the wake-up to whoever opened the next
+ *   NOPASS      a participant that finds the phase over leaves the wake-up to the one that opened
+ *               the next phase
  *   LASTONLY    the same, unless it has not slept
  *   WAKEONE     the serial participant wakes one
  * and with STOP:
- *   NORECHECK   a sleeper does not look by itself: the stopped one had opened the next phase, and not yet woken the others
- *   PHASEONLY   it looks at the phase alone, not at the seats: the stopped one was the last to arrive
+ *   NORECHECK   no recheck: the stopped one had opened the next phase, and not yet woken the others
+ *   PHASEONLY   the recheck is of the phase alone, not of the seats: the stopped one was the last
+ *               to arrive
  */
 #ifndef D
 #define D 1
@@ -80,7 +89,7 @@ byte slept[N];			/* ghost: the phase in which it has gone to sleep */
 #endif
 #define PASSED(p) (came[0]>(p) || dead[0]) && (came[1]>(p) || dead[1]) && (came[2]>(p) || dead[2])
 
-/* all: 1 everybody has arrived, 0 somebody is absent, 2 broken by what was found */
+/* all: 1 all have arrived, 0 one is absent, 2 broken by what was found */
 inline look() {
 	all=1; i=0; watch[me]=0;
 	do

@@ -1,25 +1,34 @@
-/* barrier_repair.pml - a broken barrier that is made whole, again and again, beside participants that are stopped at any step.
+/* barrier_repair.pml - a broken barrier that is made whole, again and again, beside participants
+ * that are stopped at any step.
  *
- * Two participants, seated from the beginning, that live on; who breaks the barrier is a third one, whose deaths and whose heirs'
- * joinings and arrivals take no time here. Each of the two waits R times. Told that the barrier is broken, a participant repairs it.
+ * Two participants, seated from the beginning, that live on. A third one breaks the barrier; its
+ * deaths, and the joinings and arrivals of its successors, take no time here. Each of the two waits
+ * R times. Told that the barrier is broken, a participant repairs it.
  *   phase      counts; BROKEN beside it
- *   mk[i]      the mark that participant i's seat has; a seat whose mark is that of the phase has arrived
+ *   mk[i]      the mark that participant i's seat has; a seat whose mark is that of the phase has
+ *              arrived
  *   away[i]    whatever the phase is, the participant is absent: since a repair
  *   back[i]    the same, and the participant has noticed
- *   out[i]     it has left: nobody waits for it
- * A process that is stopped is one whose next step does not come for a while. Nothing here waits for a step of another, but for the
- * lock of the repair, which is mutex.pml's: so there is no STOP.
+ *   out[i]     it has left: no participant waits for it
+ * A process that is stopped is one whose next step does not come for a while. Nothing here waits
+ * for a step of another, but for the lock of the repair, which is mutex.pml's: so there is no STOP.
  *
- * arrive  1. seat: away -> back    2. p = phase; broken: say so    3. compare-exchange of the seat, from what it was at 1 -> mark(p)
+ * arrive  1. seat: away -> back   2. p = phase; broken: say so
+ *         3. compare-exchange of the seat, from what it was at 1 -> mark(p)
  *         failed: again from 1
- * look    all arrived -> compare-exchange phase p -> p+1; else sleep until the phase changes, or a seat
+ * look    all arrived -> compare-exchange phase p -> p+1; else sleep until the phase changes, or a
+ *         seat
  * end     phase is p+1: passed; something else: broken
- * repair  under a lock: each seat by compare-exchange -> away; failed: its owner has just arrived in the broken phase, or come back; phase -> the broken one + 3
+ * repair  under a lock: each seat by compare-exchange -> away; failed: its owner has just arrived
+ *         in the broken phase, or come back; phase -> the broken one + 3
  *
- * Checked: a phase is opened only when both have arrived in that very phase, and nobody passes another one.
- * Switches: -DK=breaks -DR=waits of each -DD=deaths among those who repair (the lock goes to the next)
+ * Checked: a phase is opened only when both have arrived in that very phase, and no participant
+ * passes another one.
+ * Switches: -DK=breaks -DR=waits of each -DD=deaths of repairing participants (the lock goes to the
+ * next)
  * Mutations, each must be caught:
- *   ONEBIT      no away: arriving is a store of the phase's mark, and a repair leaves the other mark of the next phase
+ *   ONEBIT      no away: arriving is a store of the phase's mark, and a repair leaves the other
+ *               mark of the next phase
  *   NOBACK      an away seat is left for the mark directly
  *   PHASEFIRST  the phase is read before the seat says back
  *   EVEN        the phase after a repair is two further than the broken one
@@ -121,7 +130,8 @@ inline repair() {
 			mk[i]=MARK(phase+4);
 #else
 			atomic { a=away[i]; b=back[i]; m=mk[i] };
-			/* The owner may arrive here, late: its mark is that of the broken phase, or it has noticed an earlier repair. */
+			/* The owner may arrive here, late: its mark is that of the broken phase, or it
+			 * has noticed an earlier repair. */
 			atomic { if :: away[i]==a && back[i]==b && (a || mk[i]==m) -> away[i]=1; back[i]=0 :: else fi };
 #endif
 			i++
@@ -155,7 +165,7 @@ proctype T(byte me) {
 		atomic { told=0; all=0; p=0; r++ }
 	:: else -> break
 	od;
-	/* It leaves: nobody waits for it. */
+	/* It leaves: no participant waits for it. */
 	atomic { r=0; out[me]=1 };
 end_left:	do :: broken -> repair() od
 }

@@ -1,31 +1,43 @@
-/* condvar.pml - the condition variable: futex_waitv on {x, sequence}, the kernel's walk at a thread's end, death between any two steps.
+/* condvar.pml - the condition variable: futex_waitv on {x, sequence}, the kernel's walk at a
+ * thread's end, death between any two steps.
  *
- * NW waiters, who each take RW items, and NN notifiers, who each bring RN items; one mutex over the items. The mutex is one word here
- * (mutex.pml has its steps): free or a dead owner's -> mine, and whoever takes it from a dead one repairs and notifies all.
+ * NW waiters that each take RW items, and NN notifiers that each bring RN items; one mutex over the
+ * items. The mutex is one word here (mutex.pml has its steps): free or a dead owner's -> mine, and
+ * a thread that takes it from a dead one repairs and notifies all.
  *   seq         the sequence: raised by each notifier before its wake
- *   slp         the epoch: odd = somebody may sleep; each sleeper takes a new odd number
- *   qx[i]       waiter i stands in the kernel's queue of x, which is always 0
+ *   slp         the epoch: odd = a waiter may sleep; each sleeper takes a new odd number
+ *   qx[i]       waiter i is in the kernel's queue of x, which is always 0
  *   pend[i]     list_op_pending of waiter i points to x: the kernel wakes one there when i dies
  * A wake takes one waiter out of the queue, any of them (priorities), and sets woken.
  *
- * wait     1. s = seq   2. a new odd number   3. pending = x   4. unlock   5. queue on x   6. seq still s -> sleep
- *          7. trylock; held by another -> wake one on x first   8. pending given back with the lock (see KEEP)
- * notify   1. f = slp, even -> nothing   2. seq+1   3. wake one (or all) on x   4. woken 0, or all -> compare-exchange f -> f+1
+ * wait     1. s = seq   2. a new odd number   3. pending = x   4. unlock   5. queue on x
+ *          6. seq still s -> sleep
+ *          7. trylock; held by another -> wake one on x first
+ *          8. pending given back with the lock (see KEEP)
+ * notify   1. f = slp, even -> nothing   2. seq+1   3. wake one (or all) on x
+ *          4. woken 0, or all -> compare-exchange f -> f+1
  *
- * Checked, when everything has come to rest, and once more after one more item has been brought and notified by somebody who comes
- * last: no living waiter sleeps while an item is there that was notified. Items whose notifier died before its wake are not counted
- * (`unsig`), unless somebody has notified all since; nor is anything asked for while a dead thread has the lock and nobody has come
- * to be told: at rest with LEAVE (pending is given back once the lock is in hand) that may be any thread, without it only a notifier.
- * Switches: -DD=deaths -DNW= -DRW= -DNN= -DRN= -DTIMEOUT (waiter 0 has a deadline, which may pass at any time)
+ * Checked, when everything has come to rest, and once more after one more item has been brought and
+ * notified by a thread that comes last: no living waiter sleeps while an item is there that was
+ * notified. Items whose notifier died before its wake are not counted (`unsig`), unless a thread
+ * has notified all since; and the property need not hold while a dead thread has the lock and no
+ * thread has been told of that: at rest with LEAVE (pending is given back once the lock is in hand)
+ * the dead one may be any thread, without LEAVE only a notifier.
+ * Switches: -DD=deaths -DNW= -DRW= -DNN= -DRN= -DTIMEOUT (waiter 0 has a deadline, which may pass
+ * at any time)
  *   ASLEEP      notifiers begin when all waiters are asleep
- *   LEAVE       pending is given back when the lock is in hand, not when it is unlocked: weaker, see above
- *   STOP        one thread is stopped at any step, takes no further step and is not dead. A notification that it had is used up; it
- *               leaves the kernel's queue (SIGSTOP) or stays there and swallows wakes (the freezer of version 1). It may be killed later
- *               (D counts that). A waiter looks by itself, as once a second in the code: it takes the mutex and goes on when an item
- *               is there. seq+1 and the wake are one step, as in the code; the other runs have them as two, which allows more: each
- *               step that can come between two of the one-step form can come there in the two-step form, too.
- *               At rest a running waiter may sleep beside an item, or wait for the mutex, only while the stopped one has the mutex;
- *               a dead one's mutex and an item whose notifier is stopped or dead excuse nobody
+ *   LEAVE       pending is given back when the lock is in hand, not when it is unlocked: weaker,
+ *               see above
+ *   STOP        one thread is stopped at any step, takes no further step and is not dead. A
+ *               notification that it received is used up; it leaves the kernel's queue (SIGSTOP) or
+ *               stays there and swallows wakes (the freezer of version 1). It may be killed later
+ *               (D counts that). A waiter makes the recheck, as once a second in the code: it takes
+ *               the mutex and goes on when an item is there. seq+1 and the wake are one step, as in
+ *               the code; the other runs have them as two, which allows more: each step that can
+ *               come between two of the one-step form can come there in the two-step form, too. At
+ *               rest a running waiter may sleep beside an item, or wait for the mutex, only while
+ *               the stopped one has the mutex; a dead thread's mutex, and an item whose notifier is
+ *               stopped or dead, excuse no waiter
  * Mutations, each must be caught:
  *   CLEARFIRST  the epoch is cleared before the wake
  *   NOEPOCH     a bare bit
@@ -33,12 +45,13 @@
  *   XLAST       x is queued after sequence has been looked at
  *   WAKESEQ     wakes go through sequence
  *   NOPEND      no pending at all
- *   NOPASS      who must wait for the mutex does not wake another first
- *   NOTIMEPASS  who gives up does not wake another
- *   GIVEBACK    pending is given back when the lock is in hand, and the stronger property asked for
+ *   NOPASS      a waiter that must wait for the mutex does not wake another first
+ *   NOTIMEPASS  a waiter that gives up does not wake another
+ *   GIVEBACK    pending is given back when the lock is in hand, and the stronger property is
+ *               checked
  * and with STOP:
- *   NORECHECK   a waiter does not look by itself: the stopped one had the notification
- *   SEQONLY     it looks at seq, and not at the items: the stopped one had not yet notified
+ *   NORECHECK   no recheck: the stopped one had received the notification
+ *   SEQONLY     the recheck is of seq, and not of the items: the stopped one had not yet notified
  */
 #ifndef D
 #define D 1

@@ -1,50 +1,65 @@
-/* endpoint.pml - who may receive: the endpoint word names a process, the inside word the one thread that may be in a call.
+/* endpoint.pml - who may receive: the endpoint word names a process, the inside word the one thread
+ * that may be in a call.
  *
- *   ep      0, or the process (p + 1) whose receiver this is: what senders look at, and what a second receiver is refused by
- *   ins     0, or the thread (th + 1) that may be inside a receive call; it stays while calls stay on that thread
- *   obj[p] last[p]   private to process p: which of its threads owns the Receiver object now, and the thread that the object
- *           last put into ins. The object is passed on with exclusive ownership, so no two threads of p use it at once
+ *   ep      0, or the process (p + 1) whose receiver this is: senders look at it, and because of it
+ *           a second receiver is refused
+ *   ins     0, or the thread (th + 1) that may be inside a receive call; it stays while calls stay
+ *           on that thread
+ *   obj[p] last[p]   private to process p: which of its threads owns the Receiver object now, and
+ *           the thread that the object last put into ins. The object is passed on with exclusive
+ *           ownership, so no two threads of p use it at once
  *
- * call      last is not me: compare-exchange ins last -> me (no wait), failed -> this process is no receiver any more
+ * call      last is not me: compare-exchange ins last -> me (no wait), failed -> this process is no
+ *           receiver any more
  *           then read and write the queue. Nothing is cleared afterwards.
- * takeover  1. ep names a living process -> Taken          2. compare-exchange ep (0 or the dead) -> my process; failed -> 1
- *           3. loop: i = ins; the thread i alive -> wait for i's end; ep is not mine any more -> NotReceiver;
- *              compare-exchange ins i -> me, till it is mine
- *           (a taker that has waited too long: compare-exchange ep mine -> 0, and tells its user: -DGIVEUP)
- * drop      1. compare-exchange ins last -> 0 (failed -> taken from us: done)   2. wake   3. compare-exchange ep mine -> 0
+ * takeover  1. ep names a living process -> Taken
+ *           2. compare-exchange ep (0 or the dead) -> my process; failed -> 1
+ *           3. loop: i = ins; the thread i alive -> wait for i's end; ep is not mine any more ->
+ *              NotReceiver; compare-exchange ins i -> me, till it is mine
+ *           (a taker that has waited too long: compare-exchange ep mine -> 0, and returns an error:
+ *           -DGIVEUP)
+ * drop      1. compare-exchange ins last -> 0 (failed -> another process has taken over: done)
+ *           2. wake   3. compare-exchange ep mine -> 0
  *
- * A process dies in two moments: first its process token reads dead (pdead), a while later each of its threads stops
- * (tdead), and until then they go on and even start new calls. A thread may also end by itself when it does not own the
- * object. NP processes of two threads each; process 0 has the object at the start, every other one wants to take over, and is
- * patient: told Taken, it tries again when ep is 0 or dead.
+ * A process dies in two moments: first its process token reads dead (pdead), a while later each of
+ * its threads stops (tdead), and until then they go on and even start new calls. A thread may also
+ * end by itself when it does not own the object. NP processes of two threads each; process 0 has
+ * the object at the start, every other one takes over: told Taken, it tries again when ep is 0 or
+ * dead.
  *
- * Checked: never two threads inside a call; a receiver whose process lives is never robbed (its calls do not fail, it is the
- * one in ep); when all has come to rest nobody alive stands in step 3: who takes over is not blocked for ever, whoever dies.
+ * Checked: never two threads inside a call; a receiver whose process lives never loses the role
+ * (its calls do not fail, it is the one in ep); when all has come to rest no living thread is in
+ * step 3: a taker is not blocked for ever, whichever process dies.
  * Switches: -DNP=processes -DDEATHS=deaths -DCALLS=calls and hand-overs a process makes
  *   -DLEAVES=threads that end by themselves   -DLASTONE: the last process has one thread only
  *   STOP      One process may stop for ever, both its threads at once; its token reads alive, and
  *             it may die then. It holds the endpoint: a taker that is told Taken comes back in vain
- *             (end_t). No thread that runs stands in step 3, so none waits for an end that does not
+ *             (end_t). No thread that runs is in step 3, so none waits for an end that does not
  *             come. PREWAIT is caught then: the second taker waits for the thread of the first,
  *             which is stopped.
- *   PREWAIT   the taker waits for the inside thread's end before step 2 as well: safe too, but a second taker then waits
- *             where it could be told Taken
- *   SWEEP     somebody sweeps meanwhile: i = ins, then e = ep; i dead and e dead or 0 -> compare-exchange ins i -> 0;
- *             e dead and i dead or 0 -> compare-exchange ep e -> 0
+ *   PREWAIT   the taker waits for the inside thread's end before step 2 as well: safe too, but a
+ *             second taker then waits where it could be told Taken
+ *   SWEEP     a process sweeps meanwhile: i = ins, then e = ep; i dead and e dead or 0 ->
+ *             compare-exchange ins i -> 0; e dead and i dead or 0 -> compare-exchange ep e -> 0
  * Mutations, each must be caught:
- *   NOEPCHECK step 3 without the second look at ep: a thread of a dead process, still running, robs the living receiver that
- *             came after it, when that one's ins names a thread that has ended by itself after handing the object on
- *   INSFIRST  ins before ep, and no look at ep: a living receiver is robbed, or the second taker waits for the first's thread
+ *   NOEPCHECK step 3 without the second look at ep: a thread of a dead process, still running,
+ *             takes `ins` from the living receiver that came after it, when that one's ins names a
+ *             thread that has ended by itself after handing the object on
+ *   INSFIRST  ins before ep, and no look at ep: a living receiver loses the role, or the second
+ *             taker waits for the first's thread
  *   NOWAIT    the taker does not look whether the inside thread has ended
  *   INSSTORE  step 3 is a store                     EPSTORE   step 2 is a store
- *   ONCE      step 3 is tried once: who is overtaken by a passing-on in the dead process goes in all the same
- *   INSWAKE   (CALLS=4) step 3 also goes on when ins has changed, and compares with what it read before: the dying receiver has
- *             passed the object on and back again
- *   READOLD   a call passes ins on from whatever it reads there, not from what its own object put in
+ *   ONCE      step 3 is tried once: a taker goes in although the dead process has passed the object
+ *             to another thread meanwhile
+ *   INSWAKE   (CALLS=4) step 3 also goes on when ins has changed, and compares with what it read
+ *             before: the dying receiver has passed the object on and back again
+ *   READOLD   a call passes ins on from whatever it reads there, not from what its own object put
+ *             in
  *   BYINSIDE  takeover goes by the inside thread's end, not by the process's
  *   KEEPINS   drop leaves ins as it is
- *   SWEEPORDER  (with SWEEP) the sweep reads ep before ins: it takes the ended thread of the receiver that has come since
- *             for one of the dead receiver's, and robs the living
+ *   SWEEPORDER  (with SWEEP) the sweep reads ep before ins: it takes the ended thread of the
+ *             receiver that has come since for one of the dead receiver's, and takes the role from
+ *             the living one
  */
 #ifndef NP
 #define NP 3
@@ -68,7 +83,7 @@ byte leaves;
 #ifdef STOP
 bool pstop[NP], stopped;
 #endif
-byte inside;                    /* ghosts: how many are in a call; is this one; stands in step 3; over and done with */
+byte inside;                    /* ghosts: how many are in a call; is this one; is in step 3; over and done with */
 bool in[NT], stuck[NT], fin[NT];
 #ifdef LASTONE
 #define RUNS(t) (t!=NT-1)
@@ -95,8 +110,8 @@ proctype T(byte me) {
 	{
 		skip;
 end_t:		if
-		/* A taker that is told Taken comes back later, or never. So its look at ep, its wait and its exchange are one step: a dead
-		 * owner stays dead */
+		/* A taker that is told Taken comes back later, or never. So its look at ep, its wait and
+		 * its exchange are one step: a dead owner stays dead */
 #ifdef INSFIRST
 		:: atomic { me%2==0 && P>0 && EP_FREE -> stuck[me]=1 }
 #elif defined(EPSTORE) || defined(PREWAIT)
@@ -120,8 +135,8 @@ end_u:				atomic { FREE -> old=ep; goto taken }
 		:: atomic { (me%2!=0 || P==0) -> goto have }
 		fi;
 
-		/* step 3: the taker waits until the thread that it read in ins has ended, whatever ins has become meanwhile: the
-		 * compare-exchange tells */
+		/* step 3: the taker waits until the thread that it read in ins has ended, whatever ins
+		 * has become meanwhile: the compare-exchange shows a change */
 enter:		if
 #ifdef GIVEUP
 		:: stuck[me]=0; atomic { if :: ep==P+1 -> ep=0 :: else fi; goto have }
@@ -199,7 +214,8 @@ call:			atomic { inside--; in[me]=0 }
 }
 
 inline stop(t) { atomic { tdead[t]=1; if :: in[t] -> inside--; in[t]=0 :: else fi; stuck[t]=0 } }
-/* a sweep after a death: gives the ends of the dead back; 0 stands for "no reader" and for "the reader died" alike */
+/* a sweep after a death: gives the ends of the dead back; 0 means "no receiver" and "the receiver
+ * died" alike */
 proctype Sweep() {
 	byte e, i;
 #ifdef SWEEPORDER

@@ -1,22 +1,33 @@
-/* event_word.pml - event flags, or a latch, with the WAITERS bit in the same word: no change can be seen that has not been notified.
+/* event_word.pml - event flags, or a latch, with the WAITERS bit in the same word: a process sees
+ * no change that has not been notified.
  *
- *   fl wb         the word: flag, and WAITERS     qw[i]  waiter i stands in the kernel's queue of the word
+ *   fl wb         the word: flag, and WAITERS
+ *   qw[i]         waiter i is in the kernel's queue of the word
  * There is no fence, no sequence, no epoch, no relay and no list_op_pending.
  *
- * set      1. v = the word. WAITERS is not set: compare-exchange v -> v|flag; it fails: again. Got: complete
- *          2. WAITERS is set: ONE step: flag set and wake all       3. ONE step: WAITERS cleared and wake all. Complete
+ * set      1. v = the word. WAITERS is not set: compare-exchange v -> v|flag; it fails: again. Got:
+ *             complete
+ *          2. WAITERS is set: ONE step: flag set and wake all
+ *          3. ONE step: WAITERS cleared and wake all. Complete
  * wait     1. v = the word; the flag is set: (AUTO: compare-exchange it away, keeping WAITERS) done
- *          2. compare-exchange v -> v|WAITERS   3. sleep on {word == v|WAITERS}; from 1. So nobody sleeps on a word with the flag
- * WIDE     (bits that the kernel's step cannot set) WAITERS is set: ONE step: WAITERS cleared and wake all; then from 1, while nobody sleeps
- * A latch is the same with "count 0" as the flag; its last arrival makes steps 2 and 3 in one: SET 0 and wake all.
+ *          2. compare-exchange v -> v|WAITERS
+ *          3. sleep on {word == v|WAITERS}; from 1. So no waiter sleeps on a word with the flag
+ * WIDE     (bits that the kernel's step cannot set) WAITERS is set: ONE step: WAITERS cleared and
+ *          wake all; then from 1, while no waiter sleeps
+ * A latch is the same with "count 0" as the flag; its last arrival makes steps 2 and 3 in one: SET
+ * 0 and wake all.
  *
- * Checked, at rest: no waiter that lives and runs sleeps while the flag is set, also when the setter is stopped or dead anywhere.
+ * Checked, at rest: no waiter that lives and runs sleeps while the flag is set, also when the
+ * setter is stopped or dead anywhere.
  * AUTO (the flag is taken by one waiter): the same.
- * Switches: -DNS=waiters -DNW=setters -DF=threads stopped or killed -DAUTO -DLATCH (one step SET 0 instead of 2 and 3) -DWIDE
+ * Switches: -DNS=waiters -DNW=setters -DF=threads stopped or killed -DAUTO -DLATCH (one step SET 0
+ * instead of 2 and 3) -DWIDE
  *   -DCLEAR (a process may clear the flag)
- * Mutations: TWOSTEP (step 2 as two), CLEARALONE (step 3 does not wake), SKIPSET (a setter that finds the flag set does nothing),
+ * Mutations: TWOSTEP (step 2 as two), CLEARALONE (step 3 does not wake),
+ *   SKIPSET (a setter that finds the flag set does nothing),
  *   PLAINCLEAR (step 3 is a compare-exchange of the word seen after the wake, without a wake),
- *   ASREAD (a waiter sets WAITERS, looks anew, and sleeps on the word as it was at the first of both, also with the flag)
+ *   ASREAD (a waiter sets WAITERS, looks anew, and sleeps on the word as it was at the first of
+ *          both, also with the flag)
  * SKIPSET is allowed here, since the flag and its notice are one step: it must pass.
  */
 #ifndef NS

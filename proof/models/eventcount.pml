@@ -1,42 +1,48 @@
-/* eventcount.pml - an eventcount whose notify_all is one FUTEX_WAKE_OP: death and stop between any two steps.
+/* eventcount.pml - an eventcount whose notify_all is one FUTEX_WAKE_OP: death and stop between any
+ * two steps.
  *
  * NS waiters wait for changes 1..CH of a condition word; NW notifiers bring them.
  *   w             the condition; b[i]: the change that notifier i has in its store buffer, or 0
  *   n o f         epoch: number, SOMEBODY, FENCED; one word
  *   sq            sequence
- *   q[i]          waiter i stands in the kernel's queue of `sequence`
+ *   q[i]          waiter i is in the kernel's queue of `sequence`
  *
  * notify_all     1. the change   2. e = epoch; SOMEBODY is not set: complete
- *                3. ONE step (empties the buffer): sequence + 1 and wake all   4. compare-exchange epoch: e -> number + 1, nobody
+ *                3. ONE step (empties the buffer): sequence + 1 and wake all
+ *                4. compare-exchange epoch: e -> number + 1, SOMEBODY cleared
  * prepare_wait   1. t = sequence   2. epoch: number + 1, SOMEBODY; FENCED stays if SOMEBODY was set
  *                3. FENCED was not set: the heavy fence, which empties all buffers
  *                4. e = epoch; SOMEBODY and sequence == t: compare-exchange epoch: e -> FENCED
  * the look       w has changed: done
  * commit_wait    sleep on {sequence == t}; from prepare_wait again
- * cancel_wait    (CANCEL) the wait is over, slept or not: had nobody been there when it was prepared, and epoch has that number still:
- *                number + 1, nobody
+ * cancel_wait    (CANCEL) the wait is over, slept or not: if SOMEBODY was not set when it was
+ *                prepared, and epoch has that number still: number + 1, SOMEBODY cleared
  *
- * Changes: the default is a plain store into a buffer (a queue's READY): the notifiers together bring 1..CH.
- * FLAGS: event flags, set by a locked instruction: each notifier sets every flag 1..M, so flags are set twice.
- * A notifier that is killed or stopped with a change in its buffer: the processor still empties the buffer.
+ * Changes: the default is a plain store into a buffer (a queue's READY): the notifiers together
+ * bring 1..CH.
+ * FLAGS: event flags, set by a locked instruction: each notifier sets every flag 1..M, so flags are
+ * set twice. A notifier that is killed or stopped with a change in its buffer: the processor still
+ * empties the buffer.
  *
- * Checked: P1 a notify that completes leaves nobody asleep who had returned from prepare_wait when the notify began;
- * P2 nobody sleeps with an old sequence; P3 at rest no waiter that lives and runs sleeps without having seen a change whose
- * notify has completed. Whoever else is stopped or dead.
- * Switches: -DNS=waiters -DNW=notifiers -DM=changes of each -DF=number of threads that are stopped or killed (for an
- *   eventcount both are the same: nobody watches anybody) -DFLAGS -DCANCEL
+ * Checked: P1 a notify that completes leaves no waiter asleep that had returned from prepare_wait
+ * when the notify began; P2 no waiter sleeps with an old sequence; P3 at rest no waiter that lives
+ * and runs sleeps without having seen a change whose notify has completed, whichever other threads
+ * are stopped or dead.
+ * Switches: -DNS=waiters -DNW=notifiers -DM=changes of each -DF=number of threads that are stopped
+ *   or killed (for an eventcount both are the same: no thread watches another one's end) -DFLAGS
+ *   -DCANCEL
  * Mutations, each must be caught:
  *   TWOSTEP     sequence + 1 and the wake are two steps (P2 at rest)
  *   CLEARFIRST  SOMEBODY is cleared before the wake
- *   SKIPSET     (FLAGS) who finds the flag set already does not notify
+ *   SKIPSET     (FLAGS) a notifier that finds the flag set already does not notify
  *   KEEP        FENCED stays on when SOMEBODY goes off
  *   NOTICKET    4 without looking at sequence
  *   BLIND       4 sets FENCED whatever epoch has become
  *   EARLY       FENCED goes on before the fence
- *   NOFENCE     nobody makes a fence
+ *   NOFENCE     no waiter makes the fence
  *   LATETICKET  t is read after 2
  *   BARE        SOMEBODY is cleared whatever the epoch has become
- *   CANCELANY   (CANCEL) also by one that had not been the first
+ *   CANCELANY   (CANCEL) also by a waiter that had not been the first
  *   CANCELBARE  (CANCEL) whatever the number has become
  */
 #ifndef NS
@@ -129,7 +135,8 @@ byte bf;
 #define COUNTDONE done=done+1   /* how many have completed; all are in w or in a buffer that will be emptied */
 #endif
 
-/* Here a notification completes with its last shared step, before it does in the code: a stricter check */
+/* Here a notification completes with its last shared step, before it does in the code: a stricter
+ * check */
 proctype Notifier(byte me) {
 	byte m, e, v; bool ef, eo;
 	{

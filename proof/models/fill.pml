@@ -1,19 +1,23 @@
-/* fill.pml - marks of the pool's mode `integrity`: a free object that is marked as filled is whole of its pattern, whenever who sees a
- * change of the modes; death between any two steps.
+/* fill.pml - marks of the pool's mode `integrity`: a free object that is marked as filled consists
+ * of its pattern alone, whenever a thread sees a change of the modes; death between any two steps.
  *
  *   word      how often the modes were changed; odd: integrity is on, even: no mode is
- *   tag       0 free, else who has the object: in its cache, or in use. A release of it carries what the releaser has seen of
- *             `word` (came), and who takes it has seen that then: a read of `word` gives that or something later
+ *   tag       0 free, else the thread that has the object: in its cache, or in use. A release of it
+ *             carries what the releaser has seen of `word` (came), and a thread that takes the
+ *             object has seen that then: it reads that from `word`, or something later
  *   note      0, or the change at which the object was filled
  *   whole      its bytes are the pattern
  *
- * alloc  1. read word; even: an object in the cache is a hit, its note is not looked at. Odd: in the cache, note = the change: compare
+ * alloc  1. read word; even: an object in the cache is a hit, its note is not looked at. Odd: in
+ *           the cache, note = the change: compare
  *        2. not in the cache: tag 0 -> me; read word again: a note that is not of that change := 0
- *           one of those that come beside: into the cache with it; else word was even: note := 0, odd: compare
+ *           an additional one for the cache: it goes into the cache; else word was even:
+ *           note := 0, odd: compare
  *        3. taken when word was odd: note := 0, and only then the first byte is written
- * free   taken when word was odd: read word; odd: fill, then note := the change; even: note := 0. Else: nothing
+ * free   taken when word was odd: read word; odd: fill, then note := the change; even: note := 0.
+ *        Else: nothing
  *        then into the cache, or tag := 0
- * collect  tag of a dead one := 0
+ * collect  tag of a dead thread := 0
  *
  * Checked: what is compared is whole.
  * Switches: -DP=processes -DN=changes -DD=deaths -DR=rounds
@@ -21,9 +25,11 @@
  *                the others come to their ends.
  * Mutations, each must be caught:
  *   NONUMBER     a mark does not say of which change it is
- *   NOCLEAR      a mark is left when the object is taken out of a list by one who does not look
- *   EARLY        whether a mark is left is decided by the word as it was read before the tag was taken
- *   KEEP         who takes it out of a list, and read an even word before, leaves a mark of a change that it has seen only then
+ *   NOCLEAR      a mark is left when a thread that does not look takes the object out of a list
+ *   EARLY        whether a mark is left is decided by the word as it was read before the tag was
+ *                taken
+ *   KEEP         a thread that takes it out of a list, and read an even word before, leaves a mark
+ *                of a change that it sees only then
  *   MARKFIRST    marked before it is filled
  *   CLEARLATE    written before the mark is cleared
  */
@@ -115,7 +121,7 @@ proctype user(byte me) {
 #endif
 			fi;
 			may_die();
-			/* one of those that come beside: nobody asked for it yet */
+			/* one of the additional ones for the cache: the user has not asked for it yet */
 			if
 			:: cached = true; goto next
 			:: true
@@ -170,7 +176,7 @@ next:		true
 	:: rounds == R && !cached -> break
 	od;
 	goto out;
-dead:	/* collected: whoever does has seen what the dead had */
+dead:	/* collected: the collecting thread has seen what the dead had */
 	atomic {
 		if
 		:: tag == me -> tag = 0; came = (seen > came -> seen : came)

@@ -1,30 +1,44 @@
-/* gpu.pml - loans and samples that devices write and read (doc/protocols/gpu.md): host functions publish and let go; death between any two steps,
- * and devices that go on behind it. What topic.pml shows is one step here: to publish, to hold, to look at who holds what.
+/* gpu.pml - loans and samples that devices write and read (doc/protocols/gpu.md): host functions
+ * publish and let go; death between any two steps, and devices that go on after a death. What
+ * topic.pml shows is one step here: to publish, to hold, to look at who holds what.
  *
- *   owner      the ring: 0, or the publishing process     device    a device may write into the ring's objects
- *   slot       the object in place    want[o]   its message    lent[o]   by whom
- *   cell[c]    a hazard pointer: what the subscriber holds                  bytes[x]  which message's bytes are in that memory, 0: torn
- *   -DBLOCKS   card[o]  the block that object o names     exporter[b]  whose it is    bind[p,o]  what p has for it    mapped[o]  the subscriber's table
+ *   owner      the ring: 0, or the publishing process
+ *   device     a device may write into the ring's objects
+ *   slot       the object in place
+ *   want[o]    its message
+ *   lent[o]    the publisher that lends it
+ *   cell[c]    a hazard pointer: what the subscriber holds
+ *   bytes[x]   which message's bytes are in that memory, 0: torn
+ *   -DBLOCKS:
+ *   card[o]      the block that object o names
+ *   exporter[b]  the process that exports it
+ *   bind[p,o]    what p has for it
+ *   mapped[o]    the subscriber's table
  *
- * Publishers 1 and 2, the ring is 1's at first, and 2's when 1 has left or ended (with `device`: is gone); subscriber 3. A device is a job for each copy: one
- * that writes, or reads, in two steps, and then calls its host function. Jobs are of streams of their own, so any two go on at once.
- * killed: *ended*, no thread of it does anything, host functions neither; *gone*, its device has stopped. In between the device goes on.
- * publish   loan; device = 1; job {bytes := torn, bytes := m; host function: slot := o}      or dropped: {...; lent := 0}
+ * Publishers 1 and 2, the ring is 1's at first, and 2's when 1 has left or ended (with `device`: is
+ * gone); subscriber 3. A device is a job for each copy: one that writes, or reads, in two steps,
+ * and then calls its host function. Jobs are of streams of their own, so any two go on at once.
+ * killed: *ended*, no thread of it does anything, and no host function runs; *gone*, its device has
+ * stopped. In between the device goes on.
+ * publish   loan; device = 1; job {bytes := torn, bytes := m; host function: slot := o}
+ *           or dropped: {...; lent := 0}
  *           or the driver fails behind the copy: lent for good
  * blocks    a card that is lent gets another block, or keeps its own; `device` is not used
- * take      cell := slot; (blocks: mapped := card, asked of a living exporter, else told); job {reads, reads; cell := 0}
+ * take      cell := slot; (blocks: mapped := card, asked of a living exporter, else told); job
+ *           {reads, reads; cell := 0}
  *
  * Checked: what a living subscriber's device reads is the message, whole, to the end.
- * Switches: -DM=messages of publisher 1 -DM2=of publisher 2 -DR=takes -DO=objects -DD=deaths -DBLOCKS
+ * Switches: -DM=messages of publisher 1 -DM2=of publisher 2 -DR=takes -DO=objects -DD=deaths
+ * -DBLOCKS
  * Mutations, each must be caught:
  *   PUBNOW      published when it is enqueued, not when the stream has got there
  *   DROPNOW     a loan that is dropped is given back at once
  *   ERRBACK     a loan whose host function could not be enqueued is given back
  *   SHARENOW    the sample is let go of when its copy is enqueued
- *   ENDED       the ring is taken from one who has ended, with `device` or not (pinned)
+ *   ENDED       the ring is taken from a publisher that has ended, with `device` or not (pinned)
  *   DEVLATE     `device` is set behind the copy (pinned)
  *   NUMBER      what is mapped for a card is used, whichever block it names (blocks)
- *   HELDSWAP    a card's block is exchanged, and used, though somebody holds the card (blocks)
+ *   HELDSWAP    a card's block is exchanged, and used, though a process holds the card (blocks)
  */
 #ifndef M
 #define M 2
@@ -151,7 +165,7 @@ end_l:			atomic {
 			atomic { i++; o=0; x=0; then=0 }
 		:: else -> break
 		od;
-		/* the last host function leaves the ring; with a loan that is kept, nobody does */
+		/* the last host function leaves the ring; with a loan that is kept, none does */
 end_o:		atomic { (out[p]==0 && lent[1]!=p && lent[2]!=p
 #if O>2
 			&& lent[3]!=p

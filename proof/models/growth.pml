@@ -1,23 +1,28 @@
-/* growth.pml - the registry grows (liveness/registry.rs): how many slots exist, the file's length says.
+/* growth.pml - the registry grows (liveness/registry.rs): the file's length says how many slots
+ * exist.
  *
  *   size    the file's length, in runs of slots         pages[n]   run n has its pages
  *   known   of each process: runs that it has seen to exist
  *
- * grower   1. n = length    2. fallocate (run n): the kernel makes the pages, then lengthens the file if that makes it longer; it may
- *          fail (no space): then the file is as long as before    3. claims a slot in the last run that it finds, and shows its id
+ * grower   1. n = length
+ *          2. fallocate (run n): the kernel makes the pages, then lengthens the file if that makes
+ *             it longer; it may fail (no space): then the file is as long as before
+ *          3. claims a slot in the last run that it finds, and shows its id
  *          Each may be killed anywhere; a slower one asks for what is there.
- * reader   meets an id: its run is below known -> looks at the slot; else known = max(known, length) and again; still not: the
- *          owner is dead
+ * reader   meets an id: its run is below known -> looks at the slot; else known = max(known,
+ *          length) and again; still not: the owner is dead
  * Checked: no id of a living owner is called dead; no slot is looked at whose pages are not there.
  * STOP: a grower may stop for ever at any step, also between pages and length, and is alive. No
  * process blocks here: the other grower goes on from the length that it finds.
  * Mutations, each must be caught:
  *   WAITGROWN (STOP) a grower that finds a run with pages beyond the length waits for its maker
- *   WORD      a shared word says how many there are, stored after fallocate: a slower grower takes slots away (as in the first draft)
+ *   WORD      a shared word says how many there are, stored after fallocate: a slower grower takes
+ *             slots away (as in the first draft)
  *   WILD      that word is written over by a stray write (as it was, though it grew by maximum)
  *   LENFIRST  the file is lengthened before its pages are there (ftruncate, then fallocate)
  *   NOASK     beyond what it knows the reader does not ask
- *   SMALL     a reader has mapped less than the largest size (RLIMIT_AS), and what lies behind is nobody's
+ *   SMALL     a reader has mapped less than the largest size (RLIMIT_AS), and takes what lies
+ *             behind for absent
  */
 #ifndef NG
 #define NG 2

@@ -1,30 +1,39 @@
-/* head.pml - shared lists of free objects, each behind a head that is locked by whoever takes from it; death between any two
- * steps.
+/* head.pml - shared lists of free objects, each behind a head that a thread locks to take from it;
+ * death between any two steps.
  *
- *   tag[o]    0 free, else who has it: the only truth
+ *   tag[o]    0 free, else the thread that has it: the tag alone decides
  *   link[o]   OFF: in no list; else the next object + 1, or 0 at the end: in a list, or about to be
- *   head      the first object + 1, or 0, and beside it in the same word who has it locked
+ *   head      the first object + 1, or 0, and beside it in the same word the thread that has locked
+ *             it
  *
- * push   of objects that are mine: 1. those that are OFF: link o1 -> o2 -> ... (the others stay where they are)
- *        (of those: tag := 0, then its link again: OFF now, popped by one who could not have it: take it, and push it after all)
- *        2. each tag := 0    3. head unlocked, or locked by a dead one: last link := first; compare-exchange head -> o1
- *        locked by a living one: each link := OFF, and they are in no list
- * pop    1. head unlocked, or locked by a dead one: compare-exchange -> locked by me, the list as it was
- *        2. follow K links    3. head := what comes next, unlocked    4. each: link := OFF, then compare-exchange tag 0 -> me
+ * push   of objects that are mine: 1. those that are OFF: link o1 -> o2 -> ... (the others stay
+ *        where they are)
+ *        (of those: tag := 0, then its link again: OFF now, a thread popped it and then could not
+ *        take its tag: take it, and push it after all)
+ *        2. each tag := 0
+ *        3. head unlocked, or locked by a dead thread: last link := first; compare-exchange head ->
+ *           o1
+ *        locked by a living thread: each link := OFF, and they are in no list
+ * pop    1. head unlocked, or locked by a dead thread: compare-exchange -> locked by me, the list
+ *           as it was
+ *        2. follow K links   3. head := what comes next, unlocked
+ *        4. each: link := OFF, then compare-exchange tag 0 -> me
  * look   compare-exchange tag 0 -> me of any object
- * collect  tag of a dead one := 0, by compare-exchange
+ * collect  tag of a dead thread := 0, by compare-exchange
  *
- * Checked: an object is in the list once; who writes a link may (OFF and its tag his, or about to be pushed by him, or
- * popped by him); what is popped is in the list; when all is quiet after the runs, each object's tag is 0 and, if nobody
- * died, gave up or raised the epoch, each is in the list.
+ * Checked: an object is in the list once; a thread that writes a link may do so (OFF and the tag is
+ * its own, or it is about to push the object, or it has popped it); what is popped is in the list;
+ * when all is quiet after the runs, each object's tag is 0 and, if no thread died, gave up or
+ * raised the epoch, each is in the list.
  * Switches: -DP=threads -DR=rounds -DD=deaths
  *   STOP         One thread may stop for ever, also with a head locked, and be killed then. The
  *                others come to their ends. What is neither free nor collected is the stopped
  *                thread's, and so is a head that stays locked.
  * Mutations, each must be caught:
- *   NOLOCK       pop by compare-exchange of the head from o to link[o], unlocked: the next object may be a stale one
+ *   NOLOCK       pop by compare-exchange of the head from o to link[o], unlocked: the next object
+ *                may be a stale one
  *   OFFFIRST     link := OFF before the head has left the object
- *   STORETAKE    a dead one's lock is taken over by a store
+ *   STORETAKE    a dead thread's lock is taken over by a store
  *   NOMARK       push does not ask whether the object is in a list already
  *   NOLOOK       nor whether it was popped since
  *   TAGFIRST     tags := 0 before the links
@@ -68,7 +77,8 @@ bool stopped[P+1], stop=1;
 
 #define NEXT(x) (link[x]==OFF -> 0 : link[x])
 
-/* x is in a list, and stays there; popped meanwhile by one who could not have it: it is mine again, and in no list */
+/* x is in a list, and stays there; popped meanwhile by a thread that could not take its tag: it is
+ * mine again, and in no list */
 #ifdef NOLOOK
 #define marked(x) tag[x]=0; x=NONE
 #else

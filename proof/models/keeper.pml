@@ -1,31 +1,40 @@
-/* keeper.pml - a process token: two words, main's and a keeper's, handed over while others watch (sys/keeper.rs,
- *              liveness/process_token.rs, liveness/slot.rs).
+/* keeper.pml - a process token: two words, main's and a keeper's, handed over while others watch
+ *              (sys/keeper.rs, liveness/process_token.rs, liveness/slot.rs).
  *
- *   w1   main's libc mutex     w2   the keeper's word       0 free, 1 main, 2 and 3 keepers, 9 died; b1, b2: their WAITERS bits
+ *   w1   main's libc mutex
+ *   w2   the keeper's word   0 free, 1 main, 2 and 3 keepers, 9 died; b1, b2: their WAITERS bits
  *
- * main     holds w1. It may leave by pthread_exit: 1. starts a keeper, 2. waits until that one holds w2, 3. ends.
- *          -DKEPT: another thread asked first: w1 is free, keeper 2 takes w2 before anybody else is there.
- * keeper   1. pending = w2   2. exchange w2 := own number with WAITERS set   3. linked; pending = 0   4. tells its starter. A second one (number 3) takes w2 from the first, which then ends: the process has given up
- *          rights, and a keeper keeps those of its start.
- * kernel   at a thread's end: the word that is linked or pending and holds its number becomes 9, and one sleeper is woken if
- *          WAITERS was set. The process may be killed at any step: each of its threads ends at a time of its own.
+ * main     holds w1. It may leave by pthread_exit: 1. starts a keeper, 2. waits until that one
+ *          holds w2, 3. ends. -DKEPT: another thread asked first: w1 is free, keeper 2 takes w2
+ *          before any other thread is there.
+ * keeper   1. pending = w2   2. exchange w2 := own number with WAITERS set   3. linked; pending = 0
+ *          4. tells its starter. A second one (number 3) takes w2 from the first, which then ends:
+ *             the process has given up rights, and a keeper keeps those of its start.
+ * kernel   at a thread's end: the word that is linked or pending and holds its number becomes 9,
+ *          and one sleeper is woken if WAITERS was set. The process may be killed at any step: each
+ *          of its threads ends at a time of its own.
  * alive    w1 is held, or (read after it) w2 is held
- * watcher  1. reads w1, w2; neither is held -> dead, 4    2. sets WAITERS by compare-exchange in each that is held
- *          3. sleeps while both have the values seen, w2 also when it is not held    4. dead: wakes all on both words
+ * watcher  1. reads w1, w2; neither is held -> dead, 4
+ *          2. sets WAITERS by compare-exchange in each that is held
+ *          3. sleeps while both have the values seen, w2 also when it is not held
+ *          4. dead: wakes all on both words
  *          One of them may give up at its deadline, also when it has just been woken.
- * Scenes: main may leave (default); -DKEPT: another keeper takes the place of the first. Two watchers; -DOBS: one process that asks
- * whether it is alive, instead of them.
- * Checked: alive is never denied while the process has not been killed; nobody sleeps for ever when all its threads have ended.
+ * Scenes: main may leave (default); -DKEPT: another keeper takes the place of the first. Two
+ * watchers; -DOBS: one process that asks whether it is alive, instead of them.
+ * Checked: alive is never denied while the process has not been killed; no watcher sleeps for ever
+ * when all its threads have ended.
  * STOP: a watcher may stop for ever, also with the kernel's only wake-up of a word in its hands.
- * Each watcher looks by itself (the recheck), and the other one is not kept asleep. A process that
- * is stopped as a whole is one whose threads take no step until it is killed: that it is watched
- * till then, and never denied, is part of every run.
- * (A watcher that is killed passes its wake-up on by X: token.pml.)
+ * Each watcher makes the recheck, and the other one is not kept asleep. A process that is
+ * stopped as a whole is one whose threads take no step until it is killed: that it is watched
+ * till then, and never called dead, is part of every run.
+ * (The kernel relays the wake-up of a killed watcher through X: token.pml.)
  * Mutations, each must be caught:
- *   SECONDFIRST  alive reads w2 before w1                 EARLY     main ends before the keeper holds w2
- *   NOPENDING    the keeper takes w2 without pending      NOBIT     the keeper leaves the WAITERS bit as it was
+ *   SECONDFIRST  alive reads w2 before w1
+ *   EARLY        main ends before the keeper holds w2
+ *   NOPENDING    the keeper takes w2 without pending
+ *   NOBIT        the keeper leaves the WAITERS bit as it was
  *   ONLYHELD     a word that is not held is not watched (as it was)
- *   NOTIMER      (STOP) a watcher does not look by itself
+ *   NOTIMER      (STOP) a watcher makes no recheck
  *   FORMERFIRST  the former keeper ends before the new one holds w2
  */
 byte w1, w2; bool b1, b2;

@@ -1,39 +1,47 @@
-/* limit.pml - a ring region whose slots are allocated in steps, and which may stay shorter than it was meant to be.
+/* limit.pml - a ring region whose slots are allocated in steps, and which may stay shorter than it
+ * was meant to be.
  *
- *   limit    {f slots allocated, SEALED}; NOM slots are meant to be there, STEP come at a time, the first STEP at creation
- *   cap      f, once SEALED or f == NOM: positions wrap modulo cap. Before that position p lies in slot p (p < f)
+ *   limit    {f slots allocated, SEALED}; NOM slots are meant to be there, STEP come at a time, the
+ *            first STEP at creation
+ *   cap      f, once SEALED or f == NOM: positions wrap modulo cap. Before that position p lies in
+ *            slot p (p < f)
  *   slot[i]  {lap, state} as in queue.pml; tail, head: positions
  *
  * at position t, with f and sealed from an older look at limit (lim, each sender's own):
  *   1. t < f, or the capacity is settled: slot t mod cap, lap t div cap
  *   2. t >= f, not settled: load limit anew; still t >= f: allocate the next step
- *        done   -> compare-exchange limit f -> f+STEP      not to be had -> compare-exchange limit f -> f|SEALED
- *      then load limit again, from 1. Whoever loses the race goes by what the winner wrote
- * Sealed is for ever, also when memory comes back: laps and slots are counted by it.
- * Whether an allocation succeeds differs from process to process and from try to try (each has its own limits). A process may
- * be killed between any two steps.
+ *        done   -> compare-exchange limit f -> f+STEP
+ *        failed -> compare-exchange limit f -> f|SEALED
+ *      then load limit again, from 1. A sender that loses the race goes by what the winner wrote
+ * Sealed is for ever, also when memory is free again: laps and slots are counted by it. Whether an
+ * allocation succeeds differs from process to process and from try to try (each has its own
+ * limits). A process may be killed between any two steps.
  *
- * sweep (-DSWEEP), by anybody: for each slot that exists by a first look at limit: the claim; WRITING by a dead sender -> limit
- *   again; its position by this one: the object of the message there is freed, if the tag says that place; then the claim ->
- *   ABANDONED, from what was seen. A lap that this limit does not have: left for the next sweep.
+ * sweep (-DSWEEP), by any process: for each slot that exists by a first look at limit: the claim;
+ *   WRITING by a dead sender -> limit again; its position by this one: the object of the message
+ *   there is freed, if the tag says that place; then the claim -> ABANDONED, from what was seen. A
+ *   lap that this limit does not have: left for the next sweep.
  *
- * Checked: nobody touches a slot that is not allocated; no slot holds two positions of one lap, that is: whoever claims
- * position t finds there what was left by position t - cap, and the receiver finds at h what was sent at h; a sweep
- * takes a claim for that of the position that was claimed; nobody alive hangs.
+ * Checked: no process touches a slot that is not allocated; no slot holds two positions of one lap,
+ * that is: a sender that claims position t finds there what was left by position t - cap, and the
+ * receiver finds at h what was sent at h; a sweep takes a claim for that of the position that was
+ * claimed; no living process hangs.
  * Switches: -DNOM -DSTEP -DNS=senders -DM=messages each -DDEATHS
  *   STOP        One sender, or the receiver, may stop for ever, and a sender may be killed then.
  *               Beside a sender that is stopped with the slot at the head, the receiver stays
  *               blocked, and senders when all is full; beside a stopped receiver, senders when all
- *               is full. No other process stays blocked: whatever step of growing or sealing the
- *               stopped process has left, another makes.
+ *               is full. No other process stays blocked: another process makes the step of
+ *               growing or sealing that the stopped process has left.
  * Mutations, each must be caught:
  *   SEALSTORE   the seal is set by a store            GROWSTORE   growth is set by a store
  *   GROWFIRST   limit is raised before the allocation
- *   NORELOAD    whose own allocation failed takes f for the capacity without asking what limit became
+ *   NORELOAD    a sender whose own allocation failed takes f for the capacity without reading limit
+ *               again
  *   OLDCAP      a sender takes the f of its older look for the capacity when it reaches its end
  *   OLDLIMIT    a sweep goes by the limit of its first look
- *   WAITGROW    (STOP) a sender waits for the one whose step of growth has pages beyond the limit
- *   UNSEAL      a sealed region grows on when memory comes back
+ *   WAITGROW    (STOP) a sender waits for another one whose step of growth has pages beyond the
+ *               limit
+ *   UNSEAL      a sealed region grows on when memory is free again
  */
 #ifndef NOM
 #define NOM 4

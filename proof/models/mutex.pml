@@ -1,57 +1,70 @@
-/* mutex.pml - the token mutex: futex_waitv, the kernel's walk at a thread's end, death between any two steps.
+/* mutex.pml - the token mutex: futex_waitv, the kernel's walk at a thread's end, death between any
+ * two steps.
  *
  * Threads 0..2, each with one token (slots are not reused here: token.pml does that), NL locks.
  *   lo[l] lw[l]   the lock word: owner + 1 or 0, and the WAITERS bit
  *   st[l]         the state word beside it: consistent, inconsistent, not recoverable
  *   tdead tw      the token word of a thread: OWNER_DIED and WAITERS
  *   X             a word that is always 0, one in each token's slot
- *   pend[i]       list_op_pending of thread i: the slot (thread + 1) whose X the kernel wakes when i dies, or 0
- * A sleeper i stands in up to three kernel queues: qL[i] (lock + 1), qT[i] (token + 1), qX[i] (token + 1). A wake takes one
- * entry out of one queue, in any order (priorities can make every order happen), and sets woken[i]; the other entries of i
- * stay until i runs, so they may swallow wakes that were meant for somebody else.
+ *   pend[i]       list_op_pending of thread i: the slot (thread + 1) whose X the kernel wakes when
+ *                 i dies, or 0
+ * A sleeper i is in up to three kernel queues: qL[i] (lock + 1), qT[i] (token + 1), qX[i] (token +
+ * 1). A wake takes one entry out of one queue, in any order (priorities can make every order
+ * happen), and sets woken[i]; the other entries of i stay until i runs, so they may swallow wakes
+ * that were meant for other sleepers.
  *
- * lock     1. compare-exchange 0 -> me                       a dead owner: compare-exchange -> me|W, state := inconsistent
- *          2. set W, wait on {X of the owner, L, the owner's token}; on any return from a dead owner wake all on its token
- *          3. not recoverable -> unlock and say so; inconsistent -> the caller is told
- * unlock   1. a panic: state consistent -> inconsistent   2. compare-exchange me -> 0; W is set: 0 and wake all on L in one step of
- *          the kernel's (FUTEX_WAKE_OP; mutex_wake_op.pml has that step beside stopped threads)
+ * lock     1. compare-exchange 0 -> me
+ *          a dead owner: compare-exchange -> me|W, state := inconsistent
+ *          2. set W, wait on {X of the owner, L, the owner's token}; on any return from a dead
+ *             owner wake all on its token
+ *          3. not recoverable -> unlock and return that; inconsistent -> the caller is told
+ * unlock   1. a panic: state consistent -> inconsistent
+ *          2. compare-exchange me -> 0; W is set: 0 and wake all on L in one step of the kernel's
+ *             (FUTEX_WAKE_OP; mutex_wake_op.pml has that step beside stopped threads)
  * give up  1. state := not recoverable   2. as unlock, 2
- * A caller that was told repairs and says consistent, or leaves all as it is, or gives up; one that was not told finishes its change,
- * or panics in the middle of it.
- * Death: the thread leaves every queue, its token is marked and one waiter there is woken, then one waiter on the pending X.
+ * A caller that was told repairs and marks the state consistent, or leaves all as it is, or gives
+ * up; one that was not told finishes its change, or panics in the middle of it.
+ * Death: the thread leaves every queue, its token is marked and one waiter there is woken, then one
+ * waiter on the pending X.
  *
- * Checked: never two owners; nobody enters torn data without being told; only an owner writes the state; a lock is refused only after an
- * owner has given it up; a sweep leaves no dead owner's name that it saw; nobody sleeps for ever (an invalid end state).
+ * Checked: never two owners; no thread enters torn data without being told; only an owner writes
+ * the state; a lock is refused only after an owner has given it up; a sweep leaves no dead owner's
+ * name that it saw; no thread sleeps for ever (an invalid end state).
  * Switches: -DD=deaths -DR=rounds -DR2=rounds of thread 2
  *   -DNL=2 -DNEST  thread 0 takes locks 0 and 1, thread 1 takes 0, thread 2 takes 1
  *   -DTIMEOUT      a sleeper may give up at any time      -DPANIC  a holder may panic
- *   -DSWEEP        thread 2 does not lock, but sweeps R2 times: it takes a dead owner's name out of the word of lock 0, in one step, and
- *                  leaves DIED there, which reads like a dead owner's name for ever. Beside a stopped sweep nobody may sleep for that.
- *   -DSTOP         one thread is stopped at any step, takes no further step and is not dead: its token reads alive and no list is
- *                  walked. A wake-up that it had is used up; SIGSTOP takes it out of the kernel's queues, the freezer of version 1
- *                  leaves it there, where it swallows wakes: both are tried. It may be killed later (D counts that). A sleeper looks
- *                  by itself, as once a second in the code, and goes on when the word has changed or the owner is dead.
- *                  At rest a running thread may sleep for a lock alone whose word names the stopped one (NEST: or whose owner
+ *   -DSWEEP        thread 2 does not lock, but sweeps R2 times: it takes a dead owner's name out of
+ *                  the word of lock 0, in one step, and leaves DIED there, which reads like a dead
+ *                  owner's name for ever. Beside a stopped sweep no thread may sleep for that.
+ *   -DSTOP         one thread is stopped at any step, takes no further step and is not dead: its
+ *                  token reads alive and no list is walked. A wake-up that it received is used up;
+ *                  SIGSTOP takes it out of the kernel's queues, the freezer of version 1 leaves it
+ *                  there, where it swallows wakes: both are tried. It may be killed later (D counts
+ *                  that). A sleeper makes the recheck, as once a second in the code, and goes on
+ *                  when the word has changed or the owner is dead. At rest a running thread may
+ *                  sleep for a lock alone whose word names the stopped one (NEST: or whose owner
  *                  sleeps for such a lock).
  * Mutations, each must be caught:
  *   WAKEONE     unlock wakes one sleeper only
- *   XLAST       X stands last in the wait vector
+ *   XLAST       X is last in the wait vector
  *   PENDLOCK    pending points at the lock word, as libc's does, and X is not waited for
  *   NOPEND      no pending at all
  *   EARLYCLEAR  pending is cleared on each return from the wait instead of when the lock is in hand
- *   NOWAKEALL   who finds the owner dead after a sleep does not wake the others
+ *   NOWAKEALL   a thread that finds the owner dead after a sleep does not wake the others
  *   TAKESTORE   a dead owner's lock is taken over by a store
  *   NOMARK      the taker of a dead owner's lock does not make the state inconsistent
  *   NRLATE      giving up releases the word before it says "not recoverable"
- *   NOTAGAIN    a lock that comes free and inconsistent is entered without a word
+ *   NOTAGAIN    a lock that comes free and inconsistent is entered, and the caller is not told
  *   DROPGIVESUP unlock without a repair gives the lock up
  *   PANICQUIET  a panic leaves the state as it is
  *   PANICLATE   a panic releases the word before it says "inconsistent"
  *   SWEEPFREE   a sweep leaves the word free
- *   SWEEPONCE   a sweep whose compare-exchange fails for a sleeper's WAITERS does not try again: the name stays
+ *   SWEEPONCE   a sweep whose compare-exchange fails for a sleeper's WAITERS does not try again:
+ *               the name stays
  *   SWEEPHOLDS  (with STOP) a sweep takes the lock over, and gives it back
  * and with STOP:
- *   NORECHECK   a sleeper does not look by itself: the stopped one had the notice of the owner's death. Without deaths it must pass
+ *   NORECHECK   no recheck: the stopped one had received the notice of the owner's death. Without
+ *               deaths it must pass
  *   TWOSTEP     (with NORECHECK) unlock frees the word and wakes in two steps
  */
 #ifndef NL
@@ -78,7 +91,7 @@
 byte lo[NL]; bool lw[NL]; byte st[NL];
 #ifdef SWEEP
 #define DIED (N+1)
-bool tdead[N+1], tw[N+1];       /* nobody's token, dead from the beginning */
+bool tdead[N+1], tw[N+1];       /* [N]: no thread's token, dead from the beginning */
 #else
 bool tdead[N], tw[N];
 #endif
@@ -106,7 +119,7 @@ byte bs;                /* stops still to come; drawn first, too */
 #else
 #define EXCUSED(l) HELDUP(l)
 #endif
-#define WELL(i) (!RUNS(i) || qL[i]==0 || EXCUSED(qL[i]-1))      /* who sleeps is in the queue of the word, or has been woken */
+#define WELL(i) (!RUNS(i) || qL[i]==0 || EXCUSED(qL[i]-1))      /* a sleeper is in the queue of the word, or has been woken */
 #else
 #define ENDS killed[me]
 #endif

@@ -1,35 +1,43 @@
-/* pi_mutex.pml - our state beside libc's robust mutex with priority inheritance: death between any two steps.
+/* pi_mutex.pml - our state beside libc's robust mutex with priority inheritance: death between any
+ * two steps.
  *
  * Threads 0..N-1. What the kernel and libc do is taken as given:
- *   own died      the word: owner + 1 or 0; OWNER_DIED. At a thread's end the kernel takes its number out and sets the bit,
- *                 or hands the word so to a sleeper, which is the same as that sleeper's being the next to take it
- *   lst           libc's own memory of a death: set when it tells one, cleared by "consistent"; unlocked while set, libc's
- *                 mutex is lost for good
+ *   own died      the word: owner + 1 or 0; OWNER_DIED. At a thread's end the kernel takes its
+ *                 number out and sets the bit, or hands the word so to a sleeper, which is the same
+ *                 as that sleeper's being the next to take it
+ *   lst           libc's own memory of a death: set when it tells one, cleared by "consistent";
+ *                 unlocked while set, libc's mutex is lost for good
  *   st            our state: consistent, inconsistent, not recoverable
  *
- * lock     1. take the word when nobody has it (the bit stays)      2. the bit set -> clear it, lst := 1, "owner died"
+ * lock     1. take the word when no thread has it (the bit stays)
+ *          2. the bit set -> clear it, lst := 1, "owner died"
  *          3. told: st consistent -> inconsistent                   4. told: lst := 0
  *          5. st not recoverable -> unlock and say so; inconsistent -> the caller is told
- * work     torn := true, torn := false; one that was told repairs and says so, or does not, or gives up; one that was not told may panic
+ * work     torn := true, torn := false; a holder that was told repairs and marks st, or does not,
+ *          or gives up; one that was not told may panic
  * unlock   1. a panic in the middle of the work: st := inconsistent   2. the word := 0
  * give up  1. st := not recoverable   2. the word := 0
  * reset    lock 1 to 4, torn := false, st := consistent, unlock 2
  *
- * Checked: nobody enters torn data without being told; libc's mutex is never lost; only its holder writes st; a lock is refused
- * only after a holder has given it up; everybody who lives gets through (an invalid end state).
+ * Checked: no thread enters torn data without being told; libc's mutex is never lost; only its
+ * holder writes st; a lock is refused only after a holder has given it up; every living thread gets
+ * through (an invalid end state).
  * Switches: -DN=threads -DD=deaths -DR=rounds
  * Mutations, each must be caught:
- *   NOSTATE     st is not written after a death: only libc tells, and forgets that nobody has repaired
+ *   NOSTATE     st is not written after a death: only libc reports the death, and forgets that no
+ *               holder has repaired
  *   NRLATE      giving up releases the word before it says "not recoverable"
  *   DROPGIVESUP unlock without a repair gives the lock up
  *   PANICQUIET  a panic leaves st as it is
  *   NOLIBC      libc is not told at all
- * A stop can add nothing here, so there is no switch for it. The one statement that waits is lock 1, and it goes on as soon as the word
- * is 0. When all has come to rest, the word that a running thread waits for names somebody: not a dead thread, whose number the kernel
- * has taken out; not a running one, for all its other steps can be made; so it names the stopped one, which holds the lock. No wake-up
- * can be used up: the kernel hands the word itself over, and a sleeper that is stopped then has the lock from that moment on.
- * Two orders make no difference, because a death while the word is held is marked in any case: LIBCFIRST tells libc before
- * st is written, RESETFIRST says "consistent" before the data are whole. Both pass.
+ * A stop can add nothing here, so there is no switch for it. The one statement that waits is lock
+ * 1, and it goes on as soon as the word is 0. When all has come to rest, the word that a running
+ * thread waits for names a thread: not a dead thread, whose number the kernel has taken out; not a
+ * running one, because all its other steps can be made; so it names the stopped one, which holds
+ * the lock. No wake-up can be used up: the kernel hands the word itself over, and a sleeper that is
+ * stopped then has the lock from that moment on. Two orders make no difference, because a death
+ * while the word is held is marked in any case: LIBCFIRST tells libc before st is written,
+ * RESETFIRST says "consistent" before the data are whole. Both pass.
  */
 #ifndef N
 #define N 3

@@ -1,42 +1,55 @@
 /* pool.pml - large messages: objects of a pool on their way through the queue, and back.
  *
- *   tag[o]    the object's control word: 0 free, HELD(thread), IN_QUEUE(position). Whoever changes it away from what another
- *             wrote does so by compare-exchange; it stands in a table of its own, never inside the object
- *   slot[i] rdy[i]   claim and ready as in queue.pml          obj[i]  which object: a word of its own, left as it was by a death,
- *             so it may name an object of an earlier lap
- *   tail[r] (with CLOSED), head[r], two regions of CAP0 and 2 CAP0 slots; a position names region and place: POS(r,t)
+ *   tag[o]    the object's control word: 0 free, HELD(thread), IN_QUEUE(position). A process that
+ *             changes what another wrote does so by compare-exchange; the tag lies in a table of
+ *             its own, never inside the object
+ *   slot[i] rdy[i]   claim and ready as in queue.pml
+ *   obj[i]    which object: a word of its own, left as it was by a death, so it may name an object
+ *             of an earlier lap
+ *   tail[r] (with CLOSED), head[r], two regions of CAP0 and 2 CAP0 slots; a position names region
+ *   and place: POS(r,t)
  *
  * send     1. alloc: compare-exchange tag 0 -> HELD(me)          2. write the payload
- *          3. claim: slot EMPTY -> WRITING(me), the tail; closed at <= t: void, next region (the object stays mine)
+ *          3. claim: slot EMPTY -> WRITING(me), the tail; closed at <= t: void, next region (the
+ *             object stays mine)
  *          4. obj = o          5. tag HELD(me) -> IN_QUEUE(pos)  6. READY
  * recv     READY: copy; slot -> EMPTY(lap+1); compare-exchange tag IN_QUEUE(pos) -> 0
- *          WRITING: see its owner dead, then read ready; still not: o = obj; compare-exchange tag of o
- *          IN_QUEUE(this very pos) -> 0 (another tag: a stale index, left alone); compare-exchange slot -> EMPTY(lap+1)
+ *          WRITING: see its owner dead, then read ready; still not: o = obj; compare-exchange tag
+ *          of o IN_QUEUE(this very pos) -> 0 (another tag: a stale index, left alone);
+ *          compare-exchange slot -> EMPTY(lap+1)
  *          ABANDONED: slot -> EMPTY(lap+1)
- * sweep    anybody, any time: a slot WRITING by the dead: as the receiver does, but slot -> ABANDONED
- * collect  anybody, any time: HELD(dead) -> 0; IN_QUEUE(pos) whose slot has gone past pos -> 0, save for the last one before
- *          the head of a living receiver, which that one frees; by compare-exchange
- * Everybody (senders, receivers, the collector) may be killed between any two steps; a next receiver takes over.
+ * sweep    any process, any time: a slot WRITING by the dead: as the receiver does, but slot ->
+ *          ABANDONED
+ * collect  any process, any time: HELD(dead) -> 0; IN_QUEUE(pos) whose slot has gone past pos -> 0,
+ *          save for the last one before the head of a living receiver, which that one frees; by
+ *          compare-exchange
+ * Each process (senders, receivers, the collector) may be killed between any two steps; a next
+ * receiver takes over.
  *
- * Checked: an object is never freed while it lies in the queue unread; never two owners; what arrives is whole, once, in
- * order; nothing acknowledged is lost while a receiver lives; when all is quiet one collection leaves no object that is
- * neither free nor in the queue nor held by the living.
+ * Checked: an object is never freed while it lies in the queue unread; never two owners; what
+ * arrives is whole, once, in order; nothing acknowledged is lost while a receiver lives; when all
+ * is quiet one collection leaves no object that is neither free nor in the queue nor held by the
+ * living.
  * STOP: any one process may stop for ever, and one be killed. Behind a slot that a stopped sender
  * has claimed, or beside a stopped receiver, messages and their objects stay where they are, and
  * senders wait when the queue is full. The object that the stopped process holds, or has taken
  * last, stays its own, and that of a sender that waits is the sender's. Every other process comes
  * to its end, and every other object is free after one collection.
- * Switches: NS senders, M messages each, NR successive receivers, NOBJ objects, CAP0, DEATHS, NG=0|1 somebody who sweeps and collects
- *          alongside
+ * Switches: NS senders, M messages each, NR successive receivers, NOBJ objects, CAP0, DEATHS,
+ * NG=0|1 process that sweeps and collects meanwhile
  * Mutations, each must be caught:
  *   NOREREAD     the skipping receiver does not look at ready after it has seen the owner dead
  *   SKIPANY      it frees whatever object the index names
- *   TAGLATE      READY before the tag                              FREEFIRST the receiver frees before it gives the slot back
+ *   TAGLATE      READY before the tag
+ *   FREEFIRST    the receiver frees before it gives the slot back
  *   NOVOID       the claim is not looked at for being void
- *   GCSTORE      the collector frees by a store                    GCLAP     it takes any IN_QUEUE whose slot is not READY
+ *   GCSTORE      the collector frees by a store
+ *   GCLAP        it takes any IN_QUEUE whose slot is not READY
  *   WAITHELD     (STOP) a sender that finds no free object waits until one is, instead of giving up
- *   NOFINISH     a receiver that comes in does not free what its predecessor had just taken, and the collector leaves it, too
- *   NOGCQUEUE    it does not look at IN_QUEUE at all: what a receiver had taken when it died leaks
+ *   NOFINISH     a receiver that comes in does not free what its predecessor had just taken, and
+ *                the collector leaves it, too
+ *   NOGCQUEUE    the collector does not look at IN_QUEUE at all: what a receiver had taken when it
+ *                died leaks
  */
 #ifndef NS
 #define NS 2
@@ -263,7 +276,8 @@ LM:	atomic { rreg=r+1; r=r+1; goto LR }
 proctype G(byte me) {
 	byte o, w, i; short v; bool c;
 	{
-	/* sweeps the slots: as the skipping receiver does, but it is not the one to give a slot back: ABANDONED */
+	/* sweeps the slots: as the skipping receiver does, but a sweep does not give a slot back:
+	 * ABANDONED */
 	do
 	:: atomic { i<TOT -> v=slot[i]; if :: ST(v)==WRITING && dead[OWN(v)-1] -> skip :: else -> v=0; i++; goto again fi };
 		atomic { if :: rdy[i]!=LAP(v)+1 -> skip :: else -> v=0; i++; goto again fi };
@@ -324,7 +338,8 @@ init {
 				|| (ISPOS(tag[i]) && (dead[rcv] || BEHIND) && LAP(slot[IX(PREG(tag[i]),PPL(tag[i]))])==LP(PREG(tag[i]),PPL(tag[i])))
 				|| (ISPOS(tag[i]) && stopped[rcv]));
 #else
-			/* what is left is in the queue, unread or half written (a receiver's to skip), and no receiver is left */
+			/* what is left is in the queue, unread or half written (a receiver would skip
+			 * it), and no receiver is left */
 			assert(tag[i]==0 || (dead[rcv] && ISPOS(tag[i]) && LAP(slot[IX(PREG(tag[i]),PPL(tag[i]))])==LP(PREG(tag[i]),PPL(tag[i]))));
 #endif
 			assert(!lies[i] || tag[i]!=0) } }

@@ -1,25 +1,31 @@
-/* presence.pml - following who comes and goes on a topic (topic/participants.rs), in a wait set; death between any two steps.
+/* presence.pml - following which members come and go on a topic (topic/participants.rs), in a wait
+ * set; death between any two steps.
  *
  *   pl[i]     member i's slot or ring: claimed or not       dead[i]
- *   ch        `changes`                              told[i]    what the follower was told, in words of its process
+ *   ch        `changes`
+ *   told[i]   what the follower was told, in words of its process
  *
- * member   1. pl=1    2. ch+1, wake all on ch    3. pl=0    4. ch+1, wake all    (1 to 4: R times; it may stay for ever, after 2)
- * follower 1. c = ch    2. look: who has one and lives; another than told -> told by it or by another thread; again from 1
- *          3. the ends to watch: of those who were told
+ * member   1. pl=1   2. ch+1, wake all on ch   3. pl=0   4. ch+1, wake all
+ *          (1 to 4: R times; it may stay for ever, after 2)
+ * follower 1. c = ch
+ *          2. look: which members have one and live; another than told -> told by it or by another
+ *             thread; again from 1
+ *          3. the ends to watch: of the members that were told
  *          4. sleep on {ch == c, those ends: one dead already -> again}
  *
- * That all who sleep on an end are woken by it is several.pml's: here they simply run again.
- * Checked: when all has come to rest, the follower has been told of who is there and lives, and of nobody else.
+ * several.pml shows that an end wakes all its sleepers: here they simply run again.
+ * Checked: when all has come to rest, the follower has been told of the members that are there and
+ * live, and of no others.
  * Switches: -DN=members -DR=rounds -DD=deaths
- *   STOP        One member may stop for ever, at any step, and be killed then. The follower looks
- *               by itself (the recheck). No wait is excused: the follower is told of each member
+ *   STOP        One member may stop for ever, at any step, and be killed then. The follower makes
+ *               the recheck. No wait is excused: the follower is told of each member
  *               that has one by then. The follower holds nothing, so its own stop delays no
  *               process.
  * Mutations, each must be caught:
  *   COUNTLATE   ch is read after the look
- *   OWNLOOK     the ends to watch are of those who live at a look of their own
- *   QUIET       who leaves does not wake
- *   NOTIMER     (STOP) the follower does not look by itself
+ *   OWNLOOK     the ends to watch are of the members that live at another, separate look
+ *   QUIET       a member that leaves does not wake
+ *   NOTIMER     (STOP) the follower makes no recheck
  */
 #ifndef N
 #define N 2

@@ -1,31 +1,42 @@
-/* pthread_cond.pml - the shim's condition variable: a counter, and one system call that counts on and wakes all.
+/* pthread_cond.pml - the shim's condition variable: a counter, and one system call that raises it
+ * and wakes all.
  *
- * NW waiters, who each take RW items, and NN signallers, who each bring RN; one robust mutex over the items, one word here: free or a
- * dead owner's -> mine, for whoever comes, sleepers on it too (libc's and the kernel's business).
+ * NW waiters that each take RW items, and NN signallers that each bring RN; one robust mutex over
+ * the items, one word here: free or a dead owner's -> mine, for any thread, sleepers on it too
+ * (libc and the kernel see to that).
  *   count       the counter; counts to MOD and begins again
- *   slp, dn     how often somebody went to sleep; and up to which of these all have been woken. Both go round, too
- *   q[i]        waiter i stands in the kernel's queue of count
+ *   slp, dn     how often a thread went to sleep; and up to which of these all have been woken.
+ *               Both wrap, too
+ *   q[i]        waiter i is in the kernel's queue of count
  *
- * wait     1. s = count   2. slp+1   3. unlock   4. count still s -> sleep (the kernel looks and queues in one step)   5. lock
- * signal   1. f = slp   2. f is dn -> nobody sleeps: done   3. count+1 and wake all, in one step   4. dn = f
+ * wait     1. s = count   2. slp+1   3. unlock
+ *          4. count still s -> sleep (the kernel looks and queues in one step)   5. lock
+ * signal   1. f = slp   2. f is dn -> no waiter sleeps: done   3. count+1 and wake all, in one step
+ *          4. dn = f
  * A signaller signals with the mutex in hand or after it has given it back.
  *
- * Checked when everything has come to rest: no living waiter sleeps while an item is there, unless it is one whose bringer died before
- * his signal (`unsig`): for those there is the recheck, which this is without.
+ * Checked when everything has come to rest: no living waiter sleeps while an item is there, unless
+ * the thread that brought it died before its signal (`unsig`): the recheck is for those items, and
+ * it is left out here.
  * Switches: -DD=deaths -DNW= -DRW= -DNN= -DRN=
- *   RECHECK     a wait may return for nothing while an item is there: then none is excused
- *   STOP        one thread is stopped at any step, takes no further step and is not dead. It leaves the kernel's queue or, frozen, stays
- *               there; a wake takes all, so it swallows none. It may be killed later (D counts that). At rest a running thread may wait
- *               only for the mutex that the stopped one holds, or sleep while it holds it; or, without RECHECK, beside an item whose
- *               bringer was stopped before its signal: that signal is not begun, and the next one wakes all
+ *   RECHECK     a wait may return for nothing while an item is there: then no sleep beside an item
+ *               is excused
+ *   STOP        one thread is stopped at any step, takes no further step and is not dead. It leaves
+ *               the kernel's queue or, frozen, stays there; a wake takes all, so it swallows none.
+ *               It may be killed later (D counts that). At rest a running thread may wait only for
+ *               the mutex that the stopped one holds, or sleep while it holds it; or, without
+ *               RECHECK, beside an item that a thread brought which was stopped before its signal:
+ *               that signal is not begun, and the next one wakes all
  * Mutations, each must be caught:
  *   WAKEONE     a signal wakes one: it may be killed with it
  *   LATE        s is read after the mutex has been given back
  *   SLPFIRST    slp+1 before s is read
  *   DNFIRST     dn = f before the wake
  *   NOLOOK      the kernel queues without a look at count
- *   TWOSTEP     (STOP) count+1 and the wake are two steps, and the signal is taken for made after the first
- *   WRAP        the counter has two values: 2^32 signals between 1 and 3 (the known limit; passes with RECHECK)
+ *   TWOSTEP     (STOP) count+1 and the wake are two steps, and the signal is taken for made after
+ *               the first
+ *   WRAP        the counter has two values: 2^32 signals between 1 and 3 (the known limit; passes
+ *               with RECHECK)
  */
 #ifndef D
 #define D 1
@@ -255,7 +266,7 @@ active proctype killer() {
 #if NW > 1
 	assert(WELL(1));
 #endif
-	/* nobody waits for the mutex in vain */
+	/* no thread waits for the mutex in vain */
 #ifdef STOP
 	assert(FREE || HELDUP)
 #else

@@ -1,34 +1,42 @@
-/* pthread_holds.pml - who holds which of the shim's reader-writer locks: a table under a mutex, and waiting for one holder.
+/* pthread_holds.pml - which threads hold which of the shim's reader-writer locks: a table under a
+ * mutex, and waiting for one holder.
  *
- * N threads each take the lock once, to read or to write, and may try for it while it is held (the wait is the core's: mutex.pml and
- * condvar.pml have its steps). The table's mutex is one word here: free or a dead owner's -> mine. NE entries; the last one begins as
- * what another lock's holder left, killed: its key is another, its mode WRITE.
+ * N threads each take the lock once, to read or to write, and may try for it while it is held (the
+ * wait is the core's: mutex.pml and condvar.pml have its steps). The table's mutex is one word
+ * here: free or a dead owner's -> mine. NE entries; the last one begins as what another lock's
+ * holder left, killed: its key is another, its mode WRITE.
  *   tok[e]      0, a thread's number + 1, or DEAD
  *   md[e]       1 = reads, 2 = writes      key[e]   1 = this lock's
  *   w[i]        sleeper i watches that thread; woken[i] by a change
  *
- * take     1. mutex   2. look: a dead reader's entry -> 0, a dead writer's -> DEAD   3. held by a living one who does not go together
- *          with it -> watch him, give the mutex back and sleep (one step: the condition variable's), until woken or he has ended
- *          4. an entry DEAD: tok = me, then md; else a free one: key, md, then tok   5. give the mutex back
+ * take     1. mutex   2. look: a dead reader's entry -> 0, a dead writer's -> DEAD
+ *          3. held by a living one whose mode does not go together with it -> watch that one, give
+ *             the mutex back and sleep (one step: the condition variable's), until woken or it has
+ *             ended
+ *          4. an entry DEAD: tok = me, then md; else a free one: key, md, then tok
+ *          5. give the mutex back
  * leave    1. mutex   2. tok = 0   3. give the mutex back   4. wake all
  *
- * Checked: never a writer beside anybody living; whoever gets the lock after a writer has died inside is told, and nobody otherwise;
- * when everything has come to rest, no living sleeper is left.
+ * Checked: never a writer beside another living holder; a thread that gets the lock after a writer
+ * has died inside is told, and otherwise none is; when everything has come to rest, no living
+ * sleeper is left.
  * Switches: -DD=deaths -DN= -DREADERS=so many only read
- *   STOP        one thread is stopped at any step, takes no further step and is not dead. A wake-up that it had is used up; the notice of
- *               a death is not told to the others once it is stopped: it may have had it. It may be killed later (D counts that). A
- *               sleeper looks by itself, as once a second in the code. At rest a running thread may sleep only behind the stopped
- *               one, in whose name an entry stands; and while the stopped one has the table's mutex in hand, everybody waits whose
- *               lock is of that table: for the mutex, or for one who waits for it in order to leave
+ *   STOP        one thread is stopped at any step, takes no further step and is not dead. A wake-up
+ *               that it received is used up; the notice of a death is not told to the others once
+ *               it is stopped: it may have received it. It may be killed later (D counts that). A
+ *               sleeper makes the recheck, as once a second in the code. At rest a running thread
+ *               may sleep only behind the stopped one, which an entry names; and while the stopped
+ *               one has the table's mutex, every thread waits whose lock is of that table: for the
+ *               mutex, or for a thread that waits for the mutex in order to leave
  * Mutations, each must be caught:
  *   TOKENFIRST  a new entry's token before its mode and key
  *   FREEDEAD    a dead writer's entry is made free like a reader's
  *   FREEFIRST   a dead writer's entry is made free, and then another one taken
- *   NOWAKE      who leaves wakes nobody
+ *   NOWAKE      a thread that leaves wakes none
  *   NOWATCH     sleepers are woken by changes only
  *   WATCHANY    a sleeper watches any living thread that holds the lock or not
  * and with STOP:
- *   NORECHECK   a sleeper does not look by itself: the stopped one had left, and not yet woken the others
+ *   NORECHECK   no recheck: the stopped one had left, and not yet woken the others
  */
 #ifndef D
 #define D 1
@@ -69,7 +77,7 @@ bool stopped[N]; byte bs;
 #define TOLD(i) dead[i]
 #endif
 
-/* what one look finds: who is in the way, what a dead writer left, a free entry */
+/* what one look finds: the holder that is in the way, what a dead writer left, a free entry */
 inline look() { d_step {
 	by=NOBODY; left=NOBODY; fr=NOBODY; e=0;
 	do
@@ -135,7 +143,7 @@ end_m:
 			goto enter;
 #endif
 			tok[left]=me+1;
-			/* killed from here on he counts as a writer, and was told */
+			/* killed from here on the thread counts as a writer, and was told */
 			atomic { md[left]=want; assert(torn); torn=0; in[me]=want; by=left }
 		:: else ->
 enter:			
@@ -144,14 +152,14 @@ enter:
 #endif
 			key[fr]=1;
 			md[fr]=want;
-			/* the last store: from here on he is in */
+			/* the last store: from here on the thread is inside */
 			atomic {
 #ifndef TOKENFIRST
 				tok[fr]=me+1;
 #endif
 				assert(told || !torn); torn=0; told=0; in[me]=want; by=fr }
 		fi;
-		/* nobody living beside a writer */
+		/* no living thread beside a writer */
 		d_step { e=0;
 			do
 			:: e<N -> assert(e==me || in[e]==0 || dead[e] || (in[e]==1 && want==1)); e++

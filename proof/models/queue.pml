@@ -1,49 +1,63 @@
 /* queue.pml - the growing queue: many senders, one receiver, regions of doubling size.
  *
- *   slot[i]   the slot's claim {lap, owner + 1, state}: EMPTY(lap), WRITING(owner), ABANDONED; pa[i] its payload
- *   rdy[i]    lap + 1 when the message of that lap is there ("READY"): a word of its own, only ever stored to by the claim's owner
- *   tail[r]   the region's tail and its CLOSED bit; cur a hint where senders stand, rreg where the receiver stands
- *   rcv       whose queue it is to read; head[r] how far that one got
- *   rseq rflag   the receiver's futex word and its sleep flag: odd = sleeps, a new number each sleep
- *   sseq swait   the senders' futex word, and "somebody waits for space"
+ *   slot[i]   the slot's claim {lap, owner + 1, state}: EMPTY(lap), WRITING(owner), ABANDONED;
+ *             pa[i] its payload
+ *   rdy[i]    lap + 1 when the message of that lap is there ("READY"): a word of its own, only ever
+ *             stored to by the claim's owner
+ *   tail[r]   the region's tail and its CLOSED bit; cur a hint which region senders use, rreg the
+ *             receiver's region
+ *   rcv       the receiver; head[r] how far it got
+ *   rseq rflag   the receiver's futex word and its sleep flag: odd = sleeps, a new number each
+ *                sleep
+ *   sseq swait   the senders' futex word, and "a sender waits for space"
  *
- * send  1. r = cur; receiver dead -> ReceiverDied        2. t = tail[r]; closed -> cur and r move on
+ * send  1. r = cur; receiver dead -> ReceiverDied   2. t = tail[r]; closed -> cur and r move on
  *       3. a lap behind -> full; not EMPTY(lap) -> help the tail
- *       4. compare-exchange EMPTY(lap) -> WRITING(me)  5. compare-exchange tail t -> t+1; closed at <= t: the claim is void
+ *       4. compare-exchange EMPTY(lap) -> WRITING(me)
+ *       5. compare-exchange tail t -> t+1; closed at <= t: the claim is void
  *       6. write, READY; with FAIL a send may fail here: WRITING(me) -> ABANDONED, by itself
- *                                                      7. f = rflag; odd -> rseq+1, wake, compare-exchange f -> f+1
- * full  room for r+1 first, then close r; at the last region: s = sseq, swait, step 7, look again, wait {sseq, receiver's end}
- * recv  READY -> take; closed at <= head -> next region; WRITING by a dead thread, and still not READY when looked at after
- *       the death, or ABANDONED -> compare-exchange to EMPTY(lap+1);
+ *       7. f = rflag; odd -> rseq+1, wake, compare-exchange f -> f+1
+ * full  room for r+1 first, then close r; at the last region: s = sseq, swait, step 7, look again,
+ *       wait {sseq, receiver's end}
+ * recv  READY -> take; closed at <= head -> next region; WRITING by a dead thread, and still not
+ *       READY when looked at after the death, or ABANDONED -> compare-exchange to EMPTY(lap+1);
  *       after a slot is given back: senders waiting -> swait := 0, sseq+1, wake all
- *       sleep: s = rseq, flag, look at slot and tail again, wait {rseq == s, end of the WRITING slot's owner}
+ *       sleep: s = rseq, flag, look at slot and tail again, wait {rseq == s, end of the WRITING
+ *       slot's owner}
  *
- * Any process may be killed between any two shared accesses (process K): from then on it does nothing and its token reads
- * dead. With STOPS one may also stop for ever with its token alive (SIGSTOP). A step is one shared access, with the local
- * work folded into it. How the receiver's role passes from process to process is endpoint.pml; here it is one step.
+ * Any process may be killed between any two shared accesses (process K): from then on it does
+ * nothing and its token reads dead. With STOPS one may also stop for ever with its token alive
+ * (SIGSTOP). A step is one shared access, with the local work folded into it. endpoint.pml has how
+ * the receiver's role passes from process to process; here it is one step.
  *
- * Checked: nobody alive hangs (unless the receiver stands behind a stopped sender's slot); nothing acknowledged is lost or
- * left lying while a receiver lives; order per sender; exactly once; no message torn.
- * Switches: NS senders, M messages each, NR successive receivers, CAP0 slots in region 0, NREG regions, DEATHS, STOPS
+ * Checked: no living process hangs (unless the receiver is behind a stopped sender's slot); nothing
+ * acknowledged is lost or left lying while a receiver lives; order per sender; exactly once; no
+ * message torn.
+ * Switches: NS senders, M messages each, NR successive receivers, CAP0 slots in region 0, NREG
+ * regions, DEATHS, STOPS
  *   FAIL      a send of the first sender may fail with its slot claimed; it sends nothing more then
- *   NOSLEEP   waits look straight at what they wait for: far fewer states, for scenes that are not about sleeping
- *   STOP      Any process may stop for ever, receivers too, and a sleeper looks by itself (the
- *             recheck). Only these may stay asleep then: a sender at the largest size, beside a
- *             receiver that is stopped or stands behind a stopped sender's slot; and that receiver.
+ *   NOSLEEP   a wait looks straight at what it waits for: far fewer states, for scenes that are not
+ *             about sleeping
+ *   STOP      Any process may stop for ever, receivers too, and a sleeper makes the
+ *             recheck. Only these may stay asleep then: a sender at the largest size, beside a
+ *             receiver that is stopped or is behind a stopped sender's slot; and that receiver.
  *             The receiver has taken all that is READY in front of that slot, notified or not.
  * Mutations, each must be caught:
  *   NOVOID      a sender does not look whether its claim lies at or past the closed tail
- *   NOREREAD    the receiver skips a dead writer's slot without looking after the death whether it is READY
+ *   NOREREAD    the receiver skips a dead writer's slot without looking after the death whether it
+ *               is READY
  *   CLEARFIRST  the waker clears the sleep flag, then wakes, and dies in between
  *   NOEPOCH     the sleep flag is a bare bit: a waker's late clear hits the next sleep
  *   NORECHECK   the receiver sleeps without a second look after it has set the flag
  *   SPACE_LATE  the receiver clears swait after the wake
  *   NOFULLWAKE  a sender that finds the queue full goes to sleep without step 7
- *   NOLAPSKIP   a new receiver does not begin with a look whether the lap of the head slot has moved on
+ *   NOLAPSKIP   a new receiver does not begin with a look whether the lap of the head slot has
+ *               moved on
  *   KEEPWRITING a send that failed leaves its slot WRITING, while its sender lives on
- *   QUIETFAIL   a send that failed wakes nobody
- *   NOTIMER     (STOP) a sleeper does not look by itself
- *   ZOMBIE      a token reads dead before its holder has stopped (a process token used for a thread's claim)
+ *   QUIETFAIL   a send that failed wakes no sleeper
+ *   NOTIMER     (STOP) a sleeper makes no recheck
+ *   ZOMBIE      a token reads dead before its holder has stopped (a process token used for a
+ *               thread's claim)
  */
 #ifndef NS
 #define NS 2
@@ -216,7 +230,8 @@ end_t:		atomic { tokdead[rcv] && rcv==me-1 -> rcv=me }   /* take over: CAS dead 
 	fi;
 	atomic { r=rreg; h=head[r] };
 #ifndef NOLAPSKIP
-	/* taken, but the head not moved: the predecessor died there. READY still says that the message is there */
+	/* taken, but the head not moved: the predecessor died there. READY still says that the
+	 * message is there */
 	atomic { v=slot[IX(r,h)]; if :: LAP(v)>LP(r,h) -> v=0; goto LA :: else -> v=0 fi };
 #endif
 	goto L1;

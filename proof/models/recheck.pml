@@ -1,33 +1,48 @@
-/* recheck.pml - retiring the token of an owner whose mark the kernel lost (liveness/enroll.rs, sys/process.rs).
+/* recheck.pml - retiring the token of an owner whose mark the kernel lost (liveness/enroll.rs,
+ * sys/process.rs).
  *
- *   word = (tid, died)  libc's robust lock word      gen   odd: in use under id `gen`; even: retired
- *   rpid, rtid, rpst, rtst   recorded in the slot: the owner's pid and tid, and when its process and its thread were started
- *                       (0: the owner could not tell)
- *   system:  pst = start time of the pid's process, tst = of the tid's thread in it, as they are now; 0: there is none
- *            zomb: the process is a zombie, and nobody has waited for it
+ *   word = (tid, died)  libc's robust lock word
+ *   gen                 odd: in use under id `gen`; even: retired
+ *   rpid, rtid, rpst, rtst   recorded in the slot: the owner's pid and tid, and when its process
+ *                       and its thread were started (0: the owner could not tell)
+ *   system:  pst = start time of the pid's process, tst = of the tid's thread in it, as they are
+ *            now; 0: there is none
+ *            zomb: the process is a zombie, and its parent has not waited for it
  *
- * owner    claims (tid, record, gen odd). Then: it lives for ever; or ends, marked; or ends and the mark is lost (its memory was
- *          reaped first); or (-DEXEC) it is a thread other than the first that calls execve: its process lives, the thread's
- *          number is nobody's, no mark. Afterwards its numbers may be given out anew, the pid to another process, the tid to
+ * owner    claims (tid, record, gen odd). Then: it lives for ever; or ends, marked; or ends and the
+ *          mark is lost (its memory was reaped first); or (-DEXEC) it is a thread other than the
+ *          first that calls execve: its process lives, no thread has its number, no mark.
+ *          Afterwards its numbers may be given out anew, the pid to another process, the tid to
  *          another thread.
- * asker    1. g = gen, the slot's record    2. is it alive? no -> done    3. asks the system (below)    4. alive? no -> done
+ * asker    1. g = gen, the slot's record   2. is it alive? no -> done   3. asks the system (below)
+ *          4. alive? no -> done
  *          5. gone: compare-exchange gen g -> g+1. Killed or stopped anywhere.
- *          The question has steps: (a) kill(pid,0): nobody -> gone  (b) zombie -> gone  (c) start time of the process
- *          (d) tgkill(pid,tid,0): nobody -> gone  (e) start time of the thread. Another start time, both known -> gone. Each of
- *          b, c, e may fail (no descriptor, hidepid, an offset that nobody can tell): unknown.
- * next     a claimer that takes the slot after it was marked, by the steps of token.pml, with other numbers.
- * Two askers: one at any time, and one after everything has come to rest and nothing fails any more.
- * Checked: no living owner's generation is ever retired. In the end an owner that is gone is not alive in the books, unless its
- * numbers are in use again and it could not tell when it was started.
+ *          The question has steps: (a) kill(pid,0): no process -> gone   (b) zombie -> gone
+ *          (c) start time of the process
+ *          (d) tgkill(pid,tid,0): no thread -> gone
+ *          (e) start time of the thread. Another start time, both known -> gone. Each of b, c, e
+ *          may fail (no descriptor, hidepid, an offset that is not known): unknown.
+ * next     a claimer that takes the slot after it was marked, by the steps of token.pml, with other
+ *          numbers.
+ * Two askers: one at any time, and one after everything has come to rest and nothing fails any
+ * more.
+ * Checked: no living owner's generation is ever retired. In the end the registry does not call an
+ * owner alive that is gone, unless its numbers are in use again and it could not tell when it was
+ * started.
  * STOP: the next claimer of the slot may stop for ever, also between its number and its generation,
  * and the first asker anywhere (as if killed: no process waits for it, and what it had found out is
- * asked again). No process blocks: the slot alone stays out of use.
- * Switches: -DBLIND every look into /proc fails, for ever    -DEXEC    -DPROC the token is a process's: steps a to c alone
+ * asked again). No process blocks: only the slot stays out of use.
+ * Switches: -DBLIND every look into /proc fails, for ever   -DEXEC
+ * -DPROC the token is a process's: steps a to c alone
  * Mutations, each must be caught:
- *   UNKNOWNGONE  what cannot be learned counts as gone (as it was)   ZEROKNOWN  a start time of 0 is compared like any other
- *   NOTHREAD     a thread's token asks after the process only        NOTSTART   a thread's start time is not compared
- *   NOSTART      a process's start time is not compared              NOZOMBIE   a corpse counts as a process
- *   LATEGEN      gen is read after the system was asked, and 4 left out (4 alone may be left out: NOSECOND passes)
+ *   UNKNOWNGONE  what cannot be learned counts as gone (as it was)
+ *   ZEROKNOWN    a start time of 0 is compared like any other
+ *   NOTHREAD     a thread's token asks after the process only
+ *   NOTSTART     a thread's start time is not compared
+ *   NOSTART      a process's start time is not compared
+ *   NOZOMBIE     a zombie counts as a process
+ *   LATEGEN      gen is read after the system was asked, and 4 left out (4 alone may be left out:
+ *                NOSECOND passes)
  */
 byte tid, gen; bool died;
 byte rtid, rpst, rtst;

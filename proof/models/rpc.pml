@@ -1,56 +1,83 @@
-/* rpc.pml - calls: clients that ask, one server at a time that carries out and replies, successors; call slots, client slots, the
- * bitmap that summons the server, streams.
+/* rpc.pml - calls: clients that ask, one server at a time that carries out and replies, successors;
+ * call slots, client slots, the bitmap that tells the server of calls, streams.
  *
- *   rd      the queue's receiver: 0 or server + 1                       ss  the server sleeps (an event count's flag; see queue.pml)
+ *   rd      the queue's receiver: 0 or server + 1
+ *   ss      the server sleeps (an event count's flag; see queue.pml)
  * by call slot (one to a client slot):
- *   cn cs co   the claim: number, state, owner (server + 1). OVER is any state but TAKEN, WRITING, CANC of the number before
- *   aq      `asked`: the number of the request that lies in the slot      aid  ghost: which call the request's bytes are of
+ *   cn cs co   the claim: number, state, owner (server + 1). OVER is any state but TAKEN, WRITING,
+ *              CANC of the number before
+ *   aq      `asked`: the number of the request that lies in the slot
+ *   aid     ghost: which call the request's bytes are of
  *   bm      the slot's bit in the bitmap
- *   rn rc   `ready`: number, replies written; END is rc == K              pay  ghost: whose reply the bytes are
- *   tn tk   `taken`: number, replies consumed        sp  a server sleeps for room in the ring, which has one place
- *   sl      `sleeping`; own  the client slot's word: client + 1, which is its process and its thread at once
+ *   rn rc   `ready`: number, replies written; END is rc == K
+ *   pay     ghost: the call that the reply's bytes are of
+ *   tn tk   `taken`: number, replies consumed
+ *   sp      a server sleeps for room in the ring, which has one place
+ *   sl      `sleeping`
+ *   own     the client slot's word: client + 1, which is its process and its thread at once
  *
- * client  1. own 0, or of one whose process and thread are dead -> me     2. settle: claim -> CANC(number + 1), in WRITING by a
- *         living thread only after it has written or stopped      3. rd dead or 0 -> told
+ * client  1. own 0, or a client's whose process and thread are dead -> me
+ *         2. settle: claim -> CANC(number + 1), in WRITING by a living thread only after it has
+ *            written or stopped
+ *         3. rd dead or 0 -> told
  *         4. the request's bytes (two steps); aq = n; bm = 1; ss -> wake the server
- *         5. look: rn == n -> reply. Not begun: rd dead or 0 -> claim -> CANC(n), told "not begun" (or, PATIENT, wait for
- *         another). TAKEN by a dead process -> CANC(n), told "begun". WRITING by a dead thread: look at rn again, -> CANC(n)
+ *         5. look: rn == n -> reply. Not begun: rd dead or 0 -> claim -> CANC(n), told "not begun"
+ *            (or, PATIENT, wait for another). TAKEN by a dead process -> CANC(n), told "begun".
+ *            WRITING by a dead thread: look at rn again, -> CANC(n)
  *         6. sl = odd, look again, sleep on {sl, x, claim, the owner}
- * server  1. rd 0 or dead, and its thread stopped -> me; every bit = 1    2. a bit is set: claim not aq - 1 -> clear the bit, look
- *         again, set it if the call is asked by now     3. claim -> WRITING(n)   4. clear the bit, copy (two steps)  5. -> TAKEN(n)
- *         carry out    6. claim TAKEN -> WRITING    7. write   8. rn = n   9. sl odd -> + 1, wake   (more to come: -> TAKEN, 6)
+ * server  1. rd 0 or dead, and its thread stopped -> me; every bit = 1
+ *         2. a bit is set: claim not aq - 1 -> clear the bit, look again, set it if the call is
+ *            asked by now
+ *         3. claim -> WRITING(n)
+ *         4. clear the bit, copy (two steps)  5. -> TAKEN(n)
+ *         carry out
+ *         6. claim TAKEN -> WRITING   7. write   8. rn = n   9. sl odd -> + 1, wake
+ *         (more to come: -> TAKEN, 6)
  *         no bit: ss = 1, look again, sleep.   leaving: rd -> 0, then 9 for every slot
  *
- * A process dies in two moments: its token reads dead (pd), a while later its thread stops (td) and until then goes on. TALONE: a server's
- * thread may end alone, inside 3 to 5 and 6 to 9. STOPS: client 0 is stopped for ever, at any step up to
- * the end of 4: it lives and does nothing.
- * STOP: one process, a client or a server, may be stopped for ever, at any step, and be killed then.
- * Each sleeper looks by itself (the recheck). A wait for what the stopped process holds may be given
- * up, as at a deadline; any other wait is an error. A stopped server holds the service: its clients
- * wait, but for one whose reply is there, and so do its successors (end_come). A stopped client holds
- * the room of its stream: the server's thread waits, and here goes on with other clients. Of two
+ * A process dies in two moments: its token reads dead (pd), a while later its thread stops (td) and
+ * until then goes on. TALONE: a server's thread may end alone, inside 3 to 5 and 6 to 9. STOPS:
+ * client 0 is stopped for ever, at any step up to the end of 4: it lives and does nothing.
+ * STOP: one process, a client or a server, may be stopped for ever, at any step, and be killed
+ * then.
+ * Each sleeper makes the recheck. A wait for what the stopped process holds may be given up, as at
+ * a deadline; any other wait is an error. A stopped server holds the service: its clients wait, but
+ * for one whose reply is there, and so do its successors (end_come). A stopped client holds the
+ * room of its stream: the server's thread waits, and here goes on with other clients. Of two
  * clients, STOPS has one that is stopped.
  *
- * Checked: a call is carried out at most once; never after its caller was told "not begun"; what is carried out is that call's request,
- * whole; a reply is that call's; nobody writes into the slot while another does, or while a caller reads; nobody waits for ever while
- * the one it waits for is dead or gone; and nobody waits for ever for a server that lives, whichever other client is stopped.
- * Switches: -DNC=clients -DNSL=slots -DNS=servers -DR=calls each -DK=replies each -DD=deaths -DSTOPS -DPATIENT -DLEAVE
- *           -DTALONE -DTIMEOUT (a waiting client may give up) -DSKIPDEAD (as it is built: 2. skips a call whose client is dead: it
- *           clears the bit, and sets it again if a living client's call is asked by now)
+ * Checked: a call is carried out at most once; never after its caller was told "not begun"; what is
+ * carried out is that call's request, whole; a reply is that call's; no process writes into the
+ * slot while another does, or while a caller reads; no process waits for ever while the one that it
+ * waits for is dead or gone; and none waits for ever for a server that lives, whichever other
+ * client is stopped.
+ * Switches: -DNC=clients -DNSL=slots -DNS=servers -DR=calls each -DK=replies each -DD=deaths
+ * -DSTOPS -DPATIENT -DLEAVE -DTALONE -DTIMEOUT (a waiting client may give up)
+ * -DSKIPDEAD (as it is built: 2. skips a call whose client is dead: it clears the bit, and sets it
+ *           again if a living client's call is asked by now)
  * Mutations, each must be caught:
  *   TOLDFIRST  the caller is told "not begun" without the exchange     TAKESTORE  step 3 is a store
- *   NORELOOK   no second look after a bit was cleared                  NOSETALL   a successor sets no bits
- *   BITFIRST   the bit before aq                                       NOSERVERLOOK  no second look after ss = 1
- *   COPYTAKEN  3 takes the call for the process before it is copied    CLAIMED    a place is claimed before it is filled, as in a queue (STOPS)
- *   NOBUMP     settling leaves the number as it is                     NOLEAVE    a leaving server wakes nobody
- *   WRITEPROC  a writer is taken for dead when its process is          PLACEPROC  a client slot is taken from a dead process whose thread runs
+ *   NORELOOK   no second look after a bit was cleared
+ *   NOSETALL   a successor sets no bits
+ *   BITFIRST   the bit before aq
+ *   NOSERVERLOOK  no second look after ss = 1
+ *   COPYTAKEN  3 takes the call for the process before it is copied
+ *   CLAIMED    a place is claimed before it is filled, as in a queue (STOPS)
+ *   NOBUMP     settling leaves the number as it is
+ *   NOLEAVE    a leaving server wakes no client
+ *   WRITEPROC  a writer is taken for dead when its process is
+ *   PLACEPROC  a client slot is taken from a dead process whose thread runs
  *   NOLOOK     no second look after `sleeping`                         READYFIRST 8 before 7
- *   NOX        the kernel wakes nobody on x    (TALONE)                NOWORD     the claim is not in the sleeper's set (TALONE)
- *   WRITESTORE step 6 is a store                                       NOROOM     a stream does not wait for room (K)
- *   NOSPACE    who takes a reply does not wake the server (K)         NOASKERLOOK  no second look after a dead client's bit was cleared
- *   NOTIMER    a client does not look by itself (STOP)                 NOTIMERS   nor does a server (STOP, K)
- *   (PLACEPROC with two clients and two calls: its trail lies deep, and is found at once when pan is compiled with -DT_REVERSE, so
- *   it stands in no run)
+ *   NOX        the kernel wakes no sleeper on x   (TALONE)
+ *   NOWORD     the claim is not in the sleeper's set (TALONE)
+ *   WRITESTORE step 6 is a store
+ *   NOROOM     a stream does not wait for room (K)
+ *   NOSPACE    a client that takes a reply does not wake the server (K)
+ *   NOASKERLOOK  no second look after a dead client's bit was cleared
+ *   NOTIMER    a client makes no recheck (STOP)
+ *   NOTIMERS   a server makes none (STOP, K)
+ *   (PLACEPROC with two clients and two calls: its trail lies deep, and pan finds it at once when
+ *   compiled with -DT_REVERSE, so it is in no run)
  */
 #ifndef NC
 #define NC 1
@@ -117,7 +144,7 @@ bool sts[NS];
 #define SAME_WORD (cn[s]==seen_n && cs[s]==seen_s && co[s]==seen_o)
 #endif
 
-/* wake whoever sleeps on the slot */
+/* wake the process that sleeps on the slot */
 inline wake(v) {
 	atomic { f=sl[v] };
 	if
@@ -322,7 +349,7 @@ next:
 		if
 		:: sn+1==n ->
 #ifdef SKIPDEAD
-			/* nobody waits for a dead client's; another client may have the slot by now */
+			/* no client waits for a dead client's call; another client may have the slot by now */
 			k=ak[s];
 			if
 			:: k!=0 && pdc[k-1] ->
@@ -386,7 +413,7 @@ room:
 				:: (tn[s]==n && tk[s]==k) || cn[s]!=n || cs[s]!=TAKEN -> goto room
 				:: else
 				fi;
-				/* asleep: woken by who takes or cancels, or by the client's death */
+				/* asleep: the process that takes or cancels wakes it, or the client's death */
 #if defined(STOP) && !defined(NOTIMERS)
 				(!sp[s] || own[s]==0 || pdc[own[s]-1] || stc[own[s]-1] || (tn[s]==n && tk[s]==k) || cn[s]!=n || cs[s]!=TAKEN) ->
 				if :: own[s]==0 || pdc[own[s]-1] -> goto over :: stc[own[s]-1] -> goto over :: else -> goto room fi

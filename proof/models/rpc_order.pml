@@ -1,21 +1,32 @@
-/* rpc_order.pml - in which order a server takes what is asked: tickets, bits in two words, the horizon.
+/* rpc_order.pml - in which order a server takes what is asked: tickets, bits in two words, the
+ * horizon.
  *
- *   tickets     drawn so far          bw[w]  the bits of word w, one for each client; slots of client c are bit c of word 0 and of word 1
+ *   tickets     drawn so far
+ *   bw[w]       the bits of word w, one for each client; slots of client c are bit c of word 0 and
+ *               of word 1
  *   tick[w*NC+c]   the ticket of the request in that slot; ghost no[]: the client's own count of it
  *
- * client  for each of its calls, in a word that it picks and in which it has no call: 1. draw a ticket into the slot  2. set the bit
- * server  1. the horizon: tickets    2. the words, one after the other; whose bit is set and whose ticket is below the horizon goes
- *         into the list     3. by ticket: take, clear the bit; the list empty: 1
- *         (Not in the model: if a call cannot be looked at, the rest of its client's calls leaves the list, and their bits stand. That is
- *         as if the horizon had been lower for this client: the others' are taken as before, and the next list has that call first.)
- * sweep   (SWEEP) at any moment, changes the claim of the call before in one slot. The server takes a call by an exchange from the
- *         claim that it saw; if that fails, it looks at the claim again and repeats the exchange
+ * client  for each of its calls, in a word that it picks and in which it has no call: 1. draw a
+ *         ticket into the slot   2. set the bit
+ * server  1. the horizon: tickets
+ *         2. the words, one after the other; a call whose bit is set and whose ticket is below the
+ *            horizon goes into the list
+ *         3. by ticket: take, clear the bit; the list empty: 1
+ *         (Not in the model: if a call cannot be looked at, the rest of its client's calls leaves
+ *         the list, and their bits stay set. That is as if the horizon had been lower for this
+ *         client: the others' are taken as before, and the next list has that call first.)
+ * sweep   (SWEEP) at any moment, changes the claim of the call before in one slot. The server takes
+ *         a call by an exchange from the claim that it saw; if that fails, it looks at the claim
+ *         again and repeats the exchange
  *
- * Checked: the calls of one client are taken in the order in which it made them; all are taken in the end. With STOPS client 0 stops
- * for ever at any step: all that the others asked is taken, and of its own what it had set.
+ * Checked: the calls of one client are taken in the order in which it made them; all are taken in
+ * the end. With STOPS client 0 stops for ever at any step: all that the others asked is taken, and
+ * of its own what it had set.
  * Switches: -DNC=clients -DM=calls each -DSTOPS -DSWEEP
  * Mutations, each must be caught:
- *   NOHORIZON  all that is seen goes into the list        LATETICKET  2 before 1, with the ticket of the slot's call before        LATEHORIZON  the horizon is read after the words
+ *   NOHORIZON  all that is seen goes into the list
+ *   LATETICKET  2 before 1, with the ticket of the slot's call before
+ *   LATEHORIZON  the horizon is read after the words
  *   NOTAGAIN   an exchange that fails is not repeated: the call is left for the next look (SWEEP)
  */
 #ifndef NC

@@ -1,22 +1,32 @@
-/* run.pml - spans in a row become one large object (a run), are taken, freed and taken apart, while threads stop and die.
+/* run.pml - spans in a row become one large object (a run), are taken, freed and taken apart, while
+ * threads stop and die.
  *
- *   word[i]   {use: FREE, taking(t), run(f): part of the run that begins at f; generation}: every change is a compare-exchange from
- *             the exact word that was seen; taking begins the next generation
- *   size[i]    how many spans the run has that begins at i; written by the thread that has all of them as taking(me)
- *   tag[i]    who has the object of the run that begins at i: 0 or t. Tags have a place of their own, whatever the spans are for
+ *   word[i]   {use: FREE, taking(t), run(f): part of the run that begins at f; generation}: every
+ *             change is a compare-exchange from the exact word that was seen; taking begins the
+ *             next generation
+ *   size[i]    how many spans the run has that begins at i; written by the thread that has all of
+ *              them as taking(me)
+ *   tag[i]    the thread that has the object of the run that begins at i: 0 or t. Tags have a place
+ *             of their own, whatever the spans are for
  *
- * take      run(i) of my length: tag 0 -> me, then word and length are looked at again, and *then the tag*: still mine?
+ * take      run(i) of my length: tag 0 -> me, then word and length are looked at again, and *then
+ *           the tag*: still mine?
  *           Else let go, by compare-exchange
- * gather    free spans in a row: each FREE -> taking(me), all or none; len, tag[first] = me (a plain store: nobody owns the tag
- *           while the span says taking(me); a thread with a stale reference may have put its name there); words -> run(first),
- *           the last one first, the first one last
- * reclaim   take; head: run(i) -> taking(me); pages away; the others: run(i) -> FREE; tag me -> 0; head -> FREE
- * repair    by anybody, whenever it meets it: taking(dead), and run(f) where f does not begin a run, or one that is too short
- *           to reach here, unless f says taking(living): -> taking(me), pages away, -> FREE; tag of a dead thread -> 0
+ * gather    free spans in a row: each FREE -> taking(me), all or none; len, tag[first] = me (a
+ *           plain store: no thread owns the tag while the span says taking(me); a thread with a
+ *           stale reference may have put its name there); words -> run(first), the last one first,
+ *           the first one last
+ * reclaim   take; head: run(i) -> taking(me); pages away; the others: run(i) -> FREE; tag me -> 0;
+ *           head -> FREE
+ * repair    by any thread, whenever it meets one: taking(dead), and run(f) where f does not begin a
+ *           run, or one that is too short to reach here, unless f says taking(living): ->
+ *           taking(me), pages away, -> FREE; tag of a dead thread -> 0
  *
- * A thread may be slow for any time between any two steps, die there (D), or stop there for ever (S: its token lives).
- * Checked: no span's bytes are two owners', none is punched while somebody has it; when all has come to rest, one repair
- * leaves nothing lost but what a stopped thread has in its hand, and each run has all of its spans.
+ * A thread may be slow for any time between any two steps, die there (D), or stop there for ever
+ * (S: its token lives).
+ * Checked: no span's bytes have two owners, none is punched while a thread has it; when all has
+ * come to rest, one repair leaves nothing lost but what a stopped thread has in its hand, and each
+ * run has all of its spans.
  * Switches: -DNSP=spans -DNT=threads -DROUNDS=operations of each -DD=deaths -DS=stops
  * Mutations, each must be caught:
  *   NOTAG      the second look does not ask whether the tag is still ours
@@ -60,7 +70,7 @@
 #endif
 
 byte word[NSP], size[NSP], tag[NSP];
-byte mem[NSP];                  /* ghost: who has these bytes, t + 1 */
+byte mem[NSP];                  /* ghost: the thread that has these bytes, t + 1 */
 bool dead[NT+1], stopped[NT+1], done[NT];
 
 /* ok: the object of the run that begins at i, seen as w with n spans, is ours */
@@ -100,7 +110,7 @@ inline free_lost(i) {
 	fi
 #endif
 }
-/* what is nobody's at span i is free from now on */
+/* at span i, what no thread owns is free from now on */
 inline repair(i) {
 	w=word[i];
 	if

@@ -1,70 +1,85 @@
-/* rw_lock.pml - the reader-writer lock: a mutex for writers, a word for each reader, death between any two steps.
+/* rw_lock.pml - the reader-writer lock: a mutex for writers, a word for each reader, death between
+ * any two steps.
  *
- * Threads 0..2, each with one token: 0..NW-1 write, the others read; with SWEEP the last one sweeps instead.
+ * Threads 0..2, each with one token: 0..NW-1 write, the others read; with SWEEP the last one sweeps
+ * instead.
  *   wo ww         the writers' word: owner + 1 or 0, and the WAITERS bit;  st  the state beside it
  *   ins           1: the holder of the writers' word may be in the middle of a change
  *   so[s]         NS readers' words: reader + 1 or 0
- *   sl sq         the eventcount: sleepers (odd: a writer may sleep until readers leave), sequence; see semaphore.pml: as there, what is kept is
- *                 whether they have changed since they were read
+ *   sl sq         the eventcount: sleepers (odd: a writer may sleep until readers leave), sequence;
+ *                 see semaphore.pml: as there, what is kept is whether they have changed since they
+ *                 were read
  *   tdead tw      the token word of a thread: OWNER_DIED and WAITERS
- *   pend[i]       list_op_pending of thread i: the slot (thread + 1) whose X (a word that is always 0) the kernel wakes when
- *                 i dies, or 0
- * Kernel queues: qL (writers' word: 1), qB (the eventcount's sequence: 1), qT (token + 1), qX (token + 1); see mutex.pml.
+ *   pend[i]       list_op_pending of thread i: the slot (thread + 1) whose X (a word that is always
+ *                 0) the kernel wakes when i dies, or 0
+ * Kernel queues: qL (writers' word: 1), qB (the eventcount's sequence: 1), qT (token + 1), qX
+ * (token + 1); see mutex.pml.
  *
  * read     1. a readers' word 0 or a dead one's -> me       none left: step 4
  *          2. the writers' word is 0 and the state consistent: inside
- *          3. give the readers' word back: 0, then ring. Writer alive: wait as for a mutex, from 1 again
- *          4. writer dead, or inconsistent: take the writers' word as a writer. Told: wait for the readers, be told.
- *             Not told: a readers' word -> me, give the writers' word back (none left: keep it), inside
- *             (ins is 0: the dead one had not begun, or was done: as if it were consistent, everywhere)
- * write    the mutex's lock, then each readers' word: 0 -> next; dead -> compare-exchange to 0; alive -> listen (a new
- *          odd sl, a heavy fence), look again, wait on {X, sq, its owner's token}. A deadline that passes meanwhile: give
- *          the writers' word back, state as it is.
- *          Then ins = 1, the change, ins = 0, unlock; told, and not repaired: ins and the state stay, the next is told;
- *          a panic in the middle of the change: state := inconsistent, ins stays; giving up: state := not recoverable
+ *          3. give the readers' word back: 0, then notify. Writer alive: wait as for a mutex, from
+ *             1 again
+ *          4. writer dead, or inconsistent: take the writers' word as a writer. Told: wait for the
+ *             readers, be told. Not told: a readers' word -> me, give the writers' word back (none
+ *             left: keep it), inside (ins is 0: the dead writer had not begun, or was done: as if
+ *             the state were consistent, everywhere)
+ * write    the mutex's lock, then each readers' word: 0 -> next; dead -> compare-exchange to 0;
+ *          alive -> prepare to wait (a new odd sl, a heavy fence), look again, wait on {X, sq, its
+ *          owner's token}. A deadline that passes meanwhile: give the writers' word back, state as
+ *          it is.
+ *          Then ins = 1, the change, ins = 0, unlock; told, and not repaired: ins and the state
+ *          stay, the next is told; a panic in the middle of the change: state := inconsistent, ins
+ *          stays; giving up: state := not recoverable
  * down     ins = 0, a readers' word -> me, then give the writers' word back
  * up       keeping the readers' word, compare-exchange the writers' word 0 -> me, dead -> me;
  *          alive: refused. Wait for the other readers, then give the own word back
  *
- * Checked: never a writer beside anybody; nobody reads or writes torn data without being told; told only after a death or a panic inside,
- * refused only after a writer has given the lock up; nobody takes a living reader's word; nobody sleeps for ever (an invalid end state).
+ * Checked: never a writer beside another thread; no thread reads or writes torn data without being
+ * told; told only after a death or a panic inside, refused only after a writer has given the lock
+ * up; no thread takes a living reader's word; none sleeps for ever (an invalid end state).
  * Switches: -DD=deaths -DNW=writers -DNS=readers' words -DHOME0 (all try word 0 first)
- *   -DDOOR  a reader who would wait may go to step 4   -DUP -DDOWN  readers may upgrade, writers downgrade
- *   -DTIMEOUT  who sleeps may give up at any time      -DSWEEP  thread 2 sweeps; a dead writer's name becomes DIED, see mutex.pml
- *   -DPANIC    who writes may panic      -DPAIR  thread 2 is not there
- *   -DDIES=i   with -DD=1: only thread i may die. The runs for all threads together cover the run without DIES. Where the writer dies
- *              beside two readers, more than one readers' word needs more than 10 GB
- *   -DSTOP  one thread is stopped at any step, takes no further step and is not dead. A wake-up that it had is used up; it leaves the
- *           kernel's queues (SIGSTOP) or stays there and swallows wakes (the freezer of version 1). It may be killed later (D counts
- *           that). A sleeper looks by itself, as once a second in the code, at the word for which it sleeps and at its owner. The
- *           writers' word is freed, and sq raised, in the same step as the wake, as in the code; the other runs have two steps, which
- *           allows more.
- *           With -DWHO=i it is thread i; the runs that have nobody stopped are left out then.
- *           At rest a running thread may sleep for the writers' word alone if that names the stopped one, or a writer that sleeps behind
- *           the stopped reader; and a writer behind a reader's word alone that names the stopped one
+ *   -DDOOR  a reader that would wait may go to step 4
+ *   -DUP -DDOWN  readers may upgrade, writers downgrade
+ *   -DTIMEOUT  a sleeper may give up at any time
+ *   -DSWEEP    thread 2 sweeps; a dead writer's name becomes DIED, see mutex.pml
+ *   -DPANIC    a writer may panic      -DPAIR  thread 2 is not there
+ *   -DDIES=i   with -DD=1: only thread i may die. The runs for all threads together cover the run
+ *              without DIES. Where the writer dies beside two readers, more than one readers' word
+ *              needs more than 10 GB
+ *   -DSTOP  one thread is stopped at any step, takes no further step and is not dead. A wake-up
+ *           that it received is used up; it leaves the kernel's queues (SIGSTOP) or stays there and
+ *           swallows wakes (the freezer of version 1). It may be killed later (D counts that). A
+ *           sleeper rechecks, as once a second in the code, the word for which it sleeps and its
+ *           owner. The writers' word is freed, and sq raised, in the same step as the wake, as in
+ *           the code; the other runs have two steps, which allows more.
+ *           With -DWHO=i it is thread i; the runs in which no thread stops are left out then.
+ *           At rest a running thread may sleep for the writers' word alone if that names the
+ *           stopped one, or a writer that sleeps behind the stopped reader; and a writer behind a
+ *           reader's word alone that names the stopped one
  * Mutations, each must be caught:
- *   CHECKFIRST  a reader looks at the writers' word before it claims its own (so: no fence between the two)
- *   NOLEAVEWAKE a reader who gives its word back in step 3 does not ring
- *   NOLOOK      a writer does not look again after it has begun to listen
+ *   CHECKFIRST  a reader looks at the writers' word before it claims its own (so: no fence between
+ *               the two)
+ *   NOLEAVEWAKE a reader that gives its word back in step 3 does not notify
+ *   NOLOOK      a writer does not look again after it has prepared to wait
  *   CLEARFIRST  the number is cleared before it wakes
  *   NOSTATE     a reader does not look at the state
  *   INSLATE     a writer says that it is inside after it has begun
- *   NOINS       whoever takes the writers' word from a dead one is told
+ *   NOINS       every thread that takes the writers' word from a dead one is told
  *   NODRAIN     a writer that comes after a dead one does not wait for the readers
  *   NOSLOTTOK   a writer sleeps on the eventcount alone
  *   WAKEONE     unlock wakes one sleeper only
- *   NOWAKEALL   who finds the owner dead after a sleep does not wake the others
+ *   NOWAKEALL   a thread that finds the owner dead after a sleep does not wake the others
  *   NOPEND      no pending
  *   CLEARSTORE  a dead reader's word is cleared by a store
  *   DOWNLATE    a downgrade gives the writers' word back before it claims a reader's
- *   UPWAIT      who upgrades waits for another writer
- *   UPLEAVE     who upgrades gives its readers' word back before it has the writers' word
+ *   UPWAIT      a reader that upgrades waits for another writer
+ *   UPLEAVE     a reader that upgrades gives its readers' word back before it has the writers' word
  *   DROPGIVESUP a writer that was told and does not repair gives the lock up
  *   DROPENDS    a writer that was told and does not repair says that it is no longer inside
  *   PANICQUIET  a panic leaves the state as it is
  * and with STOP:
- *   NORECHECK   a sleeper does not look by itself: the stopped one had left, and not yet notified
- *   SEQONLY     a writer looks at sq by itself, and not at the reader's word
+ *   NORECHECK   no recheck: the stopped one had left, and not yet notified
+ *   SEQONLY     a writer rechecks sq, and not the reader's word
  */
 #ifndef NW
 #define NW 1
@@ -96,16 +111,16 @@ byte same[N];                           /* sl since the reader that leaves read 
 byte fresh[N];                          /* sq since the writer read it, likewise */
 #ifdef SWEEP
 #define DIED (N+1)
-bool tdead[N+1], tw[N+1];               /* nobody's token, dead from the beginning */
+bool tdead[N+1], tw[N+1];               /* [N]: no thread's token, dead from the beginning */
 #else
 bool tdead[N], tw[N];
 #endif
 byte qL[N], qB[N], qT[N], qX[N]; bool woken[N];
 byte pend[N];
 bool killed[N];
-byte nr, nw; bool inr[N], inw[N];       /* ghost: who is inside */
+byte nr, nw; bool inr[N], inw[N];       /* ghost: the threads that are inside */
 bool torn;                              /* ghost: the data are in the middle of a change */
-bool wdied, gaveup;                     /* ghost: somebody has died or panicked as a writer, after ins = 1; somebody has given up */
+bool wdied, gaveup;                     /* ghost: a writer has died or panicked after ins = 1; one has given up */
 byte budget;
 
 #ifdef STOP
@@ -133,8 +148,8 @@ byte behind[N];                         /* ghost: the reader's word + 1 behind w
 #define wakeall(q,k) d_step { ALL1(0,q,k); ALL1(1,q,k); ALL1(2,q,k) }
 inline unqueue() { qL[me]=0; qB[me]=0; qT[me]=0; qX[me]=0; woken[me]=0 }
 
-/* stands in queue q for `key`, as long as the word satisfies `still`, and in that of the end of thread vo - 1. late = 1: its
- * deadline passed */
+/* is in queue q for `key`, as long as the word satisfies `still`, and in that of the end of thread
+ * vo - 1. late = 1: its deadline passed */
 inline doze(q, key, still, withtok) {
 	ok=1;
 #ifndef NOPEND
@@ -233,7 +248,8 @@ inline take() {
 	fi
 }
 
-/* waits until all readers' words are free, save `own` (word + 1, or 0); a deadline gives the writers' word back */
+/* waits until all readers' words are free, save `own` (word + 1, or 0); a deadline gives the
+ * writers' word back */
 inline drain(own) {
 	k=0;
 	do

@@ -1,37 +1,47 @@
-/* semaphore.pml - permits that name their holders, and the eventcount where waiters sleep; death between any two steps.
+/* semaphore.pml - permits that name their holders, and the eventcount where waiters sleep; death
+ * between any two steps.
  *
- * Threads 0..N-1 want one of NP permits, R times each; thread 2 may add one that was absent (-DADD).
+ * Threads 0..N-1 want one of NP permits, R times each; thread 2 may add one that was absent
+ * (-DADD).
  *   rec[p]        0 free, id + 1 held, ABSENT
- *   sl seq        the eventcount: epoch (odd: a thread may sleep), sequence; eventcount.pml has its fence. Of both numbers the steps ask
- *                 only whether they have changed since they were read, and that is what is kept here
- * Sleeping on the ends of several owners is several.pml's: here a sleeper simply runs again when one whom it watches is
- * dead, or when it is woken from the queue of `sequence`.
+ *   sl seq        the eventcount: epoch (odd: a thread may sleep), sequence; eventcount.pml has its
+ *                 fence. Of both numbers the steps ask only whether they have changed since they
+ *                 were read, and that is what is kept here
+ * Sleeping on the ends of several owners is several.pml's: here a sleeper simply runs again when a
+ * holder that it watches is dead, or when it is woken from the queue of `sequence`.
  *
  * acquire  1. a free record: compare-exchange 0 -> me; a dead holder's: compare-exchange id -> me
- *          2. none: sl := a new odd number (heavy fence); 3. look at all again; 4. sleep on {sequence, all holders' ends}; 1. again
- * release  1. record := 0  2. sl odd: ONE step: sequence += 1 and wake WAKES of them  3. fewer were woken: compare-exchange sl -> + 1
- * Whoever is left asleep watches a former holder, perhaps; one of the two that were woken watches the new one.
+ *          2. none: sl := a new odd number (heavy fence); 3. look at all again; 4. sleep on
+ *             {sequence, all holders' ends}; 1. again
+ * release  1. record := 0   2. sl odd: ONE step: sequence += 1 and wake WAKES of them
+ *          3. fewer were woken: compare-exchange sl -> + 1
+ * A thread that is left asleep may watch a former holder; one of the two that were woken watches
+ * the new one.
  *
- * Checked: never two live holders of one permit; nobody sleeps for ever beside a permit that is free or a dead holder's
- * (an invalid end state: every holder releases or dies).
- * Switches: -DN=threads -DD=deaths -DNP=permits -DR=rounds -DADD -DRECHECK (a sleeper looks when all has come to rest)
- *   -DSTOP  one thread is stopped at any step, takes no further step and is not dead. A wake-up that it had is used up; it leaves the
- *           kernel's queue (SIGSTOP) or stays there and swallows wakes (the freezer of version 1). The notice of a death is not told to
- *           the others once a thread is stopped: it may have had it. It may be killed later (D counts that). A sleeper looks by
- *           itself when all has come to rest (once a second in the code), and goes on when there is a permit to be had.
- *           At rest a running thread may sleep only while each permit names the stopped one, or has not been added.
+ * Checked: never two live holders of one permit; no thread sleeps for ever beside a permit that is
+ * free or a dead holder's (an invalid end state: every holder releases or dies).
+ * Switches: -DN=threads -DD=deaths -DNP=permits -DR=rounds -DADD -DRECHECK (a sleeper looks when
+ * all has come to rest)
+ *   -DSTOP  one thread is stopped at any step, takes no further step and is not dead. A wake-up
+ *           that it received is used up; it leaves the kernel's queue (SIGSTOP) or stays there and
+ *           swallows wakes (the freezer of version 1). The notice of a death is not told to the
+ *           others once a thread is stopped: it may have received it. It may be killed later (D
+ *           counts that). A sleeper makes the recheck when all has come to rest (once a second in
+ *           the code), and goes on when a permit is free or a dead holder's.
+ *           At rest a running thread may sleep only while each permit names the stopped one, or has
+ *           not been added.
  * Mutations, each must be caught:
  *   CLEARFIRST  the epoch is cleared before the wake
  *   CLEARALL    the epoch is cleared though there may be more asleep
  *   BAREBIT     the epoch is 0 or 1
  *   NOLOOK      the sleeper does not look again between 2 and 4
  *   WAKES=1     one is woken
- * With two deaths and without RECHECK it must fail: the one who watched the new holder is dead.
+ * With two deaths and without RECHECK it must fail: the thread that watched the new holder is dead.
  *   OWNONLY     the sleeper watches the holder of the first permit only
  *   STALE       a dead holder's record is taken over by a store
  * and with STOP:
- *   NORECHECK   a sleeper does not look by itself
- *   SEQONLY     a sleeper that looks by itself looks at "sequence", not at the permits
+ *   NORECHECK   no recheck
+ *   SEQONLY     the recheck is of "sequence", not of the permits
  */
 #ifndef D
 #define D 1
@@ -132,8 +142,8 @@ inline ring(last) {
 	fi
 }
 
-/* one look at all permits, each on its own. Reading a record and the compare-exchange from what was read are one step: one that
- * fails reads again */
+/* one look at all permits, each on its own. Reading a record and the compare-exchange from what was
+ * read are one step: one that fails reads again */
 #define TAKE rec[p]=me+1; cs[p]++; assert(cs[p]==1); has[me]=p+1; p=0; goto have
 inline look(notes) {
 	do

@@ -1,40 +1,52 @@
-/* several.pml - sleeping on the ends of several owners at once, beside sleepers on one owner: death between any two steps.
+/* several.pml - sleeping on the ends of several owners at once, beside sleepers on one owner: death
+ * between any two steps.
  *
- * Owners 0 and 1 do nothing but die, sooner or later. Sleepers 2, 3, 4 sleep until an owner that they wait for is dead: each waits for
- * owner 0, or for owner 1, or for either (WHO2, WHO3, WHO4: bit masks; 0: is not there).
- *   tdead tw      the token word of an owner: OWNER_DIED and WAITERS; told: all sleepers have been woken since it died
- *   x[k]          the X word of owner k's slot: 0 alone, 1 being grouped, 2 grouped
+ * Owners 0 and 1 do nothing but die, sooner or later. Sleepers 2, 3, 4 sleep until an owner that
+ * they wait for is dead: each waits for owner 0, or for owner 1, or for either (WHO2, WHO3, WHO4:
+ * bit masks; 0: is not there).
+ *   tdead tw      the token word of an owner: OWNER_DIED and WAITERS; told: all sleepers have been
+ *                 woken since it died
+ *   x[k]          the X word of owner k's slot: 0 not shared, 1 the change is under way, 2 it uses
+ *                 the shared relay
  *   pend[i]       list_op_pending of thread i: 0 none, k + 1 the X of owner k, G the registry's X
- * A sleeper stands in up to four kernel queues: qT (token words), qX (X of its one owner's slot), qG (the registry's X). A
- * wake takes one entry out of one queue, in any order; the other entries stay until the sleeper runs.
+ * A sleeper is in up to four kernel queues: qT (token words), qX (X of its one owner's slot), qG
+ * (the registry's X). A wake takes one entry out of one queue, in any order; the other entries stay
+ * until the sleeper runs.
  *
  * one owner  1. x[k] 0: pend := X of k; 1: help, see below; 2: pend := G
  *            2. set W; sleep on {G if x[k] is 2, X of k as seen, the token of k}
- *            3. on any return from a dead owner wake all on its token; slept on G: wake all on every grouped dead token that
- *               is not noted as told, and then note it
+ *            3. on any return from a dead owner wake all on its token; slept on G: wake all on
+ *               every dead token with the shared relay that is not noted as told, and then note it
  * several    1. each owner with x[k] != 2: x[k] := 1, wake all on X of k, x[k] := 2;  pend := G
  *            2. set all W; sleep on {G, all their X, all their tokens}      3. as above
- * The reason for all that: a sleeper on several owners that dies after the kernel has woken it for one of them can pass the
- * wake on to one X word only. So slots that are ever watched together with others share one.
+ * The reason for all that: when a sleeper on several owners dies after the kernel has woken it for
+ * one of them, the kernel relays the wake through one X word only. So slots that are ever watched
+ * together with others share one.
  *
- * Checked: nobody sleeps for ever on an owner that is dead (an invalid end state).
- * Switches: -DD=deaths of sleepers (both owners die in any case) -DWHO2=.. -DWHO3=.. -DWHO4=.. (default 3, 1, 1)
+ * Checked: no sleeper sleeps for ever on an owner that is dead (an invalid end state).
+ * Switches: -DD=deaths of sleepers (both owners die in any case) -DWHO2=.. -DWHO3=.. -DWHO4=..
+ * (default 3, 1, 1)
  *   -DONE          owner 1 lives on
- *   -DSTOP         one sleeper is stopped at any step, takes no further step and is not dead. A wake-up that it had is used up; it
- *                  leaves the kernel's queues (SIGSTOP) or stays there and swallows wakes (the freezer of version 1). It may be killed
- *                  later (D counts that). A sleeper looks by itself at its owners, as once a second in the code.
- *                  At rest nobody that runs may be asleep: nobody waits for anything that a sleeper holds
- *   -DOLDKERNEL    list_op_pending wakes only on a word that is 0 altogether (kernels before about 6.2)
+ *   -DSTOP         one sleeper is stopped at any step, takes no further step and is not dead. A
+ *                  wake-up that it received is used up; it leaves the kernel's queues (SIGSTOP) or
+ *                  stays there and swallows wakes (the freezer of version 1). It may be killed
+ *                  later (D counts that). A sleeper rechecks its owners, as once a second in the
+ *                  code. At rest no sleeper that runs may be asleep: none waits for anything that a
+ *                  sleeper holds
+ *   -DOLDKERNEL    list_op_pending wakes only on a word that is 0 altogether (kernels before about
+ *                  6.2)
  * Mutations, each must be caught:
  *   NOGROUP     several: pend points to the X of the first owner alone
- *   NODUTY      who slept on G looks after its own owners only
- *   NOWAKEX     grouping does not wake those who sleep on the slot's own X
- *   NOXTOO      who sleeps on G does not sleep on the slot's own X as well: a straggler that still points there is not heard
- *   GLAST       G stands last in the wait vector
+ *   NODUTY      a sleeper that slept on G wakes the sleepers of its own owners only
+ *   NOWAKEX     the change to the shared relay does not wake the sleepers on the slot's own X
+ *   NOXTOO      a sleeper on G does not sleep on the slot's own X as well: a wake through a late
+ *               pointer there is lost
+ *   GLAST       G is last in the wait vector
  *   TOLDFIRST   a dead token is noted as told before its sleepers are woken
  * and with STOP:
- *   NORECHECK   a sleeper does not look by itself: the stopped one had the notice of the owner's death
- *   NOHELP      who finds a slot being grouped waits until that is done
+ *   NORECHECK   no recheck: the stopped one had received the notice of the owner's death
+ *   NOHELP      a sleeper that finds a slot's change to the shared relay under way waits until that
+ *               is done
  */
 #ifndef D
 #define D 2
@@ -80,8 +92,9 @@ inline unqueue() { qT0[me]=0; qT1[me]=0; qX0[me]=0; qX1[me]=0; qG[me]=0; woken[m
 #define group(k,q) x[k]=1; wakeall(q); x[k]=2
 #endif
 
-/* looking and waking are one step: dead stays dead, and who dies between the two might as well have died before; the note
- * that it has been done is another step, and is made for grouped slots only */
+/* looking and waking are one step: dead stays dead, and a sleeper that dies between the two might
+ * as well have died before; the note that it has been done is another step, and is made only for
+ * slots that use the shared relay */
 #ifdef NODUTY
 #define MINE(k) (who&(k+1) && tdead[k])
 #else
@@ -106,7 +119,8 @@ inline unqueue() { qT0[me]=0; qT1[me]=0; qX0[me]=0; qX1[me]=0; qG[me]=0; woken[m
 #define DONE ((who&1 && tdead[0]) || (who&2 && tdead[1]))
 #define SET(k) atomic { if :: !ok || !(who&(k+1)) :: else -> if :: !tdead[k] -> tw[k]=1 :: else -> ok=0 fi fi }
 
-/* without the help nobody would ever get past a slot whose grouper died: no end state, but no end either */
+/* without the help no sleeper would ever get past a slot whose change to the shared relay a dead
+ * one began: no end state, but no end either */
 #ifdef NOHELP
 #define HELP(k,q) x[k]==2; pend[me]=G
 #else
@@ -158,7 +172,7 @@ proctype S(byte me; byte who) {
 			fi;
 			duty()
 		od;
-		/* also who never slept: it may have been woken in an earlier round for somebody else */
+		/* also a sleeper that never slept: it may have been woken in an earlier round for another one */
 		duty();
 		pend[me]=0;
 		atomic { ok=0; g=0 };

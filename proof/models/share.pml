@@ -1,36 +1,43 @@
-/* share.pml - objects with several holders, each by name; death between any two steps.
+/* share.pml - objects with several holders, each named; death between any two steps.
  *
- *   tag[o]      free | owned(p) | shared(n, j): n the number of this sharing, one that no other has; j how often it was joined
- *   note[o]     the row of the holders; written by the owner before he shares
- *   head[b]     0, or (n, o): the row serves that sharing of o. In use while tag[o] says shared(n, _), or owned (he may be on
- *               his way); else anybody's
- *   cell[b][c]  0, or (p, n): p is among the holders of n. In a row that serves another sharing by now: a claim on nothing
+ *   tag[o]      free | owned(p) | shared(n, j): n the number of this sharing, a number that no
+ *               other sharing has; j how often it was joined
+ *   note[o]     the row of the holders; written by the owner before it shares
+ *   head[b]     0, or (n, o): the row serves that sharing of o. In use while tag[o] says
+ *               shared(n, _), or owned (the owner may be about to share); else any process may
+ *               take it
+ *   cell[b][c]  0, or (p, n): p is among the holders of n. In a row that serves another sharing by
+ *               now the cell claims nothing
  *
- * share    tag owned(me); head 0 (or not in use) -> (n, o); a cell 0 (or an ended one's) -> (me, n); note := b;
- *          tag owned(me) -> shared(n, 0)
- * join     tag shared(n, j); b := note; head b is (n, o); a cell as above -> (me, n); tag (n, j) -> (n, j+1): I hold it.
- *          Another j: again. No longer n: cell (me, n) -> 0
- * leave    cell := 0; tag shared(n, j); no cell of n names one who has not ended; tag (n, j) -> owned(me); cells of n -> 0;
- *          head (n, o) -> 0; tag := 0
+ * share    tag owned(me); head 0 (or not in use) -> (n, o); a cell 0 (or an ended process's) ->
+ *          (me, n); note := b; tag owned(me) -> shared(n, 0)
+ * join     tag shared(n, j); b := note; head b is (n, o); a cell as above -> (me, n); tag (n, j) ->
+ *          (n, j+1): I hold it. Another j: again. No longer n: cell (me, n) -> 0
+ * leave    cell := 0; tag shared(n, j); no cell of n names a process that has not ended; tag (n, j)
+ *          -> owned(me); cells of n -> 0; head (n, o) -> 0; tag := 0
  * try      as leave, with my own cell kept until the tag is owned(me), and left out of the look
- * collect  by anybody: of each head (n, o): tag shared(n, j) and no cell of n names one who has not ended: tag (n, j) -> 0,
- *          cells, head as above. Tag not of n and not owned: head (n, o) -> 0. Cells of the ended -> 0
+ * collect  by any process: of each head (n, o): tag shared(n, j) and no cell of n names a process
+ *          that has not ended: tag (n, j) -> 0, cells, head as above. Tag not of n and not owned:
+ *          head (n, o) -> 0. Cells of the ended -> 0
  *
- * A process that is killed reads on for a while (dead), then it has ended (over). Its tag owned is free then.
- * Checked: an object with a holder who has not ended is not freed, nor anybody's alone; when all is quiet and nobody died,
- * everything is free, without a collection; after deaths, one collection later.
+ * A process that is killed reads on for a while (dead), then it has ended (over). Its tag owned is
+ * free then.
+ * Checked: an object with a holder that has not ended is not freed, and belongs to no single
+ * process; when all is quiet and no process died, everything is free, without a collection; after
+ * deaths, one collection later.
  * Switches: -DP=processes -DR=rounds -DD=deaths -DO=objects -DC=cells -DTRY
  *   STOP        One process may stop for ever, and be killed then. The others come to their ends.
  *               One collection later an object that is not free is the stopped process's, or names
  *               it among its holders; every other head and cell is cleared.
  * Mutations, each must be caught:
- *   NOJ         joinings are not counted: one who looked before somebody joined frees the object
+ *   NOJ         joinings are not counted: a process that looked before another one joined frees the
+ *               object
  *   TAGFIRST    join: the tag before the cell
  *   SCANFIRST   leave: the look before the own cell is cleared
- *   DEADONLY    a dead token does, the process need not have ended
+ *   DEADONLY    a dead token is enough, the process need not have ended
  *   NONUMBER    any cell of the row counts, of whatever sharing
- *   STEALOTHER  who joins takes cells of other numbers, too
- *   JUDGEOWNED  a row is anybody's although its object's tag says owned
+ *   STEALOTHER  a process that joins takes cells of other numbers, too
+ *   JUDGEOWNED  a row may be taken although its object's tag says owned
  *   HEADFIRST   leave: the head before the tag
  *   NOBACK      join: the cell is not taken back
  *   WAITOWNER   (STOP) a process that joins waits while the tag says owned
@@ -100,7 +107,7 @@ bool stopped[P+1], stop=1;
 #define ONTHEWAY(o) (kind[o]==OWNED)
 #endif
 
-/* nobody who could still read has it, but perhaps `me` */
+/* no process that could still read has it, but perhaps `me` */
 inline nobody_holds(o,n) {
 	i=1;
 	do :: i<=P -> assert(i==me || !(holds[i]==n && holdo[i]==o && n!=0 && ALIVE(i))); i++ :: else -> break od;
@@ -122,7 +129,7 @@ inline enter() {
 	atomic { if :: x==NONE -> c=NONE :: else fi; x=0; y=0 }
 }
 
-/* some=1: a cell of n, but cell `not`, names one who has not ended */
+/* some=1: a cell of n, but cell `not`, names a process that has not ended */
 inline look(not) {
 	atomic { some=0; x=0 };
 	do
@@ -400,7 +407,7 @@ active proctype others() {
 		i=0; b=0; c=0; n=0; o=0 }
 #else
 	atomic {
-		/* nobody died: there is nothing to collect */
+		/* no process died: there is nothing to collect */
 		i=0; do :: i<O -> assert(disturbed || kind[i]==FREE); i++ :: else -> break od;
 		b=0; do :: b<B -> assert(disturbed || hn[b]==0); b++ :: else -> break od;
 		/* one collection, after the dead have ended */

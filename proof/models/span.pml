@@ -1,30 +1,36 @@
-/* span.pml - one span of a pool goes from class to class while threads allocate from it, extend it, take it apart and die.
+/* span.pml - one span of a pool goes from class to class while threads allocate from it, extend it,
+ * take it apart and die.
  *
- *   word     {use: FREE, class A (two objects), class B (one, over both), taking(t); generation}: every change is a compare-exchange
- *            from the exact word that was seen; taking begins the next generation
+ *   word     {use: FREE, class A (two objects), class B (one, over both), taking(t); generation}:
+ *            every change is a compare-exchange from the exact word that was seen; taking begins
+ *            the next generation
  *   front    {generation, shut, count}: how many objects exist in that generation
- *   tag[i]   0, or who has object i. Tags have a place of their own, whatever the span is for
+ *   tag[i]   0, or the thread that has object i. Tags have a place of their own, whatever the span
+ *            is for
  *
- * alloc     word FREE -> taking -> front (generation, 0) -> class                       (prepare)
- *           word is my class: front of that generation, not shut, not all -> one more   (extend)
- *           an object that exists by word and front, of my class: tag 0 -> me, then word and front are looked at again: still
- *           there and as large -> mine; else tag me -> 0                                (take)
- * reclaim   word, front of that generation; all tags 0 (a mere scan); take all objects; shut the front; word -> taking; pages away;
- *           tags me -> 0; word -> FREE
- * collect   by anybody: taking(dead) -> FREE; tag of a dead one -> 0
+ * alloc     (prepare) word FREE -> taking -> front (generation, 0) -> class
+ *           (extend) word is my class: front of that generation, not shut, not all -> one more
+ *           (take) an object that exists by word and front, of my class: tag 0 -> me, then word
+ *           and front are looked at again: still there and as large -> mine; else tag me -> 0
+ * reclaim   word, front of that generation; all tags 0 (a mere scan); take all objects; shut the
+ *           front; word -> taking; pages away; tags me -> 0; word -> FREE
+ * collect   by any thread: taking(dead) -> FREE; tag of a dead thread -> 0
  *
- * A thread may be stopped for any time between any two steps, or die there. Checked: memory is never two owners', has pages,
- * and is not punched while somebody has it; an object in use is of the class that its owner asked for.
+ * A thread may be stopped for any time between any two steps, or die there. Checked: memory never
+ * has two owners, has pages, and is not punched while a thread has it; an object in use is of the
+ * class that its owner asked for.
  * Switches: -DNT=threads -DROUNDS=operations of each -DD=deaths
  *   STOP       One thread may stop for ever. The others come to their ends, and then the span and
  *              its objects are free, or the stopped thread's, or a dead thread's, which any thread
  *              collects.
  * Mutations, each must be caught:
- *   NOLIFE     a word is its use only: one who was stopped takes a later generation apart
- *   NOFRONT    the front's generation is not looked at: one who was stopped extends a later generation, or sees objects of another
+ *   NOLIFE     a word is its use only: a thread that was stopped takes a later generation apart
+ *   NOFRONT    the front's generation is not looked at: a thread that was stopped extends a later
+ *              generation, or sees objects of another
  *   NOVERIFY   no second look after the tag
- *   NOCLASS    the scan for a free object forgets that the class may have changed since it chose the span
- *   NOSHUT     reclaim does not shut the front: an object is made behind its back
+ *   NOCLASS    the scan for a free object forgets that the class may have changed since it chose
+ *              the span
+ *   NOSHUT     reclaim does not shut the front: an object is made meanwhile
  */
 #ifndef NT
 #define NT 3
@@ -66,7 +72,7 @@ byte deaths;
 #ifdef STOP
 bool stopped[NT], stop=1;
 #endif
-byte mem[2];                    /* ghost: who has these bytes, t + 1 */
+byte mem[2];                    /* ghost: the thread that has these bytes, t + 1 */
 bool page[2];                   /* they have pages */
 
 /* the object i as seen by w2 and f2: of which class; 0 when there is none */

@@ -1,29 +1,38 @@
-/* state.pml - the latest value: buffers, stamps, and the cells of readers that were overtaken; death between any two steps.
+/* state.pml - the latest value: buffers, stamps, and the cells of readers that were overtaken;
+ * death between any two steps.
  *
  *   lv lb         latest: version and buffer, one word
- *   st[b]         stamp: the version in the buffer, 0 while it is written     da[b] db[b]   its two halves
- *   cs[c]         a cell: 0, ASK, or PIN + buffer       co[c]   its owner (reader + 1); both one word
+ *   st[b]         stamp: the version in the buffer, 0 while it is written
+ *   da[b] db[b]   its two halves
+ *   cs[c]         a cell: 0, ASK, or PIN + buffer
+ *   co[c]         its owner (reader + 1); both one word
  *
- * set    1. each cell: a dead reader's -> 0; ASK -> compare-exchange PIN + lb, failed -> read again, once; PIN + b: busy
- *        2. b = the next after lb that is neither lb nor busy     3. st[b] = 0   4. da, db   5. st[b] = version   6. latest
+ * set    1. each cell: a dead reader's -> 0; ASK -> compare-exchange PIN + lb, failed -> read
+ *           again, once; PIN + b: busy
+ *        2. b = the next after lb that is neither lb nor busy   3. st[b] = 0   4. da, db
+ *        5. st[b] = version   6. latest
  * get    1. l = latest; copy; st still l's version -> done; TRIES times
- *        2. a cell, 0 or a dead reader's -> {me, ASK} by compare-exchange; none -> 1      3. l = latest; compare-exchange
- *        ASK -> PIN + l's buffer; failed: the writer has pinned for us    4. s = st[b]; copy; st[b] == s   5. cell = 0
+ *        2. a cell, 0 or a dead reader's -> {me, ASK} by compare-exchange; none -> 1
+ *        3. l = latest; compare-exchange ASK -> PIN + l's buffer; failed: the writer has pinned
+ *           for this reader
+ *        4. s = st[b]; copy; st[b] == s   5. cell = 0
  *
- * Writers come one after the other: the next when the one before is dead or done (endpoint.pml has how).
- * Checked: no get returns halves of two values, or a value older than the latest when it began; a pinned copy is never
- * overtaken (so a get with a cell ends after so many steps); the writer always finds a buffer.
- * Switches: -DNR=readers -DNC=cells -DNB=buffers -DW=writers -DS=sets of each -DG=gets of each -DDW=deaths of writers
- *   -DDR=deaths of readers -DTRIES
+ * Writers come one after the other: the next when the one before is dead or done (endpoint.pml has
+ * the steps).
+ * Checked: no get returns halves of two values, or a value older than the latest when it began; a
+ * pinned copy is never overtaken (so a get with a cell ends after so many steps); the writer always
+ * finds a buffer.
+ * Switches: -DNR=readers -DNC=cells -DNB=buffers -DW=writers -DS=sets of each -DG=gets of each
+ * -DDW=deaths of writers -DDR=deaths of readers -DTRIES
  *   STOP       One writer or reader may stop for ever. The others come to their ends; the next
  *              writer is refused, because the role is what the stopped writer holds. A copy that
  *              must be tried again has been overtaken by a later version, which is there in whole:
  *              no reader tries again because of a step that does not come.
  * Mutations, each must be caught:
  *   NOASK      the reader writes PIN at once, after reading latest
- *   NOHELP     the writer passes over ASK
- *   NOPINS     the writer does not mind pins
- *   HELPSTORE  it helps by a store
+ *   NOHELP     the writer ignores ASK
+ *   NOPINS     the writer ignores pins
+ *   HELPSTORE  the writer helps by a store
  *   FEWER      a buffer less than cells + 2
  *   PUBFIRST   latest before the bytes
  *   NOSTAMP    the stamp is not set to 0 before the bytes

@@ -1,29 +1,36 @@
 /* state_wait.pml - waiting for another value, or for the writer's end; death between any two steps.
  *
  *   lv            the latest version          h hw    holder: 0, or the writer + 1; its WAITERS bit
- *   sl seq        the eventcount: sleepers (odd: somebody may sleep), sequence
+ *   sl seq        the eventcount: sleepers (odd: a waiter may sleep), sequence
  *   px[i]         list_op_pending of process i points to x
  *
- * write  1. px; h 0 or dead -> me, by compare-exchange; it had WAITERS: wake all on h; px off    2. lv+1    3. sl odd: seq+1,
- *        wake all on seq, compare-exchange sl -> + 1     (2, 3: S times)     4. leave (or not): h -> 0, wake all on h
- * wait   1. t = seq; sl := a new odd number (heavy fence)   2. h, does it live?; then lv: another -> told; dead, not told -> told
+ * write  1. px; h 0 or dead -> me, by compare-exchange; it had WAITERS: wake all on h; px off
+ *        2. lv+1   3. sl odd: seq+1, wake all on seq, compare-exchange sl -> + 1   (2, 3: S times)
+ *        4. leave (or not): h -> 0, wake all on h
+ * wait   1. t = seq; sl := a new odd number (heavy fence)
+ *        2. h, does it live?; then lv: another -> told; dead, not told -> told
  *        3. living: sleep on {seq == t, h as it was, its end}
- *        4. none lives: px; h changed -> wake all on h; WAITERS not in h: wake all on h (who sleeps there slept on another h),
- *           then compare-exchange it in; sleep on {x, seq == t, h};
- *           woken, and h changed -> wake all on h
+ *        4. none lives: px; h changed -> wake all on h; WAITERS not in h: wake all on h (a waiter
+ *           that sleeps there slept on another h), then compare-exchange it in; sleep on
+ *           {x, seq == t, h}; woken, and h changed -> wake all on h
  *
- * in a set (the first SET waiters; another thread does what is to be told, so that a look may find it told just now)
- *        1. as above    2. words: h, does it live? living: {seq == t, h as it was}; else as in 4, without px: {x, seq == t, h with
- *           WAITERS}    3. h, does it live?; then lv; what is to be told is told, perhaps by the other thread
- *        4. living: its end, too; dead and no WAITERS: again from 1    5. sleep on those    6. as the end of 4
+ * in a set (the first SET waiters; another thread does what is to be told, so that a look may find
+ * it told just now)
+ *        1. as above
+ *        2. words: h, does it live? living: {seq == t, h as it was}; else as in 4, without px: {x,
+ *           seq == t, h with WAITERS}
+ *        3. h, does it live?; then lv; what is to be told is told, perhaps by the other thread
+ *        4. living: its end, too; dead and no WAITERS: again from 1   5. sleep on those
+ *        6. as the end of 4
  *
- * That all who sleep on a writer's end are woken by it is several.pml's: here they simply run again. Who may write is
- * endpoint.pml's. Writers come one after the other: the next when the one before is dead or has left.
- * Checked: when all has come to rest, every living waiter has been told of the last version, and of the death of a writer in
- * whose place nobody has come; a writer's last value is told before its death.
+ * several.pml shows that a writer's end wakes all its sleepers: here they simply run again.
+ * endpoint.pml has which process may write. Writers come one after the other: the next when the one
+ * before is dead or has left.
+ * Checked: when all has come to rest, every living waiter has been told of the last version, and of
+ * the death of a writer that has no successor; a writer's last value is told before its death.
  * Switches: -DNW=writers -DS=sets of each -DNR=waiters -DD=deaths -DSET=waiters in sets
  *   STOP        One process, a writer or a waiter, may stop for ever, and be killed then. A waiter
- *               looks by itself (the recheck). No waiter is excused: it is told of a value that the
+ *               makes the recheck. No waiter is excused: it is told of a value that the
  *               stopped writer has made the latest, and of a death whose wake-up by x was given to
  *               a waiter that has stopped. The next writer is refused (end_q): the role is what the
  *               stopped writer holds.
@@ -34,12 +41,14 @@
  *   NOWATCH     3 without the writer's end
  *   LVFIRST     lv is read before h
  *   NOHOLDER    4 on seq alone
- *   NOX         who comes does not point px to x
- *   NOTURN      who was woken through x does not wake the others
- *   LATEBIT     WAITERS goes in without a wake before: the kernel's wake for who came and died goes to one who slept after that
- *   QUIETLEAVE  4 of write wakes nobody
- *   NOTIMER     (STOP) a waiter does not look by itself
- *   STALE       a set that saw a writer live, and then dead and told, sleeps on without asking for the next
+ *   NOX         a process that comes does not point px to x
+ *   NOTURN      a waiter that was woken through x does not wake the others
+ *   LATEBIT     WAITERS goes in without a wake before: the kernel's wake for a writer that came and
+ *               died goes to a waiter that slept after that
+ *   QUIETLEAVE  4 of write wakes no waiter
+ *   NOTIMER     (STOP) a waiter makes no recheck
+ *   STALE       a set that saw a writer live, and then dead and told, sleeps on without asking for
+ *               the next
  */
 #ifndef NW
 #define NW 2

@@ -1,47 +1,60 @@
-/* token.pml - one registry slot: claimed, ended, retired, claimed again; and those who wait for an end.
+/* token.pml - one registry slot: claimed, ended, retired, claimed again; and threads that wait for
+ * an end.
  *
  *   word = (tid, died, w)   libc's robust lock word: owner's TID, OWNER_DIED, WAITERS
- *   gen                     odd: in use under id `gen`; even: retired. Only ever counts up (the wrap is not modelled)
+ *   gen                     odd: in use under id `gen`; even: retired. Only ever counts up (the
+ *                           wrap is not modelled)
  *   rtid                    the TID recorded for the id in use
  *
  * claim    1. g = gen; the word is held -> go on to another slot
  *          2. g odd -> compare-exchange gen g -> g+1 (retire), failed -> go on
  *          3. trylock (takes 0 or a dead word, keeps W); busy -> go on
  *          4. gen is not the even value any more -> unlock (and wake all), go on
- *          5. rtid = my TID          6. gen+1: the id is out     7. wake all on the word, W is never cleared
+ *          5. rtid = my TID   6. gen+1: the id is out   7. wake all on the word, W is never cleared
  * alive(g) word held and not died; then its TID is rtid; then gen is g: in this order
- * wait(g)  pending = X; alive? W set by compare-exchange; waitv {X, word, gen}; on the way out wake all on the word
+ * wait(g)  pending = X; alive? W set by compare-exchange; waitv {X, word, gen}; on the way out wake
+ *          all on the word
  * release  libc's unlock (wakes one if W was set), then wake all
- * Each is one step here, and a thread may be killed between any two; the kernel then marks the word, wakes one waiter there
- * and one on its pending X. A thread that is stopped is one that takes its next step much later.
+ * Each is one step here, and a thread may be killed between any two; the kernel then marks the
+ * word, wakes one waiter there and one on its pending X. A thread that is stopped is one that takes
+ * its next step much later.
  *
  * Two scenes:
- *  waiting  (default) H1 holds, ends (by release with -DGRACE), then H2 claims in the steps above. Waiters 0 and 1 wait for
- *           the end of H1's id, waiter 2 for that of H2's, so that W stands on the successor's word too. H2 may live for
- *           ever, or never come. -DSAMETID: H2 has H1's TID (the same thread claims again).
- *           Checked: no waiter calls a live holder dead; none sleeps for ever after the end it waits for; a free slot never
- *           refuses a claimer.
- *  racing   -DRACE: NC claimers, each ROUNDS times, all at once on the one slot; two observers ask alive(g) of any id that
- *           has been given out. Checked: an id that had ended before the question never reads alive (so none is revived),
- *           one that lives until after the answer never reads dead; a holder's rtid and gen stay what it wrote.
- *           -DSAMETID: two claimers share a TID, as two pid namespaces would: this must FAIL, and is why a slot is bound to
+ *  waiting  (default) H1 holds, ends (by release with -DGRACE), then H2 claims in the steps above.
+ *           Waiters 0 and 1 wait for the end of H1's id, waiter 2 for that of H2's, so that W
+ *           stands on the successor's word too. H2 may live for ever, or never come. -DSAMETID: H2
+ *           has H1's TID (the same thread claims again).
+ *           Checked: no waiter calls a live holder dead; none sleeps for ever after the end it
+ *           waits for; a free slot never refuses a claimer.
+ *  racing   -DRACE: NC claimers, each ROUNDS times, all at once on the one slot; two observers ask
+ *           alive(g) of any id that has been given out. Checked: an id that had ended before the
+ *           question never reads alive (so none is revived), one that lives until after the answer
+ *           never reads dead; a holder's rtid and gen stay what it wrote. -DSAMETID: two claimers
+ *           share a TID, as two pid namespaces would: this must FAIL, and is why a slot is bound to
  *           a namespace before its first trylock.
  * Switches: -DD=deaths -DNC=claimers -DROUNDS=claims each -DPAIR (waiting, without waiter 2)
- *  -DSTOP   (waiting) one of the waiters, H2 or (GRACE) H1 is stopped at any step, takes no further step and is not dead. A wake-up that
- *           a waiter had is used up; it leaves the kernel's queues (SIGSTOP) or stays there and swallows wakes (the freezer of
- *           version 1). It may be killed later (D counts that). A waiter asks by itself whether the holder lives, as once a second in
- *           the code. At rest a running waiter may sleep only while the holder lives: a release that is stopped after it has given the
- *           word back keeps nobody. In the racing scene nothing waits, so a stop is a thread that is slow.
+ *  -DSTOP   (waiting) one of the waiters, H2 or (GRACE) H1 is stopped at any step, takes no further
+ *           step and is not dead. A wake-up that a waiter received is used up; it leaves the
+ *           kernel's queues (SIGSTOP) or stays there and swallows wakes (the freezer of version 1).
+ *           It may be killed later (D counts that). A waiter rechecks whether the holder lives, as
+ *           once a second in the code. At rest a running waiter may sleep only while the holder
+ *           lives: a release that is stopped after it has given the word back delays no waiter. In
+ *           the racing scene nothing waits, so a stop is a thread that is slow.
  * Mutations, each must be caught:
- *   NOGENWAIT   gen is left out of the wait set              NOPEND      pending does not point at X
- *   NOWAKEALL   a woken waiter does not wake the others      CLEARW      a claimer clears W before it wakes all
- *   NOCLAIMWAKE a claimer does not wake all                  FETCHOR     W is set by OR: on a released word it stays for ever
+ *   NOGENWAIT   gen is left out of the wait set
+ *   NOPEND      pending does not point at X
+ *   NOWAKEALL   a woken waiter does not wake the others
+ *   CLEARW      a claimer clears W before it wakes all
+ *   NOCLAIMWAKE a claimer does not wake all
+ *   FETCHOR     W is set by OR: on a released word it stays for ever
  *   LATEGEN     nothing is retired: gen counts up after the trylock only
  *   WORDFIRST   retire looks at the word before it reads gen
- *   NORECHECK   step 4 left out                              NORTID      alive does not compare the TID
+ *   NORECHECK   step 4 left out
+ *   NORTID      alive does not compare the TID
  *   GENFIRST    alive reads gen before rtid                  RTIDLATE    rtid is written after gen
  * and with STOP:
- *   NOLOOK      a waiter does not ask by itself: the stopped one had the notice      FIRSTNOT    waiter 0 does not
+ *   NOLOOK      a waiter makes no recheck: the stopped one had received the notice
+ *   FIRSTNOT    waiter 0 does not
  */
 #ifndef D
 #define D 1

@@ -1,34 +1,48 @@
-/* topic.pml - one ring of a topic: publishing, taking, holding, reuse, change of hands; death between any two steps.
+/* topic.pml - one ring of a topic: publishing, taking, holding, reuse, change of hands; death
+ * between any two steps.
  *
  *   owner        0, or the publishing process      published   how many messages the ring has
- *   ready[i]     p + 1: message p is in slot i = p mod K; 0: being written, or given up      ref[i]   its object, 0: inline
+ *   ready[i]     p + 1: message p is in slot i = p mod K; 0: being written, or given up
+ *   ref[i]       its object, 0: inline
  *   w0[i] w1[i]  an inline message, two words
- *   tag[o]       0 free, p held by p on its way, QUEUED the ring's      bytes[o]   which message's bytes are in it (0: torn)
- *   claim[l]     subscriber slot l: 0, a subscriber, or who sweeps it   cell[l,c]  a hazard pointer: 0, or an object that is held
+ *   tag[o]       0 free, p held by p on its way, QUEUED the ring's
+ *   bytes[o]     which message's bytes are in it (0: torn)
+ *   claim[l]     subscriber slot l: 0, a subscriber, or the process that sweeps it
+ *   cell[l,c]    a hazard pointer: 0, or an object that is held
  *   lines        how many subscribers' slots have ever been in use
  *
- * Publishers 1 and 2: the ring is 1's at first, and 2's when 1 has left or ended. Private to each, and lost with it: limbo, free list (stock).
- * take ring  owner 0 or ended -> me; ready of slot `published` is published + 1: published += 1; what is QUEUED and in no slot: limbo
- * loan       from the free list; or tag 0 -> me -> QUEUED; or what the look (below) finds in limbo; none: ready[oldest] := 0, which is
- *            never the last message, and the look again
- * publish    bytes := torn, bytes := whole; ready := 0; ref (w0, w1); ready := p + 1; published := p + 1; the slot's old object: limbo
- * look       lines; of each slot: claim 0: nothing. Of one who has ended: claim -> me, cells := 0, claim := 0. Else its cells: held.
- *            What is in limbo and not held: to the free list
+ * Publishers 1 and 2: the ring is 1's at first, and 2's when 1 has left or ended. Private to each,
+ * and lost with it: limbo, free list.
+ * take ring  owner 0 or ended -> me; ready of slot `published` is published + 1: published += 1;
+ *            what is QUEUED and in no slot: limbo
+ * loan       from the free list; or tag 0 -> me -> QUEUED; or what the look (below) finds in limbo;
+ *            none: ready[oldest] := 0, which is never the last message, and the look again
+ * publish    bytes := torn, bytes := whole; ready := 0; ref (w0, w1); ready := p + 1; published :=
+ *            p + 1; the slot's old object: limbo
+ * look       lines; of each slot: claim 0: nothing. Of a process that has ended: claim -> me, cells
+ *            := 0, claim := 0. Else its cells: held. What is in limbo and not held: to the free
+ *            list
  * leave      look; tags of the free list := 0; owner := 0
  * Subscribers 3 and 4:
- * join       a subscriber slot whose claim is 0 or of one who has ended -> me; cells := 0; lines; cursor from `published`
- * take       published; ready = cursor + 1: copy ref, w0, w1; cell := ref; ready again: not the same: cell := 0.
- *            ready larger, or 0 and that published larger: lost, cursor to published - K, at least one on
+ * join       a subscriber slot whose claim is 0 or a process's that has ended -> me; cells := 0;
+ *            lines; cursor from `published`
+ * take       published; ready = cursor + 1: copy ref, w0, w1; cell := ref; ready again: not the
+ *            same: cell := 0. ready larger, or 0 and that published larger: lost, cursor to
+ *            published - K, at least one on
  * drop       cell := 0          leave   drop all; claim := 0
  *
- * A process that is killed reads `dead` while its threads run on, for as long as they like; then it has ended (over). That is more
- * than the kernel does, and so whatever waits for `over` is shown to be enough.
+ * A process that is killed reads `dead` while its threads run on, for any time; then it has ended
+ * (over). That is more than the kernel does, and so whatever waits for `over` is shown to be
+ * enough.
  *
- * Checked: what is taken is that position's message, whole; an object that somebody who has not ended holds (validated) is not written,
- * lent, freed, and its hazard pointer is nobody else's to clear; nor is one that is in place; no position is published twice, and none is left out;
- * what was published is counted by the next owner; nothing is said to be lost that is there, or never was; a subscriber slot has one owner; and when
- * all is quiet, one more owner later each object is free or in place in exactly one slot.
- * Switches: -DK=slots -DO=objects -DNP=publishers -DM=messages of each -DNS=subscribers -DNL=subscriber slots -DC=hazard pointers of each -DR=takes of each -DD=deaths
+ * Checked: what is taken is that position's message, whole; an object that a process which has not
+ * ended holds (validated) is not written, lent or freed, and no other process clears its hazard
+ * pointer; nor is an object that is in place written, lent or freed; no position is published
+ * twice, and none is left out; what was published is counted by the next owner; nothing is said to
+ * be lost that is there, or never was; a subscriber slot has one owner; and when all is quiet, one
+ * more owner later each object is free or in place in exactly one slot.
+ * Switches: -DK=slots -DO=objects -DNP=publishers -DM=messages of each -DNS=subscribers
+ * -DNL=subscriber slots -DC=hazard pointers of each -DR=takes of each -DD=deaths
  *   -DINLINE messages may be inline
  *   STOP        One publisher or subscriber may stop for ever, and one be killed. The others come
  *               to their ends (a publisher that finds the ring in the hands of a stopped one takes
@@ -43,10 +57,11 @@
  *   LINESFIRST  `lines` is read before the overwrite, the hazard pointers after it
  *   NOSCAN      the hazard pointers are not looked at
  *   GIVEFIRST   giving up: the hazard pointers are looked at before ready := 0
- *   GIVETWICE   the object of a slot that was given up goes to limbo again when the slot is overwritten
- *   DEADONLY    the ring is taken from one who is dead but has not ended
+ *   GIVETWICE   the object of a slot that was given up goes to limbo again when the slot is
+ *               overwritten
+ *   DEADONLY    the ring is taken from a process that is dead but has not ended
  *   LINEDEAD    slots of subscribers that are dead but have not ended do not count
- *   SWEEPDEAD   a sweep is taken over from one who is dead but has not ended
+ *   SWEEPDEAD   a sweep is taken over from a process that is dead but has not ended
  *   LINESTORE   join: claim by a store, not a compare-exchange
  *   NOREBUILD   take ring: nothing goes to limbo
  *   NOCOUNT     take ring: what was published and not counted is not counted
@@ -119,7 +134,8 @@ bool stopped[N+1], stop=1;
 #define GONE(p) over[p]
 #endif
 
-/* nobody who has not ended holds it, and it is in no slot. Ghosts are cleared when their process ends. Uses g */
+/* no process that has not ended holds it, and it is in no slot. Ghosts are cleared when their
+ * process ends. Uses g */
 inline nobodys(o) {
 	g=0; do :: g<NS*C -> assert(hold[g]!=(o)); g++ :: else -> break od;
 	g=0; do :: g<K -> assert(!(ready[g]!=0 && ref[g]==(o))); g++ :: else -> break od;

@@ -1,19 +1,27 @@
 /* topic_order.pml - the order of messages of several publishers, each with a ring of its own.
  *
  *   order[r]      the order of ring r's last message, or of the one that is being written
- *   ready[r]      how many messages of ring r are there (topic.pml's `ready`, of slots that are never used again)      so[r,p]  message p's order
+ *   ready[r]      how many messages of ring r are there (topic.pml's `ready`, of slots that are
+ *                 never used again)
+ *   so[r,p]       message p's order
  *   published[r]  the same, told a step later
  *
- * publish  order of each other ring; mine: one more than the highest; so := mine; order := mine; ready := p + 1; published := p + 1
- * take     look at all rings, each: is its next message there, and which order has it; something is: once more; the lowest of the
- *          second look is taken, of two alike the one of the lower ring
- * latest   (-DLATEST: before each take, or not) look at all rings, each: published, then the slot behind it: there, it is the ring's newest, else the
- *          one before. The highest of all is returned, of two alike the one of the higher ring; then each other ring once more: back from its
- *          newest to the first message that is older than the returned one; up to there all are passed over
- * A publisher that dies or is stopped is one whose next step does not come: what was checked up to there holds for it, too.
+ * publish  order of each other ring; mine: one more than the highest; so := mine; order := mine;
+ *          ready := p + 1; published := p + 1
+ * take     look at all rings, each: is its next message there, and which order has it; something
+ *          is: once more; the lowest of the second look is taken, of two alike the one of the lower
+ *          ring
+ * latest   (-DLATEST: before each take, or not) look at all rings, each: published, then the slot
+ *          behind it: there, it is the ring's newest, else the one before. The highest of all is
+ *          returned, of two alike the one of the higher ring; then each other ring once more: back
+ *          from its newest to the first message that is older than the returned one; up to there
+ *          all are passed over
+ * A publisher that dies or is stopped is one whose next step does not come: what is checked up to
+ * there holds for it, too.
  *
- * Checked: when a message is taken, all those that had been published before its publishing began have been taken already, or passed over.
- *          What latest passes over is older than what it returns; and what it returns is no older than what was there when it was called.
+ * Checked: when a message is taken, all those that had been published before its publishing began
+ *          have been taken already, or passed over. What latest passes over is older than what it
+ *          returns; and what it returns is no older than what was there when it was called.
  * Switches: -DN=rings -DM=messages of each -DLATEST
  *   STOP       One publisher may stop for ever (its death looks the same from here). The subscriber
  *              comes to its end and has taken all that is there, in that publisher's ring and in
@@ -21,8 +29,10 @@
  * Mutations, each must be caught:
  *   ORDERLATE  publish: order after ready
  *   ONELOOK    take: what the first look has found
- *   UNSEEN     take: a ring of which `published` tells at a ready that was not there counts as the lowest
- *   STEPOVER   latest: in each other ring one further than its newest was, if `published` says by now that there is one
+ *   UNSEEN     take: a ring of which `published` tells at a ready that was not there counts as the
+ *              lowest
+ *   STEPOVER   latest: in each other ring one further than its newest was, if `published` says by
+ *              now that there is one
  *   FIRSTLOOK  latest: in each other ring what the first look has found is passed over, and no more
  *   PASSNEWEST latest: in each other ring all that the second look finds is passed over
  *   WAITORDER  (STOP) take: a message waits for one of another ring that has a lower order and is

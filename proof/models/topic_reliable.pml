@@ -1,41 +1,51 @@
-/* topic_reliable.pml - a publisher that waits for the slowest reliable subscriber; death of subscribers between any two steps.
+/* topic_reliable.pml - a publisher that waits for the slowest reliable subscriber; death of
+ * subscribers between any two steps.
  *
  *   published ready[i]   as in topic.pml; slot i = p mod K
- *   cp[l] cs[l]          subscriber slot l's claim, one word: whose it is, and JOINING, RELIABLE or LEAVING; 0: nobody's
+ *   cp[l] cs[l]          subscriber slot l's claim, one word: its owner, and JOINING, RELIABLE or
+ *                        LEAVING; 0: free
  *   cursor[l]            the next message that it has not taken
- *   sl seq               the eventcount `space`: sleepers (odd: somebody may sleep), sequence
- *   awaited              the subscriber slot whose taking the publisher is notified of, by number + 1; 0: everybody's
- *   limit                private to the publisher: up to which position nobody needs to be asked
+ *   sl seq               the eventcount `space`: sleepers (odd: the publisher may sleep), sequence
+ *   awaited              the subscriber slot whose taking the publisher is notified of, by number +
+ *                        1; 0: every slot's
+ *   limit                private to the publisher: up to which position no subscriber needs to be
+ *                        asked
  *
  * publish  p < limit: ready := 0; ready := p + 1; published := p + 1
- *          else look: of each subscriber that is RELIABLE and whose owner is not dead: its cursor; limit := min(lowest, p) + K.
- *          Still p >= limit: awaited := the slowest one's slot; s := seq; sl := a new odd number (heavy fence); look again; another is the
- *          slowest now: again; sleep on {seq is s, the end of the slowest one's owner}; look; again
+ *          else look: of each subscriber that is RELIABLE and whose owner is not dead: its cursor;
+ *          limit := min(lowest, p) + K.
+ *          Still p >= limit: awaited := the slowest one's slot; s := seq; sl := a new odd number
+ *          (heavy fence); look again; another is the slowest now: again; sleep on {seq is s, the
+ *          end of the slowest one's owner}; look; again
  * give up  the oldest message q that is in place and not the last, if q < limit - K: ready := 0
  * join     slot 0 or dead's -> (me, JOINING); cursor := published; claim := (me, RELIABLE)
  * take     published; ready is cursor + 1: taken; cursor += 1; notify
- * notify   sl odd, and awaited this slot or everybody (a leaving one does not ask): seq += 1; wake; compare-exchange sl -> + 1
+ * notify   sl odd, and awaited this slot or 0 (a leaving one does not ask): seq += 1; wake;
+ *          compare-exchange sl -> + 1
  * leave    claim := (me, LEAVING); notify; claim := 0
  *
- * Subscriber 1 is reliable from the start, 2 joins at any time, takes L messages at most and leaves. A dead process's end (over, see topic.pml)
- * comes at once here: it matters for hazard pointers only.
+ * Subscriber 1 is reliable from the start, 2 joins at any time, takes L messages at most and
+ * leaves. A dead process's end (over, see topic.pml) comes at once here: it matters for hazard
+ * pointers only.
  *
- * Checked: no message that was published after a reliable subscriber had joined is overwritten or given up before that one has taken it or is dead;
- * and the publisher does not sleep for ever while no living reliable subscriber has anything left to take (an invalid end state).
- * Switches: -DK=slots -DM=messages -DL=takes of 2 -DD=deaths -DTIMEOUT (the publisher may tire of waiting) -DGIVEUP -DHISTORY (2 begins at published - K)
+ * Checked: no message that was published after a reliable subscriber had joined is overwritten or
+ * given up before that subscriber has taken it or is dead; and the publisher does not sleep for
+ * ever while no living reliable subscriber has anything left to take (an invalid end state).
+ * Switches: -DK=slots -DM=messages -DL=takes of 2 -DD=deaths -DTIMEOUT (the publisher may give up
+ * waiting) -DGIVEUP -DHISTORY (2 begins at published - K)
  *   -DALONE (no subscriber 1)
  *   STOP         The publisher or a subscriber may stop for ever, and a subscriber may be killed
- *                then. A publisher that waits looks by itself (the recheck). It may stay asleep
- *                only beside a stopped subscriber that is RELIABLE and whose cursor is in the way.
- *                A subscriber that is stopped while it joins or leaves, or has moved its cursor and
- *                not notified yet, delays no process. Beside a stopped publisher a subscriber has taken
- *                all that is there.
+ *                then. A publisher that waits makes the recheck. It may stay asleep only beside a
+ *                stopped subscriber that is RELIABLE and whose cursor is in the way. A subscriber
+ *                that is stopped while it joins or leaves, or has moved its cursor and not notified
+ *                yet, delays no process. Beside a stopped publisher a subscriber has taken all that
+ *                is there.
  * Mutations, each must be caught:
  *   CLEARFIRST   notify: sl is made even before the wake
  *   BAREBIT      sl is 0 or 1
  *   SEQLATE      the sleeper reads seq after it has taken its number
  *   NOLOOK       the sleeper does not look again
- *   NOWATCH      the sleeper does not watch anybody's end
+ *   NOWATCH      the sleeper watches no subscriber's end
  *   NAMEOLD      it sleeps though another is the slowest by now
  *   NAMELATE     it names the slowest after its second look
  *   ANYLINE      it watches some reliable subscriber that is not the slowest
@@ -43,11 +53,11 @@
  *   LIMITALL     limit := lowest + K; without reliable subscribers there is none
  *   CURSORLATE   join: the claim says RELIABLE before the cursor is written
  *   STALECLAIM   join: a slot that is taken over keeps the dead one's mark, and its cursor
- *   LEAVESILENT  leave: nobody is told
- *   NOTIMER      (STOP) the publisher does not look by itself
- *   STOPJOIN     (STOP) the publisher waits for one that is still joining, too
+ *   LEAVESILENT  leave: the publisher is not notified
+ *   NOTIMER      (STOP) the publisher makes no recheck
+ *   STOPJOIN     (STOP) the publisher waits for a subscriber that is still joining, too
  *   SKIPONE      take: what was lost is passed over, and one more
- *   GIVEANY      give up: whoever has not taken it
+ *   GIVEANY      give up: also if a reliable subscriber has not taken it
  */
 #ifndef K
 #define K 1
@@ -287,7 +297,8 @@ proctype Sub(byte me) {
 		fi;
 		do
 		:: got && r<L ->
-			/* asleep at `notifications`, see event_count.md, until something is there. Two looks in one step: see topic.pml */
+			/* asleep at `notifications`, see event_count.md, until something is there. Two looks in
+			 * one step: see topic.pml */
 #ifdef STOP
 end_sub:
 #endif

@@ -1,24 +1,31 @@
-/* topic_rings.pml - how a topic's rings come to have pages, while those who take them are slow, stop and die.
+/* topic_rings.pml - how a topic's rings come to have pages, while publishers that take them are
+ * slow, stop and die.
  *
- *   owner[r]   0, or who has ring r: taken by compare-exchange from 0 or from a dead owner
- *   page[r]    the ring's slots have pages. Making them again is nothing; it may fail (the disk is full)
- *   rings      how many rings there are: of all below it everybody believes that they have pages. Only grows
+ *   owner[r]   0, or the publisher that has ring r: taken by compare-exchange from 0 or from a dead
+ *              owner
+ *   page[r]    the ring's slots have pages. Making them again changes nothing; it may fail (the
+ *              disk is full)
+ *   rings      how many rings there are: every process takes it that all rings below have pages.
+ *              Only grows
  *
- * take   the first ring that is nobody's: owner -> me; r >= rings: pages of all from rings to r, then rings = max(rings, r + 1);
- *        pages not to be had: owner -> 0
+ * take   the first ring that is free: owner -> me; r >= rings: pages of all from rings to r, then
+ *        rings = max(rings, r + 1); no pages: owner -> 0
  * look   a subscriber, a sweep: rings, then the slots of all rings below
  *
- * A process may be slow between any two steps for any time (which is all that a stop is here: nobody waits), or die.
- * Checked: nobody touches slots without pages; who finds a ring free and the disk not full gets one.
+ * A process may be slow between any two steps for any time (a stop is no more than that here: no
+ * process waits), or die.
+ * Checked: no process touches slots without pages; a publisher that finds a ring free and the disk
+ * not full gets one.
  * Switches: -DNP=publishers -DNR=rings -DROUNDS=takings of each -DD=deaths
  *   STOP        One publisher may stop for ever, also with a ring whose pages it has not made. The
  *               others come to their ends.
  * Mutations, each must be caught:
- *   OWNONLY     who takes ring r makes r's pages alone: those before it may be another's who has not made them
+ *   OWNONLY     a taker of ring r makes r's pages alone: the rings before it may be another
+ *               publisher's that has not made their pages
  *   COUNTFIRST  rings grows before the pages are there
- *   WAITPAGES   (STOP) a taker waits for the rings before its own that another process has, instead of
- *               making their pages
- *   COUNTSET    rings is set by a store: a slow one takes rings away
+ *   WAITPAGES   (STOP) a taker waits for the rings before its own that another process has, instead
+ *               of making their pages
+ *   COUNTSET    rings is set by a store: a slow publisher takes rings away
  */
 #ifndef NP
 #define NP 3

@@ -1,36 +1,43 @@
-/* wait_set.pml - a set that sleeps on many sources, each with an eventcount, and on a peer's end: death between any two steps.
+/* wait_set.pml - a set that sleeps on many sources, each with an eventcount, and on a peer's end:
+ * death between any two steps.
  *
- * Two queues (sources 0 and 1). Notifier 2 sends to 0, notifier 3 to 1 and to 0 (with -DBEHIND: to 0, behind a slot that 2 is still writing).
- * Sets 0 and 1 wait for both queues; each is at home when it has told what it can.
- *   msg[q]        messages that are there, a bit for each notifier; acked[q]: whose send has returned; told: that a set has told of
- *   writing       BEHIND: notifier 2 has claimed the slot at the head of queue 0 and has not published
- *   num[q] seq[q] the eventcount: sleepers' number (odd: somebody may sleep), sequence
+ * Two queues (sources 0 and 1). Notifier 2 sends to 0, notifier 3 to 1 and to 0 (with -DBEHIND: to
+ * 0, behind a slot that 2 is still writing). Sets 0 and 1 wait for both queues; each is at its
+ * allowed end when it has told what it can.
+ *   msg[q]        messages that are there, a bit for each notifier; acked[q]: whose send has
+ *                 returned; told: that a set has told of
+ *   writing       BEHIND: notifier 2 has claimed the slot at the head of queue 0 and has not
+ *                 published
+ *   num[q] seq[q] the eventcount: sleepers' number (odd: a set may sleep), sequence
  *   dead[r]       a notifier has ended; its token's word
  *   qS0, qS1, qT  kernel queues: on the sequences, on the token of notifier 2
  *
  * set     1. look at all: all ready are told, and taken away (so that they are ready once)
  *         2. for each: s := seq; num := the next odd number      3. look at all again
- *         4. sleep on {seq[0] == s0, seq[1] == s1, the writer's token}, word by word: the kernel compares each as it is queued
+ *         4. sleep on {seq[0] == s0, seq[1] == s1, the writer's token}, word by word: the kernel
+ *            compares each as it is queued
  *         5. on any return from 1. The kernel's index is one of those woken; it is not used.
  * notifier  publish; n := num; odd: seq++, wake all, num: n -> n + 1
  *
- * Checked: when all has come to rest, no living set sleeps beside a message that was acknowledged (its sender came to the end of
- * its send), or that lies behind a dead writer's slot (BEHIND).
+ * Checked: when all has come to rest, no living set sleeps beside a message that was acknowledged
+ * (its sender came to the end of its send), or that lies behind a dead writer's slot (BEHIND).
  * Switches: -DD=deaths among notifiers -DSETS=1 or 2 -DBEHIND -DONE: queue 0 alone
  *   STOP        One process, a notifier or a set, may stop for ever (and a notifier may be killed
  *               then). The kernel tells one set of an end, and that set wakes the others, unless it
- *               has been stopped. A set looks by itself (the recheck). Then no set that runs sleeps
+ *               has been stopped. A set makes the recheck. Then no set that runs sleeps
  *               beside a message that is ready, acknowledged or not. BEHIND: what lies behind a
  *               stopped writer's slot is not ready, and no other message stays.
  *   HALF        (STOP) only sets stop
  * Mutations, each must be caught:
- *   NOAGAIN     no look between the announcement and the sleep
+ *   NOAGAIN     no look between step 2 and the sleep
  *   SEQLATE     the sequence is read after the number
  *   BAREBIT     a number is a bare bit
  *   TAKEBACK    a set that wakes takes its number back
- *   CLEARFIRST  the notifier clears before it wakes (and is killed in between; another, live, then finds it even)
- *   INDEX       after a sleep only the source whose index the kernel returned is looked at, before and after the announcement
- *   NOTIMER     (STOP) a set does not look by itself
+ *   CLEARFIRST  the notifier clears before it wakes (and is killed in between; another, live, then
+ *               finds it even)
+ *   INDEX       after a sleep only the source whose index the kernel returned is looked at, before
+ *               and after step 2
+ *   NOTIMER     (STOP) a set makes no recheck
  *   NOTOKEN     the writer's token is not in the set
  */
 #ifndef D
@@ -49,7 +56,7 @@ byte budget, done;
 bool stopped[N], stop;	/* sets 0 and 1, notifiers 2 and 3; one is still to come */
 #endif
 
-/* BEHIND: a message in queue 0 is ready when nobody alive writes in front of it */
+/* BEHIND: a message in queue 0 is ready when no living notifier writes in front of it */
 #define HEADFREE (!writing || dead[2])
 #define READY(q) (msg[q]!=0 && (q==1 || HEADFREE))
 
@@ -61,7 +68,7 @@ inline wakeseq(q) {
 		if :: q==1 && qS1[1] -> qS1[1]=0; woken[1]=1; hint[1]=1 :: else fi
 	}
 }
-/* the kernel's walk wakes one; who is woken wakes all (token.md): here both at once */
+/* the kernel's walk wakes one; the woken one wakes all (token.md): here both at once */
 #ifdef STOP
 inline wakeone() {
 	if
@@ -184,7 +191,7 @@ proctype W(byte me) {
 #ifndef ONE
 		announce(1,s1);
 #endif
-		/* what the look finds: news, or who writes there just now */
+		/* what the look finds: news, or a notifier that writes there at this moment */
 		ok=1;
 #ifdef NOAGAIN
 		t = writing && !dead[2];
@@ -231,7 +238,7 @@ end_stop:	(false)
 #endif
 }
 
-/* all has come to rest: both notifiers done, the sets asleep with nobody to wake them */
+/* all has come to rest: both notifiers done, the sets asleep with no thread to wake them */
 active proctype killer() {
 	atomic {
 		if :: budget=D

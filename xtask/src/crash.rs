@@ -65,7 +65,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             Counts::ByLines,
         ));
     }
-    // No closing line: whoever adds those up has both already.
+    // No closing line: the caller, which adds them up, has both already.
     println!("in all: {total}");
     finish(total)
 }

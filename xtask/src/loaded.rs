@@ -1,7 +1,7 @@
 //! `cargo xtask loaded`: all Rust tests with processes, twice, on a machine that is far too busy.
 //!
 //! A test that takes a slow answer for a wrong one fails here, and so does code that is right only
-//! as long as nobody is kept waiting. It has found more in half an hour than many quiet runs. Sixty
+//! as long as no process has to wait. It has found more in half an hour than many quiet runs. Sixty
 //! programs that do nothing but compute run beside the tests; each ends with this one, whatever
 //! becomes of it. Eight tests run at a time: beside so many programs no processor is ever idle, and
 //! more of what runs is tests.

@@ -29,6 +29,8 @@ mod stage;
 mod targets;
 mod test;
 mod tutorial;
+#[cfg(test)]
+mod words;
 
 use std::process::ExitCode;
 

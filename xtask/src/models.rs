@@ -1,11 +1,11 @@
 //! `cargo xtask models`: the Promela models of proof/models, and their mutations, each with the
 //! error that it must show.
 //!
-//! Which runs there are stands in `proof/models/runs.txt`. A run has a folder of its own in
-//! `target/models`. `--full` writes into `proof/models/seen.txt` what came out as it must, and does
-//! not repeat it as long as the model, as it stands with the run's switches, and the bounds are the
-//! same: a full set takes hours, and goes on where it was cut short. `--seconds N` leaves the runs
-//! that take longer to a later call.
+//! `proof/models/runs.txt` lists the runs. A run has a folder of its own in `target/models`.
+//! `--full` writes into `proof/models/seen.txt` which runs had their expected results. It does not
+//! repeat such a run as long as the model, with the run's switches carried out, and the bounds are
+//! the same: a full set takes hours, and goes on where it was cut short. `--seconds N` leaves the
+//! runs that take longer to a later call.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -140,7 +140,7 @@ impl Record {
         Record { path, seen: Mutex::new(seen) }
     }
 
-    /// Lines that make no sense are as if they were not there: their runs are repeated.
+    /// Ignores lines that are not valid: their runs are repeated.
     fn parse(text: &str) -> BTreeMap<String, Seen> {
         text.lines()
             .filter_map(|line| {

@@ -137,7 +137,7 @@ fn link(to: &str, at: &Path) -> io::Result<()> {
     fs::rename(new, at)
 }
 
-/// A name in the same folder that nobody else has.
+/// A name in the same folder that no other file has.
 fn beside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".new-{}", std::process::id()));

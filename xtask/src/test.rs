@@ -81,7 +81,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         Stage::new("documentation", documentation(), Counts::ByExit),
     ];
     total.add(stage::run_beside(vec![languages, computing]));
-    // Without the recheck nothing comes to the rescue of who was not woken: the harder half, and
+    // Without the recheck nothing wakes a sleeper whose wake-up was lost: the harder half, and
     // the other is `cargo xtask crash`.
     let crash = this(&["crash", "--brief", "--recheck", "off"]);
     total.add(stage::run(

@@ -11,7 +11,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use outlive::pool::PoolError;
 use outlive::queue::{RecvError, SendError};
 use outlive::rpc::{CallError, ReplyError, ServeError};
-use outlive::state::SetError;
 use outlive::sync::{AcquireError, LockError, UpgradeError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, WaitError};
@@ -135,11 +134,17 @@ codes! {
         SubscribeError::Damaged(_) => OUTLIVE_DAMAGED,
         SubscribeError::System(error) => error.code(),
     }
-    SetError {
-        SetError::TooLarge { .. } | SetError::OtherLength { .. } => libc::EMSGSIZE,
-        SetError::NotWriter => libc::EPERM,
-        SetError::Damaged(_) => OUTLIVE_DAMAGED,
-        SetError::System(error) => error.code(),
+    outlive::SendError {
+        outlive::SendError::Full { .. } => libc::EAGAIN,
+        outlive::SendError::TimedOut { .. } => libc::ETIMEDOUT,
+        outlive::SendError::NoReceiver => libc::ENOTCONN,
+        outlive::SendError::ReceiverDied => libc::EPIPE,
+        outlive::SendError::Cancelled => libc::ECANCELED,
+        outlive::SendError::TooLarge { .. } | outlive::SendError::OtherLength { .. } => libc::EMSGSIZE,
+        outlive::SendError::NoSpace { .. } => libc::ENOSPC,
+        outlive::SendError::NotOwner => libc::EPERM,
+        outlive::SendError::Damaged(_) => OUTLIVE_DAMAGED,
+        outlive::SendError::System(error) => error.code(),
     }
     CallError {
         CallError::NoServer => libc::ENOTCONN,
@@ -234,6 +239,12 @@ impl Failure {
     pub(crate) fn new(code: c_int, message: &str) -> Failure {
         note(&message);
         Failure(code)
+    }
+
+    /// Makes the failure of a wait whose deadline passed.
+    #[cold]
+    pub(crate) fn timed_out() -> Failure {
+        Failure::new(libc::ETIMEDOUT, "the deadline passed before it came; wait again, or give up")
     }
 
     pub(crate) fn code(&self) -> c_int {

@@ -2,7 +2,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use outlive::state::{BytesWriter, Change, StateBytes};
+use outlive::Error;
+use outlive::state::{Change, State, Writer};
 
 use crate::argument::{borrow, borrow_mut, bytes, fill, handle_out, out, out_or_none, text};
 use crate::code::{Failure, OUTLIVE_OTHER_TYPE, entry, entry_or};
@@ -11,10 +12,10 @@ use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 
 /// The latest value under a name: one writer, any number of readers; no reader and no writer waits
 /// for another. All threads may use it at once.
-pub struct outlive_state_t(pub(crate) StateBytes);
+pub struct outlive_state_t(pub(crate) State);
 
 /// Sets the values of a state. One thread at a time may use it.
-pub struct outlive_state_writer_t(BytesWriter);
+pub struct outlive_state_writer_t(Writer);
 
 /// Opens the state of that name, or makes one with this value in it, for values of at most `most`
 /// bytes, 128 MiB at most. An existing state keeps its value, and is refused when it is of another
@@ -44,16 +45,20 @@ pub unsafe extern "C" fn outlive_state_open(
         // SAFETY: the C caller passes `size` readable bytes at `initial`.
         let initial = unsafe { bytes(initial, size) }?;
         let opened = match most {
-            0 => StateBytes::open(&domain.0, name)?,
-            most => StateBytes::create(&domain.0, name, most, initial)?,
+            0 => State::open_as_bytes(&domain.0, name)?,
+            most => {
+                let options = State::<[u8]>::options().capacity(most).initial(initial);
+                options.open_or_create(&domain.0, name).map_err(|error| match error {
+                    Error::OtherOptions { found, .. } => Failure::new(
+                        OUTLIVE_OTHER_TYPE,
+                        &format!(
+                            "the state {name} is of values of at most {found} bytes, not {most}"
+                        ),
+                    ),
+                    other => other.into(),
+                })?
+            }
         };
-        if most != 0 && opened.capacity() != most {
-            let message = format!(
-                "the state {name} is of values of at most {} bytes, not {most}",
-                opened.capacity()
-            );
-            return Err(Failure::new(OUTLIVE_OTHER_TYPE, &message));
-        }
         out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
         Ok(())
     })
@@ -87,7 +92,10 @@ pub unsafe extern "C" fn outlive_state_open_fixed(
         }
         // SAFETY: the C caller passes `size` readable bytes at `initial`.
         let initial = if initial.is_null() { &[] } else { unsafe { bytes(initial, size) }? };
-        let opened = StateBytes::create_fixed(&domain.0, name, size, initial)?;
+        let opened = State::<[u8]>::options()
+            .fixed_size(size)
+            .initial(initial)
+            .open_or_create(&domain.0, name)?;
         out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
         Ok(())
     })
@@ -119,7 +127,7 @@ pub unsafe extern "C" fn outlive_state_get(
     entry(|| {
         // SAFETY: the C caller passes a live state and a place for `size`.
         let (state, size) = unsafe { (borrow(state, "a state")?, out(size)?) };
-        let (found, len) = if capacity >= state.0.capacity() && !buffer.is_null() {
+        let (found, len) = if capacity >= state.0.config().capacity && !buffer.is_null() {
             // SAFETY: `buffer` has room for the state's capacity, as just compared.
             unsafe { state.0.get_to(buffer.cast()) }?
         } else {
@@ -143,7 +151,7 @@ pub unsafe extern "C" fn outlive_state_get(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_capacity(state: *const outlive_state_t) -> usize {
     // SAFETY: the C caller passes a live state.
-    entry_or(0, || Ok(unsafe { borrow(state, "a state") }?.0.capacity()))
+    entry_or(0, || Ok(unsafe { borrow(state, "a state") }?.0.config().capacity))
 }
 
 /// Returns the latest value's version: the first value has version 1, and each set adds 1. 0 for
@@ -172,6 +180,7 @@ pub unsafe extern "C" fn outlive_state_wait_changed(
         // SAFETY: the C caller passes a live state and NULL or a place for `version`.
         let (state, out) = unsafe { (borrow(state, "a state")?, out_or_none(version)) };
         let change = state.0.wait_changed_until(seen, moment_or_past(deadline))?;
+        let change = change.ok_or_else(Failure::timed_out)?;
         let (now, died) = match change {
             Change::WriterDied { version } => (version, true),
             Change::Value { version } => (version, false),
@@ -210,7 +219,11 @@ pub unsafe extern "C" fn outlive_state_writer(
         // SAFETY: the C caller passes a place for `writer` and a live state.
         let (out, state) = unsafe { (handle_out(writer)?, borrow(state, "a state")?) };
         let writer = match moment(deadline) {
-            Some(moment) => state.0.writer_until(moment)?,
+            // In the end the error tells who has it.
+            Some(moment) => match state.0.wait_to_write_until(moment)? {
+                Some(writer) => writer,
+                None => state.0.writer()?,
+            },
             None => state.0.writer()?,
         };
         out.put(Box::into_raw(Box::new(outlive_state_writer_t(writer))));

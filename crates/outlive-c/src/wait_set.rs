@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use outlive::state::{BytesWatch, Change};
+use outlive::state::{Change, Watch};
 use outlive::topic::Presence;
 use outlive::wait::{Key, Readiness, Source, Timer, WaitSet};
 
@@ -32,7 +32,7 @@ pub struct outlive_wait_set_t {
 /// Sources that are ready until their news has been taken, by this process's part of them.
 enum Told {
     Timer(Timer),
-    State(BytesWatch),
+    State(Watch),
     Topic(Presence),
 }
 
@@ -353,7 +353,7 @@ pub unsafe extern "C" fn outlive_wait_set_take_state(
         let Some(Told::State(watch)) = set.told.get_mut(&key) else {
             return Err(Failure::new(libc::EINVAL, "no state of this set has that key"));
         };
-        match watch.try_changed() {
+        match watch.try_changed()? {
             Some(Change::WriterDied { version }) => {
                 out.put(version);
                 Err(Failure::new(libc::EPIPE, "the state's writer died; somebody may take over"))

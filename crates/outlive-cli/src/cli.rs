@@ -21,7 +21,7 @@
 //! - Each option whose value is called `TIME` takes `250ms` and `2s`.
 //! - A short form and its long form are one type, so they have the same options and the same code.
 //!
-//! Help texts stand at the arguments of each verb. [`command`] adds what follows from the tables
+//! Help texts are at the arguments of each verb. [`command`] adds what follows from the tables
 //! here: the short form's long form, the letters that it keeps, the form of the JSON, and how times
 //! are written.
 
@@ -180,7 +180,7 @@ impl Verb {
     }
 }
 
-/// Each short form, and the long form that it stands for. `lock` is the noun itself: `lock NAME
+/// Each short form, and its long form. `lock` is the noun itself: `lock NAME
 /// CMD`.
 pub const SHORT_FORMS: [(&str, &str); 17] = [
     ("pub", "topic pub"),
@@ -399,7 +399,7 @@ pub fn is_time(option: &Arg) -> bool {
 }
 
 /// What was typed: the verb's path, as in `topic echo`, and all that it is told. Ends the program
-/// when it makes no sense.
+/// when the parser refuses it.
 pub fn parse(words: Vec<OsString>) -> (String, Cli) {
     if let Some(cli) = lock_of_a_verbs_name(&words) {
         return ("lock".to_owned(), cli);

@@ -38,7 +38,7 @@ impl DomainArgs {
 
     /// Opens the domain for a verb that only looks at it: a domain is not made by looking.
     ///
-    /// `None`: the default domain, which nobody has used yet. One that was named must be there.
+    /// `None`: the default domain, which no process has used yet. A named one must be there.
     pub fn look(&self) -> Result<Option<Domain>, Failure> {
         match self.open_or_not(false) {
             Ok(domain) => Ok(Some(domain)),

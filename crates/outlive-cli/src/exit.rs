@@ -5,7 +5,6 @@
 use std::fmt;
 
 use outlive::queue::{RecvError, SendError};
-use outlive::state::SetError;
 use outlive::sync::{AcquireError, LockError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, WaitError};
@@ -18,7 +17,7 @@ pub enum Code {
     Done = 0,
     /// What was to be checked is not so.
     CheckFailed = 1,
-    /// The command line makes no sense.
+    /// The command line is not valid.
     Usage = 2,
     /// A queue's receiver is dead.
     ReceiverDied = 3,
@@ -36,9 +35,9 @@ pub enum Code {
     Permission = 9,
     /// No room.
     NoSpace = 10,
-    /// Shared bytes make no sense.
+    /// Shared bytes are damaged.
     Damaged = 11,
-    /// Somebody living has it.
+    /// A living process has it.
     Busy = 12,
     /// Not a name.
     BadName = 13,
@@ -46,7 +45,7 @@ pub enum Code {
     NotRecoverable = 14,
     /// The system refused for a reason of its own.
     System = 15,
-    /// The input makes no sense.
+    /// The input is not valid.
     BadInput = 16,
     /// `lock` or `sem` could not get in in time.
     LockTimedOut = 124,
@@ -65,7 +64,7 @@ pub const TABLE: &[(Code, &str)] = &[
         Code::CheckFailed,
         "a check failed: the demo lost something, doctor found a fault; call: the server had no answer",
     ),
-    (Code::Usage, "the command line makes no sense"),
+    (Code::Usage, "the command line is not valid"),
     (
         Code::ReceiverDied,
         "the queue's receiver, or the service's server, died and none has taken over; what was sent before is kept for one",
@@ -78,15 +77,12 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::NotFound, "no such domain, name or file"),
     (Code::Mismatch, "the name is in use for a thing of another kind or type"),
     (Code::NotOurs, "the file was not made by Outlive, or by a version with another memory layout"),
-    (
-        Code::Permission,
-        "no permission, or the folder belongs to somebody else or is open to others",
-    ),
+    (Code::Permission, "no permission, or the folder belongs to another user or is open to others"),
     (
         Code::NoSpace,
         "no room: file system, quota, limit, tokens, or a message larger than its queue",
     ),
-    (Code::Damaged, "shared bytes make no sense: somebody wrote over them"),
+    (Code::Damaged, "shared bytes are damaged: a process wrote over them"),
     (
         Code::Busy,
         "a living process has it: the queue's other receiver, the state's other writer, the service's other server, the users \
@@ -97,11 +93,11 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::System, "the system refused"),
     (
         Code::BadInput,
-        "the input makes no sense: a length prefix without its record, no JSON, no msgpack, messages without a stamp",
+        "the input is not valid: a length prefix without its record, no JSON, no msgpack, messages without a stamp",
     ),
     (
         Code::LockTimedOut,
-        "lock, semaphore: no lock or permit was to be had in time (--timeout, --nonblock), unless -E says otherwise; cmd did not run",
+        "lock, semaphore: no lock or permit became free in time (--timeout, --nonblock), unless -E says otherwise; cmd did not run",
     ),
     (Code::LockFailed, "lock, semaphore: could not get in, for any other reason; cmd did not run"),
     (Code::NotExecutable, "lock, semaphore: cmd was found but cannot be run"),
@@ -129,7 +125,7 @@ pub enum Failure {
         /// What happened, and what to do next.
         message: String,
     },
-    /// Whoever reads our output had enough: no failure at all.
+    /// The reader of the output has closed it: no failure at all.
     BrokenPipe,
     /// All has been said; exit with this.
     Silent(u8),
@@ -246,14 +242,23 @@ impl From<RecvError> for Failure {
     }
 }
 
-impl From<SetError> for Failure {
-    fn from(error: SetError) -> Failure {
+impl From<outlive::SendError> for Failure {
+    fn from(error: outlive::SendError) -> Failure {
+        use outlive::SendError;
         let code = match &error {
-            SetError::TooLarge { .. } => Code::NoSpace,
-            SetError::OtherLength { .. } => Code::Mismatch,
-            SetError::NotWriter => Code::Busy,
-            SetError::Damaged(_) => Code::Damaged,
-            SetError::System(inner) => code_of(inner),
+            SendError::Full { slowest: None }
+            | SendError::TooLarge { .. }
+            | SendError::NoSpace { .. } => Code::NoSpace,
+            SendError::Full { slowest: Some(_) } => Code::Busy,
+            SendError::TimedOut { .. } => Code::TimedOut,
+            SendError::NoReceiver => Code::NoReceiver,
+            SendError::ReceiverDied => Code::ReceiverDied,
+            SendError::Cancelled => Code::System,
+            SendError::OtherLength { .. } => Code::Mismatch,
+            SendError::Encoding(_) => Code::BadInput,
+            SendError::NotOwner => Code::Busy,
+            SendError::Damaged(_) => Code::Damaged,
+            SendError::System(inner) => code_of(inner),
             _ => Code::System,
         };
         Failure::new(code, error.to_string())
@@ -357,13 +362,13 @@ mod tests {
 
     const THIS_FILE: &str = include_str!("exit.rs");
 
-    /// The variants of an enum as they stand in the core's source.
+    /// The variants of an enum, from the core's source.
     fn variants(source: &str, name: &str) -> Vec<String> {
         let body = source.split(&format!("pub enum {name}")).nth(1).expect("the enum is there");
         let body = &body[..body.find("\n}").expect("it ends")];
         let mut found = Vec::new();
         for line in body.lines().skip(1) {
-            // Variants stand four spaces in; their fields further.
+            // Variants are indented by four spaces; their fields by more.
             let Some(rest) = line
                 .strip_prefix("    ")
                 .filter(|rest| rest.starts_with(|c: char| c.is_uppercase()))
@@ -380,12 +385,12 @@ mod tests {
         let files = [
             ("Error", include_str!("../../outlive/src/error.rs")),
             ("SendError", include_str!("../../outlive/src/queue/error.rs")),
+            ("SendError", include_str!("../../outlive/src/claim/transfer.rs")),
             ("RecvError", include_str!("../../outlive/src/queue/error.rs")),
             ("PublishError", include_str!("../../outlive/src/topic/error.rs")),
             ("SubscribeError", include_str!("../../outlive/src/topic/error.rs")),
             ("LockError", include_str!("../../outlive/src/sync/guard.rs")),
             ("AcquireError", include_str!("../../outlive/src/sync/error.rs")),
-            ("SetError", include_str!("../../outlive/src/state/error.rs")),
             ("WaitError", include_str!("../../outlive/src/wake/error.rs")),
         ];
         for (name, source) in files {

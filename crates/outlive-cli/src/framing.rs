@@ -20,11 +20,11 @@ pub enum Framing {
     Lines,
     /// Each ends with a NUL, which is no part of it.
     Null,
-    /// Each stands behind its length in four little-endian bytes.
+    /// Each follows its length, which is four little-endian bytes.
     LengthPrefixed,
-    /// Each has so many bytes, and nothing stands between them.
+    /// Each has so many bytes, and nothing is between them.
     Fixed(usize),
-    /// Nothing stands between them: the reader of such a stream knows where they end.
+    /// Nothing is between them: the reader of such a stream knows where they end.
     Raw,
 }
 
@@ -34,7 +34,7 @@ pub struct FramingArgs {
     /// Records end with a NUL, not with a newline
     #[arg(long, short = '0', conflicts_with_all = ["length_prefixed"])]
     null: bool,
-    /// Records stand behind their length in 4 little-endian bytes, and may hold anything
+    /// Records follow their length in 4 little-endian bytes, and may hold anything
     #[arg(long, short = 'p')]
     length_prefixed: bool,
 }
@@ -53,8 +53,8 @@ impl FramingArgs {
 /// Cuts a stream into records, as they come.
 ///
 /// One read takes what is there, and every record that is complete then is handed out before the
-/// next read: so a record that comes alone is never held back for company, and many that come at
-/// once are handed out together.
+/// next read: so a record that comes alone is handed out at once, and many that come at once
+/// are handed out together.
 pub struct Splitter {
     framing: Framing,
     buffer: Vec<u8>,
@@ -218,7 +218,7 @@ fn write_all(out: impl AsFd, mut parts: [&[u8]; 2]) -> io::Result<()> {
                 }
             }
             Err(rustix::io::Errno::INTR) => {}
-            // A descriptor that somebody made non-blocking.
+            // Another process has made the descriptor non-blocking.
             Err(rustix::io::Errno::AGAIN) => {
                 let mut poll = [rustix::event::PollFd::new(&out, rustix::event::PollFlags::OUT)];
                 rustix::event::poll(&mut poll, None)?;

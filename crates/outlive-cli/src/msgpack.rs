@@ -15,7 +15,7 @@ pub fn of_json(line: &[u8]) -> Result<Vec<u8>, String> {
 /// msgpack as JSON; all of the bytes must be one value.
 pub fn to_json(bytes: &[u8]) -> Result<Value, String> {
     let mut rest = bytes;
-    // Whoever publishes says how deep it is; this many levels fit on any stack.
+    // The publisher decides how deep it is; this many levels fit on any stack.
     let value = rmpv::decode::read_value_with_max_depth(&mut rest, 128)
         .map_err(|error| error.to_string())?;
     if rest.is_empty() {

@@ -1,5 +1,5 @@
-//! The nouns, with the verbs of each. Where a verb is shared by several nouns, it stands here by
-//! its arguments' type.
+//! The nouns, with the verbs of each. A verb that several nouns share is named here by its
+//! arguments' type.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use outlive::Kind;
@@ -75,7 +75,7 @@ pub enum Service {
     List(AllArgs),
 }
 
-/// What stands behind `lock`: a verb, or the name of a lock and a command.
+/// What follows `lock`: a verb, or the name of a lock and a command.
 #[derive(Debug)]
 pub enum LockNoun {
     /// `lock VERB …`
@@ -155,7 +155,7 @@ pub enum Pool {
     Info(OneArgs),
 }
 
-/// The domain: what is in it, who waits in it, and cleaning up
+/// The domain: what is in it, which threads wait in it, and cleaning up
 #[derive(Subcommand, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive domain list\n  \

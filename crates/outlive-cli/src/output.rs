@@ -1,7 +1,7 @@
 //! Where things are said: results on standard output, talk on standard error.
 //!
-//! Whoever reads our output may have enough of it (`outlive ls | head -1`): that is no error, so
-//! every write says [`Failure::BrokenPipe`] then, and the program ends quietly.
+//! The reader of the output may close it early (`outlive ls | head -1`). That is no error: the
+//! write then returns [`Failure::BrokenPipe`], and the program ends quietly.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 
-/// Says something to the person, on standard error. Nobody there to hear it is no error.
+/// Prints a line for the person, on standard error. It is no error when that is closed.
 pub fn talk(verb: &str, text: impl Display) {
     let _ = writeln!(std::io::stderr().lock(), "outlive {verb}: {text}");
 }
 
-/// Whether a person looks at standard error.
+/// Whether standard error is a terminal.
 pub fn is_watched() -> bool {
     std::io::stderr().is_terminal()
 }

@@ -1,5 +1,5 @@
 //! Where payloads are written: standard output, or the file of `--output`; and when a newline
-//! stands behind one.
+//! follows one.
 //!
 //! | destination | text | any other payload |
 //! | --- | --- | --- |

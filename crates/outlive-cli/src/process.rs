@@ -1,6 +1,7 @@
-//! Processes from outside: who is it, does it live, wait for its end.
+//! Processes from outside: which process a pid is, whether it lives, and waiting for its end.
 //!
-//! A pid alone may be somebody else's by now; a pid with its start time names one process for good.
+//! A pid alone may name another process by now; a pid with its start time names one process for
+//! good.
 
 use std::fs;
 use std::io;
@@ -34,14 +35,14 @@ fn stat_field(pid: u32, number: usize) -> Option<String> {
 }
 
 fn field(stat: &[u8], number: usize) -> Option<String> {
-    // The program's name stands in brackets and may hold any bytes: count from the last bracket,
-    // behind which is field 3.
+    // The program's name is in brackets and may hold any bytes: count from the last bracket, behind
+    // which is field 3.
     let bracket = stat.iter().rposition(|byte| *byte == b')')?;
     let fields = String::from_utf8_lossy(stat.get(bracket + 2..)?);
     fields.split_ascii_whitespace().nth(number - 3).map(str::to_owned)
 }
 
-/// A process that can be waited for, whoever's child it is.
+/// A process that can be waited for, also when it is not a child of this one.
 pub struct Process {
     fd: OwnedFd,
 }
@@ -94,7 +95,8 @@ impl AsFd for Process {
 /// already.
 pub fn die_with_parent(parent: u32) -> io::Result<bool> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // Asked after the request took effect: a parent that died before would never be noticed.
+    // Asked after the request took effect: otherwise the child would never notice a parent that
+    // died before.
     Ok(rustix::process::getppid().is_some_and(|pid| pid.as_raw_nonzero().get() as u32 == parent))
 }
 

@@ -1,4 +1,4 @@
-//! A progress bar for long work, when a person looks.
+//! A progress bar for long work, on a terminal.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_secs(1);
 /// How often it is drawn: seldom enough to cost nothing.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Bytes done of bytes to do. Shows nothing for short work, nor where nobody looks.
+/// Bytes done of bytes to do. Shows nothing for short work, nor when standard error is no terminal.
 pub struct Progress {
     started: Instant,
     total: Option<u64>,

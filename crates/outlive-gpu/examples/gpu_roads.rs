@@ -161,7 +161,7 @@ fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), Error> {
             for _ in [Road::Pinned, Road::Pageable] {
                 let frame = frames.recv_until(SOON)?;
                 let received = now();
-                // What the road is stands in the key; the bytes are the device's.
+                // The key says which road it is; the bytes are the device's.
                 if frame.header().key == Road::Pinned as u64 {
                     // SAFETY: as large as the largest, and there until the stream is.
                     unsafe { frame.copy_to_device(device.address(), &ends.stream)? };
@@ -258,7 +258,7 @@ impl First<'_> {
     fn leg_out(&mut self, row: &mut Row) -> Result<(), Error> {
         let mut loan = self.publisher.loan(row.size)?;
         let begun = now();
-        // SAFETY: as above.
+        // SAFETY: the buffer is as large as the message, and stays until the stream is there.
         unsafe { loan.copy_from_device(self.device.address(), &self.ends.stream)? };
         self.ends.stream.synchronize()?;
         row.leg_out.since(begun);

@@ -79,7 +79,7 @@ fn publishes(count: u64, then: impl FnOnce(&Scene)) {
     sleep_for_ever();
 }
 
-/// Gives its cards other blocks, larger ones: the device is full, so what is nobody's goes.
+/// Gives its cards other blocks, larger ones: the device is full, so free blocks go.
 fn exchanges_blocks() {
     let scene = Scene::with(Fake::member());
     let publisher = scene.topic.publisher().expect("one");
@@ -208,12 +208,12 @@ fn an_exporter_that_died_is_told_of_once_for_each_message() {
     }
     assert!(subscriber.try_recv().expect("nothing is wrong").is_none());
     assert_eq!(scene.fake.sockets(), 0, "the dead one's was removed");
-    // What is mapped is there, for those who come later in this process, too.
+    // What is mapped is there, also for later subscribers of this process.
     assert_eq!(number_of(&scene.bytes(&sample)), 0);
     drop(sample);
     let mut late = with_history(&scene);
     assert_eq!(number_of(&scene.bytes(&late.recv_until(SOON).expect("mapped"))), 0);
-    // Unmapped, nobody has it any more.
+    // Unmapped, no process has it any more.
     assert_eq!((scene.topic.unmap_unheld(), scene.topic.mapped_bytes()), (BLOCK, 0));
     assert_eq!(with_history(&scene).recv_until(SOON).err(), Some(Error::OwnerDied { owner }));
 }
@@ -233,7 +233,7 @@ fn an_exporter_that_is_stopped_is_waited_for_until_the_deadline() {
     member.signal(libc::SIGCONT);
     assert_eq!(number_of(&scene.bytes(&subscriber.recv_until(SOON).expect("comes"))), 1);
     member.stop();
-    // Who waits for its answer learns of its death.
+    // A process that waits for its answer learns of its death.
     std::thread::scope(|scope| {
         let waiting = scope.spawn(move || subscriber.recv_until(SOON).err());
         std::thread::sleep(Duration::from_millis(30));

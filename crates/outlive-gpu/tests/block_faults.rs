@@ -46,7 +46,7 @@ fn what_is_refused_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_fails_behind_the_work_keeps_the_memory_from_everybody() {
+fn what_fails_behind_the_work_keeps_the_memory_out_of_use() {
     let scene = Scene::new("behind");
     let (publisher, mut subscriber) = scene.ends();
     let mut kept = BTreeSet::new();

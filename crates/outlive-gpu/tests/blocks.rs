@@ -195,7 +195,7 @@ fn what_fits_nothing_goes_when_there_is_too_much_of_it() {
             );
         }
     }
-    // The device is full: what is nobody's goes first.
+    // The device is full: free blocks go first.
     let (before, free) = (topic.exported_bytes(), scene.fake.count(What::Blocks));
     scene.fake.fail(c"cuMemCreate", 0, OUT_OF_MEMORY);
     let loan = publisher.loan(900 << 20).expect("room after all");
@@ -291,7 +291,7 @@ fn a_publisher_that_was_dropped_leaves_its_messages_and_its_blocks_to_the_next()
         drop(subscriber.recv_until(SOON).expect("comes"));
     }
     assert!(scene.topic.exported_bytes() <= 18 * BLOCK, "{}", scene.topic.exported_bytes());
-    // With the topic closed, nobody answers for what is left in it.
+    // With the topic closed, no process answers for what is left in it.
     drop((next, subscriber));
     let again = scene.topic.topic().clone();
     scene.topic.close(SOON).expect("closed");

@@ -126,7 +126,7 @@ fn a_subscriber_killed_while_its_device_reads_holds_nothing_for_long() {
         wait_for("a subscriber", || topic.topic().subscribers().len() == 2);
         let begun = std::time::Instant::now();
         while begun.elapsed() < Duration::from_millis(10) + moment(round) {
-            publish(&publisher, &from, &stream).expect("room, whoever holds what");
+            publish(&publisher, &from, &stream).expect("room, whatever subscribers hold");
             assert!(*witness.recv_until(SOON).expect("comes") == *numbered(7));
         }
         member.kill();
@@ -153,7 +153,7 @@ fn publish(
     publisher.publish_on(loan, stream)
 }
 
-fn who_had_a_device_write_keeps_his_memory_until_he_is_gone() {
+fn the_memory_that_a_device_writes_stays_taken_until_its_process_is_gone() {
     for has_device in [false, true] {
         let fake = Fake::new(if has_device { "device" } else { "no-device" });
         let topic = small_topic(&fake);
@@ -210,8 +210,8 @@ fn main() {
             a_subscriber_killed_while_its_device_reads_holds_nothing_for_long,
         ),
         (
-            "who_had_a_device_write_keeps_his_memory_until_he_is_gone",
-            who_had_a_device_write_keeps_his_memory_until_he_is_gone,
+            "the_memory_that_a_device_writes_stays_taken_until_its_process_is_gone",
+            the_memory_that_a_device_writes_stays_taken_until_its_process_is_gone,
         ),
     ];
     run_all(&role, &tests);

@@ -206,7 +206,7 @@ fn a_span_that_was_taken_apart_is_registered_anew() {
         // SAFETY: as long as the loan, and stays.
         unsafe { loan.copy_from_device(from.address(), &stream) }.expect("enqueued");
         stream.synchronize().expect("done");
-        // SAFETY: nobody writes there any more.
+        // SAFETY: no stream writes there any more.
         let bytes = unsafe { std::slice::from_raw_parts(loan.as_ptr(), loan.len()) };
         assert!(
             bytes.iter().all(|&byte| byte == round),

@@ -83,7 +83,7 @@ fn what_is_refused_before_a_copy_leaves_all_as_it_was() {
 }
 
 #[test]
-fn what_is_refused_after_a_copy_keeps_the_memory_from_everybody() {
+fn what_is_refused_after_a_copy_keeps_the_memory_out_of_use() {
     let scene = Scene::new("after");
     let publisher = scene.topic.publisher().expect("one");
     let mut subscriber = scene.topic.subscriber().expect("one");
@@ -109,8 +109,8 @@ fn what_is_refused_after_a_copy_keeps_the_memory_from_everybody() {
         let sample = subscriber.recv_until(SOON).expect("comes");
         assert!(**sample == *pattern(0, LEN));
     }
-    // What the kept memory keeps: the publisher's ring, so that nobody else uses it either, and the
-    // registrations.
+    // What the kept memory keeps: the publisher's ring, so that no other publisher uses it either,
+    // and the registrations.
     assert_eq!(scene.topic.topic().publishers().len(), 1);
     drop(publisher);
     assert_eq!(scene.topic.topic().publishers().len(), 1);

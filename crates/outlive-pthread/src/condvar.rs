@@ -1,26 +1,27 @@
 //! `pthread_cond_*`: a counter in the place of libc's condition variable, where that is
 //! process-shared.
 //!
-//! libc's counts its waiters, and waits for them to leave: one that is killed is waited for for
-//! ever. Here there is nothing that names or counts anybody:
+//! libc's condition variable counts its waiters, and waits for them to leave: after a waiter is
+//! killed, it waits for ever. This one neither names nor counts threads:
 //!
 //! | step | killed here |
 //! | --- | --- |
 //! | wait 1: read `count`, the mutex in hand | the mutex's next owner is told |
-//! | wait 2: `sleeps` + 1 | somebody wakes nobody, once |
+//! | wait 2: `sleeps` + 1 | one signal makes a system call that wakes no thread |
 //! | wait 3: give the mutex back | |
 //! | wait 4: sleep in the kernel as long as `count` is what was read, a second at most | the kernel takes the sleeper out of its queue |
 //! | wait 5: take the mutex | |
-//! | signal and broadcast 1: read `sleeps`; if it is `woken`, nobody sleeps | |
-//! | signal 2: one system call that counts on *and* wakes all | before it, or after: there is no between |
-//! | signal 3: `woken` = what was read in 1 | somebody wakes nobody, once |
+//! | signal and broadcast 1: read `sleeps`; if it is `woken`, no thread sleeps | |
+//! | signal 2: one system call that raises `count` *and* wakes all | before it, or after: there is no state between |
+//! | signal 3: `woken` = what was read in 1 | one signal makes a system call that wakes no thread |
 //!
-//! Who signals after step 3 of a wait has counted on, so step 4 does not sleep; or he has seen
-//! `woken` equal to `sleeps`, so somebody has counted on after step 2. All are woken by a signal:
-//! were it one, he might be killed with it. All return, at the latest, after a second: so a signal
-//! that was never sent, for its sender was killed before, delays the others and does not hold them
-//! for ever; the same for a thread that is cancelled meanwhile, and for one that slept through
-//! exactly 2^32 signals. POSIX allows a wait to return for nothing.
+//! A thread that signals after step 3 of a wait raises `count`, so step 4 does not sleep; or it
+//! sees `woken` equal to `sleeps`, so another signaller has raised `count` after step 2. A signal
+//! wakes all waiters: a single woken waiter could be killed, and the signal would be lost with it.
+//! A wait returns after a second at the latest. So a signal that was never sent, because its sender
+//! was killed before, delays the others and does not block them for ever. The same holds for a
+//! thread that is cancelled meanwhile, and for one that slept through exactly 2^32 signals. POSIX
+//! allows a wait to return without a signal.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -40,11 +41,12 @@ struct Sequence {
     mark: AtomicU64,
     /// The clock of its deadlines.
     clock: AtomicU32,
-    // Written by whoever signals.
+    // Written by signallers.
     count: AtomicU32,
-    /// So many sleeps have been ended by a signal. Too low is harmless; it never is too high.
+    /// How many sleeps a signal has ended. A value that is too low is harmless; it is never too
+    /// high.
     woken: AtomicU32,
-    // Written by whoever waits.
+    // Written by waiters.
     sleeps: AtomicU32,
 }
 
@@ -82,7 +84,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_init(
         cond.write_bytes(0, 1);
         let sequence = &*cond.cast::<Sequence>();
         sequence.clock.store(clock as u32, Ordering::Relaxed);
-        // Relaxed: whoever uses it has been told by other means that it is there.
+        // Relaxed: a thread that uses it has learned by other means that it is initialised.
         sequence.mark.store(MARK, Ordering::Relaxed);
     }
     0
@@ -95,7 +97,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_destroy(cond: *mut pthread_cond_t) 
     // SAFETY: the caller's promise.
     match unsafe { ours(cond) } {
         Some(sequence) => {
-            // Nobody is waited for: one who has been woken does not look here again.
+            // No waiter has to leave first: a woken one does not read this memory again.
             sequence.mark.store(0, Ordering::Relaxed);
             0
         }
@@ -203,12 +205,12 @@ unsafe fn wait(
     // SAFETY: the caller's promise; a thread that is cancelled has the mutex, here and below.
     unsafe {
         real::pthread_testcancel();
-        // Acquire: before the next line. Who changed something under the mutex before us counts on
-        // after that, or has; who will change it takes the mutex after we have given it back, so
-        // what he counts on we do not see yet.
+        // Acquire: before the next line. A thread that changed something under the mutex before
+        // this one raises `count` after that, or has raised it. A thread that will change it takes
+        // the mutex after this one has given it back, so its step of `count` is not in `seen`.
         let seen = sequence.count.load(Ordering::Acquire);
-        // Release pairs with the signaller's Acquire: who has us in `sleeps` counts on after we
-        // have read `count`.
+        // Release pairs with the signaller's Acquire: a signaller that reads a `sleeps` with this
+        // sleep in it raises `count` after this thread has read it.
         sequence.sleeps.fetch_add(1, Ordering::AcqRel);
         let error = real::MUTEX_UNLOCK.get()(mutex);
         if error != 0 {
@@ -224,18 +226,18 @@ unsafe fn wait(
     }
 }
 
-/// Sleeps as long as the word is what it was; true when the deadline passed.
+/// Sleeps as long as the word has the value seen; returns true when the deadline passed.
 fn sleep(word: &AtomicU32, seen: u32, clock: clockid_t, until: Option<timespec>) -> bool {
     let recheck = settings::recheck().map(|span| after(libc::CLOCK_MONOTONIC, span));
     let (clock, end, is_deadline) = match (until, recheck) {
         (None, None) => (libc::CLOCK_MONOTONIC, None, false),
         (None, Some(recheck)) => (libc::CLOCK_MONOTONIC, Some(recheck), false),
-        // Long past: the kernel would call it no time at all.
+        // Long past: the kernel would refuse it as no valid time.
         (Some(until), _) if until.tv_sec < 0 => return true,
         (Some(until), None) => (clock, Some(until), true),
         (Some(until), Some(recheck)) => {
-            // On its own clock. Where that is the time of day and is set meanwhile, the recheck's
-            // is not.
+            // By the deadline's own clock. If that is the time of day and is set meanwhile, the
+            // recheck's clock is not affected.
             let soon = after(clock, settings::recheck().unwrap_or(0));
             if (until.tv_sec, until.tv_nsec) <= (soon.tv_sec, soon.tv_nsec) {
                 (clock, Some(until), true)
@@ -254,14 +256,14 @@ fn sleep(word: &AtomicU32, seen: u32, clock: clockid_t, until: Option<timespec>)
         let none = core::ptr::null::<u32>();
         let slept =
             libc::syscall(libc::SYS_futex, word.as_ptr(), operation, seen, end, none, u32::MAX);
-        // EAGAIN and EINTR are ordinary: the caller looks at his condition.
+        // EAGAIN and EINTR are ordinary: the caller checks its condition.
         let timed_out = slept == -1 && *libc::__errno_location() == libc::ETIMEDOUT;
         *libc::__errno_location() = errno;
         timed_out && is_deadline
     }
 }
 
-/// What that clock will show after so many nanoseconds.
+/// Returns what that clock will show after so many nanoseconds.
 pub(crate) fn after(clock: clockid_t, span: u64) -> timespec {
     let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a place of our own.
@@ -273,14 +275,15 @@ pub(crate) fn after(clock: clockid_t, span: u64) -> timespec {
     }
 }
 
-/// Counts on and wakes all who wait, in one system call: the kernel does both or, for one who is
-/// killed before, neither.
+/// Raises `count` and wakes all waiters, in one system call: the kernel does both or, if the caller
+/// is killed before, neither.
 fn signal_all(sequence: &Sequence) -> c_int {
     // Acquire: before all that follows; pairs with the waiter's Release.
     let sleeps = sequence.sleeps.load(Ordering::Acquire);
     if sequence.woken.load(Ordering::Relaxed) != sleeps {
         wake_all(&sequence.count);
-        // Killed before: the next one wakes nobody. Another signaller's older number: the same.
+        // Killed before: the next signal wakes no thread, in vain. Another signaller's older number
+        // has the same effect.
         // Release: after the wake.
         sequence.woken.store(sleeps, Ordering::Release);
     }
@@ -304,7 +307,8 @@ fn wake_all(count: &AtomicU32) {
             ADD_ONE,
         );
         if done == -1 {
-            // A kernel without it. Killed between the two: the next signal wakes them.
+            // A kernel without FUTEX_WAKE_OP. Killed between the two: the next signal wakes the
+            // waiters.
             count.fetch_add(1, Ordering::SeqCst);
             libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX);
         }

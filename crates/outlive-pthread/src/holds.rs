@@ -1,21 +1,21 @@
-//! Who holds which reader-writer lock: a table in the domain, under one of Outlive's mutexes, with
-//! one of its condition variables. A lock is a key; it has an entry here for each thread that holds
-//! it, and nothing else anywhere.
+//! Which threads hold which reader-writer lock: a table in the domain, under one of Outlive's
+//! mutexes, with one of its condition variables. A lock is a key; it has an entry here for each
+//! thread that holds it, and nothing else anywhere.
 //!
 //! An entry's words, written under the mutex, the token last:
 //!
 //! | token | mode | meaning | killed here |
 //! | --- | --- | --- | --- |
 //! | 0 | any | free | |
-//! | id | n | id reads, n times over | who looks next makes it free |
-//! | id | `WRITE` | id writes | who looks next makes it `DEAD`: whoever gets the lock is to be told |
-//! | `DEAD` | `WRITE` | a writer died, and nobody has been told yet | |
+//! | id | n | id reads, n times over | the next thread to look at the table makes it free |
+//! | id | `WRITE` | id writes | the next thread to look makes it `DEAD`: the next holder is to be told |
+//! | `DEAD` | `WRITE` | a writer died, and no holder has been told yet | |
 //!
-//! Who gets the lock after a writer's death takes that entry over, its token first: killed before
-//! the mode is right, he was a writer himself. A waiter sleeps until the table has changed, or
-//! until *one* of those who hold him up has ended: as long as that one holds the lock there is
-//! nothing to wake for, and when he leaves, he says so or has ended. Readers pass by writers who
-//! wait, as with libc's own locks unless it is asked otherwise.
+//! A thread that gets the lock after a writer's death takes that entry over, its token first:
+//! killed before the mode is right, it counts as a writer itself. A waiter sleeps until the table
+//! has changed, or until *one* of the holders in its way has ended. As long as that holder has the
+//! lock, there is nothing to wake for; when it leaves, it notifies, or it has ended. Readers
+//! overtake waiting writers, as with libc's own locks unless their attributes say otherwise.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -39,7 +39,7 @@ struct Hold {
     key: u64,
     token: u32,
     mode: u32,
-    /// Of a dead writer, for whoever is told.
+    /// The dead writer's numbers, for the holder that is told.
     pid: u32,
     tid: u32,
 }
@@ -47,8 +47,8 @@ struct Hold {
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Holds {
-    /// No entry from here on is in use. A hint: one that was left behind there by a death is as
-    /// good as free.
+    /// No entry from here on is in use. A hint: an entry that a death left behind there counts as
+    /// free.
     used: u32,
     reserved: u32,
     entries: [Hold; MOST],
@@ -57,7 +57,8 @@ struct Holds {
 outlive::record! {
     /// A table as it lies in its file.
     struct Table {
-        /// Drawn when the file was made: a lock names it, so a process of another domain notices.
+        /// Drawn when the file was made. A lock names it, so a process of another domain finds that
+        /// it has another table.
         born: AtomicU64,
         holds: EmbeddedMutex<Holds>,
         changed: EmbeddedCondvar,
@@ -81,14 +82,14 @@ pub(crate) enum Want {
     Write,
 }
 
-/// Whose death the one who got the lock is told of.
+/// The dead writer that the new holder is told of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Died {
     pub(crate) pid: u32,
     pub(crate) tid: u32,
 }
 
-/// Why it was not got.
+/// Why the lock was not taken.
 #[derive(Debug)]
 pub(crate) enum Refused {
     WouldBlock,
@@ -122,7 +123,7 @@ pub(crate) fn table(key: u64) -> Result<&'static Open, outlive::Error> {
         [const { AtomicPtr::new(core::ptr::null_mut()) }; TABLES];
     let number = key as usize % TABLES;
     // Acquire pairs with the exchange below. Not a OnceLock: a process that forks while one of its
-    // threads is here leaves its child with nobody who would finish.
+    // threads is here leaves its child without a thread that would finish.
     let opened = OPENED[number].load(Ordering::Acquire);
     if !opened.is_null() {
         // SAFETY: put there below, never freed.
@@ -133,7 +134,7 @@ pub(crate) fn table(key: u64) -> Result<&'static Open, outlive::Error> {
         table.born.store(random(), Ordering::Relaxed);
     })?;
     let changed = table.handle(|table| &table.changed);
-    // libc's own lock does not spin either, and nobody here can say whether it would pay.
+    // libc's own lock does not spin either, and this code cannot know whether it would pay.
     changed.set_wait(WaitStrategy::Block);
     let (born, holds) = (table.born.load(Ordering::Relaxed), table.handle(|table| &table.holds));
     let open = Box::into_raw(Box::new(Open { born, domain, holds, changed }));
@@ -146,7 +147,7 @@ pub(crate) fn table(key: u64) -> Result<&'static Open, outlive::Error> {
         // SAFETY: never freed.
         Ok(_) => Ok(unsafe { &*open }),
         Err(theirs) => {
-            // SAFETY: ours was seen by nobody; theirs is never freed.
+            // SAFETY: no other thread has seen `open`; `theirs` is never freed.
             unsafe {
                 drop(Box::from_raw(open));
                 Ok(&*theirs)
@@ -155,7 +156,7 @@ pub(crate) fn table(key: u64) -> Result<&'static Open, outlive::Error> {
     }
 }
 
-/// A number that nobody else draws; never 0.
+/// Returns a number that no other call returns; never 0.
 pub(crate) fn random() -> u64 {
     let mut number = 0u64;
     // SAFETY: eight bytes of our own.
@@ -172,8 +173,8 @@ pub(crate) fn random() -> u64 {
 }
 
 impl Open {
-    /// Takes the lock of that key; `until`: how long to wait, `None` is not at all. Says who died
-    /// holding it as a writer, if nobody has been told of that.
+    /// Takes the lock of that key; `until`: how long to wait, `None` is not at all. Returns which
+    /// thread died holding it as a writer, if no holder has been told of that.
     pub(crate) fn take(
         &self,
         key: u64,
@@ -218,7 +219,7 @@ impl Open {
         let left = holds.leave(key, me)?;
         drop(holds);
         if left {
-            // Killed before: who sleeps on us is woken by our end.
+            // Killed before: this thread's end wakes the waiters that watch it.
             self.changed.notify_all();
         }
         Ok(())
@@ -233,9 +234,9 @@ impl Open {
     }
 }
 
-/// Somebody died with the table in hand. Each entry is as the head of this file says at any moment,
-/// so there is nothing to put right; and if he had not yet woken those whom he held up, they watch
-/// for his end.
+/// Recovers the table after its mutex's owner has died. Each entry is as the head of this file says
+/// at any moment, so there is nothing to repair. If the dead thread had not yet woken the waiters
+/// in whose way it was, they watch for its end.
 fn repaired(mut guard: MutexGuard<'_, Holds>) -> MutexGuard<'_, Holds> {
     guard.mark_consistent();
     guard
@@ -252,8 +253,8 @@ fn refused<G>(error: LockError<G>) -> Refused {
     }
 }
 
-/// A store that stays where it is among the others: what is there when we are killed is decided by
-/// their order.
+/// Stores a value, in the order of the program: the order of the stores decides what is there when
+/// this thread is killed.
 fn put<T>(place: &mut T, value: T) {
     // SAFETY: a reference may be written through.
     unsafe { core::ptr::write_volatile(place, value) }
@@ -265,14 +266,14 @@ impl Holds {
         &mut self.entries[..used]
     }
 
-    /// Looks through the table, clearing away the dead.
+    /// Looks through the table, and clears the entries of dead threads.
     fn look(&mut self, domain: &Domain, key: u64, want: Want, me: TokenId) -> Look {
         let (mut free, mut of_dead, mut mine, mut held) = (None, None, None, None);
         for (index, hold) in self.entries().iter_mut().enumerate() {
             let mut owner = TokenId::from_u32(hold.token);
             if let Some(dead) = owner.filter(|&owner| owner != me && !domain.peer(owner).is_alive())
             {
-                // Killed in here: it is done, or the next one does it.
+                // Killed in here: it is done, or the next thread to look does it.
                 hold.bury(&domain.peer(dead));
                 owner = None;
             }
@@ -310,8 +311,8 @@ impl Holds {
         })
     }
 
-    /// All entries are in use: rather than refuse a lock, let go that of a dead writer whose lock
-    /// nobody has come for since.
+    /// All entries are in use. Rather than refuse a lock, this frees the entry of a dead writer
+    /// whose lock no thread has asked for since.
     #[cold]
     fn forget_dead(&mut self) -> Option<usize> {
         let index = self.entries.iter().position(|hold| hold.token == DEAD)?;
@@ -323,7 +324,7 @@ impl Holds {
         let hold = &mut self.entries[index];
         put(&mut hold.key, key);
         put(&mut hold.mode, if want == Want::Write { WRITE } else { 1 });
-        // Killed before this: the entry is free. After: it is a dead one's.
+        // Killed before this: the entry is free. After: it names a dead thread.
         put(&mut hold.token, me.as_u32());
     }
 
@@ -354,7 +355,7 @@ impl Holds {
         Ok(None)
     }
 
-    /// True when the lock is not this thread's any more.
+    /// Gives the lock back once; returns true when this thread does not hold it any more.
     fn leave(&mut self, key: u64, me: TokenId) -> Result<bool, Refused> {
         let is_mine = |hold: &Hold| hold.token == me.as_u32() && hold.key == key;
         let hold = self.entries().iter_mut().find(|hold| is_mine(hold)).ok_or(Refused::NotHeld)?;
@@ -373,8 +374,8 @@ impl Holds {
 }
 
 impl Hold {
-    /// Its owner is dead: a reader's is free, a writer's waits for whoever is to be told, with the
-    /// name that the registry still has.
+    /// Handles an entry whose owner is dead: a reader's is freed; a writer's waits for the holder
+    /// that is to be told, with the numbers that the registry still has.
     fn bury(&mut self, dead: &Peer) {
         if self.mode & WRITE == 0 {
             return put(&mut self.token, 0);

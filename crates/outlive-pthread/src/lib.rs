@@ -1,13 +1,13 @@
 //! `liboutlive_pthread.so`, for `LD_PRELOAD`: makes *process-shared* pthread mutexes, reader-writer
-//! locks and condition variables of programs that know nothing of it survive the death of whoever
-//! uses them.
+//! locks and condition variables survive the death of any process that uses them, in programs that
+//! know nothing of this library.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `mutex` | `pthread_mutex_*`: libc's robust mutex in the place of its plain one |
 //! | `condvar` | `pthread_cond_*`: a counter in the place of libc's, with nothing in it that a death can spoil |
 //! | `rwlock` | `pthread_rwlock_*`: the lock is a key |
-//! | `holds` | who holds which key: a table in the domain, under one of Outlive's mutexes |
+//! | `holds` | which threads hold which key: a table in the domain, under one of Outlive's mutexes |
 //! | `real` | libc's own functions, which ours stand before |
 //! | `settings`, `log` | the environment, and the lines that are written |
 //!
@@ -24,8 +24,8 @@ mod real;
 mod rwlock;
 mod settings;
 
-/// Runs when the library is loaded, after libc's own start. What is called before finds its way by
-/// itself, later.
+/// Runs when the library is loaded, after libc's own start. A function that is called before looks
+/// up what it needs.
 extern "C" fn start() {
     settings::read();
     real::find_all();

@@ -77,7 +77,7 @@ pub(crate) fn quietly<R>(run: impl FnOnce() -> R) -> R {
 fn put(bytes: &[u8]) {
     let path = settings::log_file();
     // SAFETY: the path is a string that is never freed; the bytes are as long as said; the
-    // descriptor is closed once, by whoever opened it.
+    // descriptor is closed once, by the function that opened it.
     unsafe {
         if !path.is_null() {
             let flags =

@@ -1,21 +1,21 @@
 //! `pthread_mutex_*`: libc's robust mutex in the place of its plain one.
 //!
 //! A process-shared mutex that is initialised without robustness is made robust, and marked:
-//! whoever gets `EOWNERDEAD` for a marked one is a program that never asked for it. A program that
-//! asked for robustness by itself has no mark, and gets what libc says; Outlive's own tokens are
-//! such mutexes.
+//! a program that gets `EOWNERDEAD` for a marked one never asked for it. A mutex for which the
+//! program itself asked for robustness has no mark, and its caller gets what libc says; Outlive's
+//! own tokens are such mutexes.
 //!
-//! The mark stands in a word that glibc uses in plain mutexes only (how often to spin, and
+//! The mark lies in a word that glibc uses in plain mutexes only (how often to spin, and
 //! transactions), and holds the thread that locked it last:
 //!
 //! | mark | meaning | died here |
 //! | --- | --- | --- |
 //! | without our bits | not ours | libc's business |
-//! | bits, 0 | ours, nobody has had it | |
-//! | bits, thread | ours, this thread had it last, or has it | libc marks the lock; the next one reads the name here and is told, or repairs |
+//! | bits, 0 | ours, no thread has had it | |
+//! | bits, thread | ours, this thread had it last, or has it | libc marks the lock; the next owner reads the name here and is told, or repairs |
 //!
-//! Written by the holder only. Killed between libc's lock and our note, the one before is named:
-//! "last known".
+//! Only the holder writes it. If the holder is killed between libc's lock and this note, the mark
+//! names the holder before: "last known".
 //!
 //! libc gives a mutex back in two steps: it stores 0, and then it wakes one sleeper. A process that
 //! is stopped between the two leaves the sleepers beside a free mutex; so does a sleeper that is
@@ -284,8 +284,8 @@ unsafe fn note(mutex: *mut pthread_mutex_t) {
     unsafe {
         let mark = word(mutex, MARK);
         if mark.load(Ordering::Relaxed) & !THREAD == BITS {
-            // Died just before: the thread that had it before is named. Relaxed: who reads it has
-            // the lock.
+            // Died just before: the mark names the holder before. Relaxed: a thread that reads it
+            // has the lock.
             mark.store(
                 BITS | word(mutex, OWNER).load(Ordering::Relaxed) & THREAD,
                 Ordering::Relaxed,
@@ -294,8 +294,9 @@ unsafe fn note(mutex: *mut pthread_mutex_t) {
     }
 }
 
-/// Somebody died holding it, and the lock is ours; or it has been given up: by an unlock without
-/// `pthread_mutex_consistent`, for these mutexes are libc's, and keep libc's meaning.
+/// Handles what libc reports of a lock whose owner died: this thread has the lock now; or the lock
+/// has been given up, by an unlock without `pthread_mutex_consistent`, because these mutexes are
+/// libc's and keep libc's meaning.
 #[cold]
 unsafe fn settle_slow(mutex: *mut pthread_mutex_t, got: c_int) -> c_int {
     // SAFETY: as in `settle`.
@@ -316,8 +317,8 @@ unsafe fn settle_slow(mutex: *mut pthread_mutex_t, got: c_int) -> c_int {
     if !strict && unsafe { libc::pthread_mutex_consistent(mutex) } != 0 {
         return got;
     }
-    // Died between the two: libc marks the lock as ours, and the next one tells of our predecessor
-    // again. SAFETY: no memory is passed.
+    // Died between the two: libc marks the lock for this thread, and the next owner reports the
+    // predecessor again. SAFETY: no memory is passed.
     let me = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
     mark.store(BITS | me & THREAD, Ordering::Relaxed);
     let then = if strict { "EOWNERDEAD is returned" } else { "made consistent and given to us" };

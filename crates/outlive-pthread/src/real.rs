@@ -1,10 +1,10 @@
 //! libc's own functions, which ours stand before.
 //!
-//! Each is looked up once; who comes before the library's start looks it up then. `dlsym` takes the
-//! loader's own lock, which is recursive and not one of ours, and allocates only where a name or
-//! its version is missing: an allocator may lock, and would come back here. So only what is there
-//! is asked for before the library's start. Two threads may look up one name at once: they find the
-//! same.
+//! Each is looked up once: at the library's start, or by the first call before that. `dlsym` takes
+//! the loader's own lock, which is recursive and not one of ours, and allocates only where a name
+//! or its version is missing: an allocator may lock, and would come back here. So only what is
+//! there is asked for before the library's start. Two threads may look up one name at once: they
+//! find the same.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;

@@ -1,5 +1,5 @@
-//! `pthread_rwlock_*`: where it is process-shared, the lock is a key, and `holds` knows who holds
-//! it.
+//! `pthread_rwlock_*`: where it is process-shared, the lock is a key, and `holds` knows which
+//! threads hold it.
 //!
 //! | word | meaning | a death here |
 //! | --- | --- | --- |
@@ -80,7 +80,7 @@ pub unsafe extern "C-unwind" fn pthread_rwlock_init(
             };
             place.born.store(born, Ordering::Relaxed);
             place.key.store(key, Ordering::Relaxed);
-            // Relaxed: whoever uses it has been told by other means that it is there.
+            // Relaxed: a thread that uses it has learned by other means that it is initialised.
             place.mark.store(MARK, Ordering::Relaxed);
             0
         }
@@ -171,7 +171,7 @@ unsafe fn take(lock: &Lock, want: Want, until: Until) -> c_int {
         match until {
             Until::Not => table.take(key, want, None),
             Until::Never => table.take(key, want, Some(Deadline::NEVER)),
-            // Where it need not wait, nobody asks what the time says.
+            // A call that need not wait does not check the time.
             Until::At(clock, until) => match table.take(key, want, None) {
                 // SAFETY: the caller's promise.
                 Err(Refused::WouldBlock) => match deadline(clock, unsafe { *until }) {

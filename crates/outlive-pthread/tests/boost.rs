@@ -45,7 +45,7 @@ fn an_interprocess_mutex_survives_its_holder() {
     }
 }
 
-/// It counts its readers in words of its own, which nobody can tell whose they are.
+/// It counts its readers in words of its own, which do not say which threads they are.
 #[test]
 fn an_interprocess_sharable_mutex_does_not_survive_a_reader_with_the_shim_either() {
     if !is_there() {

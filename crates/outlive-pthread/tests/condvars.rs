@@ -60,7 +60,7 @@ fn who_would_have_signalled_is_killed_before() {
         bringer.until("pause");
         bringer.kill();
         if place.with_shim {
-            // It looks by itself, a second later at most.
+            // The recheck finds it, a second later at most.
             waiter.until("wait-item 0");
         } else {
             waiter.until("lock-plain 0");

@@ -1,5 +1,5 @@
-//! Process-shared mutexes: a holder is killed, somebody sleeps for it. Without the shim he sleeps
-//! on.
+//! Process-shared mutexes: a holder is killed while another process sleeps for the mutex. Without
+//! the shim the sleeper sleeps on.
 
 mod programs;
 
@@ -20,7 +20,7 @@ fn a_killed_holders_mutex_goes_to_who_sleeps_for_it() {
             continue;
         }
         assert_eq!(waiter.all_lines(), "lock-plain 0, unlock-plain 0");
-        // Once and for all: who comes later is told nothing.
+        // Once: a later owner is told nothing.
         assert_eq!(place.run("lock-plain unlock-plain"), "lock-plain 0, unlock-plain 0");
         let log = place.log();
         let told =

@@ -1,4 +1,4 @@
-//! Process-shared reader-writer locks: readers, writers and those who wait for them are killed.
+//! Process-shared reader-writer locks: readers, writers and waiters are killed.
 
 mod programs;
 
@@ -114,7 +114,7 @@ fn strict_tells_the_caller_who_has_it_alone_then() {
             "{lines} {wanted}"
         );
     }
-    // Told, and killed before he could repair: the next one is told as well.
+    // Told, and killed before it could repair: the next one is told as well.
     place.start("wrlock pause").until("pause");
     place.start("rdlock pause").until("pause");
     assert_eq!(place.run("rdlock"), format!("rdlock {}", libc::EOWNERDEAD));
@@ -133,7 +133,7 @@ fn they_are_reader_writer_locks() {
         let beside_readers = format!(
             "{read}, trywrlock {busy}, timedwrlock {late}, unlock 0, unlock 0, unlock 0, unlock 0"
         );
-        // libc's own lets itself be waited for by a reader who wants to write, or says so.
+        // A reader that wants to write waits at libc's own lock; the shim returns EDEADLK.
         assert_eq!(
             beside.replace(&format!("timedwrlock {again}"), &format!("timedwrlock {late}")),
             beside_readers

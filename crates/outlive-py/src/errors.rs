@@ -4,7 +4,6 @@
 use outlive::pool::PoolError;
 use outlive::queue::{RecvError, SendError};
 use outlive::rpc::{CallError, ReplyError, ServeError};
-use outlive::state::SetError;
 use outlive::sync::{AcquireError, LockError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, WaitError};
@@ -231,12 +230,17 @@ impl Raise for RecvError {
     }
 }
 
-impl Raise for SetError {
+impl Raise for outlive::SendError {
     fn raise(self, py: Python<'_>) -> PyErr {
+        use outlive::SendError;
         let class = match &self {
-            SetError::Damaged(error) | SetError::System(error) => return error.clone().raise(py),
-            SetError::TooLarge { .. } | SetError::OtherLength { .. } => "TooLarge",
-            SetError::NotWriter => "NotYours",
+            SendError::Damaged(error) | SendError::System(error) => return error.clone().raise(py),
+            SendError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
+            SendError::NoReceiver => "NoReceiver",
+            SendError::ReceiverDied => "ReceiverDied",
+            SendError::Cancelled => "Cancelled",
+            SendError::TooLarge { .. } | SendError::OtherLength { .. } => "TooLarge",
+            SendError::NotOwner => "NotYours",
             _ => "OutliveError",
         };
         raise(py, class, self)

@@ -1,7 +1,7 @@
 //! `State`: the latest value under a name.
 
-use outlive::WaitError;
-use outlive::state::{BytesWriter, Change, StateBytes};
+use outlive::Error;
+use outlive::state::{Change, State as Core, Writer};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -32,8 +32,8 @@ use crate::waiting::{Until, wait};
 /// >>> mode.close()
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct State {
-    writer: Turn<Option<(u32, BytesWriter)>>,
-    state: StateBytes,
+    writer: Turn<Option<(u32, Writer)>>,
+    state: Core,
     domain: outlive::Domain,
     name: String,
 }
@@ -51,13 +51,16 @@ impl State {
         fixed: bool,
     ) -> PyResult<State> {
         let domain = domain::of(py, domain)?;
+        let options = Core::<[u8]>::options().initial(initial.unwrap_or_default());
         let state = match size {
-            Some(size) if fixed => {
-                StateBytes::create_fixed(&domain, &name, size, initial.unwrap_or_default())
-            }
-            Some(size) => StateBytes::create(&domain, &name, size, initial.unwrap_or_default()),
+            Some(size) if fixed => options.fixed_size(size).open_or_create(&domain, &name),
+            Some(size) => match options.capacity(size).open_or_create(&domain, &name) {
+                // An existing state keeps its size.
+                Err(Error::OtherOptions { .. }) => Core::open(&domain, &name),
+                other => other,
+            },
             // Without a size the state must exist.
-            None => StateBytes::open(&domain, &name),
+            None => Core::open_as_bytes(&domain, &name),
         };
         Ok(State { writer: Turn::new(None), state: state.raised(py)?, domain, name })
     }
@@ -86,7 +89,7 @@ impl State {
     /// The most bytes of a value.
     #[getter]
     fn size(&self) -> usize {
-        self.state.capacity()
+        self.state.config().capacity
     }
 
     /// Sets the value and returns its version.
@@ -110,11 +113,9 @@ impl State {
         timeout: Option<f64>,
     ) -> PyResult<Option<u64>> {
         let until = Until::timeout(timeout)?;
-        let changed =
-            wait(py, until, |deadline| match self.state.wait_changed_until(version, deadline) {
-                Err(WaitError::TimedOut) => None,
-                other => Some(other),
-            })?;
+        let changed = wait(py, until, |deadline| {
+            self.state.wait_changed_until(version, deadline).transpose()
+        })?;
         match changed {
             None => Ok(None),
             Some(changed) => match changed.raised(py)? {

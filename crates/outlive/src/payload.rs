@@ -68,6 +68,36 @@ pub trait Payload: sealed::Sealed {
     #[doc(hidden)]
     fn replace(copy: &mut Self::Owned, bytes: &[u8]) -> bool;
 
+    /// Lets `write` write a message of at most `most` bytes into the memory of `copy`. Returns what
+    /// `write` returned beside the message's length; `None` if the bytes cannot be such a message.
+    /// Then, and after an error, the copy has some value, or no values.
+    ///
+    /// # Safety
+    /// The caller guarantees that `write` writes as many bytes as it returns, from its address on,
+    /// and that these are no more than `most`; and no other bytes than the first `most`.
+    #[doc(hidden)]
+    unsafe fn fill<R, E>(
+        copy: &mut Self::Owned,
+        most: usize,
+        write: impl FnOnce(*mut u8) -> Result<(R, usize), E>,
+    ) -> Result<Option<R>, E>;
+
+    /// Returns the message that `write` writes, as [`Payload::fill`] does.
+    ///
+    /// # Safety
+    /// The caller guarantees what [`Payload::fill`] asks for.
+    #[doc(hidden)]
+    #[inline]
+    unsafe fn make<R, E>(
+        most: usize,
+        write: impl FnOnce(*mut u8) -> Result<(R, usize), E>,
+    ) -> Result<Option<(Self::Owned, R)>, E> {
+        let mut copy = Self::blank();
+        // SAFETY: the caller guarantees what `fill` asks for.
+        let made = unsafe { Self::fill(&mut copy, most, write)? };
+        Ok(made.map(|more| (copy, more)))
+    }
+
     /// Returns the message at `at`, if the bytes there can be one.
     ///
     /// # Safety
@@ -128,6 +158,35 @@ impl<T: Plain> Payload for T {
         T::read_from_bytes(bytes).map(|value| *copy = value).is_ok()
     }
 
+    #[inline]
+    unsafe fn fill<R, E>(
+        copy: &mut T,
+        most: usize,
+        write: impl FnOnce(*mut u8) -> Result<(R, usize), E>,
+    ) -> Result<Option<R>, E> {
+        if most > size_of::<T>() {
+            return Ok(None);
+        }
+        // Whatever is written there is a T: every pattern of its bytes is a value.
+        let (more, len) = write((&raw mut *copy).cast())?;
+        Ok((len == size_of::<T>()).then_some(more))
+    }
+
+    #[inline]
+    unsafe fn make<R, E>(
+        most: usize,
+        write: impl FnOnce(*mut u8) -> Result<(R, usize), E>,
+    ) -> Result<Option<(T, R)>, E> {
+        if most > size_of::<T>() {
+            return Ok(None);
+        }
+        let mut value = core::mem::MaybeUninit::<T>::uninit();
+        let (more, len) = write(value.as_mut_ptr().cast())?;
+        // SAFETY: the caller guarantees that `write` has written `len` bytes, which are all of the
+        // value's, and every pattern of them is a T.
+        Ok((len == size_of::<T>()).then(|| (unsafe { value.assume_init() }, more)))
+    }
+
     unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a T> {
         if size_of::<T>() == 0 {
             // SAFETY: a type of size 0, of which every pattern is a value; a dangling pointer is
@@ -185,6 +244,28 @@ impl<T: Plain> Payload for [T] {
             copy.set_len(count);
         }
         true
+    }
+
+    #[inline]
+    unsafe fn fill<R, E>(
+        copy: &mut Vec<T>,
+        most: usize,
+        write: impl FnOnce(*mut u8) -> Result<(R, usize), E>,
+    ) -> Result<Option<R>, E> {
+        copy.clear();
+        if size_of::<T>() == 0 {
+            return Ok(None);
+        }
+        copy.reserve(most.div_ceil(size_of::<T>()));
+        let (more, len) = write(copy.as_mut_ptr().cast())?;
+        let count = len / size_of::<T>();
+        if count * size_of::<T>() != len {
+            return Ok(None);
+        }
+        // SAFETY: `reserve` made room for `most` bytes, and the caller guarantees that `write` has
+        // written `len` of them, which are `count` values: all bit patterns are values.
+        unsafe { copy.set_len(count) };
+        Ok(Some(more))
     }
 
     unsafe fn at<'a>(at: *const u8, len: usize) -> Option<&'a [T]> {

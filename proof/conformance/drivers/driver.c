@@ -1,5 +1,6 @@
-/* C's driver: does what each line of its input says, by outlive.h alone, and answers with a line. doc/conformance.md has the
- * commands; the drivers of the other languages do the same, each with its own means. */
+/* C's driver: does what each line of its input says, by outlive.h alone, and answers with a line.
+ * doc/conformance.md has the commands; the drivers of the other languages do the same, each with
+ * its own means. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
@@ -244,7 +245,7 @@ static void rw(void) {
         TRY(outlive_rwlock_unlock(lock));
         OK();
     } else if (is("rw.reset", 3)) {
-        /* Given up, nobody holds it: it is made whole first. */
+        /* Given up, no process holds it: it is made whole first. */
         uint64_t value = number(words[2]);
         memcpy(outlive_rwlock_value(lock), &value, sizeof value);
         TRY(outlive_rwlock_reset(lock, until(words[3])));
@@ -363,7 +364,7 @@ static void latch(void) {
 #define CEILING 2
 #define OPEN_PI outlive_pi_mutex_open(domain, words[1], sizeof value, &value, &mutex)
 #define OPEN_CEILING outlive_ceiling_mutex_open_with_value(domain, words[1], CEILING, sizeof value, &value, &mutex)
-/* Not every machine lets everybody run at a real-time priority. */
+/* Not every machine lets every user run at a real-time priority. */
 #define NO_RIGHT "error Unsupported right to run at a real-time priority"
 
 #define REAL_TIME(kind, OPEN)                                                             \
@@ -392,7 +393,7 @@ static void latch(void) {
             TRY(outlive_##kind##_mutex_unlock(mutex));                                    \
             OK();                                                                         \
         } else if (is(#kind ".reset", 3)) {                                               \
-            /* Given up, nobody holds it: it is made whole first. */                      \
+            /* Given up, no process holds it: it is made whole first. */                    \
             memcpy(outlive_##kind##_mutex_value(mutex), &value, sizeof value);            \
             TRY(outlive_##kind##_mutex_reset(mutex, until(words[3])));                    \
             OK();                                                                         \

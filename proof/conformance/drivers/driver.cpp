@@ -382,7 +382,7 @@ private:
         }
         if (verb == "unlock") return readers_.erase(name), writers_.erase(name), ok();
         if (verb == "reset") {
-            /* Given up, nobody holds it: it is made whole first. */
+            /* Given up, no process holds it: it is made whole first. */
             lock.value() = number(args.at(1));
             lock.reset(until(args.at(2))).value();
             return ok();
@@ -593,7 +593,7 @@ private:
         if (verb == "give_up") return find(held, name).give_up(), held.erase(name), ok();
         if (verb == "unlock") return held.erase(name), ok();
         if (verb == "reset") {
-            /* Given up, nobody holds it: it is made whole first. */
+            /* Given up, no process holds it: it is made whole first. */
             lock.value() = number(args.at(1));
             return lock.reset(until(args.at(2))).value(), ok();
         }

@@ -139,7 +139,7 @@ impl Base {
 
 impl Drop for Base {
     fn drop(&mut self) {
-        // Nobody uses it any more.
+        // No process uses it any more.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

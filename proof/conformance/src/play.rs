@@ -166,7 +166,7 @@ fn perform(
             }
         }
     }
-    // Whoever is left leaves in order.
+    // The processes that are left leave in order.
     for process in stage.processes.iter_mut().flatten() {
         process.close();
     }

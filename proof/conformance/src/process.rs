@@ -24,7 +24,7 @@ pub(crate) struct Process {
     answers: Receiver<String>,
     /// What it said on stderr, for a failure's report.
     errors: PathBuf,
-    /// Lines that were read and given to nobody yet.
+    /// Lines that were read and not handed out yet.
     early: Option<String>,
 }
 
@@ -43,7 +43,7 @@ impl Process {
             command.spawn().map_err(|error| io::Error::other(format!("{first}: {error}")))?;
         let output = child.stdout.take().ok_or_else(|| io::Error::other("no stdout"))?;
         let (lines, answers) = mpsc::channel();
-        // Ends with the process's output, or when nobody listens.
+        // Ends with the process's output, or when the receiver is dropped.
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines() {
                 let Ok(line) = line else { return };

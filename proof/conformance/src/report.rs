@@ -163,8 +163,8 @@ fn messages(scenarios: &[Scenario], runs: &[Run]) -> usize {
     by_step.len()
 }
 
-/// Pids and their programs, folders and tokens differ from run to run, and what stands in quotes is
-/// the languages' own: names of types.
+/// Pids and their programs, folders and tokens differ from run to run, and text in quotes is the
+/// languages' own: names of types.
 fn without_numbers(message: &str) -> String {
     let mut plain = String::new();
     let mut rest = message;

@@ -1,5 +1,5 @@
-//! Scenarios as data: who does what, and what must come of it. doc/conformance.md describes the
-//! lines.
+//! Scenarios as data: which role does what, and what must come of it. doc/conformance.md describes
+//! the lines.
 
 /// One scenario.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Busy rounds: several children use the domain while it is scribbled over.
 //!
 //! What libc itself keeps in a slot, its mutex, is left alone here: libc follows the pointers in
-//! it, and whoever writes there while a thread is inside can lead that thread anywhere.
+//! it, and a process that writes there while a thread is inside can lead that thread anywhere.
 //! doc/threat-model.md says so.
 
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ use crate::watch::{Child, Find, limit_memory};
 use crate::world::World;
 
 /// What each child does. None waits on a condition variable: that ends by locking the mutex,
-/// without a deadline, and a stray write may have given it to somebody who lives.
+/// without a deadline, and a stray write may have given it to a living thread.
 /// doc/threat-model.md says so too.
 const PARTS: &[&[&str]] = &[
     &["lock", "try lock", "reset", "record"],
     &["read", "write", "events"],
     &["make once", "permits", "meet"],
     &["take objects", "claim offers"],
-    &["take objects", "pool's upkeep"],
+    &["take objects", "pool's gc"],
     &["send small", "send large", "send batch"],
     &["receive", "peek", "receive values"],
     &["sweep", "sweep dry", "entries", "look"],

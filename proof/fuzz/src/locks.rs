@@ -86,7 +86,7 @@ fn begin_to_make(once: OnceLock<u64>) {
     wait.recv().expect("begins");
 }
 
-/// Claims what one who is then killed leaves.
+/// Claims what a process that is then killed leaves.
 pub fn claim_as_the_dying(domain: &Domain) {
     let locks: &'static Locks = Box::leak(Box::new(make(domain)));
     std::mem::forget(locks.held.read());
@@ -100,7 +100,7 @@ pub fn claim_as_the_dying(domain: &Domain) {
     begin_to_make(make(domain).abandoned);
 }
 
-/// Claims what somebody has who lives as long as the calling process.
+/// Claims what a thread holds that lives as long as the calling process.
 pub fn claim_as_the_living(domain: &Domain) {
     let locks: &'static Locks = Box::leak(Box::new(make(domain)));
     std::mem::forget(locks.held.read());

@@ -1,4 +1,4 @@
-//! Hostile memory: somebody scribbles over a domain's files while it is used.
+//! Hostile memory: a process scribbles over a domain's files while it is used.
 //!
 //! A round takes a domain in a state as it may be found (locks held by the living and the dead,
 //! queues full, orphaned and fresh), changes some of its bytes, and lets a child do everything that

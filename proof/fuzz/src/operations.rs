@@ -38,7 +38,7 @@ pub const ALL: &[(&str, Operation)] = &[
     ("meet", locks::meet),
     ("take objects", pools::take),
     ("claim offers", pools::claim_offers),
-    ("pool's upkeep", pools::upkeep),
+    ("pool's gc", pools::collect),
     ("publish", topics::publish),
     ("subscribe", topics::subscribe),
     ("look at a topic", topics::look),

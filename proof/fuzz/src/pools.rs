@@ -35,12 +35,12 @@ pub fn make(domain: &Domain) -> Pool {
     open(domain, 1 << 20).expect("opens")
 }
 
-/// Takes objects, as one who is then killed: in use, in caches, in lists, on offer.
+/// Takes objects, in a process that is then killed: in use, in caches, in lists, on offer.
 pub fn claim_as_the_dying(domain: &Domain) {
     claim(domain);
 }
 
-/// The same, by one who lives as long as the calling process.
+/// The same, by a thread that lives as long as the calling process.
 pub fn claim_as_the_living(domain: &Domain) {
     claim(domain);
 }
@@ -121,7 +121,7 @@ pub fn claim_offers(world: &World, random: &mut Random) {
     }
 }
 
-pub fn upkeep(world: &World, random: &mut Random) {
+pub fn collect(world: &World, random: &mut Random) {
     world.pool.flush();
     if random.below(2) == 0 {
         drop(black_box(world.pool.gc()));

@@ -73,7 +73,7 @@ impl Write {
             let (start, end) = *random.pick(&ranges);
             start + random.below((end - start).max(8)) / 8 * 8
         };
-        // Low in a file stand its own words; what lies further up is mostly other people's bytes.
+        // Low in a file are its own words; further up are mostly the users' bytes.
         let own = file.used().partition_point(|&at| at < OWN_WORDS);
         let near = |random: &mut Random| match file.used() {
             [] => 0,
@@ -124,7 +124,7 @@ impl Write {
                 (1 << 63) - 1,
                 1 << 33,
             ]),
-            // A slot's word: a lap, somebody, a state.
+            // A slot's word: a lap, an owner, a state.
             13 => {
                 (random.below(4) * lap)
                     | (u64::from(*random.pick(&world.ids) & 0x1fff_ffff) << 2)

@@ -77,7 +77,7 @@ impl Snapshot {
         u64::from_ne_bytes(bytes)
     }
 
-    /// Writes, never beyond the end: growing and cutting are other people's business.
+    /// Writes, never beyond the end: it neither grows nor cuts the file.
     pub fn write(&self, at: u64, bytes: &[u8]) {
         let room = self.len.saturating_sub(at).min(bytes.len() as u64) as usize;
         let _ = self.file.write_all_at(&bytes[..room], at);

@@ -26,20 +26,20 @@ pub fn make(domain: &Domain) -> Topic {
     open(domain).expect("opens")
 }
 
-/// Publishes and takes, as one who is then killed: with messages in place and in limbo, with
+/// Publishes and takes, in a process that is then killed: with messages in place and in limbo, with
 /// samples held.
 pub fn claim_as_the_dying(domain: &Domain) {
     claim(domain);
 }
 
-/// The same, by one who lives as long as the calling process.
+/// The same, by a thread that lives as long as the calling process.
 pub fn claim_as_the_living(domain: &Domain) {
     claim(domain);
 }
 
 fn claim(domain: &Domain) {
     let topic = make(domain);
-    // Not waited for: nobody who lives would take what the fuzzers publish.
+    // It does not wait for room: no living process takes what the fuzzers publish.
     let mut subscriber = topic.subscriber().expect("a line");
     let publisher = topic.publisher().expect("a ring");
     let mut samples: Vec<Sample> = Vec::new();

@@ -29,7 +29,7 @@ outlive::record! {
     }
 }
 
-/// The mutexes, by who holds them.
+/// The mutexes, by their holders.
 pub const MUTEXES: [&str; 3] = ["free", "held", "dead"];
 /// The queues: never used; full, its receiver alive elsewhere; its receiver and a sender dead.
 pub const QUEUES: [&str; 3] = ["fresh", "full", "orphan"];
@@ -77,8 +77,8 @@ impl World {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).expect("a folder in /dev/shm can be made");
         let open = || {
-            // The recheck reads /proc, which nobody scribbles over; it comes often, so that it is
-            // exercised.
+            // The recheck reads /proc, which no fuzzer scribbles over; it comes often, so that it
+            // is exercised.
             let often = Some(Duration::from_millis(3));
             Domain::options().recheck(often).open_at(folder.join("domain")).expect("opens")
         };
@@ -111,7 +111,7 @@ impl World {
             for _ in 0..11 {
                 receiver.recv().expect("sent");
             }
-            // Not committed: handed out again to whoever takes over.
+            // Not committed: the next receiver gets it again.
             receiver.peek(Deadline::NEVER).expect("sent");
             std::mem::forget((receiver, sender));
             locks::claim_as_the_dying(&domain);

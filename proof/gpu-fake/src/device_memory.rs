@@ -66,7 +66,7 @@ impl Memory {
         }
     }
 
-    /// A part of a block, where addresses are reserved. Nobody may go there yet.
+    /// A part of a block, where addresses are reserved. No access is allowed there yet.
     pub(crate) fn mapped(
         address: usize,
         file: &OwnedFd,

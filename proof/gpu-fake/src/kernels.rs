@@ -35,7 +35,9 @@ fn values<'m, T: 'm>(address: u64, count: u64) -> Result<&'m [T], Code> {
     if !at.is_aligned() {
         return Err(ILLEGAL_ADDRESS);
     }
-    // SAFETY: as below; nobody writes there meanwhile.
+    // SAFETY: so many values are there, and stay until the kernel is over: a thread that frees
+    // memory waits for the streams. The launcher has promised that no thread writes there
+    // meanwhile.
     Ok(unsafe { std::slice::from_raw_parts(at, count as usize) })
 }
 
@@ -54,8 +56,8 @@ fn values_mut<'m, T: 'm>(address: u64, count: u64) -> Result<&'m mut [T], Code> 
     if !at.is_aligned() {
         return Err(ILLEGAL_ADDRESS);
     }
-    // SAFETY: so many are there, and stay until the kernel is over: who frees memory waits for the
-    // streams. Who launched the kernel has promised that nobody else writes there.
+    // SAFETY: so many values are there, and stay until the kernel is over: a thread that frees
+    // memory waits for the streams. The launcher has promised that nothing else writes there.
     Ok(unsafe { std::slice::from_raw_parts_mut(at, len / size_of::<T>()) })
 }
 

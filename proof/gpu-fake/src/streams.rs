@@ -104,7 +104,7 @@ fn run(todo: &Receiver<Step>, done: &dyn Fn()) {
 fn take(step: Step) {
     let is_sound = control::broken().is_none();
     match step {
-        // Whoever waits for it goes on, and finds the error.
+        // A thread that waits for it goes on, and finds the error.
         Step::Record(mark) => mark.pass(),
         Step::Wait(mark) => mark.wait(),
         Step::Do(work) if is_sound => work(),

@@ -2,8 +2,17 @@
 
 #[path = "../../../crates/outlive/src/claim/role.rs"]
 mod role;
+#[path = "../../../crates/outlive/src/claim/transfer.rs"]
+mod transfer;
 #[path = "../../../crates/outlive/src/claim/word.rs"]
 mod word;
 
 pub(crate) use role::{NoRole, ROLE_DIED, Role, RoleWords, Standing, sweep_role};
+pub use transfer::{RecvError, SendError};
 pub(crate) use word::{Claimed, DIED, Unclaimed, Word};
+
+/// The holder of a claim, as an error names it. No protocol that loom explores names one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub(crate) pid: u32,
+}

@@ -42,6 +42,7 @@ mod sys;
 mod topic;
 mod wake;
 
+pub use claim::{RecvError, SendError};
 pub use error::Error;
 pub use kind::Kind;
 pub use liveness::TokenId;

@@ -1,4 +1,4 @@
-//! Who lives: slots that the test makes, and the library's own look at them.
+//! Liveness: slots that the test makes, and the library's own look at them.
 
 mod exit;
 #[path = "../../../crates/outlive/src/liveness/id.rs"]

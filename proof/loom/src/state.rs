@@ -3,8 +3,6 @@
 mod buffers;
 #[path = "../../../crates/outlive/src/state/copy.rs"]
 mod copy;
-#[path = "../../../crates/outlive/src/state/error.rs"]
-mod error;
 #[path = "../../../crates/outlive/src/state/inner.rs"]
 mod inner;
 #[path = "../../../crates/outlive/src/state/layout.rs"]
@@ -20,6 +18,5 @@ mod wait;
 #[path = "../../../crates/outlive/src/state/write.rs"]
 mod write;
 
-pub use error::SetError;
 pub(crate) use inner::Inner;
 pub use wait::Change;

@@ -35,7 +35,7 @@ public final class Messages {
     private static final int THERE = 1;
     private static final int BACK = 2;
     private static final int MTU = 65_504;
-    /** Enough for the compiler to have seen everything, or as long as one waits. */
+    /** Enough for the compiler to have seen everything, or as long as a caller waits. */
     private static final int WARM_UP = 60_000;
     private static final long WARM_UP_NS = TimeUnit.MILLISECONDS.toNanos(1_500);
 
@@ -55,7 +55,7 @@ public final class Messages {
         role = args[0];
         bytes = Integer.parseInt(args[2]);
         everyByte = Boolean.parseBoolean(args[3]);
-        // Aeron wakes nobody: who does not want to spin parks for a while, which is what its documents offer.
+        // Aeron wakes no receiver: one that does not spin parks for a while, as its documents offer.
         idle = args[4].equals("busy")
             ? new BusySpinIdleStrategy()
             : new BackoffIdleStrategy(0, 0, TimeUnit.MICROSECONDS.toNanos(1), TimeUnit.MICROSECONDS.toNanos(50));

@@ -6,7 +6,7 @@
 place where the library lends memory, and the receiver makes a numpy array of it and reads that byte: what is measured is what it
 takes to hand a frame over, copies included where a library makes them. Contenders take turns in every round, each round begun by
 another one; median of the rounds, with the smallest and the largest; `ratio` is the median of the rounds' ratios to iceoryx2.
-Whoever is not installed is named and left out.
+A contender that is not installed is named and left out.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def warm_up(rate: int) -> int:
     return 5 * DEPTH if rate > 1000 else 2
 
 
-#: Before anybody is pinned: a child begins on its parent's core.
+#: Before any process is pinned: a child begins on its parent's core.
 CORES = sorted(os.sched_getaffinity(0))
 
 

@@ -1,6 +1,6 @@
 //! A process that others wait for is killed, side by side: when do they go on?
 //!
-//! | case | who waits | who is killed (SIGKILL) |
+//! | case | the waiting process | the killed process (SIGKILL) |
 //! | --- | --- | --- |
 //! | `publisher` | a publisher that loses nothing, for room | its only subscriber, which never took a message |
 //! | `lock` | the next to lock | the holder of the lock (Shadesmar's case) |
@@ -8,8 +8,8 @@
 //! | `server` | a client, for its reply | the server, which has the request |
 //!
 //! The time is from just before the kill until the waiting call has returned: with an error that
-//! tells of the death, or with what it wanted. Whoever waits longer than the deadline is ended, and
-//! told of as not released.
+//! tells of the death, or with what it wanted. A process that waits longer than the deadline is
+//! ended, and counted as not released.
 
 use crate::peers::{
     BoostMutex, BoostQueue, Call, Iceoryx2, Outlive, OutliveQueue, PosixMq, Publish, Serve,
@@ -34,7 +34,7 @@ use std::thread;
 use std::time::Duration;
 
 const BYTES: usize = 4096;
-/// Whoever has made no step for so long waits.
+/// A process that has made no step for so long waits.
 const STILL: Duration = Duration::from_millis(100);
 const SET_UP_LIMIT: Duration = Duration::from_secs(20);
 const LIMIT_SECONDS: u32 = 300;
@@ -46,7 +46,7 @@ pub(crate) struct DeathArgs {
     #[arg(long, value_name = "MS", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(10..=600_000))]
     deadline_ms: u64,
 
-    /// How often each is done; once for who is not released
+    /// How often each is done; once for a process that is not released
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     times: u32,
 
@@ -93,7 +93,7 @@ struct Row {
     case: &'static str,
     name: &'static str,
     unit: &'static str,
-    /// None for who was not released.
+    /// None for a process that was not released.
     median: Option<f64>,
     min: Option<f64>,
     max: Option<f64>,
@@ -118,7 +118,7 @@ impl Waiter<'_> {
         self.0.step.0.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether somebody has been killed.
+    /// Whether a process has been killed.
     fn killed(&self) -> bool {
         self.0.sent_at.0.load(Ordering::Acquire) != 0
     }
@@ -192,7 +192,7 @@ impl Field<'_> {
         self.absent.push(Absent { name, why: why.into() });
     }
 
-    /// One row: as often as asked, or until somebody is not released.
+    /// One row: as often as asked, or until a process is not released.
     fn row(
         &mut self,
         case: &'static str,
@@ -414,8 +414,8 @@ fn kill(
     })?;
     let begun = clock::now();
     board.sent_at.0.store(begun, Ordering::Release);
-    // Kills it, and waits for it: nobody is kept from noticing by a process that is dead but not
-    // yet gone.
+    // Kills it, and waits for it: a process that is dead but not yet gone would keep others from
+    // noticing.
     drop(victims);
     let released = || board.done.0.load(Ordering::Acquire) != 0;
     while !released() && clock::now() - begun < deadline.as_nanos() as u64 {

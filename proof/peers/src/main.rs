@@ -1,5 +1,5 @@
-//! `outlive bench` with more rows and more benchmarks: other libraries, which nobody who uses
-//! Outlive should have to build.
+//! `outlive bench` with more rows and more benchmarks: other libraries, which users of
+//! Outlive should not have to build.
 //!
 //! | command | what is told |
 //! | --- | --- |
@@ -11,7 +11,7 @@
 //! | `smoke` | all of these, as short as can be: whether they run, not what they tell |
 //! | `pool` and the others | those of `outlive bench`, whose very files these are; `pool` has `mimalloc` and `jemalloc` too |
 //!
-//! The peers are in `peers`, one file for each, behind a few traits. Whoever is not installed or
+//! The peers are in `peers`, one file for each, behind a few traits. One that is not installed or
 //! cannot do a case is named as left out.
 
 mod c;

@@ -3,8 +3,8 @@
 //! A hand-over to a sleeper costs some twenty times one to a process that still spins, so a figure
 //! for it must be certain of what it measures: the kernel is asked for the process's state before
 //! each hand-over. A priority-inheriting futex already calls a process asleep that spins, in the
-//! kernel, for as long as the owner runs: so whoever waits here leaves its own core for a moment
-//! before it goes on.
+//! kernel, for as long as the owner runs: so the process that waits here leaves its own core for a
+//! moment before it goes on.
 
 use super::clock;
 use super::error::Error;
@@ -52,8 +52,7 @@ impl Sleeper {
     }
 }
 
-/// The letter after the program's name, which stands in parentheses and may hold any character
-/// itself.
+/// The letter after the program's name, which is in parentheses and may hold any character itself.
 fn state(stat: &[u8]) -> Option<u8> {
     let name_ends = stat.iter().rposition(|&byte| byte == b')')?;
     stat.get(name_ends + 2).copied()

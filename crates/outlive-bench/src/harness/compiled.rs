@@ -12,9 +12,9 @@ use std::{env, fs};
 /// A loaded object. It is never unloaded.
 pub struct Object(NonNull<c_void>);
 
-// SAFETY: a handle that any thread may look up names with.
+// SAFETY: any thread may look up names with the handle.
 unsafe impl Send for Object {}
-// SAFETY: as above.
+// SAFETY: several threads may look up names with the handle at once.
 unsafe impl Sync for Object {}
 
 impl Object {

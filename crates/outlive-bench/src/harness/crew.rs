@@ -92,7 +92,7 @@ impl Crew {
             kill_and_wait(pid);
             return Err(error);
         }
-        // SAFETY: a fresh descriptor that nobody else owns.
+        // SAFETY: a fresh descriptor that nothing else owns.
         let pidfd = unsafe { OwnedFd::from_raw_fd(fd) };
         self.hands.push(Hand { name, pid, pidfd, ended: false });
         Ok(pid)
@@ -219,7 +219,7 @@ fn kill_and_wait(pid: libc::pid_t) {
     }
 }
 
-/// Sleeps until somebody kills this process; for a child that only has to be there.
+/// Sleeps until this process is killed; for a child that only has to be there.
 pub fn stay() -> ! {
     loop {
         // SAFETY: returns only after a handled signal, and a child handles none.
@@ -310,8 +310,8 @@ mod tests {
         let pid = crew.start("sleeper", None, || stay()).unwrap();
         let told = crew.finish(Duration::from_millis(1)).unwrap_err();
         assert!(matches!(told, Error::TimedOut(_)), "{told}");
-        // SAFETY: no memory is touched; it is waited for already, so nobody of ours is left under
-        // that id.
+        // SAFETY: no memory is touched; it is waited for already, so none of this
+        // program's processes has that id.
         assert_eq!(unsafe { libc::waitpid(pid, ptr::null_mut(), libc::WNOHANG) }, -1);
     }
 

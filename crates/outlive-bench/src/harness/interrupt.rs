@@ -27,7 +27,7 @@ impl Guard {
         // SAFETY: sigaction is plain data; zero means the default action, no flags, an empty mask.
         let mut before: [libc::sigaction; SIGNALS.len()] = unsafe { mem::zeroed() };
         for (signal, old) in SIGNALS.into_iter().zip(&mut before) {
-            // SAFETY: zero as above; no SA_RESTART, so that a wait in the kernel returns at once.
+            // SAFETY: zero is valid; no SA_RESTART, so that a wait in the kernel returns at once.
             let mut action: libc::sigaction = unsafe { mem::zeroed() };
             action.sa_sigaction = note as extern "C" fn(i32) as libc::sighandler_t;
             // SAFETY: both structures are valid, and `note` only stores an atomic.

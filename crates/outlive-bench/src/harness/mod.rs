@@ -201,7 +201,7 @@ pub fn json_line(document: &impl Serialize) -> Result<String, Error> {
 /// What kept it from being written.
 pub fn print(text: &str) -> Result<ExitCode, Error> {
     match io::stdout().write_all(text.as_bytes()) {
-        // Whoever read has seen enough: no error.
+        // The reader has closed the output: no error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(source) => Err(Error::System { doing: "writing the result", source }),
         Ok(()) => Ok(ExitCode::SUCCESS),

@@ -66,7 +66,7 @@ struct Document<'a> {
     rows: Vec<SetRow<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     other_kind: Option<&'a OtherKind>,
-    /// Where there are several groups: what does not stand in their rows.
+    /// Where there are several groups: what is not in their rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<GroupRounds<'a>>,
     #[serde(skip_serializing_if = "<[Absent]>::is_empty")]

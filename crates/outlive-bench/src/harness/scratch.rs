@@ -33,8 +33,8 @@ impl Scratch {
     /// Makes one inside this one, for one turn.
     pub fn inner(&self, name: &str) -> Result<Self, Error> {
         let path = self.path.join(name);
-        // Not create_dir_all: a folder that is there already is somebody else's, and must not be
-        // removed by us.
+        // Not create_dir_all: a folder that is there already belongs to another process, and must
+        // not be removed here.
         fs::DirBuilder::new()
             .mode(0o700)
             .create(&path)

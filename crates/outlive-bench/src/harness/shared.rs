@@ -20,7 +20,7 @@ pub struct Shared<T: ZeroShared> {
 // SAFETY: it owns the mapping alone; a `T` may be used through `&` by other processes, so by
 // threads as well.
 unsafe impl<T: ZeroShared> Send for Shared<T> {}
-// SAFETY: as above.
+// SAFETY: a `T` may be used through `&` by several threads, and the mapping does not change.
 unsafe impl<T: ZeroShared> Sync for Shared<T> {}
 
 impl<T: ZeroShared> Shared<T> {
@@ -41,7 +41,7 @@ impl<T: ZeroShared> Shared<T> {
         if place == libc::MAP_FAILED {
             return Err(Error::last("mapping memory for the benchmark's processes"));
         }
-        // The kernel gives address 0 to nobody who has not asked for it.
+        // The kernel returns address 0 only to a caller that asks for it.
         let place = NonNull::new(place.cast())
             .ok_or_else(|| Error::Refused("mapped at address 0".into()))?;
         Ok(Self { place })

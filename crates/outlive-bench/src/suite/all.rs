@@ -157,7 +157,7 @@ pub(super) fn run(args: &AllArgs, peers: pool::Peers) -> Result<ExitCode, Error>
     for (place, typed) in chosen.iter().enumerate() {
         eprintln!("outlive bench all: {} of {}, {typed}", place + 1, chosen.len());
         let outcome = one(typed, args, peers);
-        // Whoever asked for the end does not want a page of the half.
+        // A user who has ended the run does not want a page of half of it.
         if let Err(Error::Interrupted(_)) = outcome {
             return outcome.map(|_| ExitCode::SUCCESS);
         }

@@ -2,8 +2,8 @@
 //!
 //! `outlive` publishes copies in a topic that keeps one message: its memory is used in turn, two
 //! objects of it. `memcpy` copies the same bytes into two places of shared memory in turn, and
-//! `memcpy_one` into one, which stays in the caches as long as it fits. One process; nobody takes
-//! the messages.
+//! `memcpy_one` into one, which stays in the caches as long as it fits. One process; no subscriber
+//! takes the messages.
 
 use crate::harness::clock;
 use crate::harness::crew::Crew;

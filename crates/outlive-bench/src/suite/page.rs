@@ -99,7 +99,7 @@ fn section(page: &mut String, place: usize, Entry { typed, outcome }: &Entry) ->
                 "Costs measured by outlive bench {typed}; the same figures stand in the table below"
             );
             let svg = chart::svg(report, false)?;
-            // The name for those who cannot see it; the drawing library has no place for one.
+            // The name for screen readers; the drawing library has no place for one.
             let named = svg.replacen(
                 "<svg ",
                 &format!("<svg role=\"img\" aria-label=\"{}\" ", Text(&label)),
@@ -178,7 +178,7 @@ fn compared(row: &Row) -> String {
     if row.baseline { "baseline".into() } else { format!("{} ×", ratio(row.ratio)) }
 }
 
-/// What stands under a table: the crossing, the rounds, who was missing.
+/// The note under a table: the crossing, the rounds, the missing contenders.
 fn notes(page: &mut String, report: &Report) {
     let _ = write!(page, "<p class=\"small\">{}", Text(&report.machine.crossing()));
     for part in &report.parts {

@@ -1,7 +1,7 @@
 //! What does it cost to read, and to write, the latest value?
 //!
-//! A value of 64 bytes. `outlive` is a state. `seqlock` is one by hand, the unsafe kind: readers of
-//! one whose writer died in the middle try for ever. `rwlock` is Outlive's readers-writer lock
+//! A value of 64 bytes. `outlive` is a state. `seqlock` is one by hand, the unsafe kind: after a
+//! writer's death in the middle, readers try for ever. `rwlock` is Outlive's readers-writer lock
 //! around the value. With `--contended` a process on the other core writes, a value every
 //! microsecond, while the first one reads.
 
@@ -15,7 +15,7 @@ use crate::harness::shared::{Board, Shared, ZeroShared};
 use crate::harness::{Common, Prepared};
 use clap::Args;
 use outlive::Domain;
-use outlive::state::{State, StateWriter};
+use outlive::state::{State, Writer};
 use outlive::sync::RwLock;
 use std::hint::black_box;
 use std::marker::PhantomData;
@@ -160,17 +160,17 @@ fn domain(place: &Scratch) -> Result<Domain, Error> {
 impl Latest for State<Value> {
     const NAME: &'static str = "outlive";
     type Place = Scratch;
-    type Writer = StateWriter<Value>;
+    type Writer = Writer<Value>;
 
     fn place(stage: &Stage) -> Result<Scratch, Error> {
         stage.scratch.inner("state")
     }
 
     fn reader(place: &Scratch) -> Result<Self, Error> {
-        told(State::open(&domain(place)?, "value", [0; WORDS]), "opening a state")
+        told(State::open_or_create(&domain(place)?, "value"), "opening a state")
     }
 
-    fn writer(place: &Scratch) -> Result<StateWriter<Value>, Error> {
+    fn writer(place: &Scratch) -> Result<Writer<Value>, Error> {
         told(Self::reader(place)?.writer(), "opening a state's writer")
     }
 
@@ -180,7 +180,7 @@ impl Latest for State<Value> {
     }
 
     #[inline]
-    fn write(writer: &mut StateWriter<Value>, value: &Value) -> Result<(), Error> {
+    fn write(writer: &mut Writer<Value>, value: &Value) -> Result<(), Error> {
         told(writer.set(value), "writing a state").map(drop)
     }
 }
@@ -222,7 +222,7 @@ impl Latest for RwLock<Value> {
 /// The words of one by hand.
 #[repr(C, align(128))]
 struct Words {
-    /// Odd while somebody writes.
+    /// Odd while a process writes.
     sequence: AtomicU64,
     value: [AtomicU64; WORDS],
 }

@@ -119,7 +119,7 @@ fn examples_are_taken_by_the_parser() {
         let examples = examples.skip(1).take_while(|line| line.starts_with("  "));
         let found: usize = examples.map(parses).sum();
         assert!(found > 0, "'{path}' has no example with 'outlive': {help}");
-        // An example shows the verb that it stands under.
+        // An example shows the verb in whose help it is.
         let long = long_form(&path);
         let shown =
             if long == "lock run" { "outlive lock".to_owned() } else { format!("outlive {long}") };

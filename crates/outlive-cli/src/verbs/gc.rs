@@ -1,4 +1,4 @@
-//! `outlive gc`: sweep up what the dead left.
+//! `outlive gc`: sweep up what dead processes left.
 
 use clap::Args;
 use outlive::SweepReport;
@@ -30,7 +30,7 @@ struct Swept {
     objects: u32,
     tokens: u32,
     rested: u32,
-    /// Things in which something is left of who is dead and has not ended.
+    /// Things with something left of processes that are dead and have not exited yet.
     ending: u32,
     /// Of pools: what the system has back.
     bytes: u64,

@@ -13,14 +13,14 @@ use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::{self, bytes, count};
 use crate::process;
-use crate::verbs::doctor::locks::ring;
+use crate::verbs::doctor::locks::cycle;
 use crate::verbs::ls;
 use crate::verbs::topic::list;
 
 /// Show all that is known about one thing
 ///
-/// Its kind, its size, who has it open, who holds it, who waits for it and since when; deadlock
-/// cycles that it is part of.
+/// Its kind, its size, which processes have it open, which hold it, which wait for it and since
+/// when; deadlock cycles that it is part of.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  \
     outlive domain info log")]
@@ -69,10 +69,10 @@ pub struct Described {
 struct Alone {
     #[serde(flatten)]
     entry: Described,
-    /// Rings of threads that wait for each other, one of them for this.
+    /// Deadlock cycles of threads, one of which waits for this.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     deadlocks: Vec<String>,
-    /// Orders of locks, this among them, that can become such a ring.
+    /// Orders of locks, this among them, that can become such a cycle.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lock_orders: Vec<String>,
 }
@@ -98,9 +98,9 @@ pub struct Asleep {
     who: Owner,
     waited_seconds: f64,
     offset: u64,
-    /// Whom it waits for.
+    /// The thread that it waits for.
     holder: Option<Owner>,
-    /// For how long, at least, that one has held it.
+    /// For how long, at least, that thread has held it.
     held_seconds: Option<f64>,
 }
 
@@ -250,12 +250,12 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
             format!("'{name}' is no {wanted} but a {kind}; 'outlive domain info {name}' shows it");
         return Err(Failure::new(Code::Mismatch, text));
     }
-    let rings: Vec<String> = if entry.waiters.is_empty() {
+    let cycles: Vec<String> = if entry.waiters.is_empty() {
         Vec::new()
     } else {
         let in_it =
-            |deadlock: &outlive::Deadlock| deadlock.ring.iter().any(|one| one.name == args.name);
-        domain.deadlocks()?.iter().filter(|deadlock| in_it(deadlock)).map(ring).collect()
+            |deadlock: &outlive::Deadlock| deadlock.cycle.iter().any(|one| one.name == args.name);
+        domain.deadlocks()?.iter().filter(|deadlock| in_it(deadlock)).map(cycle).collect()
     };
     let about = |order: &LockOrder| order.pairs.iter().any(|pair| pair.held_name == args.name);
     // Damaged, it is the doctor's business.
@@ -265,12 +265,12 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
     if common.json {
         return output::print_json(&Alone {
             entry: Described::new(&entry),
-            deadlocks: rings,
+            deadlocks: cycles,
             lock_orders: orders,
         });
     }
     let mut lines = lines(&domain, &entry);
-    lines.extend(rings.into_iter().map(|ring| ("DEADLOCK", ring)));
+    lines.extend(cycles.into_iter().map(|cycle| ("DEADLOCK", cycle)));
     lines.extend(orders.into_iter().map(|order| ("ORDER", order)));
     output::print(
         lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect::<String>(),
@@ -433,7 +433,7 @@ pub fn subscribes(one: &SubscriberUsage) -> String {
     format!("{}{kind}, {} to take{figures}", who(&one.who), count(one.lag))
 }
 
-/// A holder, and since when it has been one as far as those who wait for it can tell.
+/// A holder, and since when it has been one as far as its waiters can tell.
 fn held(holder: &Holder, entry: &Entry) -> String {
     let of = entry
         .waiters
@@ -447,7 +447,7 @@ fn held(holder: &Holder, entry: &Entry) -> String {
     )
 }
 
-/// A waiter, for how long, and for whom.
+/// A waiter, for how long it has waited, and for which thread.
 fn waits(waiter: &Waiter, entry: &Entry) -> String {
     let place = if matches!(entry.detail, Detail::Record { .. }) {
         format!(", at byte {}", waiter.offset)

@@ -2,7 +2,7 @@
 //! it locked.
 //!
 //! This process holds the lock, alone or (`--shared`) beside others, and the lock's value names the
-//! command. Who was killed when, and what then: see `under`.
+//! command. `under` says what a death at each moment does.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ use crate::output::{counted, is_watched};
 /// passed on to the command. Exits with the command's code.
 ///
 /// What follows the first word of the command belongs to the command, options too; options of
-/// lock stand before it.
+/// lock come before it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive lock backup rsync -a /home /mnt\n  \
@@ -46,7 +46,7 @@ pub struct LockArgs {
     under: UnderArgs,
 }
 
-/// How the lock is held, and the entry for our command.
+/// How the lock is held, and the entry for this process's command.
 enum Held<'a> {
     Alone(WriteGuard<'a, Running>),
     Beside(ReadGuard<'a, Running>, usize),
@@ -85,10 +85,11 @@ fn open(args: &LockArgs, common: &Common, domain: &Domain) -> Result<RwLock<Runn
         // Says so when it is not there; what it is, the opening below compares.
         domain.entry(&args.name)?;
     }
-    Ok(RwLock::<Running>::open(domain, &args.name, running::nobody())?)
+    Ok(RwLock::<Running>::open(domain, &args.name, running::empty())?)
 }
 
-/// Gets the lock, and makes sure that no command of a dead holder runs beside ours that may not.
+/// Takes the lock, and makes sure that no command of a dead holder runs beside this one's that may
+/// not.
 fn acquire<'a>(
     args: &LockArgs,
     under: &Under<'_>,
@@ -100,8 +101,8 @@ fn acquire<'a>(
     let read = |wait: bool| if wait { lock.read_until(under.deadline()) } else { lock.try_read() };
     let guard = match settle(under, lock, read)? {
         Got::Clean(guard) => {
-            // Died as the exclusive holder, then somebody was told, and gave up waiting for its
-            // command.
+            // It died as the exclusive holder; then a later holder was told, and gave up waiting
+            // for its command.
             outwait(under, &guard, ALONE..ALONE + 1)?;
             guard
         }
@@ -142,7 +143,7 @@ enum Got<G, W> {
     Repairing(W),
 }
 
-/// Tries, then waits, saying for whom.
+/// Tries, then waits, and says for which holder.
 fn settle<'a, G>(
     under: &Under<'_>,
     lock: &'a RwLock<Running>,
@@ -160,7 +161,7 @@ fn settle<'a, G>(
         Err(LockError::OwnerDied(mut guard)) => {
             let text = "the last holder died while it held the lock; what the lock guards may be half done";
             under.say(text);
-            // The value says which commands run, whoever holds the lock: whole whatever happened.
+            // The value says which commands run, also after a death: it is whole at any time.
             guard.mark_consistent();
             Ok(Got::Repairing(guard))
         }
@@ -179,7 +180,7 @@ fn in_the_way(lock: &RwLock<Running>) -> String {
     }
 }
 
-/// Holders are dead, their commands perhaps not yet: they must not run beside ours.
+/// Holders are dead, their commands perhaps not yet: they must not run beside this one's.
 fn outwait(under: &Under<'_>, running: &Running, entries: Range<usize>) -> Result<(), Failure> {
     for entry in entries {
         if let Some(left_over) = under.left_over(running, entry)? {

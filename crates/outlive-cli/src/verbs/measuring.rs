@@ -66,7 +66,7 @@ pub fn run(
         match subscribing.next(Some(begun + args.interval))? {
             Came::Sample(sample) => gauge.take(&sample, Instant::now()),
             Came::End => break,
-            // Nobody is there to be measured yet.
+            // There is no publisher to measure yet.
             Came::Moment if subscribing.topic().is_none() => begun = Instant::now(),
             Came::Moment => {
                 let (now, lost_now) = (Instant::now(), subscribing.lost());

@@ -1,4 +1,4 @@
-//! `outlive pools`: what is in pools, size by size, and who has it.
+//! `outlive pools`: what is in pools, size by size, and which processes have it.
 
 use clap::{Args, ValueEnum};
 use outlive::pool::{Held, HolderUsage, MODES, Modes, PoolOptions, SizeUsage, Usage};
@@ -150,7 +150,7 @@ impl Size {
     fn row(&self) -> Vec<String> {
         let size = match self.size {
             None => "sum".to_owned(),
-            // Not to be had, and so of whatever length.
+            // It could not be read, so its length is not known.
             Some(0) => "> 1 MiB".to_owned(),
             Some(size) => bytes(size),
         };
@@ -365,7 +365,7 @@ fn chosen(args: &PoolsArgs, domain: &outlive::Domain) -> Result<Chosen, Failure>
                 );
                 return Err(Failure::new(Code::Mismatch, message));
             }
-            // What is not Outlive's at all is no pool that one would miss.
+            // A file that is not Outlive's at all is no pool that the list lacks.
             (_, Err(Error::NotASegment { .. } | Error::OtherVersion { .. })) if !named => {}
             (_, Err(error)) => failed.push((entry.name, error.clone())),
             _ => {}

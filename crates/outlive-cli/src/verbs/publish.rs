@@ -88,7 +88,7 @@ struct FormArgs {
     /// Messages end with a NUL
     #[arg(long, short = '0')]
     null: bool,
-    /// Messages stand behind their length in 4 little-endian bytes
+    /// Messages follow their length in 4 little-endian bytes
     #[arg(long, short = 'p')]
     length_prefixed: bool,
     /// Messages are lines of JSON, and are published as msgpack
@@ -178,7 +178,7 @@ fn open(args: &PublishArgs, domain: &Domain, create: bool) -> Result<Topic<[u8]>
         options = options.max_bytes(bytes);
     }
     match options.open(domain, &args.topic) {
-        // Made by somebody else just now.
+        // Another process has just made it.
         Err(Error::OtherType { .. }) => Ok(Topic::open_as_bytes(domain, &args.topic)?),
         other => Ok(other?),
     }
@@ -255,7 +255,7 @@ impl Publishing<'_> {
                 continue;
             }
             let count = splitter.fill(&mut input)?;
-            // What is complete goes out even if what follows it makes no sense.
+            // What is complete goes out even if what follows it is not valid.
             let made_sense = splitter.complete(&mut places);
             for place in &places {
                 self.encoded(&splitter.bytes()[place.clone()])?;

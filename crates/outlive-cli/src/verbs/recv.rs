@@ -30,7 +30,7 @@ use crate::verbs::send::MakeArgs;
 /// was not written, and says on standard error when it may have been written before. A queue has
 /// one receiver at a time.
 ///
-/// Behind each message stands a newline, whatever is in the message. Where the bytes themselves
+/// A newline follows each message, whatever is in the message. Where the bytes themselves
 /// are wanted, choose --output, --raw or --file; where messages may hold newlines, --null,
 /// --length-prefixed or --json.
 #[derive(Args, Debug)]

@@ -62,7 +62,7 @@ fn remove(domain: &Domain, name: &str, force: bool) -> Result<(), Failure> {
     if !force {
         let users = match domain.entry(name) {
             Ok(entry) => entry.users,
-            // No use to this version, or damaged: nobody can be asked about, and it may go.
+            // No use to this version, or damaged: its users cannot be told, and it may go.
             Err(Error::OtherVersion { .. } | Error::Damaged { .. }) => Vec::new(),
             Err(error) => return Err(error.into()),
         };

@@ -1,18 +1,18 @@
 //! Which commands run under a lock or semaphore: a small table.
 //!
-//! A lock's lies in the lock itself. The first entry is the exclusive holder's; each shared holder
-//! takes one of the others before it starts its command. A semaphore's lies beside it, with an
-//! entry a permit.
+//! A lock's table lies in the lock itself. The first entry is the exclusive holder's; each shared
+//! holder takes one of the others before it starts its command. A semaphore's lies beside it, with
+//! one entry for each permit.
 //!
-//! | entry | meaning | who clears it |
+//! | entry | meaning | cleared by |
 //! | --- | --- | --- |
-//! | 0 | nobody's | |
-//! | the holder's process | it has not named its command yet: that one has no go-ahead | the holder; the holder dead: whoever needs it |
-//! | the command's process | it runs, or did | the holder; the holder dead: whoever has seen the command end |
+//! | 0 | free | |
+//! | the holder's process | it has not named its command yet: that one has no go-ahead | the holder; if it is dead, the next process that needs the entry |
+//! | the command's process | it runs, or did | the holder; if it is dead, a process that has seen the command end |
 //!
-//! So whoever takes the lock alone, or a permit, finds every command whose holder is dead, and
-//! waits for it. An entry is a process's start time and pid in one word, taken and given back by
-//! compare-exchange, and its pid namespace in a second one.
+//! So a process that takes the lock alone, or a permit, finds every command whose holder is dead,
+//! and waits for it. An entry is a process's start time and pid in one word, taken and given back
+//! by compare-exchange, and its pid namespace in a second one.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ pub type Entry = [AtomicU64; 2];
 pub type Running = [[AtomicU64; 2]; 512];
 
 /// No command at all.
-pub const fn nobody() -> Running {
+pub const fn empty() -> Running {
     [const { [const { AtomicU64::new(0) }; 2] }; 512]
 }
 
@@ -36,7 +36,7 @@ pub const ALONE: usize = 0;
 /// Pids stay below 2^22; above it, the start time.
 const START: u32 = 22;
 
-/// A process as it stands in an entry.
+/// A process as an entry names it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Named(u64);
 
@@ -57,10 +57,10 @@ impl Named {
     }
 }
 
-/// Names the process in that entry, which is ours.
+/// Names the process in that entry, which is this process's.
 pub fn name(running: &[Entry], entry: usize, named: Named) {
-    // The namespace first: whoever reads the process must find its namespace. Killed in between:
-    // the command has no go-ahead yet.
+    // The namespace first: a reader of the process must find its namespace. Killed in between: the
+    // command has no go-ahead yet.
     running[entry][1].store(process::pid_namespace(), Ordering::Relaxed);
     running[entry][0].store(named.0, Ordering::Release);
 }
@@ -89,7 +89,8 @@ pub fn named(running: &[Entry], entry: usize) -> Option<(Named, bool)> {
     (seen != 0).then(|| (Named(seen), is_of_our_namespace(words)))
 }
 
-/// Clears an entry, if it still names that process: a gone one's may be somebody else's by now.
+/// Clears an entry, if it still names that process: the entry of one that is gone may be another
+/// holder's by now.
 pub fn clear(running: &[Entry], entry: usize, named: Named) {
     let _ = running[entry][0].compare_exchange(named.0, 0, Ordering::Release, Ordering::Relaxed);
 }
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn entries_of_the_gone_are_taken_again_and_those_of_the_living_are_not() {
-        let running = nobody();
+        let running = empty();
         let mut gone = std::process::Command::new("true").spawn().expect("started");
         let ended = Named::of(gone.id());
         gone.wait().expect("ended");
@@ -120,7 +121,7 @@ mod tests {
         clear(&running, 7, ended);
         assert!(
             named(&running, 7).is_some_and(|(named, ours)| named == own && ours),
-            "somebody else's by now"
+            "another process's by now"
         );
         clear(&running, 7, own);
         assert!(named(&running, 7).is_none());

@@ -2,12 +2,12 @@
 //!
 //! The permit comes back by itself when this process is killed, perhaps before its command is gone.
 //! So a small table beside the semaphore, a record `NAME.commands`, says which command runs under
-//! which permit, and whoever gets a permit under which a command still runs does not use it before
-//! that one is gone. The states and what each death does stand in `under`; here, too:
+//! which permit. A process that gets a permit under which a command still runs does not use it
+//! before that command is gone. `under` has the states and what each death does; here, too:
 //!
 //! | killed | then |
 //! | --- | --- |
-//! | we, holding back permits of dead holders | they are free again, their entries still name the commands |
+//! | this process, holding back permits of dead holders | they are free again, their entries still name the commands |
 
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -28,12 +28,12 @@ use crate::output::{counted, is_watched};
 /// the dead holder's command is killed with it, and its permit is not used before that command is
 /// gone. (The command itself: what it has started in the background lives on. The kernel spares
 /// commands that change their user, set-user-ID ones; their permit is not used as long as they
-/// run.) Which command runs under which permit stands in a record beside the semaphore,
-/// NAME.commands. All users of one name give the same number. Signals sent to outlive are passed
+/// run.) A record beside the semaphore, NAME.commands, says which command runs under which
+/// permit. All users of one name give the same number. Signals sent to outlive are passed
 /// on to the command. Exits with the command's code.
 ///
 /// What follows the first word of the command belongs to the command, options too; options of
-/// outlive stand before it.
+/// outlive come before it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     find . -name '*.flac' | xargs -P 100 -I{} outlive semaphore run --permits 4 encoders ./encode.sh {}\n  \
@@ -81,7 +81,8 @@ fn open(
     }
     let semaphore = Semaphore::options(args.permits).open_or_create(domain, &args.name)?;
     if semaphore.room() != args.permits as usize {
-        // Going on would break somebody's promise of how many run at once: theirs or ours.
+        // Going on would break a promise of how many run at once: this command's, or the other
+        // users'.
         let room = counted(semaphore.room() as u64, "permit");
         let text = format!(
             "'{}' was made with {room}: say that, or remove it first (outlive rm)",
@@ -93,8 +94,8 @@ fn open(
     Ok((semaphore, commands))
 }
 
-/// While dead holders' commands keep the permits that we have: how often to look whether another
-/// one has become free.
+/// While dead holders' commands keep the permits that this process has: how often to look whether
+/// another one has become free.
 const SLICE: Duration = Duration::from_millis(20);
 
 /// Gets a permit under which no command runs.
@@ -111,8 +112,8 @@ fn acquire<'a>(
         }
         result = semaphore.acquire_until(under.deadline());
     }
-    // Those of dead holders whose commands still run: held back, so that they are not offered to us
-    // again.
+    // Those of dead holders whose commands still run: held back, so that the semaphore does not
+    // return them again.
     let mut held_back: Vec<(Permit<'a>, LeftOver)> = Vec::new();
     loop {
         match result {

@@ -186,7 +186,7 @@ fn from_stdin(args: &SendArgs, sending: &mut Sending) -> Result<(), Failure> {
     let mut places = Vec::new();
     loop {
         let count = splitter.fill(&mut input)?;
-        // What is complete goes out even if what follows it makes no sense.
+        // What is complete goes out even if what follows it is not valid.
         let made_sense = splitter.complete(&mut places);
         sending.all(places.iter().map(|place| &splitter.bytes()[place.clone()]))?;
         made_sense?;

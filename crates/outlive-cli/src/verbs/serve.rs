@@ -24,7 +24,7 @@ use crate::output::talk;
 /// command that serve had started is not killed with it.
 ///
 /// What follows the first word of the command belongs to the command, options too; options of
-/// serve stand before it.
+/// serve come before it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive service serve upper tr a-z A-Z\n  \

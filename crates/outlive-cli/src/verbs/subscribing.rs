@@ -1,8 +1,8 @@
 //! Subscribing from a shell: what `echo`, `hz`, `bw` and `delay` share.
 //!
-//! A topic that is not there is waited for, not made: whoever publishes knows what its messages
-//! are. One that is removed is left, and the next of its name waited for. Publishers come and go,
-//! and die; none of that ends anything.
+//! A verb waits for a topic that is not there and does not make it, because only a publisher knows
+//! what its messages are. It leaves a topic that is removed, and waits for the next of that name.
+//! Publishers come, go and die; none of that ends the verb.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -165,7 +165,7 @@ impl Subscribing {
             Err(Error::NotFound { .. }) if !self.no_create => {
                 talk(
                     self.verb,
-                    format_args!("waiting for somebody to make '{}'", self.name.escape_debug()),
+                    format_args!("waiting for a publisher to make '{}'", self.name.escape_debug()),
                 );
                 Ok(())
             }

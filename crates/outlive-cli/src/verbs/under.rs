@@ -5,11 +5,11 @@
 //!
 //! | killed | then |
 //! | --- | --- |
-//! | we, waiting for the hold | nobody notices |
-//! | we, before the command is started | the next finds no command, goes on |
-//! | we, between starting the command and naming it | the command waits for our go-ahead on a pipe, sees it closed and ends without having run |
-//! | we, while it runs | the kernel kills the command (PR_SET_PDEATHSIG); whoever may not run beside it first waits until it is gone |
-//! | the command | we give the hold back and say so by our exit code |
+//! | this process, waiting for the hold | no other process notices |
+//! | this process, before it starts the command | the next holder finds no command, and goes on |
+//! | this process, between starting the command and naming it | the command waits for its go-ahead on a pipe, sees that closed and ends without having run |
+//! | this process, while the command runs | the kernel kills the command (PR_SET_PDEATHSIG); a process whose command may not run beside it first waits until it is gone |
+//! | the command | this process gives the hold back and says so by its exit code |
 //!
 //! The command is this program again, under a hidden verb, until it has its go-ahead: then it
 //! becomes cmd. So the pid is known before cmd's first instruction, and nothing needs to be done
@@ -36,7 +36,7 @@ use crate::output::talk;
 use crate::process::{self, Process};
 use crate::signals::{Signals, wait_readable};
 
-/// What to run, and how long to wait for leave to.
+/// What to run, and how long to wait for the hold.
 #[derive(Args, Debug)]
 pub struct UnderArgs {
     /// Give up after waiting this long for the lock or permit
@@ -97,7 +97,7 @@ impl<'a> Under<'a> {
         talk(self.verb, format_args!("'{}': {text}", self.name));
     }
 
-    /// What whoever gave up says and exits with.
+    /// The message and exit code for giving up.
     pub fn gave_up(&self, text: impl Display) -> Failure {
         self.say(text);
         Failure::Silent(self.args.conflict_exit_code)
@@ -121,23 +121,23 @@ impl<'a> Under<'a> {
         Ok(None)
     }
 
-    /// Says for whom we wait.
+    /// Says for which process this one waits.
     pub fn say_waiting(&self, left_over: &LeftOver) {
         let pid = left_over.named.pid();
         self.say(format_args!("waiting for the dead holder's command, process {pid}, to be gone"));
     }
 
-    /// The failure when it was not gone in time. Its entry stays: whoever comes next waits for it
-    /// as well.
+    /// The failure when it was not gone in time. Its entry stays: the next holder waits for it as
+    /// well.
     pub fn still_runs(&self, left_over: &LeftOver) -> Failure {
         let pid = left_over.named.pid();
         self.gave_up(format_args!("the dead holder's command, process {pid}, still runs"))
     }
 
-    /// Starts the command, names it in that entry, which is ours, and waits for its end.
+    /// Starts the command, names it in that entry, which is this process's, and waits for its end.
     pub fn run(&self, running: &[Entry], entry: usize) -> Result<ExitStatus, Failure> {
         let status = self.run_named(running, entry)?;
-        // Not after a failure: the command may run until we end.
+        // Not after a failure: the command may run until this process ends.
         if let Some((named, _)) = running::named(running, entry) {
             running::clear(running, entry, named);
         }
@@ -242,10 +242,10 @@ pub fn become_command(args: &BecomeArgs) -> Result<(), Failure> {
     if !process::die_with_parent(args.holder).map_err(failed("start the command"))? {
         return Err(Failure::Silent(Code::LockFailed as u8));
     }
-    // SAFETY: the holder left this descriptor open for us; nobody else in this new program owns it.
+    // SAFETY: the holder left this descriptor open for this program; nothing else in it owns it.
     let mut go_ahead = File::from(unsafe { OwnedFd::from_raw_fd(args.go_ahead) });
     let mut byte = [0];
-    // Closed without a byte: the holder is dead, and nobody knows of us.
+    // Closed without a byte: the holder is dead, and no entry names this process.
     go_ahead.read_exact(&mut byte).map_err(|_| Failure::Silent(Code::LockFailed as u8))?;
     drop(go_ahead);
     let (program, arguments) =

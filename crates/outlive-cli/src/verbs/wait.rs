@@ -1,4 +1,4 @@
-//! `outlive wait NAME|PID`: sleep until somebody ends.
+//! `outlive wait NAME|PID`: sleep until a process ends.
 
 use std::time::{Duration, Instant};
 
@@ -46,8 +46,8 @@ struct Waited {
     seconds: f64,
 }
 
-/// Whoever holds a name may give it back and live on: that is noticed between two slices of the
-/// wait for its end.
+/// A process that holds a name may give it back and live on: wait notices that between two slices
+/// of the wait for its end.
 const SLICE: Duration = Duration::from_millis(250);
 
 /// Runs the verb.
@@ -104,7 +104,7 @@ fn wait_for_token(
     }
 }
 
-/// Waits for each of those who hold the name now.
+/// Waits for each process that holds the name now.
 fn wait_for_name(
     name: &str,
     common: &Common,
@@ -114,7 +114,7 @@ fn wait_for_name(
     let holders = holders(&domain, name)?;
     let pids = holders.iter().map(|holder| holder.pid).collect();
     if holders.is_empty() {
-        talk("wait", format_args!("nobody holds '{name}': nothing to wait for"));
+        talk("wait", format_args!("no process holds '{name}': nothing to wait for"));
     }
     for holder in holders {
         loop {
@@ -143,7 +143,7 @@ fn wait_for_name(
     Ok((pids, true))
 }
 
-/// Who has what can be had once only.
+/// The one holder of something that has one holder at most.
 fn holders(domain: &Domain, name: &str) -> Result<Vec<Holder>, Error> {
     Ok(match domain.entry(name)?.detail {
         Detail::Lock(lock) => lock.holders,

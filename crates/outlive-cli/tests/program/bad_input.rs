@@ -1,4 +1,4 @@
-//! Names, domains and files that make no sense: each has its message and its exit code.
+//! Names, domains and files that are not valid: each has its message and its exit code.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -138,7 +138,7 @@ fn a_domain_that_others_may_enter_or_own_is_refused() {
     stage.run(&["recv", "q", "-n", "1"]).expect(9).says("belongs to user 12345");
     std::os::unix::fs::chown(stage.domain(), Some(0), None).expect("taken back");
 
-    // Nobody in particular, who may not enter.
+    // A user that may not enter: `nobody`.
     let mut command = stage.command(["recv", "q", "-n", "1"]);
     command.uid(65_534).current_dir("/");
     command

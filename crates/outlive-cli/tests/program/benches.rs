@@ -258,10 +258,10 @@ fn groups_are_drawn_as_lines_and_one_as_bars() {
     }
 }
 
-/// Most of what is typed in `bench all` runs (the locks have tests above), and the page needs
-/// nobody else.
+/// Most of what is typed in `bench all` runs (the locks have tests above), and the page needs no
+/// other file.
 #[test]
-fn one_page_holds_all_and_asks_nobody() {
+fn one_page_holds_all_and_needs_no_other_file() {
     let stage = Stage::new();
     let path = stage.path("report.html");
     let html = format!("--html={}", path.display());

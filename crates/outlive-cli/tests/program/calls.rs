@@ -1,4 +1,4 @@
-//! `call` and `serve`: requests and answers from a shell, and what is told when somebody dies.
+//! `call` and `serve`: requests and answers from a shell, and what is told when a process dies.
 
 use crate::stage::{Stage, until};
 

@@ -54,7 +54,7 @@ fn processes_are_killed_and_nothing_is_lost() {
     for figure in ["frames", "looks", "log_lines"] {
         assert!(verdict[figure].as_u64().is_some_and(|count| count > 0), "{figure}: {verdict}");
     }
-    // Whom the dice choose in so short a time, nobody can say.
+    // Which members the dice choose in so short a time is not known.
     assert!(verdict["robot_killed"].is_number(), "{verdict}");
     assert_eq!(folders(pid), no_folders());
 }

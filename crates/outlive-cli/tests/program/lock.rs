@@ -1,4 +1,4 @@
-//! `lock`: one at a time, whoever dies.
+//! `lock`: one at a time, whichever process dies.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::held::{check, lacks_setpriv, see_waiting, survivor, written_pid};
 use crate::stage::{Stage, is_alive, until};
 
 #[test]
-fn the_commands_code_is_passed_on() {
+fn lock_exits_with_the_commands_code() {
     let stage = Stage::new();
     assert_eq!(stage.run(&["lock", "L", "--", "echo", "in it"]).expect(0).text(), "in it\n");
     stage.run(&["lock", "L", "--", "sh", "-c", "exit 7"]).expect(7);

@@ -117,7 +117,7 @@ fn json_tells_text_and_bytes_apart() {
 }
 
 #[test]
-fn whoever_has_read_enough_is_no_error() {
+fn a_reader_that_has_read_enough_is_no_error() {
     let stage = Stage::new();
     let input: String = (0..50_000).map(|number| format!("line {number}\n")).collect();
     stage.feed(&["send", "q"], input.as_bytes()).expect(0);

@@ -84,14 +84,14 @@ fn who_has_what_is_told() {
     let objects = |line: &str| fields(line)[1].parse::<u64>().expect("a number");
     assert!(
         dead.ends_with(", dead") && objects(&dead) >= 41,
-        "nobody has collected it yet: {by_holder}"
+        "no process has collected it yet: {by_holder}"
     );
     let alive = line(&by_holder, &living.pid().to_string());
     assert!(!alive.contains("dead") && objects(&alive) >= 4, "{by_holder}");
     assert!(line(&by_holder, "-").ends_with("handed over, not claimed"), "{by_holder}");
 
-    // Full: the failure is counted, what the dead had is collected, and the error names whoever has
-    // most now.
+    // Full: the failure is counted, what the dead had is collected, and the error names the
+    // processes that have most now.
     let mut mine = Vec::new();
     let error = loop {
         match pool.alloc(100_000) {

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::stage::{Ended, Running, Stage, until};
 
-/// A receiver that lives and does not receive: its output is a pipe that nobody reads.
+/// A receiver that lives and does not receive: its output is a pipe that no process reads.
 fn stuck_receiver(stage: &Stage) -> Running {
     let mut command = stage.command(["recv", "q", "--max-bytes", "64K"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -75,7 +75,7 @@ fn take_over(stage: &Stage, sender: &Ended, written: &str) {
     let all: Vec<u64> = (0..sent).collect();
     assert_eq!(numbers.len(), all.len());
     assert!(numbers == all);
-    // Whoever took over has left in good order: sending goes on.
+    // The process that took over has left in good order: sending goes on.
     stage.feed(&["send", "q"], b"x").expect(0);
 }
 

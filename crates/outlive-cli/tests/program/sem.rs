@@ -1,4 +1,4 @@
-//! `sem`: never more than so many at once, whoever dies.
+//! `sem`: never more than so many at once, whichever process dies.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::held::{check, lacks_setpriv, see_waiting, survivor, written_pid};
 use crate::stage::{Running, Stage, is_alive, until};
 
 #[test]
-fn the_commands_code_is_passed_on() {
+fn sem_exits_with_the_commands_code() {
     let stage = Stage::new();
     assert_eq!(
         stage.run(&["sem", "S", "--permits", "2", "--", "echo", "in it"]).expect(0).text(),
@@ -88,7 +88,7 @@ fn it_is_listed_with_its_holders() {
     }
     first.kill();
     first.end();
-    // Nobody has come by yet: the dead holder is still named, as dead; a sweep takes its permit
+    // No process has asked yet: the dead holder is still named, as dead; a sweep takes its permit
     // back.
     assert!(stage.run(&["info", "S"]).expect(0).text().contains("dead"));
     stage.run(&["gc"]).expect(0);
@@ -109,7 +109,7 @@ fn a_killed_holders_permit_comes_back_and_its_command_is_gone() {
     assert_eq!(waiting.end().expect(0).text(), "alone\n");
     assert!(is_alive(two) && !is_alive(one));
     assert_eq!(first.end().code(), -9);
-    // And again, by one who comes later, and when the other gives back.
+    // And again, by a later process, and when the other gives back.
     stage.run(&["sem", "S", "-p", "2", "-w", "30", "--", "true"]).expect(0);
     second.signal(15);
     second.end().expect(128 + 15);
@@ -146,7 +146,7 @@ fn a_command_that_survives_its_holder_keeps_its_permit() {
     holder.kill();
     holder.end();
     assert!(is_alive(command));
-    // One permit is left: it serves everybody, one at a time, whichever was offered first.
+    // One permit is left: it serves all, one at a time, whichever was offered first.
     for _ in 0..5 {
         stage.run(&["sem", "S", "-p", "2", "-n", "--", "true"]).expect(0);
     }

@@ -113,7 +113,7 @@ impl Running {
         running
     }
 
-    /// Starts a command whose output nobody reads unless the test does.
+    /// Starts a command whose output no process reads unless the test does.
     pub fn with_own_streams(mut command: Command) -> Running {
         let mut child = command.spawn().expect("the program starts");
         let input = child.stdin.take();

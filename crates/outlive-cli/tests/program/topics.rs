@@ -1,4 +1,4 @@
-//! `pub`, `echo`, `hz`, `bw`, `delay`, `topic`: what is published arrives, whoever dies.
+//! `pub`, `echo`, `hz`, `bw`, `delay`, `topic`: what is published arrives, whichever process dies.
 
 use std::fs;
 use std::io::{BufReader, Read};
@@ -174,7 +174,7 @@ fn a_reliable_subscriber_gets_all_and_its_death_releases_the_publisher() {
         .expect(0);
     assert!(echo.end().expect(0).text() == input);
 
-    // Nobody reads its output: it stands still, and the publisher waits for it.
+    // No process reads its output: it does not go on, and the publisher waits for it.
     let (slow, out) = reader(&stage, &["echo", "t", "--reliable", "--lines"]);
     until("it subscribes", || subscribers(&stage, "t") == 1);
     stage
@@ -200,7 +200,7 @@ fn what_was_lost_is_told() {
     let input: String = (0..200_000).map(|number| format!("line {number}\n")).collect();
     stage.feed(&["pub", "t", "--depth", "2", "--wait-for", "1"], b"first\n").expect(0);
     assert_eq!(line(&mut out), "first\n");
-    // It stands still when the pipe is full.
+    // It does not go on when the pipe is full.
     stage.feed(&["pub", "t"], input.as_bytes()).expect(0);
     slow.signal(2);
     let mut rest = String::new();
@@ -210,7 +210,7 @@ fn what_was_lost_is_told() {
 }
 
 #[test]
-fn whoever_has_read_enough_is_no_error() {
+fn a_reader_that_has_read_enough_is_no_error() {
     let stage = Stage::new();
     let input: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
     let (echo, mut out) = reader(&stage, &["echo", "t", "--reliable"]);

@@ -43,11 +43,11 @@ fn a_process_is_waited_for_with_a_token_and_without() {
 }
 
 #[test]
-fn a_name_means_whoever_has_it() {
+fn a_name_means_its_holder() {
     let stage = Stage::new();
     stage.run(&["wait", "L"]).expect(6);
     stage.run(&["lock", "L", "--", "true"]).expect(0);
-    stage.run(&["wait", "L"]).expect(0).says("nobody holds 'L'");
+    stage.run(&["wait", "L"]).expect(0).says("no process holds 'L'");
     let holder = stage.start(&["lock", "L", "--", "sleep", "1000"]);
     until("it holds the lock", || stage.entry("L").expect("there")["holders"][0]["alive"] == true);
     stage.run(&["wait", "L", "--timeout", "0.02"]).expect(5);

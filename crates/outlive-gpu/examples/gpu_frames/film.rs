@@ -30,7 +30,7 @@ impl Picture {
         self.bytes[at..at + 4].copy_from_slice(&pixel);
     }
 
-    /// No edges: nobody was there to find them.
+    /// No edges: no filter was there to find them.
     fn missing(width: usize, height: usize) -> Picture {
         let mut picture = Picture::new(width, height);
         for x in 0..width {
@@ -83,7 +83,7 @@ pub(crate) struct Film {
     folder: PathBuf,
     width: usize,
     height: usize,
-    /// The frame, and its edges if anybody found them.
+    /// The frame, and its edges if the filter found them.
     shown: BTreeMap<u64, [Option<Picture>; 2]>,
 }
 
@@ -96,7 +96,7 @@ impl Film {
 
     fn picture(&self, bytes: &[u8]) -> Picture {
         let mut picture = Picture::new(self.width, self.height);
-        // Somebody else may publish messages of another size.
+        // Another process may publish messages of another size.
         let len = bytes.len().min(picture.bytes.len());
         picture.bytes[..len].copy_from_slice(&bytes[..len]);
         picture

@@ -1,6 +1,6 @@
 //! Three processes and a film: one makes frames on the GPU, one finds their edges on the GPU, one,
 //! which needs no GPU, shows both as pictures. In the middle the second is killed, whatever it is
-//! at, and later started again: nobody else stops.
+//! doing, and later started again: the others go on.
 //!
 //! ```text
 //! camera ── frames ──► filter ── edges ──► viewer ──► frame-0010.png …, film.png
@@ -79,7 +79,7 @@ impl Studio {
         unsafe { kernel.launch(blocks, [16, 16, 1], arguments, &self.stream) }
     }
 
-    /// Publishes what a kernel writes there, when it has; nobody waits. The next kernel on the
+    /// Publishes what a kernel writes there, when it has; no thread waits. The next kernel on the
     /// stream comes after the copy.
     fn publish(
         &self,
@@ -103,7 +103,7 @@ impl Studio {
     }
 }
 
-/// Makes a frame each period, whoever looks.
+/// Makes a frame each period, whether or not any process subscribes.
 fn camera(options: &Options, domain: &Domain) -> Result<()> {
     let studio = Studio::open(options)?;
     let render = studio.module.kernel(c"outlive_render")?;
@@ -277,7 +277,7 @@ fn wait_for(topic: &Topic<[u8]>, is_so: impl Fn(&Participants) -> bool) -> Resul
     Ok(())
 }
 
-/// Who plays. None of them outlives it, nor does the folder.
+/// The processes of the film. None of them outlives this value, nor does the folder.
 struct Cast {
     folder: PathBuf,
     started: Vec<(&'static str, Child)>,
@@ -311,7 +311,8 @@ impl Drop for Cast {
     }
 }
 
-/// And waits for it: who has ended and is not waited for is a zombie.
+/// Kills the process and waits for it: a process that has ended and is not waited for is a
+/// zombie.
 fn kill(mut child: Child) {
     // It has ended by itself, perhaps.
     let _ = child.kill();

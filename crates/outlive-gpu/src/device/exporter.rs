@@ -1,5 +1,5 @@
 //! The exporter: a process that has blocks answers requests for them, by a thread, on a socket in
-//! the domain's folder. doc/protocols/gpu.md, "Who answers".
+//! the domain's folder. doc/protocols/gpu.md, "Which thread answers".
 //!
 //! | the exporter died | the asker |
 //! | --- | --- |

@@ -174,7 +174,6 @@ impl<T: Plain> DevicePublisher<T> {
     /// Messages that are due on one stream are published in order. The call waits only while a
     /// reliable subscriber has not taken messages that those which are due would overwrite, or more
     /// messages are due than the topic keeps.
-    /// lies in the way of all that are due, or more messages are due than the topic keeps.
     ///
     /// # Errors
     /// [`Error::Capturing`], [`Error::Driver`], and [`Error::Publish`] for a message that was due

@@ -96,7 +96,7 @@ impl Fake {
         open(std::env::var_os(MEMBER).expect("set by the test").into(), true)
     }
 
-    /// In a domain of somebody else's, who removes it.
+    /// In a domain that another value owns and removes.
     pub fn in_domain(domain: Domain, folder: PathBuf) -> Fake {
         open_in(domain, folder, true)
     }
@@ -187,7 +187,7 @@ impl Fake {
         DeviceTopic::open(gpu, &self.domain, "images").expect("a topic")
     }
 
-    /// Sockets of those who answer for blocks.
+    /// Sockets of the processes that answer for blocks.
     pub fn sockets(&self) -> usize {
         let names =
             std::fs::read_dir(&self.folder).expect("ours").flatten().map(|entry| entry.file_name());

@@ -1,4 +1,4 @@
-//! Device topics: who publishes and who reads is killed.
+//! Device topics: the publisher or the subscriber is killed.
 
 use outlive::topic::SubscriberOptions;
 use outlive_gpu::{DeviceLoan, DevicePublisher, DeviceSubscriber, DeviceTopic, Error};
@@ -54,7 +54,8 @@ fn receives(scene: &Scene, subscriber: &mut DeviceSubscriber, number: u64) {
     assert!(scene.bytes(&sample) == pattern(number, LEN), "message {number}, whole");
 }
 
-/// Of one who publishes: messages whole, and the next publisher as if nothing had been.
+/// After a publisher's death: messages are whole, and the next publisher works as if nothing had
+/// happened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Publish {
     /// Nothing yet: it makes its first block, and begins to answer for it.
@@ -168,7 +169,7 @@ impl Scenario for Publish {
     }
 }
 
-/// Of one who reads: what it held is used again.
+/// After a subscriber's death: what it held is used again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Read {
     Receive,

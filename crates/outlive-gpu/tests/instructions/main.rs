@@ -104,7 +104,7 @@ fn checked<T: 'static>(world: &mut World, check: impl FnOnce(&Scene, T)) -> Resu
     })
 }
 
-/// One sweep is enough: then nobody has an end of the topic, and it is removed.
+/// One sweep is enough: then no process has an end of the topic, and it is removed.
 fn nothing_is_left(scene: &Scene, topic: &str) {
     let domain = &scene.fake.domain;
     domain.sweep(false).expect("sweeps");
@@ -145,7 +145,7 @@ fn dies<T, E>(_with: Result<T, E>) -> ! {
     }
 }
 
-/// These scenarios have no survivors that a stop could delay yet: nobody may take them for tried.
+/// These scenarios have no survivors that a stop could delay yet: they must not count as tried.
 fn killed_only() -> Failure {
     Failure::broken("GPU scenarios are killed, and not stopped")
 }

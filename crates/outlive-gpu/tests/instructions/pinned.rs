@@ -1,5 +1,5 @@
-//! Pinned topics: who publishes when its stream has got there, and whose device reads a sample, is
-//! killed.
+//! Pinned topics: the process is killed that publishes when its stream has got there, or whose
+//! device reads a sample.
 
 use outlive::topic::{SubscriberOptions, Topic};
 use outlive_gpu::{DeviceMemory, Error, PinnedPublisher, PinnedSubscriber, PinnedTopic};
@@ -44,8 +44,8 @@ fn receives(subscriber: &mut PinnedSubscriber, number: u64) {
     );
 }
 
-/// Of one who lends, copies from its device and publishes: messages whole, and the next publisher
-/// as if nothing had been.
+/// After the death of a process that lends, copies from its device and publishes: messages are
+/// whole, and the next publisher works as if nothing had happened.
 struct Publish;
 
 impl Scenario for Publish {

@@ -1,14 +1,16 @@
-/* Kills a process at every instruction of what it does with a lock, or at as many as asked for, evenly spread, and sees
- * whether the others go on. A program that knows pthread and ptrace and nothing else.
+/* Kills a process at every instruction of what it does with a lock, or at as many as asked for,
+ * evenly spread, and sees whether the others go on. A program that knows pthread and ptrace and
+ * nothing else.
  *
  *     everywhere FILE OPERATION MOST [MS]
  *
- * With MS the process is left stopped there first, and where the mutex is free, the other has to get on beside it, within so
- * many milliseconds.
+ * With MS the process is left stopped there first, and where the mutex is free, the other has to
+ * get on beside it, within so many milliseconds.
  *
- * Each life: the locks are initialised anew; the victim, a fork, gets to where the operation begins; another process
- * falls asleep beside it, if the operation has one; the victim is stepped N instructions on and killed. A step that sleeps
- * is a point of its own; to come past it, the victim is helped. Says `OPERATION INSTRUCTIONS KILLS`, or what went wrong.
+ * Each life: the locks are initialised anew; the victim, a fork, gets to where the operation
+ * begins; another process falls asleep beside it, if the operation has one; the victim is stepped N
+ * instructions on and killed. A step that sleeps is a point of its own; to come past it, the victim
+ * is helped. Says `OPERATION INSTRUCTIONS KILLS`, or what went wrong.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -93,7 +95,7 @@ static int bring_item(void)
 struct operation {
 	const char *name;
 	int (*before)(void);     /* the victim, to begin with */
-	int (*beside)(void);     /* another, who is asleep before the victim goes on; ends afterwards */
+	int (*beside)(void);     /* another process, asleep before the victim goes on; ends afterwards */
 	int (*operation)(void);  /* the victim: here it is killed */
 	int (*hold)(void);       /* the parent, before all that */
 	int (*help)(void);       /* the parent, when the victim sleeps and is to go on, and at last if it has not done it */

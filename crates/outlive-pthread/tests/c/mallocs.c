@@ -1,4 +1,5 @@
-/* A program with an allocator of its own, which locks: whoever is before libc must not allocate on the way to a lock. */
+/* A program with an allocator of its own, which locks: a library in front of libc must not allocate
+ * on the way to a lock. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* Workers use a mutex, a reader-writer lock and a condition variable as hard as they can; one of them is killed, again and
- * again. A program that knows pthread and nothing else.
+/* Workers use a mutex, a reader-writer lock and a condition variable as hard as they can; one of
+ * them is killed, again and again. A program that knows pthread and nothing else.
  *
  *     storm FILE KILLS PATIENCE     (seconds)
  *
- * Nobody may be inside beside a writer or another holder of the mutex who was not about to be killed, and all must go on
- * after each kill. Says `KILLS TURNS`, or what went wrong.
+ * No worker may be inside beside a writer, or beside another holder of the mutex that was not about
+ * to be killed, and all must go on after each kill. Says `KILLS TURNS`, or what went wrong.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +26,7 @@ struct shared {
 	pthread_mutex_t mutex;
 	pthread_rwlock_t rwlock;
 	pthread_cond_t cond;
-	volatile int in_mutex, writing, reading[WORKERS]; /* life and worker, 0 is nobody */
+	volatile int in_mutex, writing, reading[WORKERS]; /* life and worker, 0 is none */
 	volatile int doomed[WORKERS];                     /* this life, or an earlier one, is over, or will be at once */
 	volatile unsigned turns[WORKERS];
 	volatile int items;
@@ -64,7 +64,7 @@ static void work(int worker, int life)
 	int me = name(worker, life);
 	for (;;) {
 		int what = rand_r(&seed) % 5;
-		/* The first one only brings: so there always is somebody who does. */
+		/* The first worker only brings: so there always is one that does. */
 		if (what == 1 && worker == 0) what = 0;
 		if (what < 2) {
 			must(pthread_mutex_lock(&shared->mutex), "lock");
@@ -170,7 +170,7 @@ int main(int count, char **args)
 		__sync_synchronize();
 		kill(pids[i], SIGKILL);
 		waitpid(pids[i], NULL, 0);
-		shared->items += 10; /* what the dead one would have brought: the others must find it by themselves */
+		shared->items += 10; /* what the dead one would have brought: the recheck finds it */
 		pids[i] = start(i, ++life[i]);
 		unsigned before[WORKERS];
 		memcpy(before, (void *)shared->turns, sizeof before);

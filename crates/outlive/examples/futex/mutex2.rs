@@ -6,10 +6,10 @@
 //! | 1 | locked |
 //!
 //! Locking a free one makes no system call. Unlocking always makes one: the word does not say
-//! whether anybody sleeps, so the kernel has to be asked each time. That is what the third state is
-//! for.
+//! whether any thread sleeps, so the caller has to ask the kernel each time. That is what the third
+//! state is for.
 //!
-//! If its owner is killed it stays locked for ever. `outlive::sync::Mutex` does not.
+//! If its owner is killed, this mutex stays locked for ever. `outlive::sync::Mutex` does not.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,11 +23,11 @@ const LOCKED: u32 = 1;
 pub struct Mutex2;
 
 impl Mutex2 {
-    /// Takes the lock, sleeping while somebody else has it.
+    /// Takes the lock, sleeping while another thread has it.
     pub fn lock(word: &AtomicU32) {
         while word.compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            // Unlocked between our look and this call: the kernel compares again, answers "again",
-            // and so do we.
+            // Unlocked between the exchange and this call: the kernel compares again and answers
+            // "again", and the loop tries again.
             match futex::wait(word, LOCKED, Deadline::NEVER) {
                 Err(error) if !error.is_look_again() => panic!("{error}"),
                 _ => {}
@@ -38,7 +38,8 @@ impl Mutex2 {
     /// Gives it back. The caller has it.
     pub fn unlock(word: &AtomicU32) {
         word.store(FREE, Ordering::Release);
-        // One is enough: the others would find it taken. Nobody there: some 400 ns for nothing.
+        // One is enough: the others would find it taken. If no thread sleeps, this costs some
+        // 400 ns for nothing.
         let _ = futex::wake(word, 1);
     }
 }

@@ -1,14 +1,14 @@
-//! A mutex of three states (U. Drepper's): the kernel is called only if somebody may sleep.
+//! A mutex of three states (U. Drepper's): the kernel is called only if a thread may sleep.
 //!
 //! | word | |
 //! | --- | --- |
 //! | 0 | free |
-//! | 1 | locked, nobody sleeps |
-//! | 2 | locked, somebody may sleep |
+//! | 1 | locked, no thread sleeps |
+//! | 2 | locked, a thread may sleep |
 //!
-//! The one who is woken cannot know whether others still sleep. So whoever comes from sleep locks
-//! by 2, never by 1: at the end of every queue one unlock wakes nobody. The other way round,
-//! somebody would be forgotten.
+//! A woken thread cannot know whether others still sleep. So a thread that comes from sleep locks
+//! by 2, never by 1: the last unlock after a queue makes a system call that wakes no thread. The
+//! other way round, a sleeper would be forgotten.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,7 +23,7 @@ const CONTENDED: u32 = 2;
 pub struct Mutex3;
 
 impl Mutex3 {
-    /// Takes the lock, sleeping while somebody else has it.
+    /// Takes the lock, sleeping while another thread has it.
     pub fn lock(word: &AtomicU32) {
         if word.compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_err() {
             Mutex3::lock_slow(word);

@@ -1,16 +1,16 @@
-//! A mutex of four states: two bits, so that "somebody sleeps" outlives an unlock.
+//! A mutex of four states: two bits, so that "a thread sleeps" outlives an unlock.
 //!
 //! | word | |
 //! | --- | --- |
 //! | 0 | free |
 //! | 1 | locked |
-//! | 2 | free, and somebody may sleep: one has been woken and is on its way |
-//! | 3 | locked, and somebody may sleep |
+//! | 2 | free, and a thread may sleep: one has been woken and has not taken the lock yet |
+//! | 3 | locked, and a thread may sleep |
 //!
-//! With three states an unlock wipes out that others sleep, and leaves it to the one it wakes to
-//! say so again. Here the word goes on saying it: a thread that takes the lock before the woken one
-//! is there inherits the duty to wake, by the very instruction that locks. The bit goes when the
-//! kernel has said that nobody slept.
+//! With three states an unlock clears that others sleep, and the woken thread has to set it again.
+//! Here the word keeps it: a thread that takes the lock before the woken one does inherits the duty
+//! to wake, by the very instruction that locks. An unlock clears the bit when the kernel has
+//! answered that no thread slept.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,7 +24,7 @@ const SLEEPERS: u32 = 2;
 pub struct Mutex4;
 
 impl Mutex4 {
-    /// Takes the lock, sleeping while somebody else has it.
+    /// Takes the lock, sleeping while another thread has it.
     pub fn lock(word: &AtomicU32) {
         // 0 → 1 or 2 → 3: whatever the other bit says, it stays.
         if word.fetch_or(LOCKED, Ordering::Acquire) & LOCKED != 0 {
@@ -34,8 +34,8 @@ impl Mutex4 {
 
     #[cold]
     fn lock_slow(word: &AtomicU32) {
-        // Whoever may come from sleep sets both: the bit may just have been taken back by an unlock
-        // that found nobody.
+        // A thread that may come from sleep sets both: an unlock that found no sleeper may just
+        // have cleared the bit.
         while word.fetch_or(LOCKED | SLEEPERS, Ordering::Acquire) & LOCKED != 0 {
             match futex::wait(word, LOCKED | SLEEPERS, Deadline::NEVER) {
                 Err(error) if !error.is_look_again() => panic!("{error}"),
@@ -49,8 +49,8 @@ impl Mutex4 {
         if word.fetch_and(!LOCKED, Ordering::Release) & SLEEPERS != 0
             && futex::wake(word, 1) == Ok(0)
         {
-            // Nobody slept. If anybody has locked since, this fails, and the bit is theirs to take
-            // back.
+            // No thread slept. If another one has locked since, this fails, and that one's unlock
+            // clears the bit.
             let _ = word.compare_exchange(SLEEPERS, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }

@@ -1,4 +1,4 @@
-//! A message queue made of a lock, as one would make it: `cargo run --release --example mq`.
+//! A message queue made of a lock, in the usual way: `cargo run --release --example mq`.
 //!
 //! `mu_cv.rs` makes it of a mutex and condition variables, `mu_sm.rs` of a mutex and semaphores.
 //! The messages lie in the ring of `ring.rs`. `outlive bench mq` measures both beside the system's
@@ -22,7 +22,7 @@ const MESSAGES: u64 = 100_000;
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if let [folder, made_of, wait] = &args[..] {
-        // The other process.
+        // This is the receiving process.
         return receive(Path::new(folder), made_of, wait);
     }
     for made_of in ["condition variables", "semaphores"] {

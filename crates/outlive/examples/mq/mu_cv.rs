@@ -1,9 +1,9 @@
 //! A message queue made of a mutex and two condition variables.
 //!
-//! Whoever dies in here holding the mutex leaves a ring that is whole, but perhaps somebody to be
-//! woken: the next to take the mutex is told, and wakes all. Those who sleep meanwhile wait for
-//! that next one (or for the domain's coarse recheck, where one is set: see
-//! `DomainOptions::recheck`).
+//! A process that dies holding the mutex leaves a ring that is whole, but perhaps a waiter that it
+//! had not yet woken. The next process to take the mutex is told of the death, and wakes all.
+//! Sleepers wait for that process meanwhile (or for the domain's coarse recheck, where one is set:
+//! see `DomainOptions::recheck`).
 
 use outlive::sync::{
     Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record,
@@ -58,7 +58,8 @@ impl MuCv {
             ring = self.told(self.went.wait(ring))?;
         }
         ring.push(message);
-        // While we hold the mutex: if we die before this, the next holder is told, and wakes all.
+        // With the mutex held: if this process dies before this, the next holder is told, and wakes
+        // all.
         self.came.notify_one();
         Ok(())
     }
@@ -74,8 +75,8 @@ impl MuCv {
         Ok(())
     }
 
-    /// The ring, whole whatever happened; if its holder died, all who sleep are woken, since it may
-    /// have owed a call.
+    /// Returns the ring, which is whole at any time. If its holder died, wakes all sleepers,
+    /// because the dead one may have owed a call.
     fn told<'a>(
         &self,
         locked: Result<MutexGuard<'a, Ring>, LockError<MutexGuard<'a, Ring>>>,

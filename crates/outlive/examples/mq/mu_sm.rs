@@ -1,10 +1,10 @@
 //! A message queue made of a mutex and two semaphores: one counts messages, the other room.
 //!
-//! A permit too many does no harm: whoever gets it finds nothing, and uses it up. A permit too few
-//! would leave somebody asleep. Hence whatever changes the ring and the permits is done while
-//! holding the mutex: whoever dies in there is told to the next holder, which adds a permit for all
-//! that is in the ring, and for all room. One who dies holding a permit and not the mutex changed
-//! nothing, and the permit comes back by itself.
+//! A permit too many does no harm: the process that gets it finds nothing, and uses it up. A permit
+//! too few would leave a process asleep. So the ring and the permits are changed only while the
+//! mutex is held: after a death the next holder is told, and adds permits for all that may be in
+//! the ring, and for all room. A process that dies holding a permit and not the mutex has changed
+//! nothing, and the semaphore gives its permit to the next one.
 
 use outlive::sync::{
     EmbeddedMutex, EmbeddedSemaphore, LockError, Mutex, MutexGuard, Record, Semaphore,
@@ -55,7 +55,7 @@ impl MuSm {
         loop {
             let room = self.room.acquire().map_err(|error| error.to_string())?;
             let mut ring = self.told(self.ring.lock())?;
-            // Used up, not given back: it comes to be again where the message goes.
+            // Used up, not given back: the receiver adds it again when it takes a message.
             room.consume();
             if ring.is_full() {
                 continue;
@@ -82,7 +82,8 @@ impl MuSm {
         }
     }
 
-    /// The ring, whole whatever happened; if its holder died, permits may be missing.
+    /// Returns the ring, which is whole at any time. If its holder died, permits may be missing:
+    /// adds them.
     fn told<'a>(
         &self,
         locked: Result<MutexGuard<'a, Ring>, LockError<MutexGuard<'a, Ring>>>,

@@ -1,4 +1,5 @@
-//! The messages of a queue that is made of a lock: a ring, reached by whoever holds the lock.
+//! The messages of a queue that is made of a lock: a ring, which only the holder of the lock
+//! reaches.
 //!
 //! It is whole at every instruction, so a holder's death leaves nothing to repair in it: a message
 //! is there once `sent` has been raised, after its bytes are in place; and gone once `received`
@@ -10,8 +11,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes in a message, at most.
 pub const MOST_BYTES: usize = 4096;
-/// Messages in the ring, at most: as many as the system lets a queue of its own hold, if nobody has
-/// raised that.
+/// Messages in the ring, at most: as many as the system lets one of its own queues hold, by
+/// default.
 pub const MOST_MESSAGES: usize = 10;
 
 /// All zeroes are an empty ring.
@@ -40,8 +41,8 @@ impl Ring {
         let at = (self.sent % MOST_MESSAGES as u64) as usize;
         self.messages[at][..message.len()].copy_from_slice(message);
         self.lengths[at] = message.len() as u64;
-        // The compiler may not move the bytes behind the count: whoever dies in between has sent
-        // nothing.
+        // The compiler may not move the bytes behind the count: a process that dies in between has
+        // sent nothing.
         compiler_fence(Ordering::Release);
         self.sent = self.sent.wrapping_add(1);
     }

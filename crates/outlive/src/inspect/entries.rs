@@ -5,7 +5,7 @@ use crate::pool::Usage;
 use crate::queue::{Counters, Queue};
 use crate::rpc::Overview;
 use crate::segment::{Segment, check_name};
-use crate::state::StateBytes;
+use crate::state::State;
 use crate::sync::{LockDetail, primitives};
 use crate::sys::file;
 use crate::topic::TopicUsage;
@@ -197,13 +197,14 @@ impl Domain {
             }
             Kind::State => {
                 entry.waiters = waiters(&segment, &[]);
-                let state = StateBytes::finish(segment, self.registry())?;
+                let state = State::<[u8]>::finish(segment, self.registry())?;
                 entry.dead_claims = state.inner().sweep(self.me()?, true, &mut Vec::new());
                 let (buffers, pins) = state.inner().figures();
+                let config = state.config();
                 entry.detail = Detail::State {
                     version: state.version(),
-                    capacity: state.capacity() as u64,
-                    is_fixed_size: state.is_fixed_size(),
+                    capacity: config.capacity as u64,
+                    is_fixed_size: config.is_fixed_size,
                     writer: state.writer_now(),
                     buffers,
                     pins,

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::queue::Queue;
 use crate::segment::Segment;
-use crate::state::StateBytes;
+use crate::state::State;
 use crate::sync::primitives;
 use crate::sys::file;
 use crate::{Domain, Error, Kind, TokenId, WaitStrategy};
@@ -141,8 +141,9 @@ impl Domain {
                 Ok(false)
             }
             Kind::State => {
-                report.claims +=
-                    StateBytes::finish(segment, self.registry())?.inner().sweep(me, dry_run, kept);
+                report.claims += State::<[u8]>::finish(segment, self.registry())?
+                    .inner()
+                    .sweep(me, dry_run, kept);
                 Ok(false)
             }
             Kind::Pool => {

@@ -1,5 +1,4 @@
-//! Which threads sleep in a domain, on what, and whether some of them wait for each other in a
-//! cycle.
+//! Which threads sleep in a domain, and on what.
 //!
 //! A sleeper's record in the registry (`wake/record.rs`) holds an address in its own memory;
 //! `/proc/PID/maps` tells which file lies there. So only those sleepers are seen whose maps the
@@ -9,7 +8,6 @@ use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
-use super::entries::{Detail, Entry};
 use crate::claim::Holder;
 use crate::liveness::{Registry, TokenId};
 use crate::segment::{BODY, Segment};
@@ -17,7 +15,6 @@ use crate::shim::{AtomicU32, Ordering};
 use crate::sync::LockDetail;
 use crate::sys::process;
 use crate::wake::FoundRecord;
-use crate::{Domain, Error};
 
 /// Describes a thread that sleeps until something in a domain changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,25 +31,6 @@ pub struct Waiter {
     pub holder: Option<Holder>,
     /// For how long, at least, that holder has held it, as seen by the waiter.
     pub held: Option<Duration>,
-}
-
-/// Describes threads that wait for each other in a cycle: none goes on unless its wait has a
-/// deadline, or one of them ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Deadlock {
-    /// Each waits for something that the next one holds; the last one waits for the first.
-    pub ring: Vec<Blocked>,
-}
-
-/// Describes one thread of a [`Deadlock`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Blocked {
-    /// The name of what it waits for.
-    pub name: String,
-    /// The thread, how long it has waited, and for whom.
-    pub waiter: Waiter,
 }
 
 /// A record and the file that it points into.
@@ -131,78 +109,6 @@ impl Waits {
     }
 }
 
-impl Domain {
-    /// Finds threads that wait for each other's locks in a cycle, seen twice in a row.
-    ///
-    /// It sees locks of this domain whose owner is one thread, and sleepers of the caller's user
-    /// and pid namespace.
-    ///
-    /// # Errors
-    /// The system's error when the folder cannot be read.
-    pub fn deadlocks(&self) -> Result<Vec<Deadlock>, Error> {
-        let first = rings(&self.entries()?);
-        if first.is_empty() {
-            return Ok(first);
-        }
-        // A waiter that was woken and has not run yet looks as if it still slept.
-        let again = rings(&self.entries()?);
-        Ok(again.into_iter().filter(|ring| first.iter().any(|seen| seen.is_same(ring))).collect())
-    }
-}
-
-impl Deadlock {
-    /// Returns whether the same threads wait for the same things.
-    fn is_same(&self, other: &Deadlock) -> bool {
-        let key = |blocked: &Blocked| {
-            (blocked.waiter.who.token, blocked.name.clone(), blocked.waiter.offset)
-        };
-        self.ring.iter().map(key).eq(other.ring.iter().map(key))
-    }
-}
-
-/// Returns the cycles among the waiters.
-fn rings(entries: &[Entry]) -> Vec<Deadlock> {
-    let mut blocked: Vec<Blocked> = entries
-        .iter()
-        .filter(|entry| matches!(entry.detail, Detail::Lock(_) | Detail::Record { .. }))
-        .flat_map(|entry| {
-            let blocked =
-                |waiter: &Waiter| Blocked { name: entry.name.clone(), waiter: waiter.clone() };
-            entry
-                .waiters
-                .iter()
-                .filter(|waiter| waiter.holder.as_ref().is_some_and(|h| h.alive))
-                .map(blocked)
-        })
-        .collect();
-    // So that the same cycle always begins with the same thread.
-    blocked.sort_by_key(|blocked| blocked.waiter.who.token.as_u32());
-    let by_waiter: HashMap<TokenId, &Blocked> =
-        blocked.iter().map(|blocked| (blocked.waiter.who.token, blocked)).collect();
-    let mut done: Vec<TokenId> = Vec::new();
-    let mut found = Vec::new();
-    for start in &blocked {
-        let mut path: Vec<&Blocked> = Vec::new();
-        let mut next = Some(start.waiter.who.token);
-        // Each waits for one thread, so a path has no branches; it ends, or returns to where it has
-        // been.
-        while let Some(blocked) = next.and_then(|token| by_waiter.get(&token).copied()) {
-            let token = blocked.waiter.who.token;
-            if let Some(at) = path.iter().position(|seen| seen.waiter.who.token == token) {
-                let ring = &path[at..];
-                if !ring.iter().any(|one| done.contains(&one.waiter.who.token)) {
-                    found.push(Deadlock { ring: ring.iter().map(|&one| one.clone()).collect() });
-                }
-                break;
-            }
-            path.push(blocked);
-            next = blocked.waiter.holder.as_ref().map(|holder| holder.token);
-        }
-        done.extend(path.iter().map(|one| one.waiter.who.token));
-    }
-    found
-}
-
 /// A line of `/proc/PID/maps` that maps a file.
 struct Range {
     start: u64,
@@ -233,56 +139,6 @@ impl Range {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn blocked(waiter: u32, holder: u32, name: &str) -> Waiter {
-        let who = |n| Holder {
-            token: TokenId::new(n, 1),
-            pid: n,
-            tid: n,
-            program: format!("{name}'s"),
-            alive: true,
-        };
-        Waiter {
-            who: who(waiter),
-            waited: Duration::from_secs(1),
-            offset: 0,
-            holder: Some(who(holder)),
-            held: None,
-        }
-    }
-
-    fn entry(name: &str, waiters: Vec<Waiter>) -> Entry {
-        let mut entry = super::super::entries::empty(name);
-        entry.detail = Detail::Lock(crate::sync::LockDetail::default());
-        entry.waiters = waiters;
-        entry
-    }
-
-    #[test]
-    fn rings_are_found_once_and_tails_are_no_part_of_them() {
-        // 1 → 2 → 3 → 1; 4 and 5 wait for threads in it; 6 waits for 7, which does not wait; 8 and
-        // 9 for each other.
-        let entries = [
-            entry("a", vec![blocked(1, 2, "a"), blocked(4, 2, "a"), blocked(8, 9, "a")]),
-            entry("b", vec![blocked(2, 3, "b"), blocked(6, 7, "b"), blocked(9, 8, "b")]),
-            entry("c", vec![blocked(3, 1, "c"), blocked(5, 4, "c")]),
-        ];
-        let rings = rings(&entries);
-        let names: Vec<String> = rings
-            .iter()
-            .map(|found| found.ring.iter().map(|one| one.name.clone()).collect())
-            .collect();
-        assert_eq!(names, ["abc", "ab"]);
-        assert!(super::rings(&entries[..2]).len() == 1, "the ring of three is open without c");
-        let mut dead = entries[0].clone();
-        dead.waiters
-            .iter_mut()
-            .for_each(|waiter| waiter.holder.as_mut().expect("one").alive = false);
-        assert!(
-            super::rings(&[dead, entries[1].clone(), entries[2].clone()]).is_empty(),
-            "the dead hold up nobody"
-        );
-    }
 
     #[test]
     fn a_line_of_maps_is_taken_apart() {

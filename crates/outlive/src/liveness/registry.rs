@@ -52,7 +52,7 @@ struct RegistryHeader {
 unsafe impl Shared for RegistryHeader {}
 
 /// See the file's head.
-pub(crate) struct Registry {
+pub struct Registry {
     segment: Segment,
     path: PathBuf,
     /// Position in every thread page; never 0.

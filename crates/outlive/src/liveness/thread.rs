@@ -22,7 +22,7 @@ use crate::sys::{map, process, robust};
 
 /// The calling thread inside a protocol: its token and where its robust list begins.
 #[derive(Clone, Copy)]
-pub(crate) struct Me {
+pub struct Me {
     pub(crate) registry: &'static Registry,
     pub(crate) id: TokenId,
 }

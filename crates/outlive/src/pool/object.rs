@@ -241,7 +241,6 @@ impl<'p> Object<'p> {
             cache.heed_flushes();
             if cache.fits(self.magazine()) {
                 cache.push(self.handle);
-                cache.evict();
                 return Ok(Given::WithHandle);
             }
         }

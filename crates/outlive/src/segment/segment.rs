@@ -32,7 +32,7 @@ use crate::{Error, Kind};
 /// # Safety
 /// The type is `repr(C)`, holds no padding that matters, no pointer, no `bool` or enum, and nothing
 /// outside atomics or `UnsafeCell` that can change while it is shared.
-pub(crate) unsafe trait Shared {}
+pub unsafe trait Shared {}
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
 // them.
@@ -56,7 +56,7 @@ pub(crate) enum Opening {
 }
 
 /// A mapped file of a domain.
-pub(crate) struct Segment {
+pub struct Segment {
     file: KeptFile,
     map: Mapping,
     path: PathBuf,

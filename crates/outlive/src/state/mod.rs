@@ -6,7 +6,7 @@
 //! # let domain = outlive::Domain::open_at(&folder)?;
 //! use outlive::state::{Change, State};
 //!
-//! let pose = State::<[f64; 3]>::open(&domain, "pose", [0.0; 3])?;
+//! let pose = State::<[f64; 3]>::open_or_create(&domain, "pose")?;
 //! let mut writer = pose.writer()?;
 //! writer.set(&[1.0, 2.0, 0.5])?;
 //! assert_eq!(pose.get()?, [1.0, 2.0, 0.5]);
@@ -19,21 +19,21 @@
 //! ```
 
 mod buffers;
-mod bytes;
 mod copy;
-mod error;
 mod inner;
 mod layout;
+mod options;
 mod read;
 mod readiness;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod state;
 mod sweep;
 mod wait;
+mod watch;
 mod write;
 
-pub use bytes::{BytesWatch, BytesWriter, StateBytes};
-pub use error::SetError;
 pub(crate) use inner::Inner;
-pub use state::{State, StateWatch, StateWriter};
+pub use options::{StateConfig, StateOptions};
+pub use state::{State, Writer};
 pub use wait::Change;
+pub use watch::Watch;

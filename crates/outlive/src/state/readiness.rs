@@ -4,9 +4,8 @@
 use std::sync::Arc;
 
 use super::Inner;
-use super::bytes::BytesWatch;
-use super::state::StateWatch;
 use super::wait::{Told, Untold};
+use super::watch::Watch;
 use crate::Error;
 use crate::liveness::Registry;
 use crate::wake::{
@@ -20,15 +19,9 @@ pub(crate) struct StateReadiness {
     told: Arc<Told>,
 }
 
-impl BytesWatch {
+impl Watch {
     pub(crate) fn readiness(&self) -> StateReadiness {
         StateReadiness { inner: Arc::clone(&self.inner), told: Arc::clone(&self.told) }
-    }
-}
-
-impl StateWatch {
-    pub(crate) fn readiness(&self) -> StateReadiness {
-        self.bytes.readiness()
     }
 }
 
@@ -76,15 +69,7 @@ impl Waited for StateReadiness {
 }
 
 /// Ready when there is a change to report: [`Readiness::Changed`] for a value, [`Readiness::Ended`]
-/// for a writer's death; until [`BytesWatch::try_changed`] has reported it.
-impl Source for BytesWatch {
-    fn watched(&self) -> Result<Watched, Error> {
-        Ok(self.readiness().watched())
-    }
-}
-
-/// Ready when there is a change to report: [`Readiness::Changed`] for a value, [`Readiness::Ended`]
-/// for a writer's death; until [`StateWatch::try_changed`] has reported it.
+/// for a writer's death; until [`Watch::try_changed`] has reported it.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-state-{}", std::process::id()));
@@ -92,7 +77,8 @@ impl Source for BytesWatch {
 /// use outlive::state::{Change, State};
 /// use outlive::wait::{WaitSet, Readiness};
 ///
-/// let (level, mode) = (State::<u64>::open(&domain, "level", 10)?, State::<u8>::open(&domain, "mode", 0)?);
+/// let level = State::<u64>::open_or_create(&domain, "level")?;
+/// let mode = State::<u8>::open_or_create(&domain, "mode")?;
 /// let (mut levels, mut modes) = (level.watch(), mode.watch());
 /// // What is there now.
 /// levels.changed()?;
@@ -101,12 +87,12 @@ impl Source for BytesWatch {
 /// let mut set = WaitSet::new(&domain);
 /// let (a_level, _a_mode) = (set.add(&levels)?, set.add(&modes)?);
 /// std::thread::spawn(move || level.writer().unwrap().set(&11));
-/// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(a_level, Readiness::Changed)]);
-/// assert_eq!(levels.try_changed(), Some(Change::Value { version: 2 }));
+/// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(a_level, Readiness::Changed)]);
+/// assert_eq!(levels.try_changed()?, Some(Change::Value { version: 2 }));
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-impl Source for StateWatch {
+impl Source for Watch {
     fn watched(&self) -> Result<Watched, Error> {
         Ok(self.readiness().watched())
     }

@@ -1,17 +1,22 @@
-//! The latest value of one type.
+//! A state as a whole, and its writer.
 
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::bytes::{BytesWatch, BytesWriter, Shape, StateBytes};
-use super::error::SetError;
-use super::layout::MOST_BYTES;
-use super::wait::Change;
-use crate::Plain;
-use crate::claim::Holder;
-use crate::{Deadline, Domain, Error, WaitError, WaitStrategy};
+use super::buffers::Buffer;
+use super::inner::Inner;
+use super::wait::{Change, Told};
+use super::watch::Watch;
+use super::write::RawWriter;
+use crate::claim::{Holder, NoRole};
+use crate::shim::Ordering;
+use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
 
 /// The latest value under a name: one writer, any number of readers in any number of processes.
+///
+/// A value is of a [`Plain`](crate::Plain) type, or bytes (`State<[u8]>`) or a slice of a plain
+/// type, of any length up to the state's capacity.
 ///
 /// A `get` never waits for a writer, be it in the middle of a `set`, stopped or dead, and always
 /// ends after a bounded number of steps. It makes no store to shared memory and needs no token,
@@ -26,12 +31,16 @@ use crate::{Deadline, Domain, Error, WaitError, WaitStrategy};
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::state::State;
 ///
-/// let level = State::<u64>::open(&domain, "level", 10)?;
+/// let level = State::<u64>::options().initial(&10).open_or_create(&domain, "level")?;
 /// assert_eq!(level.get()?, 10);
 /// let mut writer = level.writer()?;
 /// assert_eq!(writer.set(&11)?, 2);
 /// assert_eq!((level.get()?, level.version()), (11, 2));
 /// assert!(level.writer().is_err(), "one at a time");
+///
+/// let mode = State::<[u8]>::options().capacity(64).open_or_create(&domain, "mode")?;
+/// mode.writer()?.set(b"driving")?;
+/// assert_eq!(mode.get()?, b"driving");
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -40,48 +49,24 @@ use crate::{Deadline, Domain, Error, WaitError, WaitStrategy};
 /// If the writer dies, at any instruction, readers go on with the previous or the new value, whole;
 /// waiters are told ([`Change::WriterDied`]); the next process to call [`State::writer`] is the
 /// writer. A reader's death has no effect.
-pub struct State<T> {
-    bytes: StateBytes,
-    _type: PhantomData<fn(T) -> T>,
+pub struct State<M: Payload + ?Sized = [u8]> {
+    pub(super) inner: Arc<Inner>,
+    pub(super) _value: PhantomData<fn(&M)>,
 }
 
-impl<T> Clone for State<T> {
-    fn clone(&self) -> State<T> {
-        State { bytes: self.bytes.clone(), _type: PhantomData }
+impl<M: Payload + ?Sized> Clone for State<M> {
+    fn clone(&self) -> State<M> {
+        State { inner: Arc::clone(&self.inner), _value: PhantomData }
     }
 }
 
-impl<T: Plain> State<T> {
-    /// Opens the state of that name, or makes it with this value.
-    ///
-    /// # Errors
-    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else,
-    /// [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system.
-    ///
-    /// # If a process dies
-    /// If this process dies while it makes the state, nothing is left of it.
-    pub fn open(domain: &Domain, name: &str, initial: T) -> Result<State<T>, Error> {
-        const { assert!(size_of::<T>() as u64 <= MOST_BYTES) };
-        let shape = Shape {
-            type_name: std::any::type_name::<T>().to_owned(),
-            type_align: align_of::<T>() as u64,
-            capacity: size_of::<T>() as u64,
-            is_fixed: true,
-        };
-        let bytes = StateBytes::make(domain, name, &shape, initial.as_bytes())?;
-        // Its header has this type and size: the rest of it is not trusted.
-        if bytes.capacity() != size_of::<T>() || !bytes.is_fixed_size() {
-            return Err(bytes.inner.buffers.segment.damaged("a state's size"));
-        }
-        Ok(State { bytes, _type: PhantomData })
-    }
-
+impl<M: Payload + ?Sized> State<M> {
     /// Returns the latest value. Never waits.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::NoAddressSpace`].
     #[inline]
-    pub fn get(&self) -> Result<T, Error> {
+    pub fn get(&self) -> Result<M::Owned, Error> {
         Ok(self.get_with_version()?.0)
     }
 
@@ -90,77 +75,203 @@ impl<T: Plain> State<T> {
     /// # Errors
     /// The errors of [`State::get`].
     #[inline]
-    pub fn get_with_version(&self) -> Result<(T, u64), Error> {
-        let mut value = MaybeUninit::<T>::uninit();
-        // SAFETY: `value` has room for a T, and a buffer holds no more.
-        let (version, _) =
-            unsafe { self.bytes.inner.read(value.as_mut_ptr().cast(), |_| Some(size_of::<T>()))? };
-        // SAFETY: all its bytes have been written, and every pattern of them is a T.
-        Ok((unsafe { value.assume_init() }, version))
+    pub fn get_with_version(&self) -> Result<(M::Owned, u64), Error> {
+        // SAFETY: `read_to` writes what it returns, to where there is room for `most` bytes.
+        let made = unsafe { M::make(self.most(), |to| self.read_to(to)) };
+        made?.ok_or_else(|| self.inner.buffers.segment.damaged("a value's length"))
     }
 
-    /// Copies the latest value into `value`, and returns its version: for large values.
+    /// Copies the latest value into `value`, in whose memory it then lies, and returns its version.
     ///
     /// # Errors
-    /// The errors of [`State::get`]; then `value` may hold parts of several values.
+    /// The errors of [`State::get`]; then `value` may hold parts of several values, or none.
     #[inline]
-    pub fn get_into(&self, value: &mut T) -> Result<u64, Error> {
-        // SAFETY: `value` has room for a T, of which every byte pattern is a value.
-        let read =
-            unsafe { self.bytes.inner.read((&raw mut *value).cast(), |_| Some(size_of::<T>())) };
-        Ok(read?.0)
+    pub fn get_into(&self, value: &mut M::Owned) -> Result<u64, Error> {
+        // SAFETY: `read_to` writes what it returns, to where there is room for `most` bytes.
+        let filled = unsafe { M::fill(value, self.most(), |to| self.read_to(to)) };
+        filled?.ok_or_else(|| self.inner.buffers.segment.damaged("a value's length"))
+    }
+
+    /// Returns the most bytes that [`State::read_to`] writes.
+    #[inline]
+    fn most(&self) -> usize {
+        if M::METADATA.is_slice { self.inner.buffers.capacity() } else { M::METADATA.size as usize }
+    }
+
+    /// Copies the latest value to `to`; returns its version and its length.
+    ///
+    /// # Safety
+    /// The caller guarantees that [`State::most`] bytes can be written at `to`.
+    #[inline]
+    unsafe fn read_to(&self, to: *mut u8) -> Result<(u64, usize), Error> {
+        let most = self.most();
+        let len_of = |buffer: Buffer<'_>| {
+            if !M::METADATA.is_slice {
+                return Some(most);
+            }
+            let len = buffer.len.load(Ordering::Relaxed) as usize;
+            (len <= most).then_some(len)
+        };
+        // SAFETY: the caller guarantees room for `most` bytes, and `len_of` returns no more; a
+        // buffer holds as many (for a value of one type, `open_as` has compared the sizes).
+        unsafe { self.inner.read(to, len_of) }
     }
 
     /// Returns the latest value's version: the first value has version 1, and each set adds 1.
     #[inline]
     pub fn version(&self) -> u64 {
-        self.bytes.version()
+        self.inner.version()
     }
 
-    /// Makes this process the state's writer, if there is none or it is dead.
+    /// Makes this process the state's writer, if there is none or it is dead. Never waits for a
+    /// living writer: see [`State::wait_to_write`].
     ///
     /// # Errors
-    /// The errors of [`StateBytes::writer`].
+    /// [`Error::WriterTaken`] while another writer lives, [`Error::WriterEnding`] while a thread of
+    /// the dead one has not ended, [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies
     /// If this process dies while it takes over, the next process to call this function takes over.
-    pub fn writer(&self) -> Result<StateWriter<T>, Error> {
-        Ok(StateWriter { bytes: self.bytes.writer()?, _type: PhantomData })
+    pub fn writer(&self) -> Result<Writer<M>, Error> {
+        let taken = RawWriter::new(Arc::clone(&self.inner));
+        let path = || self.inner.buffers.segment.path().to_path_buf();
+        let raw = taken.map_err(|refused| match refused {
+            NoRole::Taken { pid } => Error::WriterTaken { path: path(), pid },
+            NoRole::Ending { pid } => Error::WriterEnding { path: path(), pid },
+            NoRole::Damaged => self.inner.buffers.segment.damaged("the writer's word"),
+            NoRole::System(error) => error,
+        })?;
+        Ok(Writer { raw, _value: PhantomData })
     }
 
-    /// Makes this process the writer, waiting until the deadline for a living writer to leave or to
-    /// end.
+    /// Makes this process the writer, waiting for a living writer to leave or to end.
     ///
     /// # Errors
-    /// The errors of [`StateBytes::writer_until`].
+    /// The errors of [`State::writer`], but not [`Error::WriterTaken`].
     ///
     /// # If a process dies
-    /// If the writer dies, the wait is over at once.
-    pub fn writer_until(&self, deadline: impl Into<Deadline>) -> Result<StateWriter<T>, Error> {
-        Ok(StateWriter { bytes: self.bytes.writer_until(deadline)?, _type: PhantomData })
+    /// If the writer dies, the wait is over at once. If this process dies while it takes over, the
+    /// next process takes over.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state-wait-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::state::State;
+    /// use std::time::Duration;
+    /// let level = State::<u64>::open_or_create(&domain, "level")?;
+    /// let writer = level.writer()?;
+    /// assert!(level.wait_to_write_timeout(Duration::from_millis(1))?.is_none());
+    /// drop(writer);
+    /// level.wait_to_write()?.set(&1)?;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait_to_write(&self) -> Result<Writer<M>, Error> {
+        Deadline::never(|deadline| self.wait_to_write_until(deadline))
+    }
+
+    /// Makes this process the writer; `None` at once while another writer lives.
+    ///
+    /// # Errors
+    /// The errors of [`State::wait_to_write`].
+    ///
+    /// # If a process dies
+    /// The same as with [`State::writer`].
+    pub fn try_wait_to_write(&self) -> Result<Option<Writer<M>>, Error> {
+        match self.writer() {
+            Err(Error::WriterTaken { .. }) => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// Makes this process the writer, waiting for a living writer as long as `span`; `None` when
+    /// that has passed.
+    ///
+    /// # Errors
+    /// The errors of [`State::wait_to_write`].
+    ///
+    /// # If a process dies
+    /// The same as with [`State::wait_to_write`].
+    pub fn wait_to_write_timeout(&self, span: Duration) -> Result<Option<Writer<M>>, Error> {
+        self.wait_to_write_until(Deadline::after(span))
+    }
+
+    /// Makes this process the writer, waiting for a living writer until the deadline; `None` when
+    /// that has passed.
+    ///
+    /// # Errors
+    /// The errors of [`State::wait_to_write`].
+    ///
+    /// # If a process dies
+    /// The same as with [`State::wait_to_write`].
+    pub fn wait_to_write_until(&self, deadline: Deadline) -> Result<Option<Writer<M>>, Error> {
+        loop {
+            if let Some(writer) = self.try_wait_to_write()? {
+                return Ok(Some(writer));
+            }
+            if !self.inner.wait_unwritten(deadline)? {
+                return Ok(None);
+            }
+        }
     }
 
     /// Waits until the value has another version than this one, or its writer is dead.
     ///
+    /// While no writer lives, and none died, it waits for a writer to come and set a value.
+    ///
     /// # Errors
-    /// [`WaitError::System`].
+    /// [`Error::NoToken`] and errors of the system.
     ///
     /// # If a process dies
-    /// The same as with [`StateBytes::wait_changed`].
-    pub fn wait_changed(&self, version: u64) -> Result<Change, WaitError> {
-        self.bytes.wait_changed(version)
+    /// If the writer dies, this returns [`Change::WriterDied`] at once, after its last value; and
+    /// again at each call with that version, until another writer takes its place
+    /// ([`State::watch`] reports it once).
+    pub fn wait_changed(&self, version: u64) -> Result<Change, Error> {
+        Deadline::never(|deadline| self.wait_changed_until(version, deadline))
     }
 
-    /// Waits for a change as [`State::wait_changed`] does, until the deadline.
+    /// Returns how the state has changed since that version, as [`State::wait_changed`] does;
+    /// `None` when it has not. Never waits.
     ///
     /// # Errors
-    /// The errors of [`State::wait_changed`], and [`WaitError::TimedOut`].
+    /// The errors of [`State::wait_changed`].
+    ///
+    /// # If a process dies
+    /// The same as with [`State::wait_changed`].
+    pub fn try_wait_changed(&self, version: u64) -> Result<Option<Change>, Error> {
+        Ok(self.inner.try_changed(&Told::of(version)))
+    }
+
+    /// Waits for a change as [`State::wait_changed`] does, as long as `span`; `None` when that has
+    /// passed.
+    ///
+    /// # Errors
+    /// The errors of [`State::wait_changed`].
+    ///
+    /// # If a process dies
+    /// The same as with [`State::wait_changed`].
+    pub fn wait_changed_timeout(
+        &self,
+        version: u64,
+        span: Duration,
+    ) -> Result<Option<Change>, Error> {
+        self.wait_changed_until(version, Deadline::after(span))
+    }
+
+    /// Waits for a change as [`State::wait_changed`] does, until the deadline; `None` when that has
+    /// passed.
+    ///
+    /// # Errors
+    /// The errors of [`State::wait_changed`].
+    ///
+    /// # If a process dies
+    /// The same as with [`State::wait_changed`].
     pub fn wait_changed_until(
         &self,
         version: u64,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Change, WaitError> {
-        self.bytes.wait_changed_until(version, deadline)
+        deadline: Deadline,
+    ) -> Result<Option<Change>, Error> {
+        self.inner.wait_changed(&Told::of(version), deadline)
     }
 
     /// Follows the value from here on; the first report is the present value.
@@ -169,90 +280,106 @@ impl<T: Plain> State<T> {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state3-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// use outlive::state::{Change, State};
-    /// # let level = State::<u64>::open(&domain, "level", 10)?;
+    /// let level = State::<u64>::open_or_create(&domain, "level")?;
     /// let mut watch = level.watch();
     /// assert_eq!(watch.changed()?, Change::Value { version: 1 });
     /// level.writer()?.set(&11)?;
     /// assert_eq!(watch.changed()?, Change::Value { version: 2 });
+    /// assert_eq!(watch.try_changed()?, None);
     /// # std::fs::remove_dir_all(&folder).ok();
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn watch(&self) -> StateWatch {
-        StateWatch { bytes: self.bytes.watch() }
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        Watch { inner: Arc::clone(&self.inner), told: Arc::new(Told::of(0)) }
     }
 
     /// Returns the writer, dead or alive.
+    #[must_use]
     pub fn writer_now(&self) -> Option<Holder> {
-        self.bytes.writer_now()
+        self.inner.role().holder().map(|token| Holder::of(self.inner.registry, token))
     }
 
     /// Sets how waits through this handle and its clones wait.
     pub fn set_wait(&self, wait: WaitStrategy) {
-        self.bytes.set_wait(wait);
+        self.inner.spin_wait.set(wait);
     }
 
     /// Returns whether the state's name has been removed: processes that have it open go on, no
     /// other process finds it.
+    #[must_use]
     pub fn is_removed(&self) -> bool {
-        self.bytes.is_removed()
+        self.inner.buffers.segment.header().is_removed()
+    }
+}
+
+impl State<[u8]> {
+    /// Copies the latest value to `to`, which may be uninitialised; returns its version and its
+    /// length.
+    ///
+    /// # Errors
+    /// The errors of [`State::get`]; then `to` may hold parts of several values.
+    ///
+    /// # Safety
+    /// The caller guarantees that as many bytes as [`State::config`] names as the capacity can be
+    /// written at `to`.
+    #[inline]
+    pub unsafe fn get_to(&self, to: *mut u8) -> Result<(u64, usize), Error> {
+        // SAFETY: the caller guarantees room for the capacity, which is `most` for bytes.
+        unsafe { self.read_to(to) }
+    }
+
+    /// Reads as a reader that has been overtaken does: for tests.
+    #[doc(hidden)]
+    pub fn get_as_if_overtaken(&self) -> Result<(Vec<u8>, u64), Error> {
+        self.get_as_if_stopped(|| {})
+    }
+
+    /// Reads as `get_as_if_overtaken` does, with a stop between the pin and the copy.
+    #[doc(hidden)]
+    pub fn get_as_if_stopped(&self, stop: impl Fn()) -> Result<(Vec<u8>, u64), Error> {
+        let most = self.inner.buffers.capacity();
+        let mut value = Vec::with_capacity(most);
+        let len_of = |buffer: Buffer<'_>| {
+            stop();
+            Some((buffer.len.load(Ordering::Relaxed) as usize).min(most))
+        };
+        // SAFETY: `value` has room for `capacity` bytes, a whole buffer, and `len_of` returns no
+        // more.
+        let (version, len) = unsafe { self.inner.read_overtaken(value.as_mut_ptr(), len_of)? };
+        // SAFETY: `read_overtaken` has written `len` bytes.
+        unsafe { value.set_len(len) };
+        Ok((value, version))
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
     }
 }
 
 /// Sets the values of a [`State`]. A state has one writer at a time; it may move between threads.
 ///
 /// # If a process dies
-/// The same as with [`BytesWriter`].
-pub struct StateWriter<T> {
-    bytes: BytesWriter,
-    _type: PhantomData<fn(T)>,
+/// If the writer's process dies, at any instruction, the value is the previous or the new one,
+/// whole; waiters are told, and the next process to call [`State::writer`] goes on.
+pub struct Writer<M: Payload + ?Sized = [u8]> {
+    raw: RawWriter,
+    _value: PhantomData<fn(&M)>,
 }
 
-impl<T: Plain> StateWriter<T> {
+impl<M: Payload + ?Sized> Writer<M> {
     /// Sets the value and returns its version.
     ///
+    /// It makes no system call unless a reader sleeps, and does not wait: the value is set when
+    /// this returns.
+    ///
     /// # Errors
-    /// The errors of [`BytesWriter::set`].
+    /// [`SendError::TooLarge`], [`SendError::OtherLength`], [`SendError::NotOwner`],
+    /// [`SendError::Damaged`], [`SendError::System`], also when there is no memory for one more
+    /// buffer, which readers that are stopped made necessary. After an error the previous value
+    /// stays the latest.
     #[inline]
-    pub fn set(&mut self, value: &T) -> Result<u64, SetError> {
-        self.bytes.set(value.as_bytes())
-    }
-}
-
-/// Follows the values of a [`State`]: reports each change that it sees, and each death of a writer
-/// once.
-pub struct StateWatch {
-    pub(super) bytes: BytesWatch,
-}
-
-impl StateWatch {
-    pub(crate) fn bytes_mut(&mut self) -> &mut BytesWatch {
-        &mut self.bytes
-    }
-
-    /// Returns the next change, if there is one. Never waits.
-    ///
-    /// # If a process dies
-    /// The same as with [`BytesWatch::changed`].
-    pub fn try_changed(&mut self) -> Option<Change> {
-        self.bytes.try_changed()
-    }
-
-    /// Waits for the next change.
-    ///
-    /// # Errors
-    /// [`WaitError::System`].
-    ///
-    /// # If a process dies
-    /// The same as with [`BytesWatch::changed`].
-    pub fn changed(&mut self) -> Result<Change, WaitError> {
-        self.bytes.changed()
-    }
-
-    /// Waits for the next change, until the deadline.
-    ///
-    /// # Errors
-    /// The errors of [`StateWatch::changed`], and [`WaitError::TimedOut`].
-    pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, WaitError> {
-        self.bytes.changed_until(deadline)
+    pub fn set(&mut self, value: &M) -> Result<u64, SendError> {
+        self.raw.set(value.bytes())
     }
 }

@@ -14,12 +14,11 @@ use std::sync::Arc;
 
 use super::Inner;
 use super::copy::copy_in;
-use super::error::SetError;
 use super::layout::{CELLS, Cell, Latest, MOST_BUFFERS};
-use crate::Error;
 use crate::claim::{NoRole, Role};
 use crate::liveness::{Me, TokenId};
 use crate::shim::{Ordering, fence};
+use crate::{Error, SendError};
 
 /// The writer's role, as this process has it.
 pub(super) struct RawWriter {
@@ -40,13 +39,13 @@ impl RawWriter {
 
     /// Sets the value and returns its version.
     #[inline]
-    pub(super) fn set(&mut self, bytes: &[u8]) -> Result<u64, SetError> {
+    pub(super) fn set(&mut self, bytes: &[u8]) -> Result<u64, SendError> {
         let inner = &*self.inner;
-        let me = inner.registry.me().map_err(SetError::System)?;
+        let me = inner.registry.me().map_err(SendError::System)?;
         if me.id.as_u32() != self.inside {
             // Another thread has the writer now.
             if !inner.role().pass_inside(me, self.process, self.inside) {
-                return Err(SetError::NotWriter);
+                return Err(SendError::NotOwner);
             }
             self.inside = me.id.as_u32();
         }
@@ -77,12 +76,12 @@ impl Inner {
     }
 
     #[cold]
-    fn wrong_length(&self, len: usize) -> SetError {
+    fn wrong_length(&self, len: usize) -> SendError {
         let most = self.buffers.capacity() as u64;
         if self.buffers.is_fixed() {
-            SetError::OtherLength { len: len as u64, wanted: most }
+            SendError::OtherLength { len: len as u64, wanted: most }
         } else {
-            SetError::TooLarge { len: len as u64, most }
+            SendError::TooLarge { len: len as u64, most }
         }
     }
 

@@ -10,7 +10,7 @@ use super::Holder;
 use super::embedded::{Embed, Place, SharedField};
 use super::error::AcquireError;
 use super::primitive::{Home, TypeOf, words_at};
-use super::primitive::{Inspect, LockDetail};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen};
 use super::raw::barrier::{BarrierWords, COUNT_OUT, Passed, RawBarrier, Stuck};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry};
@@ -103,7 +103,8 @@ impl Turn {
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::sync::{Barrier, WhenOneDies};
 ///
-/// let step = Barrier::options(1).when_one_dies(WhenOneDies::CountOut).create_new(&domain, "step")?;
+/// let options = Barrier::options(1).when_one_dies(WhenOneDies::CountOut);
+/// let step = options.create_new(&domain, "step")?;
 /// assert!(step.join()?.wait()?.is_serial());
 /// assert!(Barrier::options(2).open(&domain, "step").is_err(), "it has one participant");
 /// # std::fs::remove_dir_all(&folder).ok();
@@ -269,7 +270,7 @@ impl Barrier {
         self.repair_until(Deadline::at_nanos(0))
     }
 
-    /// Makes a broken barrier whole as [`Barrier::repair`] does, and waits for so long at most while
+    /// Makes a broken barrier whole as [`Barrier::repair`] does, and waits so long at most while
     /// another thread repairs.
     ///
     /// # Errors
@@ -478,24 +479,31 @@ impl<const N: usize> Embed for EmbeddedBarrier<N> {
     }
 }
 
-/// Notes how many seats a barrier in a record has.
-pub(super) fn note_seats(segment: &Segment, offset: u64, seats: u32) -> Result<(), Error> {
-    segment.at::<BarrierWords>(offset)?.parties.store(seats, Ordering::Relaxed);
-    Ok(())
-}
+impl Primitive for BarrierWords {
+    const KINDS: &[Kind] = &[Kind::Barrier];
 
-/// Returns the number that [`note_seats`] noted; 0: none yet.
-pub(super) fn noted_seats(segment: &Segment, offset: u64) -> Result<u32, Error> {
-    Ok(segment.at::<BarrierWords>(offset)?.parties.load(Ordering::Relaxed))
-}
+    fn shape(seats: u32) -> Option<(usize, usize)> {
+        let bytes = size_of::<BarrierWords>() + seats as usize * 4;
+        (1..=MOST_PARTIES).contains(&seats).then_some((bytes, align_of::<BarrierWords>()))
+    }
 
-/// Returns the bytes and alignment of a barrier in a record; `None` for a number of seats that no
-/// barrier has.
-pub(super) const fn shape_in_record(seats: u32) -> Option<(usize, usize)> {
-    if seats >= 1 && seats <= MOST_PARTIES {
-        Some((size_of::<BarrierWords>() + seats as usize * 4, align_of::<BarrierWords>()))
-    } else {
-        None
+    fn note(&self, seats: u32) {
+        self.parties.store(seats, Ordering::Relaxed);
+    }
+
+    fn noted(&self) -> u32 {
+        self.parties.load(Ordering::Relaxed)
+    }
+
+    /// An embedded barrier that an older build made and no process has used yet has no seats.
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+        let words = segment.at::<BarrierWords>(offset)?;
+        let parties = words.noted();
+        if parties > MOST_PARTIES {
+            return Err(segment.damaged("a barrier's size"));
+        }
+        let seats = words_at(segment, offset + size_of::<BarrierWords>() as u64, parties as usize)?;
+        Ok(Some(Box::new(RawBarrier { words, seats })))
     }
 }
 
@@ -509,29 +517,12 @@ pub(super) unsafe fn prepare_at(at: *mut u8, when_one_dies: WhenOneDies) {
     set_policy(unsafe { &*at.cast::<BarrierWords>() }, when_one_dies);
 }
 
-/// A barrier of any size, for processes that inspect a domain from outside.
-pub(super) struct Seen<'a>(RawBarrier<'a>);
-
-impl<'a> Seen<'a> {
-    /// Returns the barrier at `offset`. An embedded one that an older build made and no process has
-    /// used yet has no seats.
-    pub(super) fn at(segment: &'a Segment, offset: u64) -> Result<Seen<'a>, Error> {
-        let words = segment.at::<BarrierWords>(offset)?;
-        let parties = words.parties.load(Ordering::Relaxed);
-        if parties > MOST_PARTIES {
-            return Err(segment.damaged("a barrier's size"));
-        }
-        let seats = words_at(segment, offset + size_of::<BarrierWords>() as u64, parties as usize)?;
-        Ok(Seen(RawBarrier { words, seats }))
-    }
-}
-
-impl Inspect for Seen<'_> {
+impl Inspect for RawBarrier<'_> {
     fn look(&self, registry: &'static Registry) -> LockDetail {
-        let participants = self.0.participants();
+        let participants = self.participants();
         let arrived = participants.iter().filter(|(_, arrived)| *arrived).count();
-        let (seated, seats) = (participants.len(), self.0.seats.len());
-        let state = if self.0.is_broken() {
+        let (seated, seats) = (participants.len(), self.seats.len());
+        let state = if self.is_broken() {
             "broken by a participant's death".to_owned()
         } else {
             format!("{arrived} arrived, {seated} of {seats} seats taken")
@@ -552,6 +543,6 @@ impl Inspect for Seen<'_> {
     }
 
     fn sweep(&self, me: Me, dry_run: bool) -> u32 {
-        self.0.sweep(me, dry_run)
+        RawBarrier::sweep(*self, me, dry_run)
     }
 }

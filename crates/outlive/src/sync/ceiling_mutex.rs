@@ -9,32 +9,26 @@
 //! Died between any of these: the priority died with the thread, and the mutex tells the next
 //! locker, as ever. So the table of states is the plain mutex's.
 
-use std::cell::UnsafeCell;
-use std::fmt;
-use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
-use std::sync::Arc;
-
-use super::embedded::{Embed, Place, SharedField};
-use super::guard::{LockError, MutexGuard};
-use super::primitive::{Home, TypeOf};
-use super::primitive::{Inspect, LockDetail};
-use super::raw::ceiling::{MOST, NotRaised, Raised};
+use super::Holder;
+use super::embedded::{Embedded, InRecord};
+use super::guard::{Guard, LockError};
+use super::lock::{
+    ExclusiveLock, Fast, Guards, Leaving, Lock, LockWords, RawLock, Refusal, Site, Taken, taken,
+};
+use super::primitive::{Home, Inspect, LockDetail, Primitive, Seen, seen};
+use super::raw::ceiling::{MOST, NotRaised, lower, raise};
 use super::raw::mutex::RawMutex;
-use super::raw::{Acquired, Refused};
-use super::{Holder, order};
-use crate::Plain;
 use crate::domain::agree;
 use crate::liveness::{Me, Registry};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::wake::SpinWait;
-use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
+use crate::{Deadline, Domain, Error, Kind, Plain, WaitStrategy};
 
 /// 16 bytes.
 #[repr(C)]
-pub(crate) struct RawCeiling {
+pub struct RawCeiling {
     raw: RawMutex,
     /// 1 to 99. The maker writes it once; each handle keeps what it read.
     ceiling: AtomicU32,
@@ -83,188 +77,7 @@ unsafe impl Shared for RawCeiling {}
 /// # If a process dies
 /// While it holds the lock: the next locker gets [`LockError::OwnerDied`], even if it slept
 /// already. Its raised priority died with it. While it waits: other threads are not affected.
-pub struct CeilingMutex<T> {
-    home: Home<RawCeiling>,
-    value: NonNull<UnsafeCell<T>>,
-    ceiling: u32,
-    spin_wait: SpinWait,
-}
-
-/// The body of a named mutex.
-#[repr(C, align(64))]
-struct Apart<T> {
-    raw: RawCeiling,
-    reserved: [AtomicU32; 12],
-    value: UnsafeCell<T>,
-}
-
-// SAFETY: the lock is atomics; the value is `Plain`, and only a guard reaches it.
-unsafe impl<T: Plain> Shared for Apart<T> {}
-// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
-unsafe impl<T: Send> Send for CeilingMutex<T> {}
-// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
-unsafe impl<T: Send> Sync for CeilingMutex<T> {}
-
-/// Sleeps at once: a spin at the ceiling may keep the holder itself from running.
-fn spin_wait() -> SpinWait {
-    let spin_wait = SpinWait::new();
-    spin_wait.set(WaitStrategy::Block);
-    spin_wait
-}
-
-impl<T: Plain> CeilingMutex<T> {
-    /// Opens the mutex of that name, or makes it with the given ceiling (1 to 99) and value.
-    ///
-    /// # Errors
-    /// [`Error::OtherOptions`] when it exists with another ceiling, [`Error::InvalidOption`] when the ceiling is not one
-    /// of 1 to 99; [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for
-    /// something else, [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system.
-    ///
-    /// # If a process dies
-    /// While it makes the mutex: no trace of the mutex remains.
-    pub fn open(
-        domain: &Domain,
-        name: &str,
-        ceiling: u32,
-        initial: T,
-    ) -> Result<CeilingMutex<T>, Error> {
-        check_ceiling(ceiling)?;
-        let init = |cell: &mut Apart<T>| {
-            cell.raw.ceiling.store(ceiling, Ordering::Relaxed);
-            // SAFETY: `T: Plain`, so a copy of `initial`'s bytes is a second, independent value.
-            *cell.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
-        };
-        let home =
-            Home::<Apart<T>>::open(domain, name, Kind::CeilingMutex, TypeOf::a::<T>(), init)?;
-        let found = home.shared().raw.ceiling.load(Ordering::Relaxed);
-        agree(home.segment(), "ceiling", found, Some(ceiling))?;
-        let value = NonNull::from(&home.shared().value);
-        Ok(CeilingMutex {
-            home: home.part(|cell| &cell.raw),
-            value,
-            ceiling,
-            spin_wait: spin_wait(),
-        })
-    }
-
-    /// Returns the priority at which holders run.
-    pub fn ceiling(&self) -> u32 {
-        self.ceiling
-    }
-
-    /// Takes the lock, and waits as long as a living owner holds it; it waits at the ceiling
-    /// already.
-    ///
-    /// # Errors
-    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`],
-    /// [`LockError::Deadlock`], [`LockError::AboveCeiling`] when the thread's own priority is
-    /// higher than the ceiling, [`LockError::Damaged`], and [`LockError::System`]
-    /// ([`Error::NoRealTime`] without the right to run at the ceiling).
-    ///
-    /// # If a process dies
-    /// The owner's death ends the wait at once.
-    pub fn lock(&self) -> Result<CeilingMutexGuard<'_, T>, LockError<CeilingMutexGuard<'_, T>>> {
-        self.lock_until(Deadline::NEVER)
-    }
-
-    /// Takes the lock, and waits until the deadline.
-    ///
-    /// # Errors
-    /// As [`CeilingMutex::lock`], and [`LockError::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The owner's death ends the wait at once.
-    pub fn lock_until(
-        &self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<CeilingMutexGuard<'_, T>, LockError<CeilingMutexGuard<'_, T>>> {
-        let deadline = deadline.into();
-        self.enter(true, |me| self.raw().lock(me, &self.spin_wait, deadline))
-    }
-
-    /// Takes the lock if it is free, or its owner is dead.
-    ///
-    /// # Errors
-    /// As [`CeilingMutex::lock`], and [`LockError::WouldBlock`].
-    pub fn try_lock(
-        &self,
-    ) -> Result<CeilingMutexGuard<'_, T>, LockError<CeilingMutexGuard<'_, T>>> {
-        self.enter(false, |me| self.raw().try_lock(me))
-    }
-
-    fn enter(
-        &self,
-        waits: bool,
-        lock: impl FnOnce(Me) -> Result<Acquired, Refused>,
-    ) -> Result<CeilingMutexGuard<'_, T>, LockError<CeilingMutexGuard<'_, T>>> {
-        let me = self.home.me().map_err(LockError::System)?;
-        let (got, raised) = self.take(me, waits, || lock(me))?;
-        // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
-        // thread holds the lock.
-        match unsafe { MutexGuard::settle(Ok(got), self.raw(), self.value.cast(), me) } {
-            Ok(guard) => Ok(CeilingMutexGuard { guard, _raised: raised }),
-            Err(error) => Err(error.map(|guard| CeilingMutexGuard { guard, _raised: raised })),
-        }
-    }
-
-    /// Raises the thread, then takes the lock; if that fails, lowers the thread again.
-    fn take<R, G>(
-        &self,
-        me: Me,
-        waits: bool,
-        lock: impl FnOnce() -> Result<R, Refused>,
-    ) -> Result<(R, Raised), LockError<G>> {
-        order::watched(me, self.home.segment(), self.raw(), waits, || {
-            let raised = self.raise()?;
-            let got = lock().map_err(|refused| LockError::from_refused(refused, me))?;
-            Ok((got, raised))
-        })
-    }
-
-    fn raise<G>(&self) -> Result<Raised, LockError<G>> {
-        Raised::to(self.ceiling).map_err(|refused| match refused {
-            NotRaised::Above => LockError::AboveCeiling,
-            NotRaised::System(Errno::PERM | Errno::ACCESS) => {
-                LockError::System(Error::NoRealTime { priority: self.ceiling })
-            }
-            NotRaised::System(errno) => LockError::System(Error::from_errno(
-                "run at the ceiling of",
-                self.home.path(),
-                errno,
-            )),
-        })
-    }
-
-    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this
-    /// value. No thread gets the lock before the value is in place.
-    ///
-    /// # Errors
-    /// [`LockError::TimedOut`] when a living owner holds it until the deadline,
-    /// [`LockError::Deadlock`], [`LockError::AboveCeiling`], [`LockError::Damaged`],
-    /// [`LockError::System`].
-    ///
-    /// # If a process dies
-    /// During this call: the mutex stays given up, or the next locker gets
-    /// [`LockError::OwnerDied`].
-    pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
-        let me = self.home.me().map_err(LockError::System)?;
-        let take = || self.raw().take_to_reset(me, &self.spin_wait, deadline.into());
-        let ((), _raised) = self.take(me, true, take)?;
-        // SAFETY: the lock guards the value beside it, `home` keeps both mapped, and this thread
-        // holds the lock. It unlocks before the thread is lowered.
-        unsafe { MutexGuard::new(self.raw(), self.value.cast::<T>(), me) }.reset(value);
-        Ok(())
-    }
-
-    /// Returns the thread that holds the lock just now, dead or alive.
-    pub fn holder(&self) -> Option<Holder> {
-        self.raw().owner().map(|token| Holder::of(self.home.registry(), token))
-    }
-
-    fn raw(&self) -> &RawMutex {
-        &self.home.shared().raw
-    }
-}
+pub type CeilingMutex<T> = Lock<RawCeiling, T>;
 
 /// Gives exclusive access to what a [`CeilingMutex`] guards; when dropped, it gives the lock back,
 /// and then lowers the thread.
@@ -277,147 +90,229 @@ impl<T: Plain> CeilingMutex<T> {
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
 /// [`MutexGuard`](super::MutexGuard#if-it-panics).
-pub struct CeilingMutexGuard<'a, T> {
-    // Dropped in this order.
-    guard: MutexGuard<'a, T>,
-    _raised: Raised,
-}
-
-// SAFETY: a shared guard gives no more than `&T`, and `T: Sync`.
-unsafe impl<T: Sync> Sync for CeilingMutexGuard<'_, T> {}
-
-impl<T> CeilingMutexGuard<'_, T> {
-    /// Returns whether an owner died or panicked holding the lock and no holder has marked the
-    /// value consistent since. [`LockError::OwnerDied`] reported it.
-    #[must_use]
-    pub fn owner_died(&self) -> bool {
-        self.guard.owner_died()
-    }
-
-    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the
-    /// guard is dropped without this, the next locker gets `OwnerDied` again.
-    pub fn mark_consistent(&mut self) {
-        self.guard.mark_consistent();
-    }
-
-    /// Unlocks, gives the lock up, and lowers the thread, because what the lock guards cannot be
-    /// repaired. Every later locker gets [`LockError::NotRecoverable`], until a process calls
-    /// [`CeilingMutex::reset`]. In a forked child it only lowers the child.
-    ///
-    /// # If a process dies
-    /// During this call: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
-    pub fn give_up(self) {
-        let CeilingMutexGuard { guard, _raised } = self;
-        guard.give_up();
-    }
-}
-
-impl<T> Deref for CeilingMutexGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.guard
-    }
-}
-
-impl<T> DerefMut for CeilingMutexGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.guard
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for CeilingMutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&**self, f)
-    }
-}
+pub type CeilingMutexGuard<'a, T> = Guard<'a, RawCeiling, T>;
 
 /// Embeds a [`CeilingMutex`] and its value as a field of a [`record!`](crate::record). The ceiling
 /// is part of the type. It takes 16 bytes and the value.
 ///
 /// All zeroes are an unlocked mutex around a zeroed value.
 /// [`Record::handle`](super::Record::handle) returns the [`CeilingMutex`] that uses it.
-#[repr(C)]
-pub struct EmbeddedCeilingMutex<T, const CEILING: u32> {
-    raw: RawCeiling,
-    value: UnsafeCell<T>,
-}
+pub type EmbeddedCeilingMutex<T, const CEILING: u32> = Embedded<Ceiled<CEILING>, T>;
 
-// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
-unsafe impl<T: Send, const CEILING: u32> Sync for EmbeddedCeilingMutex<T, CEILING> {}
-// SAFETY: the lock is atomics; the value is `Plain`, and only a guard reaches it.
-unsafe impl<T: Plain, const CEILING: u32> Shared for EmbeddedCeilingMutex<T, CEILING> {}
-// SAFETY: the lock is at offset 0, as `primitive` says; the value is `Plain`, and only a guard
-// reaches it.
-unsafe impl<T: Plain, const CEILING: u32> SharedField for EmbeddedCeilingMutex<T, CEILING> {
-    const PRIMITIVES: usize = 1;
-    fn primitive(_: usize) -> Place {
-        Place {
-            offset: core::mem::offset_of!(EmbeddedCeilingMutex<T, CEILING>, raw),
-            kind: Kind::CeilingMutex,
-            number: CEILING,
-        }
+/// The words of a mutex whose ceiling its type says.
+#[repr(transparent)]
+pub struct Ceiled<const CEILING: u32>(RawCeiling);
+
+// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
+unsafe impl<const CEILING: u32> Shared for Ceiled<CEILING> {}
+
+// SAFETY: the words are at offset 0.
+unsafe impl<const CEILING: u32> InRecord for Ceiled<CEILING> {
+    type Words = RawCeiling;
+    const NUMBER: u32 = {
+        assert!(CEILING >= 1 && CEILING <= MOST, "a ceiling is a priority of 1 to 99");
+        CEILING
+    };
+
+    fn words(&self) -> &RawCeiling {
+        &self.0
     }
 }
 
-impl<T: Plain, const CEILING: u32> Embed for EmbeddedCeilingMutex<T, CEILING> {
-    type Handle = CeilingMutex<T>;
-    fn handle(home: Home<EmbeddedCeilingMutex<T, CEILING>>) -> CeilingMutex<T> {
-        const { assert!(CEILING >= 1 && CEILING <= MOST, "a ceiling is a priority of 1 to 99") };
+impl Primitive for RawCeiling {
+    const KINDS: &[Kind] = &[Kind::CeilingMutex];
+
+    fn shape(ceiling: u32) -> Option<(usize, usize)> {
+        let shape = (size_of::<RawCeiling>(), align_of::<RawCeiling>());
+        (1..=MOST).contains(&ceiling).then_some(shape)
+    }
+
+    fn note(&self, ceiling: u32) {
+        self.ceiling.store(ceiling, Ordering::Relaxed);
+    }
+
+    fn noted(&self) -> u32 {
+        self.ceiling.load(Ordering::Relaxed)
+    }
+
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+        seen::<RawCeiling>(segment, offset)
+    }
+}
+
+impl LockWords for RawCeiling {
+    /// The ceiling, as the handle read it.
+    type Local = u32;
+
+    /// Sleeps at once: a spin at the ceiling may keep the holder itself from running.
+    fn spin_wait() -> SpinWait {
+        let spin_wait = SpinWait::new();
+        spin_wait.set(WaitStrategy::Block);
+        spin_wait
+    }
+
+    fn local(&self, _: &'static Registry, segment: &Segment) -> Result<u32, Error> {
+        let ceiling = self.noted();
+        if (1..=MOST).contains(&ceiling) { Ok(ceiling) } else { Err(segment.damaged("a ceiling")) }
+    }
+
+    fn embedded_local(&self, ceiling: u32) -> u32 {
         // A record that an older build made has no ceiling here; every process writes the same.
-        home.shared().raw.ceiling.store(CEILING, Ordering::Relaxed);
-        let value = NonNull::from(&home.shared().value);
-        CeilingMutex {
-            home: home.part(|embedded| &embedded.raw),
-            value,
-            ceiling: CEILING,
-            spin_wait: spin_wait(),
+        self.note(ceiling);
+        ceiling
+    }
+}
+
+// SAFETY: `Plain`: any bytes are a value, and a guard is the only one.
+unsafe impl<T: Plain> Guards<T> for RawCeiling {}
+
+/// Raises the calling thread; dropping it lowers the thread again.
+struct Raised(u32);
+
+impl Raised {
+    fn to(ceiling: u32, site: &Site) -> Result<Raised, Refusal> {
+        match raise(ceiling) {
+            Ok(()) => Ok(Raised(ceiling)),
+            Err(NotRaised::Above) => Err(LockError::AboveCeiling),
+            Err(NotRaised::System(Errno::PERM | Errno::ACCESS)) => {
+                Err(LockError::System(Error::NoRealTime { priority: ceiling }))
+            }
+            Err(NotRaised::System(errno)) => Err(LockError::System(Error::from_errno(
+                "run at the ceiling of",
+                site.segment.path(),
+                errno,
+            ))),
         }
     }
-}
 
-impl<T: Plain, const CEILING: u32> EmbeddedCeilingMutex<T, CEILING> {
-    /// Returns the value while no other process can reach it: in
-    /// [`Record::open`](super::Record::open)'s initialiser.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut()
+    /// Leaves the lowering to the guard, and returns what that needs to know.
+    fn keep(self) -> u32 {
+        core::mem::ManuallyDrop::new(self).0
     }
 }
 
-/// Notes the ceiling of a mutex in a record.
-pub(super) fn note_ceiling(segment: &Segment, offset: u64, ceiling: u32) -> Result<(), Error> {
-    segment.at::<RawCeiling>(offset)?.ceiling.store(ceiling, Ordering::Relaxed);
-    Ok(())
+impl Drop for Raised {
+    fn drop(&mut self) {
+        lower(self.0);
+    }
 }
 
-/// Returns the ceiling that [`note_ceiling`] noted; 0: none yet.
-pub(super) fn noted_ceiling(segment: &Segment, offset: u64) -> Result<u32, Error> {
-    Ok(segment.at::<RawCeiling>(offset)?.ceiling.load(Ordering::Relaxed))
+// SAFETY: as the plain mutex inside.
+unsafe impl RawLock for RawCeiling {
+    type Words = RawCeiling;
+    type Repairing = RawCeiling;
+    /// The ceiling from which to lower the thread.
+    type Held<'a> = u32;
+    const EXCLUSIVE: bool = true;
+
+    /// Raising is a system call.
+    #[inline]
+    fn try_fast(_: &RawCeiling, _: &u32, _: &Site, _: Me) -> Fast<u32> {
+        Fast::Busy
+    }
+
+    fn lock_slow<'a>(
+        words: &'a RawCeiling,
+        ceiling: &u32,
+        site: &'a Site,
+        me: Me,
+        _: Fast<u32>,
+        wait: Option<Deadline>,
+    ) -> Result<Taken<'a, RawCeiling>, Refusal> {
+        let raised = Raised::to(*ceiling, site)?;
+        let got = match wait {
+            Some(deadline) => words.raw.lock(me, &site.spin_wait, deadline),
+            None => words.raw.try_lock(me),
+        };
+        match got {
+            Ok(got) => Ok(taken(got, raised.keep())),
+            Err(refused) => Err(LockError::from_refused(refused, me)),
+        }
+    }
+
+    /// Unlocks, and only then lowers the thread.
+    fn unlock(words: &RawCeiling, me: Me, raised: u32, how: Leaving) {
+        RawMutex::unlock(&words.raw, me, (), how);
+        lower(raised);
+    }
+
+    /// Lowers a forked child, which began at the ceiling.
+    fn forget(raised: u32) {
+        lower(raised);
+    }
+}
+
+// SAFETY: as for `RawLock`.
+unsafe impl ExclusiveLock for RawCeiling {
+    fn is_consistent(words: &RawCeiling) -> bool {
+        words.raw.is_consistent()
+    }
+
+    fn mark_consistent(words: &RawCeiling) {
+        words.raw.mark_consistent();
+    }
+
+    fn take_to_reset(
+        words: &RawCeiling,
+        ceiling: &u32,
+        site: &Site,
+        me: Me,
+        deadline: Deadline,
+    ) -> Result<u32, Refusal> {
+        let raised = Raised::to(*ceiling, site)?;
+        <RawMutex as ExclusiveLock>::take_to_reset(&words.raw, &(), site, me, deadline)?;
+        Ok(raised.keep())
+    }
+
+    fn holder(words: &RawCeiling, registry: &'static Registry) -> Option<Holder> {
+        <RawMutex as ExclusiveLock>::holder(&words.raw, registry)
+    }
+}
+
+impl<T: Plain> CeilingMutex<T> {
+    /// Opens the mutex of that name, or makes it with the given ceiling (1 to 99) and value.
+    ///
+    /// # Errors
+    /// [`Error::OtherOptions`] when it exists with another ceiling, [`Error::InvalidOption`] when the
+    /// ceiling is not one of 1 to 99; [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for
+    /// something else, [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system.
+    ///
+    /// # If a process dies
+    /// While it makes the mutex: no trace of the mutex remains.
+    pub fn open(
+        domain: &Domain,
+        name: &str,
+        ceiling: u32,
+        initial: T,
+    ) -> Result<CeilingMutex<T>, Error> {
+        check_ceiling(ceiling)?;
+        let mutex: CeilingMutex<T> = Lock::make(domain, name, ceiling, initial)?;
+        agree(&mutex.handle.site().segment, "ceiling", mutex.ceiling(), Some(ceiling))?;
+        Ok(mutex)
+    }
+}
+
+impl<T> CeilingMutex<T> {
+    /// Returns the priority at which holders run.
+    pub fn ceiling(&self) -> u32 {
+        *self.handle.local()
+    }
 }
 
 impl CeilingMutex<()> {
-    /// Returns the mutex at `offset` of a file, without its value: in a record with that `ceiling`,
-    /// elsewhere with the one that its own words hold.
+    /// Returns the mutex without its value: in a record with that `ceiling`, elsewhere with the one
+    /// that its own words hold.
     pub(super) fn inside(
-        segment: &Arc<Segment>,
-        registry: &'static Registry,
-        offset: u64,
+        home: Home<RawCeiling>,
         ceiling: Option<u32>,
     ) -> Result<CeilingMutex<()>, Error> {
-        let raw = segment.at::<RawCeiling>(offset)?;
-        if let Some(ceiling) = ceiling {
-            raw.ceiling.store(ceiling, Ordering::Relaxed);
-        }
-        let ceiling = ceiling.unwrap_or_else(|| raw.ceiling.load(Ordering::Relaxed));
-        if !(1..=MOST).contains(&ceiling) {
-            return Err(segment.damaged("a ceiling"));
-        }
-        Ok(CeilingMutex {
-            home: Home::inside(raw, registry, segment),
-            value: NonNull::dangling(),
-            ceiling,
-            spin_wait: spin_wait(),
-        })
+        let words = home.shared();
+        let local = match ceiling {
+            Some(ceiling) => words.embedded_local(ceiling),
+            None => words.local(home.registry(), home.segment())?,
+        };
+        // SAFETY: `()` has no bytes.
+        Ok(unsafe { Lock::of(home, core::ptr::NonNull::dangling(), local) })
     }
 }
 

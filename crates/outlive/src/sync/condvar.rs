@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use super::embedded::{Embed, Place, SharedField};
-use super::guard::{LockError, MutexGuard};
+use super::guard::LockError;
+use super::mutex::MutexGuard;
 use super::primitive::{Home, TypeOf};
-use super::primitive::{Inspect, LockDetail};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::condvar::{RawCondvar, SpinWaits, Waited};
 use super::raw::mutex::RawMutex;
 use crate::domain::three_openings;
 use crate::liveness::{Me, Peer, Registry};
-use crate::segment::{Header, Opening};
+use crate::segment::{Header, Opening, Segment};
 use crate::sys::robust::WakeRelay;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
@@ -24,8 +25,8 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// one load when no thread waits.
 ///
 /// A wait always locks again before it returns, so a passed deadline is no error: the bounded forms
-/// return the guard and a [`Woke`]. There is no `try_` form: without waiting, checking the condition
-/// is all there is to do.
+/// return the guard and a [`Woke`]. There is no `try_` form: without waiting, checking the
+/// condition is all there is to do.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-{}", std::process::id()));
@@ -152,8 +153,8 @@ impl Condvar {
             .map_err(|error| error.map(|(guard, _)| guard))
     }
 
-    /// Waits as [`Condvar::wait`] does, for so long at most. It then locks the mutex again without a
-    /// deadline.
+    /// Waits as [`Condvar::wait`] does, for so long at most. It then locks the mutex again without
+    /// a deadline.
     ///
     /// # Errors
     /// As [`Condvar::wait`]. That the time is over is no error: the caller has the mutex again.
@@ -251,8 +252,8 @@ impl Condvar {
         ended.map(|(guard, _)| guard).map_err(|error| error.map(|(guard, _)| guard))
     }
 
-    /// Waits as [`Condvar::wait_while`] does, for so long at most. [`Woke::TimedOut`] means that the
-    /// condition still held.
+    /// Waits as [`Condvar::wait_while`] does, for so long at most. [`Woke::TimedOut`] means that
+    /// the condition still held.
     ///
     /// # Errors
     /// As [`Condvar::wait_while`].
@@ -441,6 +442,14 @@ impl Embed for EmbeddedCondvar {
     type Handle = Condvar;
     fn handle(home: Home<EmbeddedCondvar>) -> Condvar {
         Condvar::at(home.part(|embedded| &embedded.raw))
+    }
+}
+
+impl Primitive for RawCondvar {
+    const KINDS: &[Kind] = &[Kind::Condvar];
+
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+        seen::<RawCondvar>(segment, offset)
     }
 }
 

@@ -3,15 +3,16 @@
 //! The file's header lists the places of all embedded primitives. So `Domain::sweep` and
 //! `outlive gc`, which do not know the type, find every claim in it.
 
+use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::primitive::Home;
+use super::lock::{Guards, Lock, LockWords, Site, take};
+use super::primitive::{Home, KindOf, Primitive};
 use super::{EmbeddedMutex, LockError, MutexGuard};
 use crate::Plain;
-use crate::liveness::Registry;
 use crate::segment::{BODY, Header, Segment, Shared, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::wake::SpinWait;
@@ -73,6 +74,75 @@ pub trait Embed: SharedField + Sized {
     type Handle;
     #[doc(hidden)]
     fn handle(home: Home<Self>) -> Self::Handle;
+}
+
+/// The words of a lock as a record's field holds them, with what the field's type says of them.
+///
+/// # Safety
+/// The words are at offset 0, and fill the type.
+pub unsafe trait InRecord: Shared + Sync {
+    /// The words.
+    type Words: LockWords;
+    /// The number that the type says: a ceiling; else 0.
+    const NUMBER: u32;
+
+    /// Returns the words.
+    fn words(&self) -> &Self::Words;
+}
+
+// SAFETY: the words are the type.
+unsafe impl<P: LockWords> InRecord for P {
+    type Words = P;
+    const NUMBER: u32 = 0;
+
+    #[inline]
+    fn words(&self) -> &P {
+        self
+    }
+}
+
+/// Embeds a lock and the value that it guards as a field of a [`record!`](crate::record): an
+/// [`EmbeddedMutex`] and the like, which say more.
+///
+/// All zeroes are an unlocked lock around a zeroed value.
+#[repr(C)]
+pub struct Embedded<P, T> {
+    words: P,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock; `Guards`
+// says that such a value may be shared so.
+unsafe impl<P: InRecord<Words: Guards<T>>, T> Sync for Embedded<P, T> {}
+// SAFETY: the words are `Shared`; the value is of any bytes, and only a guard reaches it.
+unsafe impl<P: InRecord<Words: Guards<T>>, T> Shared for Embedded<P, T> {}
+// SAFETY: the words are at offset 0, as `primitive` says; the value is of any bytes, and only a
+// guard reaches it.
+unsafe impl<P: InRecord<Words: Guards<T>>, T> SharedField for Embedded<P, T> {
+    const PRIMITIVES: usize = 1;
+    fn primitive(_: usize) -> Place {
+        Place { offset: 0, kind: P::Words::KINDS[0], number: P::NUMBER }
+    }
+}
+
+impl<P: InRecord<Words: Guards<T>>, T> Embed for Embedded<P, T> {
+    type Handle = Lock<P::Words, T>;
+
+    fn handle(home: Home<Embedded<P, T>>) -> Lock<P::Words, T> {
+        let home = P::Words::keep(home);
+        let local = home.shared().words.words().embedded_local(P::NUMBER);
+        let value = NonNull::from(&home.shared().value);
+        // SAFETY: the value lies behind the words in the same field.
+        unsafe { Lock::of(home.part(|embedded| embedded.words.words()), value, local) }
+    }
+}
+
+impl<P: InRecord<Words: Guards<T>>, T> Embedded<P, T> {
+    /// Returns the value while no other process can reach it: in
+    /// [`Record::open`](super::Record::open)'s initialiser.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
 }
 
 macro_rules! plain_fields {
@@ -164,9 +234,7 @@ macro_rules! record {
 /// their last values.
 pub struct Record<T> {
     value: NonNull<T>,
-    registry: &'static Registry,
-    spin_wait: SpinWait,
-    segment: Arc<Segment>,
+    site: Site,
     _value: PhantomData<T>,
 }
 
@@ -228,9 +296,11 @@ impl<T: RecordType> Record<T> {
         let value = NonNull::from(segment.at::<Body<T>>(BODY)?).cast();
         Ok(Record {
             value,
-            registry: domain.registry(),
-            spin_wait: SpinWait::new(),
-            segment: Arc::new(segment),
+            site: Site {
+                registry: domain.registry(),
+                segment: Arc::new(segment),
+                spin_wait: SpinWait::new(),
+            },
             _value: PhantomData,
         })
     }
@@ -251,12 +321,12 @@ impl<T: RecordType> Record<T> {
     /// # Ok::<(), outlive::Error>(())
     /// ```
     pub fn handle<'a, F: Embed + 'a>(&'a self, field: impl FnOnce(&'a T) -> &'a F) -> F::Handle {
-        F::handle(Home::inside(field(&**self), self.registry, &self.segment))
+        F::handle(Home::inside(field(&**self), self.site.registry, &self.site.segment))
     }
 
     /// Sets how [`Record::lock`] waits; each handle has its own setting.
     pub fn set_wait(&self, wait: WaitStrategy) {
-        self.spin_wait.set(wait);
+        self.site.spin_wait.set(wait);
     }
 
     /// Takes one of the embedded mutexes, as `handle(field).lock()` does, waiting as long as a
@@ -280,7 +350,12 @@ impl<T: RecordType> Record<T> {
         field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
         deadline: impl Into<Deadline>,
     ) -> Result<MutexGuard<'a, V>, LockError<MutexGuard<'a, V>>> {
-        field(&**self).lock_until(&self.segment, self.registry, &self.spin_wait, deadline.into())
+        let EmbeddedMutex { words, value } = field(&**self);
+        // SAFETY: the lock guards the value behind it (`UnsafeCell<V>` has the layout of `V`), and
+        // `site` keeps both mapped.
+        unsafe {
+            take(words, &(), &self.site, NonNull::from(value).cast(), || Some(deadline.into()))
+        }
     }
 }
 
@@ -288,7 +363,7 @@ impl<T: RecordType> Deref for Record<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: `open` has checked the place, `segment` keeps it mapped, and `T: RecordType` may
+        // SAFETY: `open` has checked the place, `site` keeps it mapped, and `T: RecordType` may
         // be shared.
         unsafe { self.value.as_ref() }
     }
@@ -307,14 +382,8 @@ pub(super) fn note_places(header: &Header, places: &[Place]) {
 /// outside. This comes after the initialiser, which may have wiped those words.
 pub(super) fn note_numbers(segment: &Segment, places: &[Place]) -> Result<(), Error> {
     for place in places {
-        let offset = BODY + place.offset as u64;
-        match place.kind {
-            Kind::Semaphore => super::semaphore::note_room(segment, offset, place.number)?,
-            Kind::Barrier => super::barrier::note_seats(segment, offset, place.number)?,
-            Kind::CeilingMutex => {
-                super::ceiling_mutex::note_ceiling(segment, offset, place.number)?
-            }
-            _ => {}
+        if let Some(known) = KindOf::kind(place.kind) {
+            (known.note)(segment, BODY + place.offset as u64, place.number)?;
         }
     }
     Ok(())
@@ -329,12 +398,9 @@ pub(super) fn has_places(segment: &Segment, wanted: &[Place]) -> Result<bool, Er
         return Ok(false);
     }
     for place in wanted {
-        let offset = BODY + place.offset as u64;
-        let noted = match place.kind {
-            Kind::Semaphore => super::semaphore::noted_room(segment, offset)?,
-            Kind::Barrier => super::barrier::noted_seats(segment, offset)?,
-            Kind::CeilingMutex => super::ceiling_mutex::noted_ceiling(segment, offset)?,
-            _ => 0,
+        let noted = match KindOf::kind(place.kind) {
+            Some(known) => (known.noted)(segment, BODY + place.offset as u64)?,
+            None => 0,
         };
         // 0: an older build made the record, and no process has used this primitive yet.
         if !found.iter().any(|found| same(found, place)) || (noted != place.number && noted != 0) {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::embedded::{Embed, Place, SharedField};
 use super::primitive::{Home, TypeOf, note_beginning};
-use super::primitive::{Inspect, LockDetail};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::event::{Opens, RawEvent, VALUE};
 use super::readiness::EventReadiness;
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry};
-use crate::segment::{Header, Opening};
+use crate::segment::{Header, Opening, Segment};
 use crate::shim::Ordering;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitError, WaitStrategy};
@@ -568,6 +568,14 @@ impl Embed for EmbeddedLatch {
 }
 
 /// An event or a latch: the word's option says which.
+impl Primitive for RawEvent {
+    const KINDS: &[Kind] = &[Kind::Event, Kind::Latch];
+
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+        seen::<RawEvent>(segment, offset)
+    }
+}
+
 impl Inspect for RawEvent {
     fn look(&self, _: &'static Registry) -> LockDetail {
         let word = self.value();

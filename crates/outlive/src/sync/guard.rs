@@ -1,155 +1,157 @@
-//! The guard of a mutex, and the reasons why a locker gets none.
+//! The guard of a lock of any kind, and the reasons why a locker gets none.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+use super::lock::{ExclusiveLock, Leaving, RawLock};
 use super::order;
-use super::raw::mutex::RawMutex;
-use super::raw::{Acquired, Refused};
+use super::raw::Refused;
 use crate::Error;
-use crate::liveness::{Me, Registry, TokenId, WAITERS};
+use crate::liveness::{Me, TokenId, WAITERS};
 use crate::sys::robust::WakeRelay;
 
 /// A bit in a guard's own copy of the token: the guard keeps `list_op_pending` borrowed until it is
-/// dropped. A guard without the bit pays nothing for that possibility.
-const KEPT: u32 = WAITERS;
+/// dropped. A guard without the bit pays nothing for that possibility. A field for either bit would
+/// make a guard too large for registers.
+pub(super) const KEPT: u32 = WAITERS;
 /// A bit in a guard's own copy of the token: the thread was unwinding already when it took the
 /// lock, so its panic interrupted no change under this lock. No token's id has this bit.
 pub(super) const UNWINDING: u32 = 1 << 30;
 
-/// Gives exclusive access to what a mutex guards, and unlocks the mutex when dropped.
+/// A thread's hold on a lock: dropping it unlocks.
+pub(super) struct Hold<'a, R: RawLock> {
+    pub(super) words: &'a R::Words,
+    /// The thread; its id carries KEPT and UNWINDING.
+    pub(super) me: Me,
+    pub(super) held: R::Held<'a>,
+    /// Neither Send nor Sync by itself.
+    _thread: PhantomData<*mut ()>,
+}
+
+impl<'a, R: RawLock> Hold<'a, R> {
+    /// Makes the hold of a lock that `me` has just taken.
+    #[inline]
+    pub(super) fn new(words: &'a R::Words, mut me: Me, held: R::Held<'a>) -> Hold<'a, R> {
+        if R::EXCLUSIVE && std::thread::panicking() {
+            me.id = TokenId::from_own(me.id.as_u32() | UNWINDING);
+        }
+        Hold { words, me, held, _thread: PhantomData }
+    }
+
+    /// Returns the thread that has the lock, if it is of this process: a forked child has another
+    /// token or none, and the lock is its parent's.
+    pub(super) fn owner(&self) -> Option<Me> {
+        let me = without_bits(self.me);
+        (me.registry.current_bits() == me.id.as_u32()).then_some(me)
+    }
+
+    /// Ends the hold without unlocking.
+    #[inline]
+    pub(super) fn forget(self) {
+        core::mem::forget(self);
+    }
+
+    fn end(self, how: Leaving) {
+        let hold = ManuallyDrop::new(self);
+        leave::<R>(hold.words, hold.me, hold.held, how);
+    }
+}
+
+impl<R: RawLock> Drop for Hold<'_, R> {
+    #[inline]
+    fn drop(&mut self) {
+        // A forked child has another token or none: the lock is its parent's.
+        if self.me.registry.fast_bits() == self.me.id.as_u32()
+            && !(R::EXCLUSIVE && std::thread::panicking())
+        {
+            R::unlock(self.words, self.me, self.held, Leaving::Finished);
+        } else {
+            // Not `self`: a guard whose address is taken lives in memory, which would slow the fast
+            // path.
+            drop_slow::<R>(self.words, self.me, self.held);
+        }
+    }
+}
+
+/// Ends a hold in a process that records the order of locks, in a forked child, in a thread that
+/// unwinds, or with a wake relay to end.
+#[cold]
+#[inline(never)]
+fn drop_slow<R: RawLock>(words: &R::Words, me: Me, held: R::Held<'_>) {
+    let unwinds = std::thread::panicking() && me.id.as_u32() & UNWINDING == 0;
+    let how = if R::EXCLUSIVE && unwinds { Leaving::Unfinished } else { Leaving::Finished };
+    leave::<R>(words, me, held, how);
+}
+
+/// Unlocks, and gives back what the guard kept besides the lock.
+#[cold]
+fn leave<R: RawLock>(words: &R::Words, me: Me, held: R::Held<'_>, how: Leaving) {
+    let own = without_bits(me);
+    if own.registry.current_bits() != own.id.as_u32() {
+        R::forget(held);
+        return;
+    }
+    if own.registry.watches_order() {
+        // Once a process records the order, it goes on: locks taken before that were not recorded.
+        order::gives_back(words);
+    }
+    R::unlock(words, own, held, how);
+    if me.id.as_u32() & KEPT != 0 {
+        // Died just before: the kernel wakes one waiter for nothing.
+        drop(WakeRelay::resume(own.list()));
+    }
+}
+
+/// Returns the token's own id.
+fn without_bits(me: Me) -> Me {
+    Me { id: TokenId::from_own(me.id.as_u32() & !(KEPT | UNWINDING)), ..me }
+}
+
+/// Gives access to what a lock guards, and unlocks the lock when dropped: a
+/// [`MutexGuard`](super::MutexGuard) and the like, which say more.
 ///
 /// A guard stays with its thread, because the lock names the thread as its owner. In a forked
 /// child, a guard of the parent's has no effect.
 ///
 /// # If a process dies
-/// The next locker gets [`LockError::OwnerDied`] with a guard.
+/// The next locker gets [`LockError::OwnerDied`] with a guard; after a reader's death no locker is
+/// told.
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death, because it
 /// may leave the value half-written: the next locker gets [`LockError::OwnerDied`]. A guard that a
-/// destructor takes while its thread unwinds already gives the lock back as usual.
-pub struct MutexGuard<'a, T> {
-    raw: &'a RawMutex,
-    value: NonNull<T>,
-    me: Me,
-    /// Neither Send nor Sync by itself.
-    _thread: PhantomData<*mut T>,
+/// destructor takes while its thread unwinds already gives the lock back as usual. A reader's panic
+/// is told to no locker.
+pub struct Guard<'a, R: RawLock, T> {
+    pub(super) value: NonNull<T>,
+    pub(super) hold: Hold<'a, R>,
 }
 
 // SAFETY: a shared guard gives no more than `&T`, and `T: Sync`.
-unsafe impl<T: Sync> Sync for MutexGuard<'_, T> {}
+unsafe impl<R: RawLock, T: Sync> Sync for Guard<'_, R, T> {}
 
-impl<'a, T> MutexGuard<'a, T> {
+impl<'a, R: RawLock, T> Guard<'a, R, T> {
     /// Makes the guard of a lock that `me` has just taken.
     ///
     /// # Safety
-    /// As for [`MutexGuard::settle`]; `me` holds `raw`.
+    /// `value` is what `words` guard: valid for `'a`, and touched by lock holders only; `me` holds
+    /// the lock.
     #[inline]
     pub(super) unsafe fn new(
-        raw: &'a RawMutex,
-        value: NonNull<T>,
-        mut me: Me,
-    ) -> MutexGuard<'a, T> {
-        if std::thread::panicking() {
-            me.id = TokenId::from_own(me.id.as_u32() | UNWINDING);
-        }
-        MutexGuard { raw, value, me, _thread: PhantomData }
-    }
-
-    /// Makes the guard again that [`MutexGuard::into_raw`] gave up, if it is of the calling thread.
-    ///
-    /// # Safety
-    /// As for [`MutexGuard::settle`]; `bits` came from a guard of this lock, and no guard was made
-    /// of them since.
-    #[inline]
-    pub(super) unsafe fn resumed(
-        raw: &'a RawMutex,
-        value: NonNull<T>,
-        registry: &'static Registry,
-        bits: u32,
-    ) -> Option<MutexGuard<'a, T>> {
-        let mine = bits != 0 && bits & !(KEPT | UNWINDING) == registry.current_bits();
-        let me = Me { registry, id: TokenId::from_own(bits & !UNWINDING) };
-        // Lazily: a guard made and dropped here would give the lock back for a thread without a
-        // token, whose number is 0 as well.
-        // SAFETY: the caller promises that `bits` came from a guard of this lock and `raw` guards
-        // `value`. A panic before this does not count, as with a guard taken just now.
-        mine.then(|| unsafe { MutexGuard::new(raw, value, me) })
-    }
-
-    /// Gives the guard up without unlocking, for bindings to languages without guards.
-    /// [`Mutex::guard_from_raw`](super::Mutex::guard_from_raw) makes a guard again of the number
-    /// returned, which is never 0. A panic in between is not reported.
-    ///
-    /// # If a process dies
-    /// As while a guard is held.
-    #[inline]
-    pub fn into_raw(self) -> u32 {
-        let bits = self.me.id.as_u32();
-        core::mem::forget(self);
-        bits
-    }
-
-    /// Turns the raw result into what the user sees.
-    ///
-    /// # Safety
-    /// `value` is what `raw` guards: valid for `'a`, and touched by lock holders only.
-    #[inline]
-    pub(super) unsafe fn settle(
-        result: Result<Acquired, Refused>,
-        raw: &'a RawMutex,
+        words: &'a R::Words,
         value: NonNull<T>,
         me: Me,
-    ) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
-        match result {
-            // SAFETY: the caller promises that `raw` guards `value`, valid for `'a`; `me` has just
-            // taken `raw`.
-            Ok(Acquired::Clean) => Ok(unsafe { MutexGuard::new(raw, value, me) }),
-            Ok(Acquired::OwnerDied) => {
-                // SAFETY: as in the first arm.
-                Err(LockError::OwnerDied(unsafe { MutexGuard::new(raw, value, me) }))
-            }
-            Err(refused) => Err(LockError::from_refused(refused, me)),
-        }
+        held: R::Held<'a>,
+    ) -> Guard<'a, R, T> {
+        Guard { value, hold: Hold::new(words, me, held) }
     }
+}
 
-    /// Unlocks for the time of `meanwhile`, which locks again. If `meanwhile` returns a wake relay,
-    /// the new guard keeps it until it is dropped.
-    pub(super) fn give_back_during(
-        self,
-        meanwhile: impl FnOnce(
-            &'a RawMutex,
-            Me,
-            WakeRelay,
-        ) -> (Result<Acquired, Refused>, Option<WakeRelay>),
-    ) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
-        let (raw, value) = (self.raw, self.value);
-        let bits = self.me.id.as_u32();
-        let me = Me { id: TokenId::from_own(bits & !(KEPT | UNWINDING)), ..self.me };
-        if me.registry.current_bits() != me.id.as_u32() {
-            return Err(LockError::NotHeld);
-        }
-        core::mem::forget(self);
-        let relay = if bits & KEPT == 0 {
-            WakeRelay::begin(me.list())
-        } else {
-            WakeRelay::resume(me.list())
-        };
-        let (result, relay) = meanwhile(raw, me, relay);
-        if result.is_err() {
-            order::gives_back(raw);
-        }
-        let kept = relay.is_some_and(WakeRelay::keep);
-        let holder =
-            if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
-        // SAFETY: the old guard's promise holds for the new one: the same lock and value, which
-        // `meanwhile` has taken again.
-        unsafe { MutexGuard::settle(result, raw, value, holder) }
-    }
-
+impl<R: ExclusiveLock, T> Guard<'_, R, T> {
     /// Ends a reset: stores the value and unlocks a lock that was taken in whatever state.
     pub(super) fn reset(mut self, value: T) {
         // Died from here on: the lock still names us, so the next locker is told, or it stays given
@@ -162,19 +164,18 @@ impl<'a, T> MutexGuard<'a, T> {
     /// value consistent since. [`LockError::OwnerDied`] reported it.
     #[must_use]
     pub fn owner_died(&self) -> bool {
-        !self.raw.is_consistent()
+        !R::is_consistent(self.hold.words)
     }
 
     /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the
     /// guard is dropped without this, the next locker gets `OwnerDied` again.
     pub fn mark_consistent(&mut self) {
-        self.raw.mark_consistent();
+        R::mark_consistent(self.hold.words);
     }
 
     /// Unlocks, and gives the lock up, because what it guards cannot be repaired. Every later
-    /// locker gets [`LockError::NotRecoverable`], until a process calls
-    /// [`Mutex::reset`](super::Mutex::reset) or
-    /// [`Mutex::lock_to_reset`](super::Mutex::lock_to_reset). In a forked child it has no effect.
+    /// locker gets [`LockError::NotRecoverable`], until a process calls `reset` or
+    /// [`lock_to_reset`](super::Mutex::lock_to_reset). In a forked child it has no effect.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-give-up-{}", std::process::id()));
@@ -193,13 +194,11 @@ impl<'a, T> MutexGuard<'a, T> {
     /// # If a process dies
     /// During this call: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
     pub fn give_up(self) {
-        let (raw, me) = (self.raw, self.me);
-        core::mem::forget(self);
-        give_back(raw, me, RawMutex::give_up);
+        self.hold.end(Leaving::GivenUp);
     }
 }
 
-impl<T> Deref for MutexGuard<'_, T> {
+impl<R: RawLock, T> Deref for Guard<'_, R, T> {
     type Target = T;
 
     #[inline]
@@ -209,57 +208,15 @@ impl<T> Deref for MutexGuard<'_, T> {
     }
 }
 
-impl<T> DerefMut for MutexGuard<'_, T> {
+impl<R: ExclusiveLock, T> DerefMut for Guard<'_, R, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this thread holds the lock, so no other reaches the value; `&mut self` excludes a
-        // second borrow here.
+        // SAFETY: this thread alone holds the lock; `&mut self` excludes a second borrow here.
         unsafe { self.value.as_mut() }
     }
 }
 
-impl<T> Drop for MutexGuard<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        // A forked child has another token or none: the lock is its parent's.
-        if self.me.registry.fast_bits() == self.me.id.as_u32() && !std::thread::panicking() {
-            self.raw.release(self.me.id);
-        } else {
-            // Not `self`: a guard whose address is taken lives in memory, which would slow the fast
-            // path.
-            drop_slow(self.raw, self.me);
-        }
-    }
-}
-
-/// Drops a guard in a process that records the order of locks, in a forked child, in a thread that
-/// unwinds, or with a wake relay to end.
-#[cold]
-#[inline(never)]
-fn drop_slow(raw: &RawMutex, me: Me) {
-    let unfinished = std::thread::panicking() && me.id.as_u32() & UNWINDING == 0;
-    give_back(raw, me, if unfinished { RawMutex::release_unfinished } else { RawMutex::release });
-}
-
-/// Unlocks by `how`, and gives back what the guard kept besides the lock.
-#[cold]
-fn give_back(raw: &RawMutex, me: Me, how: fn(&RawMutex, TokenId)) {
-    let bits = me.id.as_u32();
-    if me.registry.current_bits() != bits & !(KEPT | UNWINDING) {
-        return;
-    }
-    if me.registry.watches_order() {
-        // Once a process records the order, it goes on: locks taken before that were not recorded.
-        order::gives_back(raw);
-    }
-    how(raw, TokenId::from_own(bits & !(KEPT | UNWINDING)));
-    if bits & KEPT != 0 {
-        // Died just before: the kernel wakes one waiter for nothing.
-        drop(WakeRelay::resume(me.list()));
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+impl<R: RawLock, T: fmt::Debug> fmt::Debug for Guard<'_, R, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
@@ -323,6 +280,13 @@ impl<G> LockError<G> {
                 errno,
             )),
         }
+    }
+}
+
+impl LockError<Infallible> {
+    /// Returns the same reason in the type of a call whose other errors have a guard.
+    pub(super) fn without_guard<G>(self) -> LockError<G> {
+        self.map(|never| match never {})
     }
 }
 

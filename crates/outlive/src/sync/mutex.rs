@@ -1,21 +1,22 @@
-//! A named mutex with the value it guards.
+//! A mutex with the value it guards.
 
-use std::cell::UnsafeCell;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
-use super::embedded::{Embed, Place, SharedField};
-use super::guard::{LockError, MutexGuard};
-use super::primitive::{Home, TypeOf};
-use super::primitive::{Inspect, LockDetail};
+use super::Holder;
+use super::embedded::Embedded;
+use super::guard::{Guard, KEPT, LockError, UNWINDING};
+use super::lock::{
+    ExclusiveLock, Fast, Guards, Leaving, Lock, LockWords, RawLock, Refusal, Site, Taken,
+    take_slow, taken,
+};
+use super::order;
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::mutex::RawMutex;
-use super::{Holder, order};
-use crate::Plain;
+use super::raw::{Acquired, Refused};
 use crate::liveness::{Me, Registry, TokenId};
-use crate::segment::{Segment, Shared};
-use crate::shim::AtomicU64;
-use crate::wake::SpinWait;
-use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
+use crate::segment::Segment;
+use crate::sys::robust::WakeRelay;
+use crate::{Deadline, Domain, Error, Kind, Plain, WaitStrategy};
 
 /// Guards a value, shared by name between processes, and survives the death of its owner.
 ///
@@ -48,26 +49,124 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// consistent](MutexGuard::mark_consistent), [gives the lock up](MutexGuard::give_up) or resets it.
 /// While it waits: other threads are not affected. While it holds several locks: each of them
 /// reports the death. A panic counts as a death: see [`MutexGuard`](MutexGuard#if-it-panics).
-pub struct Mutex<T> {
-    home: Home<RawMutex>,
-    value: NonNull<UnsafeCell<T>>,
-    spin_wait: SpinWait,
+pub type Mutex<T> = Lock<RawMutex, T>;
+
+/// Gives exclusive access to what a [`Mutex`] guards, and unlocks the mutex when dropped.
+///
+/// A guard stays with its thread, because the lock names the thread as its owner. In a forked
+/// child, a guard of the parent's has no effect.
+///
+/// # If a process dies
+/// The next locker gets [`LockError::OwnerDied`] with a guard.
+///
+/// # If it panics
+/// A panic that begins while the guard is held and unwinds through it counts as a death, because it
+/// may leave the value half-written: the next locker gets [`LockError::OwnerDied`]. A guard that a
+/// destructor takes while its thread unwinds already gives the lock back as usual.
+pub type MutexGuard<'a, T> = Guard<'a, RawMutex, T>;
+
+/// Embeds a mutex and its value as a field of a [`record!`](crate::record). It takes 8 bytes and
+/// the value.
+///
+/// All zeroes are an unlocked mutex around a zeroed value.
+/// [`Record::handle`](super::Record::handle) returns the [`Mutex`] that uses it.
+pub type EmbeddedMutex<T> = Embedded<RawMutex, T>;
+
+const _: () = assert!(size_of::<EmbeddedMutex<u64>>() == 16);
+
+impl Primitive for RawMutex {
+    const KINDS: &[Kind] = &[Kind::Mutex];
+
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+        seen::<RawMutex>(segment, offset)
+    }
 }
 
-/// The body of a named mutex: the lock at the page's start, the value 64 bytes behind it.
-#[repr(C, align(64))]
-struct Apart<T> {
-    raw: RawMutex,
-    reserved: [AtomicU64; 7],
-    value: UnsafeCell<T>,
+impl LockWords for RawMutex {
+    type Local = ();
+
+    fn local(&self, _: &'static Registry, _: &Segment) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn embedded_local(&self, _: u32) {}
 }
 
-// SAFETY: the lock is atomics; the value is `Plain`, and only a guard reaches it.
-unsafe impl<T: Plain> Shared for Apart<T> {}
-// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
-unsafe impl<T: Send> Send for Mutex<T> {}
-// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
-unsafe impl<T: Send> Sync for Mutex<T> {}
+// SAFETY: `Plain`: any bytes are a value, and a guard is the only one.
+unsafe impl<T: Plain> Guards<T> for RawMutex {}
+
+// SAFETY: one thread at a time has its token in the word (claim/word.rs), from the moment that it
+// takes the word to the moment that it leaves it.
+unsafe impl RawLock for RawMutex {
+    type Words = RawMutex;
+    type Repairing = RawMutex;
+    type Held<'a> = ();
+    const EXCLUSIVE: bool = true;
+
+    #[inline]
+    fn try_fast(words: &RawMutex, (): &(), _: &Site, me: Me) -> Fast<()> {
+        match words.acquire(me.id) {
+            false => Fast::Busy,
+            true if words.is_consistent() => Fast::Clean(()),
+            true => Fast::Look(()),
+        }
+    }
+
+    fn lock_slow<'a>(
+        words: &'a RawMutex,
+        (): &(),
+        site: &'a Site,
+        me: Me,
+        seen: Fast<()>,
+        wait: Option<Deadline>,
+    ) -> Result<Taken<'a, RawMutex>, Refusal> {
+        let got = match (seen, wait) {
+            (Fast::Busy, Some(deadline)) => words.lock(me, &site.spin_wait, deadline),
+            (Fast::Busy, None) => words.try_lock(me),
+            _ => words.entered(me),
+        };
+        match got {
+            Ok(got) => Ok(taken(got, ())),
+            Err(refused) => Err(LockError::from_refused(refused, me)),
+        }
+    }
+
+    #[inline]
+    fn unlock(words: &RawMutex, me: Me, (): (), how: Leaving) {
+        match how {
+            Leaving::Finished => words.release(me.id),
+            Leaving::Unfinished => words.release_unfinished(me.id),
+            Leaving::GivenUp => words.give_up(me.id),
+        }
+    }
+}
+
+// SAFETY: as for `RawLock`.
+unsafe impl ExclusiveLock for RawMutex {
+    fn is_consistent(words: &RawMutex) -> bool {
+        words.is_consistent()
+    }
+
+    fn mark_consistent(words: &RawMutex) {
+        words.mark_consistent();
+    }
+
+    fn take_to_reset(
+        words: &RawMutex,
+        (): &(),
+        site: &Site,
+        me: Me,
+        deadline: Deadline,
+    ) -> Result<(), Refusal> {
+        words
+            .take_to_reset(me, &site.spin_wait, deadline)
+            .map_err(|refused| LockError::from_refused(refused, me))
+    }
+
+    fn holder(words: &RawMutex, registry: &'static Registry) -> Option<Holder> {
+        words.owner().map(|token| Holder::of(registry, token))
+    }
+}
 
 impl<T: Plain> Mutex<T> {
     /// Opens the mutex of that name, or makes it with the given value.
@@ -79,65 +178,14 @@ impl<T: Plain> Mutex<T> {
     /// # If a process dies
     /// While it makes the mutex: no trace of the mutex remains.
     pub fn open(domain: &Domain, name: &str, initial: T) -> Result<Mutex<T>, Error> {
-        let init = |cell: &mut Apart<T>| {
-            // SAFETY: `T: Plain`, so a copy of `initial`'s bytes is a second, independent value.
-            *cell.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
-        };
-        let home = Home::<Apart<T>>::open(domain, name, Kind::Mutex, TypeOf::a::<T>(), init)?;
-        let value = NonNull::from(&home.shared().value);
-        Ok(Mutex { home: home.part(|cell| &cell.raw), value, spin_wait: SpinWait::new() })
+        Lock::make(domain, name, 0, initial)
     }
+}
 
-    pub(super) fn embedded(home: Home<EmbeddedMutex<T>>) -> Mutex<T> {
-        let value = NonNull::from(&home.shared().value);
-        Mutex { home: home.part(|embedded| &embedded.raw), value, spin_wait: SpinWait::new() }
-    }
-
+impl<T> Mutex<T> {
     /// Sets how this handle waits.
     pub fn set_wait(&self, wait: WaitStrategy) {
-        self.spin_wait.set(wait);
-    }
-
-    /// Takes the lock, waiting as long as a living owner holds it.
-    ///
-    /// # Errors
-    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`],
-    /// [`LockError::Deadlock`], [`LockError::Damaged`], [`LockError::System`].
-    ///
-    /// # If a process dies
-    /// The owner's death ends the wait at once.
-    #[inline]
-    pub fn lock(&self) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
-        self.lock_until(Deadline::NEVER)
-    }
-
-    /// Takes the lock, waiting until the deadline.
-    ///
-    /// # Errors
-    /// As [`Mutex::lock`], and [`LockError::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The owner's death ends the wait at once.
-    #[inline]
-    pub fn lock_until(
-        &self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
-        let (raw, value, spin_wait) = (self.raw(), self.value, &self.spin_wait);
-        lock_at(raw, value, self.home.segment(), self.home.registry(), spin_wait, deadline.into())
-    }
-
-    /// Takes the lock if it is free, or its owner is dead.
-    ///
-    /// # Errors
-    /// As [`Mutex::lock`], and [`LockError::WouldBlock`].
-    #[inline]
-    pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
-        let me = self.home.me().map_err(LockError::System)?;
-        let result =
-            order::watched(me, self.home.segment(), self.raw(), false, || self.raw().try_lock(me));
-        // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
-        unsafe { MutexGuard::settle(result, self.raw(), value_of(self.value), me) }
+        self.handle.site().spin_wait.set(wait);
     }
 
     /// Makes a guard of the number that [`MutexGuard::into_raw`] returned. Returns `None`, and does
@@ -150,7 +198,10 @@ impl<T: Plain> Mutex<T> {
     pub unsafe fn guard_from_raw(&self, raw: u32) -> Option<MutexGuard<'_, T>> {
         // SAFETY: the lock guards the value beside it, the handle keeps both mapped; the caller
         // promises the rest.
-        unsafe { MutexGuard::resumed(self.raw(), value_of(self.value), self.home.registry(), raw) }
+        unsafe {
+            let (words, registry) = (self.handle.words(), self.handle.site().registry);
+            MutexGuard::resumed(words, self.value(), registry, raw)
+        }
     }
 
     /// Does the first half of [`Mutex::lock`], which makes no call; bindings use it to keep their
@@ -158,16 +209,16 @@ impl<T: Plain> Mutex<T> {
     #[doc(hidden)]
     #[inline]
     pub fn lock_fast(&self) -> Result<MutexGuard<'_, T>, Halfway> {
-        let registry = self.home.registry();
-        let bits = registry.fast_bits();
-        let got = bits != 0 && self.raw().acquire(TokenId::from_own(bits));
-        if got && self.raw().is_consistent() {
-            let me = Me { registry, id: TokenId::from_own(bits) };
+        let (words, site) = (self.handle.words(), self.handle.site());
+        let bits = site.registry.fast_bits();
+        let me = Me { registry: site.registry, id: TokenId::from_own(bits) };
+        let seen = if bits == 0 { Fast::Busy } else { RawMutex::try_fast(words, &(), site, me) };
+        match seen {
             // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
             // thread holds the lock.
-            return Ok(unsafe { MutexGuard::new(self.raw(), value_of(self.value), me) });
+            Fast::Clean(()) => Ok(unsafe { MutexGuard::new(words, self.value(), me, ()) }),
+            seen => Err(Halfway(matches!(seen, Fast::Look(())))),
         }
-        Err(Halfway(got))
     }
 
     /// Does the second half of [`Mutex::lock`].
@@ -177,16 +228,10 @@ impl<T: Plain> Mutex<T> {
         halfway: Halfway,
         deadline: impl Into<Deadline>,
     ) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
-        let (segment, registry) = (self.home.segment(), self.home.registry());
-        lock_at_slow(
-            self.raw(),
-            self.value,
-            segment,
-            registry,
-            &self.spin_wait,
-            deadline.into(),
-            halfway.0,
-        )
+        let seen = if halfway.0 { Fast::Look(()) } else { Fast::Busy };
+        let (words, site, wait) = (self.handle.words(), self.handle.site(), Some(deadline.into()));
+        // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
+        unsafe { take_slow::<RawMutex, T>(words, &(), site, self.value(), seen, wait) }
     }
 
     /// Gives the lock back whose guard's raw form is in `held`, as [`Mutex::guard_from_raw`] and a
@@ -199,66 +244,13 @@ impl<T: Plain> Mutex<T> {
     pub unsafe fn unlock_fast(&self, held: &core::sync::atomic::AtomicU32) -> bool {
         // Relaxed, both: only the lock's holder writes there, and no other thread's number is ours.
         let raw = held.load(core::sync::atomic::Ordering::Relaxed);
-        let is_ours = raw != 0 && raw == self.home.registry().fast_bits();
+        let is_ours = raw != 0 && raw == self.handle.site().registry.fast_bits();
         if is_ours {
             held.store(0, core::sync::atomic::Ordering::Relaxed);
             // Whatever the lock's state: the next locker is told of it.
-            self.raw().release(TokenId::from_own(raw));
+            self.handle.words().release(TokenId::from_own(raw));
         }
         is_ours
-    }
-
-    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this
-    /// value. No thread gets the lock before the value is in place.
-    ///
-    /// # Errors
-    /// [`LockError::TimedOut`] when a living owner holds it until the deadline,
-    /// [`LockError::Deadlock`], [`LockError::Damaged`], [`LockError::System`].
-    ///
-    /// # If a process dies
-    /// During this call: the mutex stays given up, or the next locker gets
-    /// [`LockError::OwnerDied`].
-    pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
-        let me = self.home.me().map_err(LockError::System)?;
-        let take = || self.raw().take_to_reset(me, &self.spin_wait, deadline.into());
-        let taken = order::watched(me, self.home.segment(), self.raw(), true, take);
-        taken.map_err(|refused| LockError::from_refused(refused, me))?;
-        // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
-        // thread holds the lock.
-        unsafe { MutexGuard::new(self.raw(), value_of(self.value), me) }.reset(value);
-        Ok(())
-    }
-
-    /// Takes the mutex in whatever state it is, given up or not, as if its owner had just died. The
-    /// caller repairs the value and [marks it consistent](MutexGuard::mark_consistent). If it drops
-    /// the guard without that, a mutex that was given up stays so.
-    ///
-    /// # Errors
-    /// As [`Mutex::reset`].
-    ///
-    /// # If a process dies
-    /// As with [`Mutex::reset`].
-    pub fn lock_to_reset(
-        &self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<MutexGuard<'_, T>, LockError<()>> {
-        let me = self.home.me().map_err(LockError::System)?;
-        let take = || self.raw().take_to_reset(me, &self.spin_wait, deadline.into());
-        let taken = order::watched(me, self.home.segment(), self.raw(), true, take);
-        taken.map_err(|refused| LockError::from_refused(refused, me))?;
-        // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
-        // thread holds the lock.
-        Ok(unsafe { MutexGuard::new(self.raw(), value_of(self.value), me) })
-    }
-
-    /// Returns the thread that holds the lock just now, dead or alive.
-    pub fn holder(&self) -> Option<Holder> {
-        self.raw().owner().map(|token| Holder::of(self.home.registry(), token))
-    }
-
-    #[inline]
-    fn raw(&self) -> &RawMutex {
-        self.home.shared()
     }
 }
 
@@ -269,106 +261,83 @@ impl<T: Plain> Mutex<T> {
 #[must_use = "the lock may be taken"]
 pub struct Halfway(bool);
 
-/// Locks `raw`, which guards `value`, for the calling thread.
-#[inline]
-fn lock_at<'a, T>(
-    raw: &'a RawMutex,
-    value: NonNull<UnsafeCell<T>>,
-    segment: &Arc<Segment>,
-    registry: &'static Registry,
-    spin_wait: &SpinWait,
-    deadline: Deadline,
-) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
-    let bits = registry.fast_bits();
-    let got = bits != 0 && raw.acquire(TokenId::from_own(bits));
-    if got && raw.is_consistent() {
-        let me = Me { registry, id: TokenId::from_own(bits) };
-        // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
-        // thread holds the lock.
-        return Ok(unsafe { MutexGuard::new(raw, value_of(value), me) });
-    }
-    lock_at_slow(raw, value, segment, registry, spin_wait, deadline, got)
-}
-
-/// `got`: this thread has the lock already, and the lock's state has to be reported.
-#[cold]
-#[inline(never)]
-fn lock_at_slow<'a, T>(
-    raw: &'a RawMutex,
-    value: NonNull<UnsafeCell<T>>,
-    segment: &Arc<Segment>,
-    registry: &'static Registry,
-    spin_wait: &SpinWait,
-    deadline: Deadline,
-    got: bool,
-) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
-    let me = registry.me().map_err(LockError::System)?;
-    let take = || if got { raw.entered(me) } else { raw.lock(me, spin_wait, deadline) };
-    let result = order::watched(me, segment, raw, true, take);
-    // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
-    unsafe { MutexGuard::settle(result, raw, value_of(value), me) }
-}
-
-#[inline]
-fn value_of<T>(value: NonNull<UnsafeCell<T>>) -> NonNull<T> {
-    // `UnsafeCell<T>` has the layout of `T`.
-    value.cast()
-}
-
-/// Embeds a mutex and its value as a field of a [`record!`](crate::record). It takes 8 bytes and
-/// the value.
-///
-/// All zeroes are an unlocked mutex around a zeroed value.
-/// [`Record::handle`](super::Record::handle) returns the [`Mutex`] that uses it.
-#[repr(C)]
-pub struct EmbeddedMutex<T> {
-    raw: RawMutex,
-    value: UnsafeCell<T>,
-}
-
-// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock.
-unsafe impl<T: Send> Sync for EmbeddedMutex<T> {}
-// SAFETY: the lock is atomics; the value is `Plain`, and only a guard reaches it.
-unsafe impl<T: Plain> Shared for EmbeddedMutex<T> {}
-// SAFETY: the lock is at offset 0, as `primitive` says; the value is `Plain`, and only a guard
-// reaches it.
-unsafe impl<T: Plain> SharedField for EmbeddedMutex<T> {
-    const PRIMITIVES: usize = 1;
-    fn primitive(_: usize) -> Place {
-        Place { offset: core::mem::offset_of!(EmbeddedMutex<T>, raw), kind: Kind::Mutex, number: 0 }
-    }
-}
-
-impl<T: Plain> Embed for EmbeddedMutex<T> {
-    type Handle = Mutex<T>;
-    fn handle(home: Home<EmbeddedMutex<T>>) -> Mutex<T> {
-        Mutex::embedded(home)
-    }
-}
-
-impl<T: Plain> EmbeddedMutex<T> {
-    /// Takes the lock as [`Mutex::lock_until`] does, for a record, which lends its own `SpinWait`.
-    pub(super) fn lock_until(
-        &self,
-        segment: &Arc<Segment>,
+impl<'a, T> MutexGuard<'a, T> {
+    /// Makes the guard again that [`MutexGuard::into_raw`] gave up, if it is of the calling thread.
+    ///
+    /// # Safety
+    /// As for [`Guard::new`]; `bits` came from a guard of this lock, and no guard was made of them
+    /// since.
+    #[inline]
+    unsafe fn resumed(
+        raw: &'a RawMutex,
+        value: NonNull<T>,
         registry: &'static Registry,
-        spin_wait: &SpinWait,
-        deadline: Deadline,
-    ) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
-        lock_at(&self.raw, NonNull::from(&self.value), segment, registry, spin_wait, deadline)
+        bits: u32,
+    ) -> Option<MutexGuard<'a, T>> {
+        let mine = bits != 0 && bits & !(KEPT | UNWINDING) == registry.current_bits();
+        let me = Me { registry, id: TokenId::from_own(bits & !UNWINDING) };
+        // Lazily: a guard made and dropped here would give the lock back for a thread without a
+        // token, whose number is 0 as well.
+        // SAFETY: the caller promises that `bits` came from a guard of this lock and `raw` guards
+        // `value`. A panic before this does not count, as with a guard taken just now.
+        mine.then(|| unsafe { MutexGuard::new(raw, value, me, ()) })
     }
 
-    /// Returns the value while no other process can reach it: in
-    /// [`Record::open`](super::Record::open)'s initialiser.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut()
+    /// Gives the guard up without unlocking, for bindings to languages without guards.
+    /// [`Mutex::guard_from_raw`](super::Mutex::guard_from_raw) makes a guard again of the number
+    /// returned, which is never 0. A panic in between is not reported.
+    ///
+    /// # If a process dies
+    /// As while a guard is held.
+    #[inline]
+    pub fn into_raw(self) -> u32 {
+        let bits = self.hold.me.id.as_u32();
+        self.hold.forget();
+        bits
+    }
+
+    /// Unlocks for the time of `meanwhile`, which locks again. If `meanwhile` returns a wake relay,
+    /// the new guard keeps it until it is dropped.
+    pub(super) fn give_back_during(
+        self,
+        meanwhile: impl FnOnce(
+            &'a RawMutex,
+            Me,
+            WakeRelay,
+        ) -> (Result<Acquired, Refused>, Option<WakeRelay>),
+    ) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
+        let Some(me) = self.hold.owner() else {
+            return Err(LockError::NotHeld);
+        };
+        let (raw, value, bits) = (self.hold.words, self.value, self.hold.me.id.as_u32());
+        self.hold.forget();
+        let relay = if bits & KEPT == 0 {
+            WakeRelay::begin(me.list())
+        } else {
+            WakeRelay::resume(me.list())
+        };
+        let (result, relay) = meanwhile(raw, me, relay);
+        if result.is_err() {
+            order::gives_back(raw);
+        }
+        let kept = relay.is_some_and(WakeRelay::keep);
+        let holder =
+            if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
+        // SAFETY: the old guard's promise holds for the new one: the same lock and value, which
+        // `meanwhile` has taken again.
+        let guard = || unsafe { MutexGuard::new(raw, value, holder, ()) };
+        match result {
+            Ok(Acquired::Clean) => Ok(guard()),
+            Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(guard())),
+            Err(refused) => Err(LockError::from_refused(refused, me)),
+        }
     }
 }
 
 impl Inspect for RawMutex {
     fn look(&self, registry: &'static Registry) -> LockDetail {
         LockDetail {
-            holders: self.owner().map(|token| Holder::of(registry, token)).into_iter().collect(),
+            holders: RawMutex::holder(self, registry).into_iter().collect(),
             not_recoverable: self.is_not_recoverable(),
             ..LockDetail::default()
         }
@@ -378,5 +347,3 @@ impl Inspect for RawMutex {
         u32::from(RawMutex::sweep(self, me, dry_run))
     }
 }
-
-const _: () = assert!(size_of::<EmbeddedMutex<u64>>() == 16);

@@ -9,12 +9,12 @@ use super::Holder;
 use super::embedded::{Embed, Place, SharedField};
 use super::error::AcquireError;
 use super::primitive::{Home, TypeOf};
-use super::primitive::{Inspect, LockDetail};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::once::{NoTurn, RawOnce, Turn};
 use crate::Plain;
 use crate::domain::three_openings;
 use crate::liveness::{Me, Registry};
-use crate::segment::{Opening, Shared};
+use crate::segment::{Opening, Segment, Shared};
 use crate::shim::AtomicU64;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
@@ -98,8 +98,8 @@ impl<T: Plain + Sync> OnceLockOptions<T> {
 }
 
 impl<T: Plain + Sync> OnceLock<T> {
-    /// Returns the options for opening a value, or making a place for it. There is nothing to choose
-    /// so far.
+    /// Returns the options for opening a value, or making a place for it. There is nothing to
+    /// choose so far.
     pub fn options() -> OnceLockOptions<T> {
         OnceLockOptions { value: PhantomData }
     }
@@ -332,6 +332,14 @@ impl<T: Plain + Sync> Embed for EmbeddedOnceLock<T> {
     fn handle(home: Home<EmbeddedOnceLock<T>>) -> OnceLock<T> {
         let value = NonNull::from(&home.shared().value);
         OnceLock { home: home.part(|embedded| &embedded.raw), value, spin_wait: SpinWait::new() }
+    }
+}
+
+impl Primitive for RawOnce {
+    const KINDS: &[Kind] = &[Kind::Once];
+
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+        seen::<RawOnce>(segment, offset)
     }
 }
 

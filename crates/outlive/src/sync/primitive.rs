@@ -5,15 +5,17 @@
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
+use super::Holder;
 use super::ceiling_mutex::RawCeiling;
 use super::embedded::{Place, places};
+use super::raw::barrier::BarrierWords;
 use super::raw::condvar::RawCondvar;
 use super::raw::event::RawEvent;
 use super::raw::mutex::RawMutex;
 use super::raw::once::RawOnce;
 use super::raw::pi::RawPi;
 use super::raw::rw_lock::RawRwLock;
-use super::{Holder, barrier, semaphore};
+use super::semaphore::SemaphoreWords;
 use crate::liveness::{Me, Registry};
 use crate::segment::{BODY, Header, Opening, Segment, Shared, Spec};
 use crate::shim::{AtomicU32, Ordering};
@@ -166,6 +168,11 @@ impl<S> Home<S> {
         Home { shared: NonNull::from(shared), registry, segment: Arc::clone(segment) }
     }
 
+    /// Returns the words, the registry of the tokens that their claims name, and the file.
+    pub(super) fn into_parts(self) -> (NonNull<S>, &'static Registry, Arc<Segment>) {
+        (self.shared, self.registry, self.segment)
+    }
+
     /// Returns its file's device and inode.
     pub(super) fn file(&self) -> Result<(u64, u64), Error> {
         self.segment.facts().map(|facts| facts.identity())
@@ -199,11 +206,6 @@ impl<S> Home<S> {
         // the same bytes, equally aligned.
         let shared = unsafe { NonNull::new_unchecked(there.address(offset).cast::<S>()) };
         Home { shared, registry: self.registry, segment: Arc::clone(there) }
-    }
-
-    /// Returns the path of the file.
-    pub(super) fn path(&self) -> &std::path::Path {
-        self.segment.path()
     }
 
     /// Returns the home of a part of it.
@@ -283,7 +285,7 @@ pub struct LockDetail {
 
 /// What a process can ask of a primitive from outside. Each primitive implements it for its shared
 /// words.
-pub(crate) trait Inspect {
+pub trait Inspect {
     /// Returns its state just now.
     fn look(&self, registry: &'static Registry) -> LockDetail;
 
@@ -302,31 +304,82 @@ impl<T: Inspect> Inspect for &T {
     }
 }
 
-/// Returns the primitive of that kind at `offset`; `None` if the kind is no primitive.
-fn at<'a>(
-    segment: &'a Segment,
-    offset: u64,
-    kind: Kind,
-) -> Result<Option<Box<dyn Inspect + 'a>>, Error> {
-    Ok(match kind {
-        Kind::Mutex => Some(Box::new(segment.at::<RawMutex>(offset)?)),
-        Kind::RwLock => Some(Box::new(segment.at::<RawRwLock>(offset)?)),
-        Kind::Condvar => Some(Box::new(segment.at::<RawCondvar>(offset)?)),
-        Kind::Event | Kind::Latch => Some(Box::new(segment.at::<RawEvent>(offset)?)),
-        Kind::Once => Some(Box::new(segment.at::<RawOnce>(offset)?)),
-        Kind::Semaphore => semaphore::Seen::at(segment, offset)?.map(|seen| Box::new(seen) as _),
-        Kind::Barrier => Some(Box::new(barrier::Seen::at(segment, offset)?)),
-        Kind::PiMutex => Some(Box::new(segment.at::<RawPi>(offset)?)),
-        Kind::CeilingMutex => Some(Box::new(segment.at::<RawCeiling>(offset)?)),
-        Kind::Registry
-        | Kind::LockOrder
-        | Kind::Record
-        | Kind::Queue
-        | Kind::Pool
-        | Kind::Topic
-        | Kind::State
-        | Kind::Service => None,
-    })
+/// A primitive as a process sees it from outside; `None` for one that does not know its size yet,
+/// and so has no claims.
+pub type Seen<'a> = Result<Option<Box<dyn Inspect + 'a>>, Error>;
+
+/// The shared words of one primitive, wherever they lie: in a file of their own, or in a record.
+pub trait Primitive: Shared + Sized + 'static {
+    /// The kinds that have such words.
+    const KINDS: &[Kind];
+
+    /// Returns the bytes and alignment of the words in a record; `None` for a number that this
+    /// kind cannot have. The number: a semaphore's room, a barrier's seats, a mutex's ceiling.
+    fn shape(_number: u32) -> Option<(usize, usize)> {
+        Some((size_of::<Self>(), align_of::<Self>()))
+    }
+
+    /// Writes the number into the words.
+    fn note(&self, _number: u32) {}
+
+    /// Returns the number that [`Primitive::note`] wrote; 0: none yet.
+    fn noted(&self) -> u32 {
+        0
+    }
+
+    /// Returns the primitive at `offset` for a process that looks from outside; `None` if it has no
+    /// claims because it does not know its size yet.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_>;
+}
+
+/// Returns the primitive at `offset` for a process that looks from outside: its words say all.
+pub(super) fn seen<P: Primitive + Inspect>(segment: &Segment, offset: u64) -> Seen<'_> {
+    Ok(Some(Box::new(segment.at::<P>(offset)?)))
+}
+
+/// What to know of a kind of primitive whose words have no type at hand.
+#[derive(Clone, Copy)]
+pub(super) struct KindOf {
+    pub(super) shape: fn(u32) -> Option<(usize, usize)>,
+    pub(super) note: fn(&Segment, u64, u32) -> Result<(), Error>,
+    pub(super) noted: fn(&Segment, u64) -> Result<u32, Error>,
+    seen: fn(&Segment, u64) -> Seen<'_>,
+}
+
+impl KindOf {
+    const fn of<P: Primitive>() -> KindOf {
+        KindOf {
+            shape: P::shape,
+            note: |segment, offset, number| {
+                segment.at::<P>(offset)?.note(number);
+                Ok(())
+            },
+            noted: |segment, offset| Ok(segment.at::<P>(offset)?.noted()),
+            seen: P::seen,
+        }
+    }
+
+    /// Returns what to know of that kind; `None` if it is no primitive.
+    pub(super) fn kind(kind: Kind) -> Option<KindOf> {
+        const fn entry<P: Primitive>() -> (&'static [Kind], KindOf) {
+            (P::KINDS, KindOf::of::<P>())
+        }
+        const ALL: [(&[Kind], KindOf); 9] = [
+            entry::<RawMutex>(),
+            entry::<RawRwLock>(),
+            entry::<RawCondvar>(),
+            entry::<RawEvent>(),
+            entry::<RawOnce>(),
+            entry::<SemaphoreWords>(),
+            entry::<BarrierWords>(),
+            entry::<RawPi>(),
+            entry::<RawCeiling>(),
+        ];
+        ALL.iter().find(|(kinds, _)| kinds.contains(&kind)).map(|(_, known)| *known)
+    }
 }
 
 /// A primitive, and where in its file it begins.
@@ -342,7 +395,9 @@ pub(crate) fn primitives(segment: &Segment, kind: Kind) -> Result<Vec<Placed<'_>
     let mut found = Vec::new();
     for place in places {
         let offset = BODY + place.offset as u64;
-        found.extend(at(segment, offset, place.kind)?.map(|primitive| (offset, primitive)));
+        if let Some(known) = KindOf::kind(place.kind) {
+            found.extend((known.seen)(segment, offset)?.map(|primitive| (offset, primitive)));
+        }
     }
     Ok(found)
 }

@@ -1,21 +1,21 @@
-//! A named reader-writer lock with the value it guards.
+//! A reader-writer lock with the value it guards, and its guards: from reading to writing and back.
 
-use std::cell::UnsafeCell;
-use std::marker::PhantomData;
-use std::ptr::NonNull;
+use std::convert::Infallible;
+use std::fmt;
 
-use super::embedded::{Embed, Place, SharedField};
-use super::guard::LockError;
-use super::primitive::{Home, TypeOf};
-use super::primitive::{Inspect, LockDetail};
+use super::Holder;
+use super::embedded::Embedded;
+use super::guard::{Guard, LockError};
+use super::lock::{
+    ExclusiveLock, Fast, Guards, Leaving, Lock, LockWords, RawLock, Refusal, Site, Taken, taken,
+};
+use super::order;
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::rw_lock::{Entered, RawRwLock};
-use super::rw_guard::{Held, ReadGuard, WriteGuard};
-use super::{Holder, order};
-use crate::Shareable;
-use crate::liveness::{Me, Registry, TokenId};
-use crate::segment::{Segment, Shared};
-use crate::wake::SpinWait;
-use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
+use crate::liveness::{Me, Registry};
+use crate::segment::Segment;
+use crate::shim::AtomicU32;
+use crate::{Deadline, Domain, Error, Kind, Shareable, WaitStrategy};
 
 /// Guards a value for many readers at once or one writer, shared by name between processes, and
 /// survives the death of its holders.
@@ -54,72 +54,182 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// Exactly one locker is told; if it does not [mark the value
 /// consistent](WriteGuard::mark_consistent), the next one is told, too. While it waits: other
 /// threads are not affected. A writer's panic counts as a death, a reader's does not.
-pub struct RwLock<T> {
-    home: Home<RawRwLock>,
-    value: NonNull<UnsafeCell<T>>,
-    spin_wait: SpinWait,
-}
+pub type RwLock<T> = Lock<RawRwLock, T>;
 
-impl<T> RwLock<T> {
-    pub(super) fn segment(&self) -> &Segment {
-        self.home.segment()
-    }
+/// Gives shared access to what a lock guards, and gives the lock back when dropped.
+///
+/// A guard stays with its thread. In a forked child, a guard of the parent's has no effect.
+///
+/// # If a process dies
+/// No locker is told: waiting writers go on at once.
+///
+/// # If it panics
+/// No locker is told: a reader has changed nothing that the panic could leave half-written.
+pub type ReadGuard<'a, T> = Guard<'a, Reading, T>;
 
-    pub(super) fn spin_wait(&self) -> &SpinWait {
-        &self.spin_wait
-    }
-}
+/// Gives exclusive access to what a lock guards, and gives the lock back when dropped.
+///
+/// A guard stays with its thread. In a forked child, a guard of the parent's has no effect.
+///
+/// # If a process dies
+/// The next locker, reader or writer, gets [`LockError::OwnerDied`] with a guard like this.
+///
+/// # If it panics
+/// A panic that begins while the guard is held and unwinds through it counts as a death: see
+/// [`MutexGuard`](super::MutexGuard#if-it-panics).
+pub type WriteGuard<'a, T> = Guard<'a, Writing, T>;
 
-/// Embeds a reader-writer lock and its value as a field of a [`record!`](crate::record); also the
-/// body of a named lock. The value has its own cache line. It takes 4,160 bytes and the value.
+/// Embeds a reader-writer lock and its value as a field of a [`record!`](crate::record). The value
+/// has its own cache line. It takes 4,160 bytes and the value.
 ///
 /// All zeroes are an unlocked lock around a zeroed value. [`Record::handle`](super::Record::handle)
 /// returns the [`RwLock`] that uses it.
-#[repr(C, align(64))]
-pub struct EmbeddedRwLock<T> {
-    raw: RawRwLock,
-    value: UnsafeCell<T>,
+pub type EmbeddedRwLock<T> = Embedded<RawRwLock, T>;
+
+const _: () = assert!(size_of::<EmbeddedRwLock<u64>>() == 64 + 4096 + 64);
+
+impl Primitive for RawRwLock {
+    const KINDS: &[Kind] = &[Kind::RwLock];
+
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+        seen::<RawRwLock>(segment, offset)
+    }
 }
 
-// SAFETY: the lock is atomics; the value is `Shareable`, and only a guard reaches it.
-unsafe impl<T: Shareable> Shared for EmbeddedRwLock<T> {}
-// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock to read or
-// to write.
-unsafe impl<T: Send + Sync> Sync for EmbeddedRwLock<T> {}
-// SAFETY: the lock is at offset 0, as `primitive` says; the value is `Shareable`, and only a guard
-// reaches it.
-unsafe impl<T: Shareable> SharedField for EmbeddedRwLock<T> {
-    const PRIMITIVES: usize = 1;
-    fn primitive(_: usize) -> Place {
-        Place {
-            offset: core::mem::offset_of!(EmbeddedRwLock<T>, raw),
-            kind: Kind::RwLock,
-            number: 0,
+impl LockWords for RawRwLock {
+    type Local = ();
+
+    fn local(&self, _: &'static Registry, _: &Segment) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn embedded_local(&self, _: u32) {}
+}
+
+// SAFETY: `Shareable`: any bytes are a value, and it is `Sync`, which readers need.
+unsafe impl<T: Shareable> Guards<T> for RawRwLock {}
+
+/// A reader's way to hold an [`RwLock`].
+pub struct Reading(());
+
+/// A writer's way to hold an [`RwLock`].
+pub struct Writing(());
+
+/// What a reader needs to leave, or to become a writer.
+#[derive(Clone, Copy)]
+pub struct ReadHold<'a> {
+    /// The word that says that it reads: a reader's word, or the writers' if no reader's word was
+    /// free.
+    word: &'a AtomicU32,
+    site: &'a Site,
+}
+
+// SAFETY: as long as the reader's word names it, a writer that holds the lock waits
+// (raw/rw_lock.rs).
+unsafe impl RawLock for Reading {
+    type Words = RawRwLock;
+    type Repairing = Writing;
+    type Held<'a> = ReadHold<'a>;
+    const EXCLUSIVE: bool = false;
+
+    #[inline]
+    fn try_fast<'a>(words: &'a RawRwLock, (): &(), site: &'a Site, me: Me) -> Fast<ReadHold<'a>> {
+        match words.enter(me.id) {
+            Some(word) => Fast::Clean(ReadHold { word, site }),
+            None => Fast::Busy,
+        }
+    }
+
+    fn lock_slow<'a>(
+        words: &'a RawRwLock,
+        (): &(),
+        site: &'a Site,
+        me: Me,
+        _: Fast<ReadHold<'a>>,
+        wait: Option<Deadline>,
+    ) -> Result<Taken<'a, Reading>, Refusal> {
+        match words.read_slow(me, &site.spin_wait, wait) {
+            Ok(Entered::Reading(word)) => Ok(Taken::Clean(ReadHold { word, site })),
+            Ok(Entered::Repairing) => Ok(Taken::OwnerDied(site)),
+            Err(refused) => Err(LockError::from_refused(refused, me)),
+        }
+    }
+
+    #[inline]
+    fn unlock(words: &RawRwLock, me: Me, held: ReadHold<'_>, _: Leaving) {
+        words.leave(held.word, me.id);
+    }
+}
+
+// SAFETY: a writer holds the writers' word alone, and no reader's word names a living reader
+// (raw/rw_lock.rs).
+unsafe impl RawLock for Writing {
+    type Words = RawRwLock;
+    type Repairing = Writing;
+    /// What a reader needs, which the writer may become.
+    type Held<'a> = &'a Site;
+    const EXCLUSIVE: bool = true;
+
+    #[inline]
+    fn try_fast<'a>(words: &'a RawRwLock, (): &(), site: &'a Site, me: Me) -> Fast<&'a Site> {
+        match words.acquire(me.id) {
+            false => Fast::Busy,
+            true if words.begin_if_ready() => Fast::Clean(site),
+            true => Fast::Look(site),
+        }
+    }
+
+    fn lock_slow<'a>(
+        words: &'a RawRwLock,
+        (): &(),
+        site: &'a Site,
+        me: Me,
+        seen: Fast<&'a Site>,
+        wait: Option<Deadline>,
+    ) -> Result<Taken<'a, Writing>, Refusal> {
+        match words.write_slow(me, &site.spin_wait, wait, matches!(seen, Fast::Look(_))) {
+            Ok(got) => Ok(taken(got, site)),
+            Err(refused) => Err(LockError::from_refused(refused, me)),
+        }
+    }
+
+    #[inline]
+    fn unlock(words: &RawRwLock, me: Me, _: &Site, how: Leaving) {
+        match how {
+            Leaving::Finished => words.unlock(me.id),
+            Leaving::Unfinished => words.unlock_unfinished(me.id),
+            Leaving::GivenUp => words.give_up(me.id),
         }
     }
 }
 
-impl<T: Shareable> Embed for EmbeddedRwLock<T> {
-    type Handle = RwLock<T>;
-    fn handle(home: Home<EmbeddedRwLock<T>>) -> RwLock<T> {
-        RwLock::of(home)
+// SAFETY: as for `RawLock`.
+unsafe impl ExclusiveLock for Writing {
+    fn is_consistent(words: &RawRwLock) -> bool {
+        words.is_consistent()
+    }
+
+    fn mark_consistent(words: &RawRwLock) {
+        words.mark_consistent();
+    }
+
+    fn take_to_reset<'a>(
+        words: &'a RawRwLock,
+        (): &(),
+        site: &'a Site,
+        me: Me,
+        deadline: Deadline,
+    ) -> Result<&'a Site, Refusal> {
+        match words.take_to_reset(me, &site.spin_wait, deadline) {
+            Ok(()) => Ok(site),
+            Err(refused) => Err(LockError::from_refused(refused, me)),
+        }
+    }
+
+    fn holder(words: &RawRwLock, registry: &'static Registry) -> Option<Holder> {
+        words.writer().map(|token| Holder::of(registry, token))
     }
 }
-
-impl<T: Shareable> EmbeddedRwLock<T> {
-    /// Returns the value while no other process can reach it: in
-    /// [`Record::open`](super::Record::open)'s initialiser.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut()
-    }
-}
-
-// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock to read or
-// to write.
-unsafe impl<T: Send + Sync> Send for RwLock<T> {}
-// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock to read or
-// to write.
-unsafe impl<T: Send + Sync> Sync for RwLock<T> {}
 
 impl<T: Shareable> RwLock<T> {
     /// Opens the lock of that name, or makes it with the given value.
@@ -131,23 +241,14 @@ impl<T: Shareable> RwLock<T> {
     /// # If a process dies
     /// While it makes the lock: no trace of the lock remains.
     pub fn open(domain: &Domain, name: &str, initial: T) -> Result<RwLock<T>, Error> {
-        let init = |body: &mut EmbeddedRwLock<T>| {
-            // SAFETY: `T: Shareable` is plain bytes, so a copy of `initial`'s bytes is a second,
-            // independent value.
-            *body.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
-        };
-        Home::<EmbeddedRwLock<T>>::open(domain, name, Kind::RwLock, TypeOf::a::<T>(), init)
-            .map(RwLock::of)
+        Lock::make(domain, name, 0, initial)
     }
+}
 
-    fn of(home: Home<EmbeddedRwLock<T>>) -> RwLock<T> {
-        let value = NonNull::from(&home.shared().value);
-        RwLock { home: home.part(|body| &body.raw), value, spin_wait: SpinWait::new() }
-    }
-
+impl<T> RwLock<T> {
     /// Sets how this handle waits.
     pub fn set_wait(&self, wait: WaitStrategy) {
-        self.spin_wait.set(wait);
+        self.handle.site().spin_wait.set(wait);
     }
 
     /// Takes the lock to read, and waits as long as a living writer holds it or waits for it.
@@ -162,7 +263,7 @@ impl<T: Shareable> RwLock<T> {
     /// The writer's death ends the wait at once.
     #[inline]
     pub fn read(&self) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
-        self.read_until(Deadline::NEVER)
+        self.take(|| Some(Deadline::NEVER))
     }
 
     /// Takes the lock to read, and waits until the deadline.
@@ -177,7 +278,7 @@ impl<T: Shareable> RwLock<T> {
         &self,
         deadline: impl Into<Deadline>,
     ) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
-        self.read_with(|| Some(deadline.into()))
+        self.take(|| Some(deadline.into()))
     }
 
     /// Takes the lock to read if no living writer holds it or waits for it.
@@ -186,44 +287,7 @@ impl<T: Shareable> RwLock<T> {
     /// As [`RwLock::read`], and [`LockError::WouldBlock`].
     #[inline]
     pub fn try_read(&self) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
-        self.read_with(|| None)
-    }
-
-    #[inline]
-    fn read_with(
-        &self,
-        wait: impl FnOnce() -> Option<Deadline>,
-    ) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
-        let (raw, registry) = (self.home.shared(), self.home.registry());
-        let bits = registry.fast_bits();
-        if bits != 0 {
-            let id = TokenId::from_own(bits);
-            if let Some(word) = raw.enter(id) {
-                // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and
-                // this thread reads.
-                return Ok(unsafe { ReadGuard::new(self.held(Me { registry, id }), word) });
-            }
-        }
-        self.read_slow(wait())
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn read_slow(
-        &self,
-        wait: Option<Deadline>,
-    ) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
-        let me = self.home.me().map_err(LockError::System)?;
-        let held = self.held(me);
-        match self.watched(me, wait.is_some(), |raw| raw.read_slow(me, &self.spin_wait, wait)) {
-            // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
-            // thread reads.
-            Ok(Entered::Reading(word)) => Ok(unsafe { ReadGuard::new(held, word) }),
-            // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
-            // thread holds the lock.
-            Ok(Entered::Repairing) => Err(LockError::OwnerDied(unsafe { WriteGuard::new(held) })),
-            Err(refused) => Err(LockError::from_refused(refused, me)),
-        }
+        self.take(|| None)
     }
 
     /// Takes the lock to write, and waits until no living thread reads or writes. New readers wait
@@ -238,7 +302,7 @@ impl<T: Shareable> RwLock<T> {
     /// A holder's death ends the wait at once.
     #[inline]
     pub fn write(&self) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
-        self.write_until(Deadline::NEVER)
+        self.take(|| Some(Deadline::NEVER))
     }
 
     /// Takes the lock to write, and waits until the deadline.
@@ -253,16 +317,7 @@ impl<T: Shareable> RwLock<T> {
         &self,
         deadline: impl Into<Deadline>,
     ) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
-        let (raw, registry) = (self.home.shared(), self.home.registry());
-        let bits = registry.fast_bits();
-        let got = bits != 0 && raw.acquire(TokenId::from_own(bits));
-        if got && raw.begin_if_ready() {
-            let me = Me { registry, id: TokenId::from_own(bits) };
-            // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
-            // thread holds the lock.
-            return Ok(unsafe { WriteGuard::new(self.held(me)) });
-        }
-        self.write_slow(Some(deadline.into()), got)
+        self.take(|| Some(deadline.into()))
     }
 
     /// Takes the lock to write if no living thread reads or writes. While it looks, it keeps new
@@ -271,27 +326,8 @@ impl<T: Shareable> RwLock<T> {
     /// # Errors
     /// As [`RwLock::write`], and [`LockError::WouldBlock`].
     pub fn try_write(&self) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
-        self.write_slow(None, false)
-    }
-
-    /// `acquired`: this thread has the lock already, and readers are inside or the lock's state has
-    /// to be reported.
-    #[cold]
-    #[inline(never)]
-    fn write_slow(
-        &self,
-        wait: Option<Deadline>,
-        acquired: bool,
-    ) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
-        let me = self.home.me().map_err(LockError::System)?;
-        match self
-            .watched(me, wait.is_some(), |raw| raw.write_slow(me, &self.spin_wait, wait, acquired))
-        {
-            // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
-            // thread holds the lock.
-            Ok(got) => unsafe { WriteGuard::settle(got, self.held(me)) },
-            Err(refused) => Err(LockError::from_refused(refused, me)),
-        }
+        // Looked at first, so that a try which must fail keeps no reader out.
+        self.take_looking()
     }
 
     /// Makes a lock that was given up ([`LockError::NotRecoverable`]) usable again, with this
@@ -305,49 +341,138 @@ impl<T: Shareable> RwLock<T> {
     /// During this call: the lock is as it was, or the next locker gets
     /// [`LockError::OwnerDied`].
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
-        let me = self.home.me().map_err(LockError::System)?;
-        let taken =
-            self.watched(me, true, |raw| raw.take_to_reset(me, &self.spin_wait, deadline.into()));
-        taken.map_err(|refused| LockError::from_refused(refused, me))?;
-        // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
-        // thread holds the lock.
-        let mut guard = unsafe { WriteGuard::new(self.held(me)) };
-        *guard = value;
-        guard.mark_consistent();
+        self.take_to_reset::<Writing>(deadline.into())?.reset(value);
         Ok(())
     }
 
     /// Returns the threads that hold the lock just now: one writer, or any number of readers. A
     /// writer beside readers waits for them.
     pub fn holders(&self) -> Vec<Holder> {
-        holders(self.home.shared(), self.home.registry())
-    }
-
-    /// Takes the lock by `take` on the slow path, and records the order of locks if the process
-    /// does so.
-    fn watched<'a, R, E>(
-        &'a self,
-        me: Me,
-        waits: bool,
-        take: impl FnOnce(&'a RawRwLock) -> Result<R, E>,
-    ) -> Result<R, E> {
-        let raw = self.home.shared();
-        order::watched(me, self.home.segment(), raw, waits, || take(raw))
-    }
-
-    #[inline]
-    fn held(&self, me: Me) -> Held<'_, T> {
-        // `UnsafeCell<T>` has the layout of `T`.
-        let value = self.value.cast();
-        Held { raw: self.home.shared(), value, handle: self, me, _thread: PhantomData }
+        holders(self.handle.words(), self.handle.site().registry)
     }
 }
+
+impl<'a, T> ReadGuard<'a, T> {
+    /// Becomes a writer if no other reader is inside. No thread writes in between, so what was read
+    /// still holds.
+    ///
+    /// # Errors
+    /// [`UpgradeError`], with this guard inside: see [`ReadGuard::upgrade_until`].
+    pub fn try_upgrade(self) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+        self.upgrade(None)
+    }
+
+    /// Becomes a writer once the other readers have left, and waits for them until the deadline. No
+    /// thread writes in between, so what was read still holds. New readers wait meanwhile.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-upgrade-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::sync::RwLock;
+    /// use std::time::Duration;
+    ///
+    /// let table = RwLock::<[u32; 4]>::open(&domain, "table", [0; 4])?;
+    /// let reading = table.read().unwrap();
+    /// if reading[2] == 0 {
+    ///     match reading.upgrade_until(Duration::from_secs(1)) {
+    ///         Ok(mut writing) => writing[2] = 7,
+    ///         // Another thread wants to write, and waits for us to leave.
+    ///         Err(refused) => drop(refused.guard),
+    ///     }
+    /// }
+    /// assert_eq!(table.read().unwrap()[2], 7);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`UpgradeError`], with this guard inside and a reason: [`LockError::WouldBlock`] when a
+    /// writer waits already (two upgrading readers would wait for each other),
+    /// [`LockError::Deadlock`] when this thread reads a second time, [`LockError::TimedOut`],
+    /// [`LockError::Damaged`], [`LockError::System`]. Never `OwnerDied`.
+    ///
+    /// # If a process dies
+    /// The death of another reader lets the caller go on at once; so does that of a waiting writer.
+    pub fn upgrade_until(
+        self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+        self.upgrade(Some(deadline.into()))
+    }
+
+    fn upgrade(self, wait: Option<Deadline>) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+        let Some(me) = self.hold.owner() else {
+            return Err(UpgradeError { guard: self, reason: LockError::WouldBlock });
+        };
+        let (words, ReadHold { word, site }) = (self.hold.words, self.hold.held);
+        if wait.is_some() {
+            order::wants_more(me, &site.segment, words);
+        }
+        match words.upgrade(word, me, &site.spin_wait, wait) {
+            Ok(()) => {
+                let value = self.value;
+                self.hold.forget();
+                // SAFETY: this guard's promise holds for the new one, and the upgrade has made this
+                // thread the only holder.
+                Ok(unsafe { WriteGuard::new(words, value, me, site) })
+            }
+            Err(refused) => {
+                Err(UpgradeError { guard: self, reason: LockError::from_refused(refused, me) })
+            }
+        }
+    }
+}
+
+impl<'a, T> WriteGuard<'a, T> {
+    /// Becomes a reader. No thread writes in between; other readers may enter at once.
+    ///
+    /// # Errors
+    /// This guard, if it came with [`LockError::OwnerDied`] and was not marked consistent: readers
+    /// may not see that value.
+    ///
+    /// # If a process dies
+    /// During this call: as for a reader, so no locker is told.
+    pub fn downgrade(self) -> Result<ReadGuard<'a, T>, WriteGuard<'a, T>> {
+        let Some(me) = self.hold.owner().filter(|_| !self.owner_died()) else {
+            return Err(self);
+        };
+        let (words, value, site) = (self.hold.words, self.value, self.hold.held);
+        self.hold.forget();
+        let word = words.downgrade(me);
+        // SAFETY: this guard's promise holds for the new one, and this thread reads.
+        Ok(unsafe { ReadGuard::new(words, value, me, ReadHold { word, site }) })
+    }
+}
+
+/// Says why a reader could not become a writer. It still reads.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct UpgradeError<'a, T> {
+    /// The guard as it was.
+    pub guard: ReadGuard<'a, T>,
+    /// The reason: see [`ReadGuard::upgrade_until`].
+    pub reason: LockError<Infallible>,
+}
+
+impl<T> fmt::Display for UpgradeError<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reason {
+            LockError::WouldBlock => {
+                f.write_str("somebody else reads, or waits to write: give the lock back and take it as a writer")
+            }
+            LockError::Deadlock => f.write_str("this thread reads a second time; give that back first"),
+            other => other.fmt(f),
+        }
+    }
+}
+
+impl<T: fmt::Debug> std::error::Error for UpgradeError<'_, T> {}
 
 fn holders(raw: &RawRwLock, registry: &'static Registry) -> Vec<Holder> {
     raw.writer().into_iter().chain(raw.readers()).map(|token| Holder::of(registry, token)).collect()
 }
 
-impl Inspect for &RawRwLock {
+impl Inspect for RawRwLock {
     fn look(&self, registry: &'static Registry) -> LockDetail {
         let (readers, writes) = (self.readers().len() as u64, self.writer().is_some());
         let plural = if readers == 1 { "" } else { "s" };
@@ -367,5 +492,3 @@ impl Inspect for &RawRwLock {
         RawRwLock::sweep(self, me, dry_run)
     }
 }
-
-const _: () = assert!(size_of::<EmbeddedRwLock<u64>>() == 64 + 4096 + 64);

@@ -11,7 +11,7 @@ use super::Holder;
 use super::embedded::{Embed, Place, SharedField};
 use super::error::AcquireError;
 use super::primitive::{Home, TypeOf, note_beginning, words_at};
-use super::primitive::{Inspect, LockDetail};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen};
 use super::raw::semaphore::{NoPermit, RawSemaphore, Records};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry, TokenId};
@@ -64,7 +64,7 @@ pub struct Semaphore {
 
 /// The shared words before the records.
 #[repr(C, align(64))]
-struct SemaphoreWords {
+pub struct SemaphoreWords {
     free: EventCount,
     /// See `RawSemaphore`.
     takers: AtomicU32,
@@ -256,8 +256,8 @@ impl Semaphore {
         }
     }
 
-    /// Acquires a permit as [`Semaphore::acquire`] does, waiting for so long at most; returns `None`
-    /// when living holders had all of them all the time.
+    /// Acquires a permit as [`Semaphore::acquire`] does, for so long at most; returns `None` when
+    /// living holders had all of them all the time.
     ///
     /// # Errors
     /// As [`Semaphore::acquire`].
@@ -355,8 +355,8 @@ impl Semaphore {
         Ok(index.map(|index| self.permit(me.id, index)))
     }
 
-    /// Takes up a permit as [`Semaphore::take_up`] does, waiting for so long at most; returns `None`
-    /// when the time is over first.
+    /// Takes up a permit as [`Semaphore::take_up`] does, for so long at most; returns `None` when
+    /// the time is over first.
     ///
     /// # Errors
     /// As [`Semaphore::take_up`].
@@ -548,58 +548,24 @@ impl<const N: usize> Embed for EmbeddedSemaphore<N> {
     }
 }
 
-impl SemaphoreWords {
-    /// Notes for how many permits a record has room.
+impl Primitive for SemaphoreWords {
+    const KINDS: &[Kind] = &[Kind::Semaphore];
+
+    fn shape(room: u32) -> Option<(usize, usize)> {
+        let bytes = size_of::<SemaphoreWords>() + room as usize * 4;
+        (1..=MOST_PERMITS).contains(&room).then_some((bytes, align_of::<SemaphoreWords>()))
+    }
+
     fn note(&self, room: u32) {
         self.most.store(room, Ordering::Relaxed);
         self.step.store(1, Ordering::Relaxed);
     }
-}
 
-/// Notes the room of a semaphore in a record.
-pub(super) fn note_room(segment: &Segment, offset: u64, room: u32) -> Result<(), Error> {
-    segment.at::<SemaphoreWords>(offset)?.note(room);
-    Ok(())
-}
-
-/// Returns the room that [`note_room`] noted; 0: none yet.
-pub(super) fn noted_room(segment: &Segment, offset: u64) -> Result<u32, Error> {
-    Ok(segment.at::<SemaphoreWords>(offset)?.most.load(Ordering::Relaxed))
-}
-
-/// Returns the bytes and alignment of a semaphore in a record; `None` for a room that no semaphore
-/// has.
-pub(super) const fn shape_in_record(room: u32) -> Option<(usize, usize)> {
-    if room >= 1 && room <= MOST_PERMITS {
-        Some((size_of::<SemaphoreWords>() + room as usize * 4, align_of::<SemaphoreWords>()))
-    } else {
-        None
+    fn noted(&self) -> u32 {
+        self.most.load(Ordering::Relaxed)
     }
-}
 
-/// Sets, in a record's initialiser, how many of a semaphore's permits are free at first.
-///
-/// # Safety
-/// At `at` begin the words of a semaphore with that much room, and no other process sees them yet.
-pub(super) unsafe fn prepare_at(at: *mut u8, room: u32, permits: u32) {
-    // SAFETY: the caller promises words with that room at `at`, unseen by others; the records lie
-    // behind the words (`shape_in_record`).
-    let words = unsafe {
-        std::slice::from_raw_parts(
-            at.add(size_of::<SemaphoreWords>()).cast::<AtomicU32>(),
-            room as usize,
-        )
-    };
-    Records { words, step: 1 }.prepare(permits as usize);
-}
-
-/// A semaphore of any size, for processes that inspect a domain from outside.
-pub(super) struct Seen<'a>(RawSemaphore<'a>);
-
-impl<'a> Seen<'a> {
-    /// Returns the semaphore at `offset`. An embedded one that an older build made and no process
-    /// has used yet does not say how large it is: then it has no claims.
-    pub(super) fn at(segment: &'a Segment, offset: u64) -> Result<Option<Seen<'a>>, Error> {
+    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
         let words = segment.at::<SemaphoreWords>(offset)?;
         let Some((most, step)) = shape(words) else {
             return if offset == BODY {
@@ -609,7 +575,7 @@ impl<'a> Seen<'a> {
             };
         };
         let tail = words_at(segment, offset + size_of::<SemaphoreWords>() as u64, most * step)?;
-        Ok(Some(Seen(RawSemaphore {
+        Ok(Some(Box::new(RawSemaphore {
             free: &words.free,
             takers: &words.takers,
             records: Records { words: tail, step },
@@ -617,15 +583,31 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl Inspect for Seen<'_> {
+/// Sets, in a record's initialiser, how many of a semaphore's permits are free at first.
+///
+/// # Safety
+/// At `at` begin the words of a semaphore with that much room, and no other process sees them yet.
+pub(super) unsafe fn prepare_at(at: *mut u8, room: u32, permits: u32) {
+    // SAFETY: the caller promises words with that room at `at`, unseen by others; the records lie
+    // behind the words (`Primitive::shape`).
+    let words = unsafe {
+        std::slice::from_raw_parts(
+            at.add(size_of::<SemaphoreWords>()).cast::<AtomicU32>(),
+            room as usize,
+        )
+    };
+    Records { words, step: 1 }.prepare(permits as usize);
+}
+
+impl Inspect for RawSemaphore<'_> {
     fn look(&self, registry: &'static Registry) -> LockDetail {
-        let (holders, free) = self.0.holders();
+        let (holders, free) = self.holders();
         LockDetail {
             state: Some(format!("{free} of {} permits free", free + holders.len())),
             figures: vec![
                 ("free", free as u64),
                 ("held", holders.len() as u64),
-                ("room", self.0.records.len() as u64),
+                ("room", self.records.len() as u64),
             ],
             holders: holders.into_iter().map(|token| Holder::of(registry, token)).collect(),
             ..LockDetail::default()
@@ -633,6 +615,6 @@ impl Inspect for Seen<'_> {
     }
 
     fn sweep(&self, me: Me, dry_run: bool) -> u32 {
-        self.0.sweep(me, dry_run)
+        RawSemaphore::sweep(*self, me, dry_run)
     }
 }

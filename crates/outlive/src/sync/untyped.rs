@@ -8,18 +8,11 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::ceiling_mutex::{self, RawCeiling};
+use super::ceiling_mutex::{RawCeiling, check_ceiling};
 use super::embedded::{
     Embed, MOST_PLACES, Place, has_places, note_numbers, note_places, other_places,
 };
-use super::primitive::Home;
-use super::raw::ceiling::MOST as MOST_CEILING;
-use super::raw::condvar::RawCondvar;
-use super::raw::event::RawEvent;
-use super::raw::mutex::RawMutex;
-use super::raw::once::RawOnce;
-use super::raw::pi::RawPi;
-use super::raw::rw_lock::RawRwLock;
+use super::primitive::{Home, KindOf, Primitive};
 use super::{Barrier, CeilingMutex, Semaphore, WhenOneDies, barrier, semaphore};
 use crate::domain::agree;
 use crate::liveness::Registry;
@@ -70,35 +63,16 @@ pub struct Untyped {
     places: Vec<Place>,
 }
 
-/// Returns where the value of a named lock begins: the same place for all values aligned to
-/// 64 bytes or less, as in [`Mutex`](super::Mutex) and [`RwLock`](super::RwLock).
-const fn value_at(kind: Kind) -> usize {
-    match kind {
-        Kind::RwLock => size_of::<RawRwLock>(),
-        // A mutex, with a ceiling or without, keeps its value in the next cache line; one with
-        // priority inheritance fills its line.
-        _ => 64,
-    }
+/// Returns where the value of a named lock begins, if it is aligned to 64 bytes or less: in the next
+/// cache line behind the words.
+fn value_at(kind: Kind) -> usize {
+    shape(kind, 1).map_or(0, |(size, _)| size.next_multiple_of(64))
 }
 
 /// Returns the bytes and alignment of a primitive's words in a record; `None` for a kind that
 /// cannot lie there.
 fn shape(kind: Kind, number: u32) -> Option<(usize, usize)> {
-    fn of<T>() -> Option<(usize, usize)> {
-        Some((size_of::<T>(), align_of::<T>()))
-    }
-    match kind {
-        Kind::Mutex => of::<RawMutex>(),
-        Kind::RwLock => Some((size_of::<RawRwLock>(), 64)),
-        Kind::Condvar => of::<RawCondvar>(),
-        Kind::Event | Kind::Latch => of::<RawEvent>(),
-        Kind::Once => of::<RawOnce>(),
-        Kind::PiMutex => of::<RawPi>(),
-        Kind::CeilingMutex if (1..=MOST_CEILING).contains(&number) => of::<RawCeiling>(),
-        Kind::Semaphore => semaphore::shape_in_record(number),
-        Kind::Barrier => barrier::shape_in_record(number),
-        _ => None,
-    }
+    KindOf::kind(kind).and_then(|known| (known.shape)(number))
 }
 
 impl Untyped {
@@ -206,12 +180,13 @@ impl Untyped {
         value: ValueType<'_>,
         init: impl Fn(*mut u8),
     ) -> Result<Untyped, Error> {
-        ceiling_mutex::check_ceiling(ceiling)?;
+        check_ceiling(ceiling)?;
         let made = Untyped::open_lock(domain, name, Kind::CeilingMutex, value, |segment, at| {
             init(at);
-            ceiling_mutex::note_ceiling(segment, BODY, ceiling)
+            segment.at::<RawCeiling>(BODY)?.note(ceiling);
+            Ok(())
         })?;
-        let found = ceiling_mutex::noted_ceiling(&made.segment, BODY)?;
+        let found = made.segment.at::<RawCeiling>(BODY)?.noted();
         agree(&made.segment, "ceiling", found, Some(ceiling))?;
         Ok(made)
     }
@@ -365,7 +340,8 @@ impl Untyped {
     /// Returns a handle for a mutex with a ceiling; the caller knows what it guards.
     pub fn ceiling_mutex(&self, offset: usize) -> Option<CeilingMutex<()>> {
         let number = self.number_at(offset, Kind::CeilingMutex)?;
-        CeilingMutex::inside(&self.segment, self.registry, BODY + offset as u64, number).ok()
+        let words = self.segment.at::<RawCeiling>(BODY + offset as u64).ok()?;
+        CeilingMutex::inside(Home::inside(words, self.registry, &self.segment), number).ok()
     }
 
     /// Returns a record's number if a primitive of that kind begins there.

@@ -4,9 +4,11 @@
 //! Pids do not suffice: parent and child may both be process 1, each of its own pid namespace. A
 //! page that is wiped on fork does.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::{Errno, map, process};
+use super::{Errno, map};
 
 struct Identity {
     /// Another number in each process that descends from one; 0 in a child that has not asked yet.
@@ -73,9 +75,18 @@ pub(crate) fn pid_namespace() -> Result<u32, Errno> {
     if known != 0 {
         return Ok(known);
     }
-    let namespace = process::pid_namespace()?;
+    let namespace = read_pid_namespace()?;
     identity.namespace.store(namespace, Ordering::Relaxed);
     Ok(namespace)
+}
+
+fn read_pid_namespace() -> Result<u32, Errno> {
+    // Inode numbers of namespaces are 32 bits wide in the kernel.
+    match fs::metadata("/proc/self/ns/pid") {
+        Ok(meta) => Ok(meta.ino() as u32),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(NAMELESS),
+        Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+    }
 }
 
 /// Returns the same if this process has asked for it before, else 0; fast paths compare it.

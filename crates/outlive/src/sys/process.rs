@@ -1,7 +1,6 @@
 //! Facts about processes and threads.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 
 pub(crate) use super::procfs::mapped_file;
 use super::procfs::{self, Proc, Stat};
@@ -20,16 +19,6 @@ pub(crate) fn process_id() -> u32 {
 /// Returns whether the caller is its process's first thread.
 pub(crate) fn is_main_thread() -> bool {
     thread_id() == process_id()
-}
-
-/// Returns this process's pid namespace: equal numbers name the same thread only within one.
-pub(crate) fn pid_namespace() -> Result<u32, Errno> {
-    // Inode numbers of namespaces are 32 bits wide in the kernel.
-    match fs::metadata("/proc/self/ns/pid") {
-        Ok(meta) => Ok(meta.ino() as u32),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(identity::NAMELESS),
-        Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
-    }
 }
 
 /// Says whether a process or thread still exists. Only [`Answer::Gone`] may have consequences for

@@ -16,7 +16,6 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::Errno;
-use super::process::process_id;
 
 /// Clock ticks by which two readings of one start time may differ: the kernel rounds each down when
 /// it prints it, and taking off a time namespace's offset rounds once more.
@@ -52,7 +51,8 @@ impl Proc {
         let proc = Proc::any()?;
         let mut numbers = NumbersOf::new(b"NSpid:");
         proc.read_all(c"self/status", |bytes| numbers.take(bytes))?;
-        (numbers.only()? == u64::from(process_id())).then_some(proc)
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        (numbers.only()? == own as u64).then_some(proc)
     }
 
     /// Opens it, of whatever pid namespace: `self` and `thread-self` mean the caller all the same.

@@ -16,7 +16,7 @@ use crate::Plain;
 use crate::liveness::Registry;
 use crate::queue::{Receiver, RecvError, TypedReceiver};
 use crate::rpc::{CallError, Pending, Reply, Request, ServeError, Server};
-use crate::state::{BytesWatch, Change, StateWatch};
+use crate::state::{Change, Watch};
 use crate::sync::{Event, Latch};
 use crate::topic::{
     Participants, Presence, PublishError, Published, Publisher, Sample, SubscribeError, Subscriber,
@@ -252,29 +252,8 @@ impl Pending<'_> {
     }
 }
 
-impl BytesWatch {
-    /// Waits like [`BytesWatch::changed`], for `async`: see
-    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
-    ///
-    /// # Errors
-    /// [`WaitError::System`].
-    ///
-    /// # If a process dies
-    /// As with [`BytesWatch::changed`].
-    pub async fn changed_async(&mut self) -> Result<Change, WaitError> {
-        loop {
-            if let Some(change) = self.try_changed() {
-                return Ok(change);
-            }
-            let readiness =
-                UntilReady::of_one(self, self.readiness().registry()).map_err(WaitError::System)?;
-            readiness.await.map_err(WaitError::System)?;
-        }
-    }
-}
-
-impl StateWatch {
-    /// Waits like [`StateWatch::changed`], for `async`: see
+impl Watch {
+    /// Waits like [`Watch::changed`], for `async`: see
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// ```
@@ -282,7 +261,7 @@ impl StateWatch {
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     /// use outlive::state::{Change, State};
-    /// let level = State::<u64>::open(&domain, "level", 10)?;
+    /// let level = State::<u64>::open_or_create(&domain, "level")?;
     /// let mut watch = level.watch();
     /// # runtime.block_on(async {
     /// assert_eq!(watch.changed_async().await?, Change::Value { version: 1 });
@@ -295,12 +274,17 @@ impl StateWatch {
     /// ```
     ///
     /// # Errors
-    /// [`WaitError::System`].
+    /// The errors of [`Watch::changed`], also when no thread can be started.
     ///
     /// # If a process dies
-    /// As with [`BytesWatch::changed`].
-    pub async fn changed_async(&mut self) -> Result<Change, WaitError> {
-        self.bytes_mut().changed_async().await
+    /// As with [`Watch::changed`].
+    pub async fn changed_async(&mut self) -> Result<Change, Error> {
+        loop {
+            if let Some(change) = self.try_changed()? {
+                return Ok(change);
+            }
+            UntilReady::of_one(self, self.readiness().registry())?.await?;
+        }
     }
 }
 

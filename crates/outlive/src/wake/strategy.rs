@@ -32,7 +32,7 @@ const PROBE_EVERY: u32 = 16;
 const LONG_ROUNDS: u32 = 200_000;
 
 /// How one handle spins before it sleeps, tuned by how long spinning has paid lately.
-pub(crate) struct SpinWait {
+pub struct SpinWait {
     wait: StdAtomicU32,
     rounds: StdAtomicU32,
     spins: StdAtomicU32,

@@ -15,7 +15,7 @@ use std::time::Duration;
 use outlive::pool::{Pool, PoolOptions};
 use outlive::queue::{Queue, Receiver, Sender};
 use outlive::rpc::{Client, Server};
-use outlive::state::{State, StateWriter};
+use outlive::state::{State, Writer};
 use outlive::sync::{Event, LockError, Mutex, Reset, Semaphore};
 use outlive::topic::{Publisher, Subscriber, SubscriberOptions, Topic};
 use outlive::{Domain, DomainOptions, TokenId};
@@ -91,7 +91,7 @@ struct Things {
     receiver: Receiver,
     publisher: Publisher,
     subscriber: Subscriber,
-    writer: StateWriter<[u64; 100]>,
+    writer: Writer<[u64; 100]>,
     state: State<[u64; 100]>,
     server: Server,
     client: Client,
@@ -112,7 +112,7 @@ impl Things {
                 .open(&domain, name)
                 .expect("a topic")
         };
-        let state = |name: &str| State::open(&domain, name, [0; 100]).expect("a state");
+        let state = |name: &str| State::open_or_create(&domain, name).expect("a state");
         let lock = |name: &str| Mutex::open(&domain, name, 0).expect("a lock");
         let service = || outlive::rpc::Client::options().max_bytes(1 << 20);
         let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
@@ -181,7 +181,8 @@ impl Things {
         for number in from + 1..from + 20 {
             self.writer.set(&[number; 100]).expect("ours");
             while self.state.get().expect("a value")[0] < number {
-                self.state.wait_changed_until(version, PATIENCE).expect("set");
+                let change = self.state.wait_changed_timeout(version, PATIENCE).expect("set");
+                assert!(change.is_some(), "nothing was set");
                 version = self.state.version();
             }
             step.together();

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use outlive::queue::Queue;
 use outlive::rpc::{Client, Server};
-use outlive::state::StateBytes;
+use outlive::state::State;
 use outlive::sync::{LockError, Mutex};
 use outlive::{Domain, TokenId};
 
@@ -153,7 +153,7 @@ fn a_dead_threads_name_under_a_living_holder_is_not_given_out(world: &World) {
     let domain = world.domain();
     let registry = Registry::of(&domain);
     let queue = Queue::create(&domain, "q").expect("made");
-    let state = StateBytes::create(&domain, "state", 8, b"").expect("made");
+    let state = State::<u64>::open_or_create(&domain, "state").expect("made");
     let server = Server::open(&domain, "s").expect("none lives");
     let board = Board::new();
     let mut child = Child::start(|| {

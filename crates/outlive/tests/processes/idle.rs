@@ -56,7 +56,7 @@ fn who_waits_sleeps(world: &World) {
     skip_without_tracers(world);
     let domain = domain(world);
     let (_other, peer) = owner(&domain, Board::new());
-    let state = State::<u64>::open(&domain, "state", 0).expect("opens");
+    let state = State::<u64>::open_or_create(&domain, "state").expect("opens");
     let _writer = state.writer().expect("free");
     let mut server = Server::open(&domain, "served").expect("free");
     let client = Client::open(&domain, "served").expect("opens");
@@ -97,9 +97,9 @@ fn who_waits_sleeps(world: &World) {
             counted(|| assert_eq!(set.wait_timeout(LONG).expect("waits").len(), 0));
         }),
         (LOOKING, |domain, _| {
-            let mut watch = State::<u64>::open(domain, "state", 0).expect("opens").watch();
+            let mut watch = State::<u64>::open(domain, "state").expect("opens").watch();
             watch.changed().expect("told");
-            counted(|| assert_eq!(watch.changed_until(LONG), Err(WaitError::TimedOut)));
+            counted(|| assert_eq!(watch.changed_timeout(LONG), Ok(None)));
         }),
         (LOOKING, |domain, peer| {
             domain.token().expect("a token");
@@ -122,7 +122,7 @@ fn who_waits_sleeps(world: &World) {
                     .expect("opens"),
                 queue(domain, "another").receiver().expect("free"),
             );
-            let mut watch = State::<u64>::open(domain, "state", 0).expect("opens").watch();
+            let mut watch = State::<u64>::open(domain, "state").expect("opens").watch();
             watch.changed().expect("told");
             let mut set = WaitSet::new(domain);
             set.add(&event.any_of(1)).expect("added");

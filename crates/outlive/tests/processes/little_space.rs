@@ -5,7 +5,7 @@
 use outlive::pool::{Pool, PoolOptions};
 use outlive::queue::{Queue, RecvError, SendError};
 use outlive::rpc::{Client, Server};
-use outlive::state::{SetError, StateBytes};
+use outlive::state::State;
 use outlive::topic::{SubscriberOptions, Topic};
 use outlive::{Domain, Error};
 
@@ -160,7 +160,11 @@ fn a_reader_beyond_its_mapping(world: &World) {
     let child = Child::start(|| {
         leave_only(64 << 20);
         let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
-        let state = StateBytes::create(&domain, "s", 1 << 20, b"first").expect("made");
+        let state = State::<[u8]>::options()
+            .capacity(1 << 20)
+            .initial(b"first")
+            .create_new(&domain, "s")
+            .expect("made");
         board.set(0, 1);
         board.reach(1, 1);
         for _ in 0..20 {
@@ -172,11 +176,14 @@ fn a_reader_beyond_its_mapping(world: &World) {
             .expect("none lives")
             .set(b"another")
             .expect_err("all that it could write are pinned");
-        assert!(matches!(&error, SetError::System(error) if is_no_space(error)), "{error}");
+        assert!(
+            matches!(&error, outlive::SendError::System(error) if is_no_space(error)),
+            "{error}"
+        );
     });
     board.reach(0, 1);
     let domain = world.domain();
-    let state = StateBytes::open(&domain, "s").expect("there");
+    let state = State::<[u8]>::open(&domain, "s").expect("there");
     // Readers that stand in a pinned read keep a buffer each, so that the writer makes more.
     let readers: Vec<Child> = (0..8)
         .map(|reader| {

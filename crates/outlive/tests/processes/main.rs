@@ -71,6 +71,8 @@ mod shares;
 mod sleepers;
 mod slots;
 mod small_disk;
+mod state_waits;
+mod state_words;
 mod states;
 mod stopped;
 mod stopped_notifiers;
@@ -135,6 +137,8 @@ const ALL: &[&[runner::Check]] = &[
     leftovers::CHECKS,
     segments::CHECKS,
     small_disk::CHECKS,
+    state_waits::CHECKS,
+    state_words::CHECKS,
     states::CHECKS,
     stopped_notifiers::CHECKS,
     limits::CHECKS,

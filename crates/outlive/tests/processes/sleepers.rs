@@ -21,7 +21,7 @@ crate::checks!(
     a_sleeper_at_a_ceiling_is_named,
     a_sleeping_receiver_is_listed,
     two_processes_that_wait_for_each_other,
-    a_ring_of_three,
+    a_cycle_of_three,
     a_queue_for_one_lock_is_no_deadlock,
 );
 
@@ -290,12 +290,12 @@ fn lockers(domain: &Domain, orders: &[(&'static str, &'static str)]) -> Vec<Chil
 fn two_processes_that_wait_for_each_other(world: &World) {
     let domain = world.domain();
     let mut children = lockers(&domain, &[("a", "b"), ("b", "a")]);
-    wait_until("the ring is seen", || !domain.deadlocks().expect("looks").is_empty());
+    wait_until("the cycle is seen", || !domain.deadlocks().expect("looks").is_empty());
     let found = domain.deadlocks().expect("looks");
     assert_eq!(found.len(), 1, "{found:?}");
-    let ring = &found[0].ring;
-    assert_eq!(ring.len(), 2);
-    for one in ring {
+    let cycle = &found[0].cycle;
+    assert_eq!(cycle.len(), 2);
+    for one in cycle {
         let (me, other) = if one.name == "b" { (0, 1) } else { (1, 0) };
         assert_eq!(one.waiter.who.pid as i32, children[me].pid());
         assert_eq!(one.waiter.holder.as_ref().expect("held").pid as i32, children[other].pid());
@@ -306,17 +306,17 @@ fn two_processes_that_wait_for_each_other(world: &World) {
     assert!(domain.deadlocks().expect("looks").is_empty());
 }
 
-fn a_ring_of_three(world: &World) {
+fn a_cycle_of_three(world: &World) {
     let domain = world.domain();
     let mut children = lockers(&domain, &[("a", "b"), ("b", "c"), ("c", "a")]);
     let mutex = Mutex::<u64>::open(&domain, "a", 0).expect("opens");
     // One more who waits for them, and is no part of it.
     let waits = Child::start(|| drop(mutex.lock()));
     wait_asleep(waits.pid());
-    wait_until("the ring is seen", || !domain.deadlocks().expect("looks").is_empty());
+    wait_until("the cycle is seen", || !domain.deadlocks().expect("looks").is_empty());
     let found = domain.deadlocks().expect("looks");
     assert_eq!(found.len(), 1, "{found:?}");
-    let mut pids: Vec<i32> = found[0].ring.iter().map(|one| one.waiter.who.pid as i32).collect();
+    let mut pids: Vec<i32> = found[0].cycle.iter().map(|one| one.waiter.who.pid as i32).collect();
     pids.sort_unstable();
     let mut expected: Vec<i32> = children.iter().map(Child::pid).collect();
     expected.sort_unstable();

@@ -1,49 +1,34 @@
-//! The latest value: whole whoever is killed or stopped where, and who waits is told.
+//! The latest value: whole whichever process is killed or stopped where. `state_waits` has the
+//! waits, `state_words` what lies in shared memory.
 
 use std::time::Duration;
 
-use outlive::state::{Change, SetError, State, StateBytes, StateWatch, StateWriter};
-use outlive::wait::{Readiness, WaitSet};
-use outlive::{Detail, Domain, Error, Peer, WaitError, WaitStrategy};
+use outlive::state::{Change, State, StateOptions, Writer};
+use outlive::{Detail, Error, SendError};
 
-use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, wait_until};
-use crate::forge::{BODY, Bytes};
 use crate::random::Random;
 use crate::runner::World;
-use crate::wait_bridges::block_on;
-use crate::wait_sets::{AS_IT_IS, NO_WAITV};
-use crate::waiting::owner;
 
 crate::checks!(
     values_of_all_sizes_come_back,
     a_name_of_another_type_is_refused,
     values_of_other_languages_are_of_every_type_of_their_size,
+    options_that_contradict_are_refused,
     a_second_writer_is_refused,
     a_forked_childs_writer_is_none,
     a_writer_moves_between_threads,
     killed_writers_leave_whole_values: 60,
     a_stopped_writer_keeps_nobody_from_reading,
     killed_and_stopped_readers_hold_up_nobody: 60,
-    who_waits_is_told_of_values_and_deaths,
-    who_waits_is_told_without_futex_waitv,
-    who_waits_in_a_set_is_told,
-    who_waits_in_a_set_without_futex_waitv_is_told,
-    who_awaits_is_told,
-    sets_are_told_of_many_states: 60,
-    who_waits_sees_one_that_comes_and_dies,
-    the_next_writer_waits_for_the_end,
-    pins_of_the_dead_are_cleared,
-    pins_of_the_living_are_respected,
-    scribbled_words_are_errors,
     seen_from_outside,
 );
 
 /// Large enough to be killed in the middle of.
-type Value = [u64; 513];
+pub(crate) type Value = [u64; 513];
 
-fn value(number: u64) -> Value {
+pub(crate) fn value(number: u64) -> Value {
     let mut value = [number; 513];
     value[512] = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     value
@@ -54,12 +39,12 @@ fn number(value: &Value) -> u64 {
     value[0]
 }
 
-fn opened(world: &World) -> State<Value> {
-    State::open(&world.domain(), "s", value(1)).expect("opens")
+pub(crate) fn opened(world: &World) -> State<Value> {
+    State::options().initial(&value(1)).open_or_create(&world.domain(), "s").expect("opens")
 }
 
 /// Sets value after value; each is its version.
-fn write_on(writer: &mut StateWriter<Value>, mut version: u64) -> ! {
+pub(crate) fn write_on(writer: &mut Writer<Value>, mut version: u64) -> ! {
     loop {
         version += 1;
         assert_eq!(writer.set(&value(version)), Ok(version));
@@ -79,7 +64,7 @@ fn writing(state: &State<Value>) -> Child {
 }
 
 /// A child that is the writer, and does nothing, until it is killed.
-fn idle_writer(state: &State<Value>) -> Child {
+pub(crate) fn idle_writer(state: &State<Value>) -> Child {
     let board = Board::new();
     let child = Child::start(|| {
         let _writer = state.writer().expect("none lives");
@@ -107,16 +92,29 @@ fn reading(state: &State<Value>, board: &'static Board, index: usize) -> Child {
     })
 }
 
+/// A state whose values have so many bytes at most.
+fn of_bytes(capacity: usize) -> StateOptions {
+    State::<[u8]>::options().capacity(capacity)
+}
+
+/// A state whose values all have so many bytes.
+fn fixed(size: usize) -> StateOptions {
+    State::<[u8]>::options().fixed_size(size)
+}
+
 fn values_of_all_sizes_come_back(world: &World) {
     let domain = world.domain();
-    let empty = State::<[u8; 0]>::open(&domain, "empty", []).expect("opens");
+    let empty = State::<[u8; 0]>::open_or_create(&domain, "empty").expect("opens");
     empty.writer().expect("free").set(&[]).expect("set");
     assert_eq!((empty.get().expect("got"), empty.version()), ([], 2));
-    let odd = State::<[u8; 13]>::open(&domain, "odd", *b"thirteen byte").expect("opens");
+    let odd = State::<[u8; 13]>::options()
+        .initial(b"thirteen byte")
+        .create_new(&domain, "odd")
+        .expect("made");
     assert_eq!(&odd.get().expect("got"), b"thirteen byte");
     for most in [0, 1, 7, 8, 48, 49, 4096, 1 << 20, 5 << 20] {
         let name = format!("b{most}");
-        let bytes = StateBytes::create(&domain, &name, most, &[]).expect("made");
+        let bytes = of_bytes(most).create_new(&domain, &name).expect("made");
         let mut writer = bytes.writer().expect("free");
         assert_eq!(bytes.get(), Ok(Vec::new()));
         for len in [0, 1, most / 2, most] {
@@ -128,33 +126,33 @@ fn values_of_all_sizes_come_back(world: &World) {
         let len = most as u64 + 1;
         assert_eq!(
             writer.set(&vec![0; most + 1]),
-            Err(SetError::TooLarge { len, most: most as u64 })
+            Err(SendError::TooLarge { len, most: most as u64 })
         );
-        assert_eq!(StateBytes::open(&domain, &name).expect("there").capacity(), most);
+        assert_eq!(State::<[u8]>::open(&domain, &name).expect("there").config().capacity, most);
     }
+    assert!(matches!(of_bytes(1 << 40).create_new(&domain, "huge"), Err(Error::NoSpace { .. })));
     assert!(matches!(
-        StateBytes::create(&domain, "huge", 1 << 40, &[]),
+        of_bytes(2).initial(b"abc").create_new(&domain, "long"),
         Err(Error::NoSpace { .. })
     ));
-    assert!(matches!(StateBytes::create(&domain, "long", 2, b"abc"), Err(Error::NoSpace { .. })));
 }
 
 fn a_name_of_another_type_is_refused(world: &World) {
     let domain = world.domain();
-    let state = State::<u64>::open(&domain, "s", 7).expect("opens");
-    assert!(matches!(State::<i64>::open(&domain, "s", 7), Err(Error::OtherType { .. })));
-    assert!(matches!(StateBytes::create(&domain, "s", 8, &[]), Err(Error::OtherType { .. })));
+    let state = State::<u64>::options().initial(&7).create_new(&domain, "s").expect("made");
+    assert!(matches!(State::<i64>::open_or_create(&domain, "s"), Err(Error::OtherType { .. })));
+    assert!(matches!(of_bytes(8).open_or_create(&domain, "s"), Err(Error::OtherType { .. })));
     assert!(matches!(outlive::queue::Queue::open(&domain, "s"), Err(Error::OtherKind { .. })));
     // As bytes it is open to all, for those who only look; what is set has the type's size.
-    let bytes = StateBytes::open(&domain, "s").expect("there");
+    let bytes = State::open_as_bytes(&domain, "s").expect("there");
     assert_eq!(bytes.get().expect("got"), 7u64.to_ne_bytes());
     assert_eq!(
         bytes.writer().expect("free").set(b"x"),
-        Err(SetError::OtherLength { len: 1, wanted: 8 })
+        Err(SendError::OtherLength { len: 1, wanted: 8 })
     );
     assert_eq!(state.get(), Ok(7));
     assert_eq!(
-        State::<u64>::open(&domain, "s", 9).expect("opens").get(),
+        State::<u64>::options().initial(&9).open_or_create(&domain, "s").expect("opens").get(),
         Ok(7),
         "it keeps what it has"
     );
@@ -162,39 +160,70 @@ fn a_name_of_another_type_is_refused(world: &World) {
 
 fn values_of_other_languages_are_of_every_type_of_their_size(world: &World) {
     let domain = world.domain();
-    let bytes = StateBytes::create_fixed(&domain, "theirs", 8, &7u64.to_ne_bytes()).expect("made");
-    let ours = State::<u64>::open(&domain, "theirs", 0).expect("opens");
+    let bytes = fixed(8).initial(&7u64.to_ne_bytes()).create_new(&domain, "theirs").expect("made");
+    let ours = State::<u64>::open(&domain, "theirs").expect("opens");
     assert_eq!(ours.writer().expect("free").set(&8), Ok(2));
     assert_eq!(bytes.get().expect("got"), 8u64.to_ne_bytes());
     assert_eq!(
         bytes.writer().expect("free").set(b"x"),
-        Err(SetError::OtherLength { len: 1, wanted: 8 })
+        Err(SendError::OtherLength { len: 1, wanted: 8 })
     );
-    assert!(matches!(State::<u32>::open(&domain, "theirs", 0), Err(Error::OtherType { .. })));
+    assert!(matches!(State::<u32>::open(&domain, "theirs"), Err(Error::OtherType { .. })));
+    assert!(matches!(fixed(7).open_or_create(&domain, "theirs"), Err(Error::OtherType { .. })));
+    assert!(matches!(of_bytes(8).open_or_create(&domain, "theirs"), Err(Error::OtherType { .. })));
+    let zeroes = fixed(8).create_new(&domain, "zeroes").expect("made");
+    assert_eq!((zeroes.get(), zeroes.config().is_fixed_size), (Ok(vec![0; 8]), true));
     assert!(matches!(
-        StateBytes::create_fixed(&domain, "theirs", 7, b""),
-        Err(Error::OtherType { .. })
-    ));
-    assert!(matches!(StateBytes::create(&domain, "theirs", 8, b""), Err(Error::OtherType { .. })));
-    let zeroes = StateBytes::create_fixed(&domain, "zeroes", 8, b"").expect("made");
-    assert_eq!((zeroes.get(), zeroes.is_fixed_size()), (Ok(vec![0; 8]), true));
-    assert!(matches!(
-        StateBytes::create_fixed(&domain, "small", 1, b"two"),
+        fixed(1).initial(b"two").open_or_create(&domain, "small"),
         Err(Error::NoSpace { .. })
     ));
     assert!(matches!(
-        StateBytes::create_fixed(&domain, "large", usize::MAX, b""),
+        fixed(usize::MAX).open_or_create(&domain, "large"),
         Err(Error::NoSpace { .. })
     ));
     // And the other way round.
-    drop(State::<u64>::open(&domain, "ours", 9).expect("opens"));
-    let bytes = StateBytes::create_fixed(&domain, "ours", 8, b"").expect("opens");
+    drop(State::<u64>::options().initial(&9).create_new(&domain, "ours").expect("opens"));
+    let bytes = fixed(8).open_or_create(&domain, "ours").expect("opens");
     assert_eq!(bytes.get().expect("got"), 9u64.to_ne_bytes());
-    drop(StateBytes::create(&domain, "bytes", 8, &[0; 8]).expect("made"));
-    assert!(matches!(
-        StateBytes::create_fixed(&domain, "bytes", 8, &[0; 8]),
-        Err(Error::OtherType { .. })
-    ));
+    drop(of_bytes(8).initial(&[0; 8]).create_new(&domain, "bytes").expect("made"));
+    assert!(matches!(fixed(8).open_or_create(&domain, "bytes"), Err(Error::OtherType { .. })));
+}
+
+fn options_that_contradict_are_refused(world: &World) {
+    let domain = world.domain();
+    assert!(matches!(State::<u64>::open(&domain, "s"), Err(Error::NotFound { .. })));
+    let state = of_bytes(64).initial(b"first").create_new(&domain, "s").expect("made");
+    assert!(matches!(of_bytes(64).create_new(&domain, "s"), Err(Error::AlreadyExists { .. })));
+    let path = domain.path().join("s");
+    let (found, wanted) = ("64".into(), "65".into());
+    let error = Error::OtherOptions { path, what: "capacity", found, wanted };
+    assert_eq!(of_bytes(65).open(&domain, "s").err(), Some(error.clone()));
+    assert_eq!(of_bytes(65).open_or_create(&domain, "s").err(), Some(error));
+    // What is not set takes what is there, and the value stays.
+    for opened in [
+        State::<[u8]>::open(&domain, "s"),
+        State::open_or_create(&domain, "s"),
+        of_bytes(64).initial(b"second").open(&domain, "s"),
+    ] {
+        let opened = opened.expect("opens");
+        assert_eq!((opened.config(), opened.get()), (state.config(), Ok(b"first".to_vec())));
+    }
+    // Slices of other values have a type too.
+    let row = State::<[u32]>::options().capacity(12).initial(&[1, 2]);
+    let row = row.create_new(&domain, "row").expect("made");
+    assert_eq!(row.get(), Ok(vec![1, 2]));
+    assert_eq!(row.writer().expect("free").set(&[3, 4, 5]), Ok(2));
+    let mut values = Vec::new();
+    assert_eq!((row.get_into(&mut values), values), (Ok(2), vec![3, 4, 5]));
+    assert!(matches!(State::<[u8]>::open(&domain, "row"), Err(Error::OtherType { .. })));
+    // Bytes that are no such slice: another program may set them.
+    State::open_as_bytes(&domain, "row")
+        .expect("there")
+        .writer()
+        .expect("free")
+        .set(b"x")
+        .expect("set");
+    assert!(matches!(row.get(), Err(Error::Damaged { .. })));
 }
 
 fn a_second_writer_is_refused(world: &World) {
@@ -223,7 +252,7 @@ fn a_forked_childs_writer_is_none(world: &World) {
     let state = opened(world);
     let mut writer = state.writer().expect("free");
     Child::start(|| {
-        assert_eq!(writer.set(&value(2)), Err(SetError::NotWriter));
+        assert_eq!(writer.set(&value(2)), Err(SendError::NotOwner));
         // Dropping the copy takes nothing from the parent.
     })
     .finish();
@@ -287,10 +316,7 @@ fn a_stopped_writer_keeps_nobody_from_reading(world: &World) {
             assert_eq!(number(&state.get().expect("readable")), version, "it stands still");
         }
         // Stopped is not dead.
-        assert_eq!(
-            state.wait_changed_until(version, Duration::from_millis(1)),
-            Err(WaitError::TimedOut)
-        );
+        assert_eq!(state.wait_changed_timeout(version, Duration::from_millis(1)), Ok(None));
         assert!(matches!(state.writer(), Err(Error::WriterTaken { .. })));
         writer.go_on();
     }
@@ -302,7 +328,7 @@ fn a_stopped_writer_keeps_nobody_from_reading(world: &World) {
 
 fn killed_and_stopped_readers_hold_up_nobody(world: &World) {
     let domain = world.domain();
-    let bytes = StateBytes::create(&domain, "s", 100_000, &[1; 100_000]).expect("made");
+    let bytes = of_bytes(100_000).initial(&[1; 100_000]).create_new(&domain, "s").expect("made");
     let board: &'static Board = Box::leak(Box::new(Board::new()));
     let start = |index: usize| {
         Child::start(|| {
@@ -343,376 +369,6 @@ fn killed_and_stopped_readers_hold_up_nobody(world: &World) {
     assert!(matches!(detail, Detail::State { pins: 0, buffers: 4..=9, .. }), "{detail:?}");
 }
 
-/// How one waits.
-#[derive(Clone, Copy)]
-enum How {
-    Plainly,
-    InASet,
-    /// With an owner in the set beside the state, so that its thread's end passes on another
-    /// wake-up.
-    BesideAnOwner(Peer),
-    Awaited,
-}
-
-fn change(watch: &mut StateWatch, set: &mut WaitSet, how: How) -> Change {
-    match how {
-        How::Plainly => watch.changed().expect("told"),
-        How::InASet | How::BesideAnOwner(_) => loop {
-            if let Some(change) = watch.try_changed() {
-                return change;
-            }
-            let told: Vec<_> = set.wait().expect("ready").map(|(_, what)| what).collect();
-            assert!(matches!(told[..], [Readiness::Changed | Readiness::Ended]), "{told:?}");
-        },
-        How::Awaited => block_on(watch.changed_async()).expect("told"),
-    }
-}
-
-/// Three that wait; each tells what came by the board.
-fn waiting(
-    domain: &Domain,
-    state: &State<Value>,
-    board: &'static Board,
-    prepare: fn(),
-    hows: [How; 3],
-) -> Vec<Child> {
-    let children: Vec<Child> = (0..3)
-        .map(|index| {
-            Child::start(move || {
-                prepare();
-                let mut watch = state.watch();
-                let mut set = WaitSet::new(domain);
-                set.set_wait(WaitStrategy::Block);
-                set.add(&watch).expect("added");
-                if let How::BesideAnOwner(peer) = hows[index] {
-                    set.add(&peer).expect("added");
-                }
-                assert_eq!(watch.changed(), Ok(Change::Value { version: 1 }));
-                board.set(index, 1);
-                loop {
-                    match change(&mut watch, &mut set, hows[index]) {
-                        Change::Value { version } => board.set(index, version),
-                        Change::WriterDied { .. } => board.set(index, 1000 + board.get(index)),
-                        other => panic!("{other:?}"),
-                    }
-                }
-            })
-        })
-        .collect();
-    (0..3).for_each(|index| {
-        board.reach(index, 1);
-    });
-    children.iter().for_each(|child| wait_asleep(child.pid()));
-    children
-}
-
-fn told(board: &Board, what: u64) {
-    wait_until("all three are told", || (0..3).all(|index| board.get(index) == what));
-}
-
-fn tell(world: &World, prepare: fn(), hows: [How; 3]) {
-    let state = opened(world);
-    let board: &'static Board = Box::leak(Box::new(Board::new()));
-    // First nobody writes: they wait for one that comes.
-    let mut waiters = waiting(&world.domain(), &state, board, prepare, hows);
-    let asleep = |waiters: &[Child]| waiters.iter().for_each(|child| wait_asleep(child.pid()));
-    let go = Board::new();
-    let mut writer = Child::start(|| {
-        let mut writer = state.writer().expect("none lives");
-        for version in 2..=3 {
-            go.reach(0, version);
-            assert_eq!(writer.set(&value(version)), Ok(version));
-        }
-        loop {
-            std::thread::park();
-        }
-    });
-    for version in 2..=3 {
-        go.set(0, version);
-        told(board, version);
-        asleep(&waiters);
-    }
-    writer.kill();
-    told(board, 1003);
-    asleep(&waiters);
-    // One that leaves in order is no news.
-    let mut own = state.writer().expect("free");
-    assert_eq!(own.set(&value(4)), Ok(4));
-    told(board, 4);
-    asleep(&waiters);
-    drop(own);
-    asleep(&waiters);
-    told(board, 4);
-    let mut last = idle_writer(&state);
-    asleep(&waiters);
-    last.kill();
-    told(board, 1004);
-    assert!(waiters.iter_mut().all(|child| !child.has_ended()));
-    waiters.iter_mut().for_each(Child::kill);
-}
-
-fn who_waits_is_told_of_values_and_deaths(world: &World) {
-    tell(world, AS_IT_IS, [How::Plainly; 3]);
-}
-
-fn who_waits_is_told_without_futex_waitv(world: &World) {
-    tell(world, NO_WAITV, [How::Plainly; 3]);
-}
-
-fn who_waits_in_a_set_is_told(world: &World) {
-    let (_other, peer) = owner(&world.domain(), Board::new());
-    tell(world, AS_IT_IS, [How::InASet, How::BesideAnOwner(peer), How::InASet]);
-}
-
-fn who_waits_in_a_set_without_futex_waitv_is_told(world: &World) {
-    let (_other, peer) = owner(&world.domain(), Board::new());
-    tell(world, NO_WAITV, [How::InASet, How::BesideAnOwner(peer), How::InASet]);
-}
-
-fn who_awaits_is_told(world: &World) {
-    tell(world, AS_IT_IS, [How::Awaited; 3]);
-}
-
-/// Three hundred states in one set, their writers killed and replaced: each last value is told, and
-/// each death.
-fn sets_are_told_of_many_states(world: &World) {
-    const STATES: usize = 300;
-    let domain = world.domain();
-    let open = |at: usize| State::open(&domain, &format!("s{at}"), 0u64).expect("opens");
-    let states: Vec<_> = (0..STATES).map(open).collect();
-    let board = Board::new();
-    let (shared, all) = (&domain, &states);
-    let mut waiter = Child::start(move || {
-        let mut set = WaitSet::new(shared);
-        let mut watches: Vec<_> = all.iter().map(State::watch).collect();
-        let keys: Vec<_> = watches.iter().map(|watch| set.add(watch).expect("added")).collect();
-        loop {
-            let ready: Vec<_> = set.wait().expect("ready").collect();
-            for (key, _) in ready {
-                let at = keys.binary_search(&key).expect("one of them");
-                match watches[at].try_changed() {
-                    Some(Change::Value { version }) => board.set(at, 2 * version),
-                    Some(Change::WriterDied { version }) => board.set(at, 2 * version + 1),
-                    // The death of one who had set nothing, which is not waited for below: the next
-                    // writer has come.
-                    None => {}
-                    other => panic!("{other:?}"),
-                }
-            }
-        }
-    });
-    (0..STATES).for_each(|at| {
-        board.reach(at, 1);
-    });
-    let mut random = Random::new();
-    for _ in 0..40 {
-        let seed = random.next();
-        let mut writer = Child::start(|| {
-            let mut random = Random::from_seed(seed);
-            let mut writers: Vec<_> =
-                states.iter().map(|state| state.writer().expect("free")).collect();
-            loop {
-                writers[random.below(STATES as u64) as usize].set(&1).expect("set");
-            }
-        });
-        random.pause(4000);
-        writer.kill();
-        for (at, state) in states.iter().enumerate() {
-            let is_dead = u64::from(state.writer_now().is_some());
-            wait_until("the last value and the death are told", || {
-                // Who did not come to be the writer is no news.
-                board.get(at) / 2 == state.version() && (is_dead == 0 || board.get(at) & 1 == 1)
-            });
-        }
-    }
-    waiter.kill();
-
-    assert_eq!(domain.stats().rescues, 0);
-}
-
-fn who_waits_sees_one_that_comes_and_dies(world: &World) {
-    let state = opened(world);
-    let board: &'static Board = Box::leak(Box::new(Board::new()));
-    let (_other, peer) = owner(&world.domain(), Board::new());
-    let hows = [How::Plainly, How::BesideAnOwner(peer), How::Awaited];
-    let mut waiters = waiting(&world.domain(), &state, board, AS_IT_IS, hows);
-    let mut random = Random::new();
-    for _ in 0..200 {
-        let before = state.version();
-        let mut writer = Child::start(|| {
-            let mut writer = state.writer().expect("none lives");
-            write_on(&mut writer, before);
-        });
-        std::thread::sleep(Duration::from_micros(random.below(700)));
-        writer.kill();
-        let version = state.version();
-        let has_come = state.writer_now().is_some();
-        let news = if has_come { 1000 + version } else { version };
-        wait_until("all are told", || (0..3).all(|index| board.get(index) == news));
-        state.writer().expect("free").set(&value(version + 1)).expect("set");
-        wait_until("all are told", || (0..3).all(|index| board.get(index) == version + 1));
-    }
-    waiters.iter_mut().for_each(Child::kill);
-    assert_eq!(world.domain().stats().rescues, 0);
-}
-
-fn the_next_writer_waits_for_the_end(world: &World) {
-    let state = opened(world);
-    let board: &'static Board = Box::leak(Box::new(Board::new()));
-    let mut first = idle_writer(&state);
-    let error = state.writer_until(Duration::from_millis(5)).err().expect("taken");
-    assert!(matches!(error, Error::WriterTaken { pid, .. } if pid == first.pid() as u32));
-    let mut next: Vec<Child> = (0..3)
-        .map(|_| {
-            Child::start(|| {
-                let mut writer = state.writer_until(outlive::Deadline::NEVER).expect("my turn");
-                let version = state.version() + 1;
-                assert_eq!(writer.set(&value(version)), Ok(version));
-                board.add(0, 1);
-                // Leaves in good order.
-            })
-        })
-        .collect();
-    next.iter().for_each(|child| wait_asleep(child.pid()));
-    first.kill();
-    assert_eq!(board.reach(0, 3), 3);
-    next.drain(..).for_each(Child::finish);
-    assert_eq!(state.get(), Ok(value(4)));
-}
-
-/// Where the words stand: see doc/memory-layout.md.
-const LATEST: u64 = BODY + 64;
-const USED: u64 = BODY + 136;
-const COUNT: u64 = BODY + 140;
-const ROLE: u64 = BODY + 192;
-const CELLS: u64 = BODY + 256;
-const BUFFERS: u64 = BODY + 1024;
-const BUFFER: u64 = (16 + 513 * 8u64).next_multiple_of(64);
-
-fn pins_of_the_dead_are_cleared(world: &World) {
-    let state = opened(world);
-    let domain = world.domain();
-    let board = Board::new();
-    let mut child = Child::start(|| {
-        board.set(0, u64::from(domain.token().expect("a token").as_u32()));
-        loop {
-            std::thread::park();
-        }
-    });
-    let dead = board.reach(0, 1);
-    child.kill();
-    let words = Bytes::of(&domain, "s");
-    for cell in 0..64 {
-        words.set(CELLS + 8 * cell, &(dead | (cell % 5 + 1) << 32).to_ne_bytes());
-    }
-    words.set_word(USED, 64);
-    assert_eq!(domain.entry("s").expect("there").dead_claims, 64);
-    // A reader takes a dead one's cell; a set clears the others.
-    let bytes = StateBytes::open(&domain, "s").expect("there");
-    assert_eq!(bytes.get_as_if_overtaken().expect("got").1, 1);
-    assert_eq!(domain.entry("s").expect("there").dead_claims, 63);
-    let mut writer = state.writer().expect("free");
-    assert_eq!(writer.set(&value(2)), Ok(2));
-    let entry = domain.entry("s").expect("there");
-    assert_eq!(entry.dead_claims, 0);
-    assert!(
-        matches!(entry.detail, Detail::State { buffers: 4, pins: 0, .. }),
-        "{:?}",
-        entry.detail
-    );
-}
-
-fn pins_of_the_living_are_respected(world: &World) {
-    let state = opened(world);
-    let domain = world.domain();
-    let mut writer = state.writer().expect("free");
-    let words = Bytes::of(&domain, "s");
-    let me = u64::from(domain.token().expect("a token").as_u32());
-    // As if 64 threads stood in the middle of a get, one after the other.
-    for cell in 0..64 {
-        let pinned = u64::from(words.word(LATEST) & 0xff);
-        words.set(CELLS + 8 * cell, &(me | (pinned + 2) << 32).to_ne_bytes());
-        words.set_word(USED, cell as u32 + 1);
-        let at = BUFFERS + pinned * BUFFER;
-        let stamp = words.word(at);
-        for _ in 0..5 {
-            let version = state.version() + 1;
-            assert_eq!(writer.set(&value(version)), Ok(version));
-            assert_eq!(words.word(at), stamp, "a pinned buffer was written");
-            assert_eq!(state.get(), Ok(value(version)));
-        }
-    }
-    assert_eq!(words.word(COUNT), 66);
-    // No cell is left: the optimistic way goes on.
-    let bytes = StateBytes::open(&domain, "s").expect("there");
-    assert_eq!(bytes.get_as_if_overtaken().expect("got").1, state.version());
-    // One that asks gets the latest.
-    words.set(CELLS, &(me | 1 << 32).to_ne_bytes());
-    let latest = u64::from(words.word(LATEST) & 0xff);
-    let version = state.version() + 1;
-    assert_eq!(writer.set(&value(version)), Ok(version));
-    assert_eq!(u64::from(words.word(CELLS + 4)), latest + 2);
-}
-
-fn scribbled_words_are_errors(world: &World) {
-    let domain = world.domain();
-    let mut random = Random::new();
-    for round in 0..400u64 {
-        let name = format!("s{}", round % 40);
-        let state = State::<Value>::open(&domain, &name, value(1));
-        let Ok(state) = state else { continue };
-        let words = Bytes::of(&domain, &name);
-        let kept: Vec<u32> = (0..256).map(|n| words.word(BODY + 4 * n)).collect();
-        for _ in 0..=random.below(4) {
-            // Not the constant words, which are read once, when it is opened: round 0 of each name
-            // is for those.
-            let first = if round < 40 { 0 } else { 16 };
-            let at = BODY + 4 * (first + random.below(256 - first));
-            let what = [
-                0,
-                1,
-                2,
-                3,
-                0xff,
-                0x2345_0001,
-                0x8000_0000,
-                u32::MAX,
-                random.below(1 << 32) as u32,
-            ];
-            words.set_word(at, what[random.below(9) as usize]);
-        }
-        let short = Duration::from_millis(1);
-        let _ = state.get();
-        let _ = state.wait_changed_until(state.version(), short);
-        if let Ok(bytes) = StateBytes::open(&domain, &name) {
-            let _ = (bytes.get(), bytes.get_as_if_overtaken());
-        }
-        if let Ok(mut writer) = state.writer() {
-            for _ in 0..70 {
-                let _ = writer.set(&value(2));
-            }
-        }
-        // Not each time: it looks at all processes of the machine.
-        if round % 20 == 0 {
-            let _ = domain.entry(&name).map(|entry| format!("{entry:?}"));
-        }
-        let _ = domain.sweep(true);
-        for (n, word) in kept.iter().enumerate() {
-            words.set_word(BODY + 4 * n as u64, *word);
-        }
-    }
-    assert!(domain.sweep(false).is_ok());
-    // A stamp that does not fit a latest that stands still.
-    let state = State::<Value>::open(&domain, "stamp", value(1)).expect("made");
-    let words = Bytes::of(&domain, "stamp");
-    words.set_word(BUFFERS, 0);
-    assert!(matches!(state.get(), Err(Error::Damaged { .. })));
-    words.set_word(LATEST, 200 | 1 << 8);
-    assert!(matches!(state.get(), Err(Error::Damaged { .. })), "a buffer that cannot be");
-    words.set_word(ROLE, 0x77);
-    assert!(matches!(state.writer(), Err(Error::Damaged { .. })));
-}
-
 fn seen_from_outside(world: &World) {
     let state = opened(world);
     let domain = world.domain();
@@ -734,7 +390,7 @@ fn seen_from_outside(world: &World) {
     // A sweep does not hide the death.
     assert_eq!(state.wait_changed(1), Ok(Change::WriterDied { version: 1 }));
     drop(state.writer().expect("free"));
-    assert_eq!(state.wait_changed_until(1, Duration::from_millis(1)), Err(WaitError::TimedOut));
+    assert_eq!(state.wait_changed_timeout(1, Duration::from_millis(1)), Ok(None));
     domain.remove("s").expect("removed");
     assert!(state.is_removed());
 }

@@ -67,7 +67,7 @@ macro_rules! act {
     };
 }
 
-/// Not every machine lets everybody run at a real-time priority.
+/// Not every machine lets every user run at a real-time priority.
 fn no_right() -> Refusal {
     Refusal::new("Unsupported", "right to run at a real-time priority")
 }

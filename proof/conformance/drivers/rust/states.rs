@@ -3,29 +3,29 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use outlive::Domain;
-use outlive::state::{BytesWriter, Change, State, StateBytes, StateWriter};
+use outlive::state::{Change, State, Writer};
+use outlive::{Deadline, Domain};
 
 use crate::answer::{self, Answer, Refusal, done, find, said};
 
 #[derive(Default)]
 pub(crate) struct States {
     numbers: HashMap<String, State<u64>>,
-    number_writers: HashMap<String, StateWriter<u64>>,
-    bytes: HashMap<String, StateBytes>,
-    bytes_writers: HashMap<String, BytesWriter>,
+    number_writers: HashMap<String, Writer<u64>>,
+    bytes: HashMap<String, State>,
+    bytes_writers: HashMap<String, Writer>,
 }
 
 impl States {
     pub(crate) fn act(&mut self, domain: &Domain, command: &str, args: &[&str]) -> Answer {
         match (command, args) {
             ("state.open", [name, value]) => {
-                self.numbers
-                    .insert((*name).to_owned(), State::open(domain, name, answer::number(value)?)?);
+                let options = State::options().initial(&answer::number(value)?);
+                self.numbers.insert((*name).to_owned(), options.open_or_create(domain, name)?);
                 done()
             }
             ("state.find", [name]) => {
-                StateBytes::open(domain, name)?;
+                State::open_as_bytes(domain, name)?;
                 done()
             }
             ("state.get", [name]) => {
@@ -41,8 +41,9 @@ impl States {
             }
             ("state.wait", [name, seen, span]) => {
                 let state = find(&mut self.numbers, name)?;
-                match state.wait_changed_until(answer::number(seen)?, answer::span(span)?)? {
-                    Change::Value { version } => said(version),
+                match state.wait_changed_timeout(answer::number(seen)?, answer::span(span)?)? {
+                    Some(Change::Value { version }) => said(version),
+                    None => Err(Refusal::new("TimedOut", "")),
                     _ => Err(Refusal::new("WriterDied", "")),
                 }
             }
@@ -51,13 +52,9 @@ impl States {
                 done()
             }
             ("bytes.open", [name, most, value]) => {
-                let state = StateBytes::create(
-                    domain,
-                    name,
-                    answer::number(most)?,
-                    &answer::message(value)?,
-                )?;
-                self.bytes.insert((*name).to_owned(), state);
+                let options = State::<[u8]>::options().capacity(answer::number(most)?);
+                let options = options.initial(&answer::message(value)?);
+                self.bytes.insert((*name).to_owned(), options.open_or_create(domain, name)?);
                 done()
             }
             ("bytes.get", [name]) => {
@@ -80,7 +77,9 @@ impl States {
                 let (state, end) = (find(&mut self.bytes, name)?, answer::until(span)?);
                 let (mut value, mut seen) = (Vec::new(), 1);
                 for _ in 0..answer::number::<u64>(count)? {
-                    state.wait_changed_until(seen, end)?;
+                    state
+                        .wait_changed_until(seen, Deadline::at(end))?
+                        .ok_or_else(|| Refusal::new("TimedOut", ""))?;
                     seen = state.get_into(&mut value)?;
                     if !answer::is_pattern(&value, seen - 1) {
                         return Err(Refusal::new(
@@ -95,7 +94,7 @@ impl States {
         }
     }
 
-    fn writer(&mut self, name: &str) -> Result<&mut BytesWriter, Refusal> {
+    fn writer(&mut self, name: &str) -> Result<&mut Writer, Refusal> {
         if !self.bytes_writers.contains_key(name) {
             let writer = find(&mut self.bytes, name)?.writer()?;
             self.bytes_writers.insert(name.to_owned(), writer);

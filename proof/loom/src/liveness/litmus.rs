@@ -1,4 +1,4 @@
-//! Claiming a slot beside those who ask whether its owners live, as loom's litmus tests.
+//! Claiming a slot beside threads that ask whether its owners live, as loom's litmus tests.
 //!
 //! The asking is the code that is built ([`Slot::is_alive`]). The claiming follows enroll.rs step
 //! by step, since libc's trylock is nothing that loom can run: generation even; a Release fence;

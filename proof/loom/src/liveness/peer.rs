@@ -1,4 +1,4 @@
-//! Somebody else's token where loom runs the protocols.
+//! Another thread's token where loom runs the protocols.
 
 use super::id::TokenId;
 use super::registry::Registry;

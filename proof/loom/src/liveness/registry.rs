@@ -10,8 +10,8 @@ use crate::Error;
 use crate::shim::AtomicU32;
 
 loom::thread_local! {
-    /// The test's word for who the calling thread is: (thread's token, process's token, robust
-    /// list).
+    /// Which thread the calling thread is, as the test says: (thread's token, process's token,
+    /// robust list).
     static ME: std::cell::Cell<Option<(TokenId, TokenId, *mut crate::sys::robust::ListHead)>> = std::cell::Cell::new(None);
 }
 

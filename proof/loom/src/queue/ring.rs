@@ -17,7 +17,7 @@ pub(super) struct Ring {
 
 // SAFETY: payloads are reached under the queue's protocol, which is what is being explored.
 unsafe impl Sync for Ring {}
-// SAFETY: as above.
+// SAFETY: payloads are reached under the queue's protocol, which is what is being explored.
 unsafe impl Send for Ring {}
 
 #[derive(Clone, Copy)]

@@ -193,7 +193,7 @@ fn wait_in_set(readiness: &super::QueueReadiness) {
         let mut ticket = readiness.messages().announce();
         crate::sys::barrier::heavy();
         readiness.messages().note_fence(&mut ticket);
-        // Who writes there lives on in these tests: it will notify.
+        // The sender that writes there lives on in these tests: it will notify.
         if is_ready() {
             return;
         }

@@ -249,7 +249,7 @@ fn loom_rpc_a_slot_asked_again_is_not_lost_and_not_mixed() {
             })
         };
         be(0);
-        // Lets go of call 1, and asks again where nobody has begun it.
+        // Gives call 1 up, and asks again if no server has begun it.
         let seen = world.words.claim();
         if seen.number() == 0 && world.words.cancel(seen, 1) {
             ask(&world, 2);

@@ -1,6 +1,6 @@
 //! The futex as loom sees it: sleepers in a list, looked at and queued under one lock, as the
-//! kernel does under its bucket locks. Nobody times out. That everybody sleeps for ever is what
-//! loom reports as a deadlock.
+//! kernel does under its bucket locks. No sleeper times out. If all threads sleep for ever, loom
+//! reports a deadlock.
 //!
 //! A sleeper that has been woken on one of its words stays queued on the others until it runs:
 //! there it takes a wake-up for one sleeper, as in the kernel.
@@ -13,7 +13,7 @@ use crate::shim::{AtomicU32, Ordering};
 
 /// As the kernel's.
 pub(crate) const MOST_WATCHES: usize = 128;
-/// Everybody who sleeps.
+/// All sleepers.
 pub(crate) const ALL: u32 = i32::MAX as u32;
 
 #[derive(Clone, Copy)]
@@ -68,8 +68,8 @@ pub(crate) fn wait_any(
     Ok(Wakeup::LookAgain)
 }
 
-/// Word by word, as the kernel does it: between two of them somebody may be awake who is queued
-/// already.
+/// Word by word, as the kernel does it: between two of them a thread that is queued already may
+/// be awake.
 pub(crate) fn wait_any_at(words: &[(usize, u32)], own: Watch<'_>) -> Result<(), Errno> {
     let number = BUCKET.kernel.lock().unwrap().queue(Vec::new());
     for &(address, expected) in words.iter().chain([&(address(own.word), own.expected)]) {
@@ -102,12 +102,15 @@ pub(crate) fn wake_all(word: &AtomicU32) {
     wake(word, usize::MAX);
 }
 
-/// Under the lock, as the kernel does it under its bucket's: nobody stands between the store and
-/// the wake.
+/// Under the lock, as the kernel does it under its bucket's: no other thread comes between the
+/// store and the wake.
 pub(crate) fn set_and_wake_all(word: &AtomicU32, held: u32, free: u16) {
     let mut kernel = BUCKET.kernel.lock().unwrap();
     let before = word.swap(u32::from(free), Ordering::AcqRel);
-    assert_eq!(before, held, "whoever gives back holds it, and sleepers have asked already");
+    assert_eq!(
+        before, held,
+        "the thread that gives it back holds it, and sleepers have asked already"
+    );
     kernel.wake(word, usize::MAX);
 }
 
@@ -169,7 +172,7 @@ impl InOneStep {
         }
     }
 
-    /// Under the lock, as above.
+    /// Under the lock, as the kernel does it under those of its buckets.
     pub(crate) fn and_wake(self, word: &AtomicU32, most: u32) -> u32 {
         let mut kernel = BUCKET.kernel.lock().unwrap();
         match self {

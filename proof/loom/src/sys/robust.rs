@@ -54,7 +54,7 @@ impl Drop for WakeRelay {
     }
 }
 
-/// What the kernel does when the thread that holds `slot` ends: mark, wake one, pass on.
+/// What the kernel does when the thread that holds `slot` ends: mark, wake one, relay.
 pub(crate) fn end_thread(slot: &Slot, head: &ListHead) {
     if slot.mark_died() {
         futex::wake_one(slot.word());

@@ -4,7 +4,7 @@ use loom::thread::{self, JoinHandle};
 
 use super::Errno;
 
-/// Not loom's: nobody waits for it.
+/// Not loom's: no thread waits for it.
 static STARTED: std::sync::Mutex<Vec<JoinHandle<()>>> = std::sync::Mutex::new(Vec::new());
 
 pub(crate) fn start_thread(body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {

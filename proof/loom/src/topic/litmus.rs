@@ -34,8 +34,8 @@ fn loom_topic_who_joins_is_seen_or_sees_what_was_published() {
     });
 }
 
-/// `subscriber_slot::join` and `back_pressure::slowest`: who sees the claim sees the cursors that
-/// were written before it.
+/// `subscriber_slot::join` and `back_pressure::slowest`: a thread that sees the claim sees the
+/// cursors that were written before it.
 #[test]
 fn loom_topic_a_claim_brings_its_cursors() {
     loom::model(|| {

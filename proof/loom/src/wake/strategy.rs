@@ -1,5 +1,5 @@
-//! Wait strategies where loom runs: nobody spins. Loom explores every moment at which a spin could
-//! have ended as a sleep.
+//! Wait strategies where loom runs: no waiter spins. Loom explores every moment at which a spin
+//! could have ended as a sleep.
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitStrategy {

@@ -2,9 +2,9 @@
 //! benchmark compiles and starts when the first row is asked for, and stops by signal between its
 //! turns, so that they take nothing from the others'.
 //!
-//! Its messages pass through memory that both map, not through its media driver, which keeps the
-//! books. It wakes nobody: in its sleeping rows a receiver that finds nothing parks for up to 50
-//! µs, as its documents offer.
+//! Its messages pass through memory that both map, not through its media driver, which only
+//! keeps the connections. It wakes no receiver: in its sleeping rows a receiver that finds nothing
+//! parks for up to 50 µs, as its documents offer.
 
 use super::{Shape, Wait};
 use crate::pubsub::flow::{Latencies, figure};

@@ -213,7 +213,7 @@ impl Mutex {
     pub fn new() -> Result<Self, Error> {
         let functions = functions().map_err(Error::Refused)?;
         let words = Shared::<Words>::new()?;
-        // SAFETY: room enough, asked for in `load`; nobody else has it yet.
+        // SAFETY: room enough, asked for in `load`; no other process has it yet.
         unsafe { (functions.make_mutex)(ptr::from_ref(&*words).cast_mut().cast()) };
         Ok(Self { words, functions })
     }

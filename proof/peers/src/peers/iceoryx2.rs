@@ -96,7 +96,7 @@ impl Place {
         told(builder.backpressure_strategy(strategy).create(), "a publisher")
     }
 
-    fn bell(&self, node: &Node<ipc::Service>, name: &str) -> Result<Bell, Error> {
+    fn event_port(&self, node: &Node<ipc::Service>, name: &str) -> Result<EventPort, Error> {
         let name = told(name.try_into(), "an event's name")?;
         let builder = node.service_builder(&name).event().max_nodes(NODES);
         let builder =
@@ -110,7 +110,7 @@ impl Place {
         name: &str,
     ) -> Result<Option<Listener<ipc::Service>>, Error> {
         (self.shape.wait == Wait::Block)
-            .then(|| told(self.bell(node, name)?.listener_builder().create(), "a listener"))
+            .then(|| told(self.event_port(node, name)?.listener_builder().create(), "a listener"))
             .transpose()
     }
 
@@ -120,7 +120,7 @@ impl Place {
         name: &str,
     ) -> Result<Option<Notifier<ipc::Service>>, Error> {
         (self.shape.wait == Wait::Block)
-            .then(|| told(self.bell(node, name)?.notifier_builder().create(), "a notifier"))
+            .then(|| told(self.event_port(node, name)?.notifier_builder().create(), "a notifier"))
             .transpose()
     }
 }
@@ -137,14 +137,14 @@ impl Drop for Place {
     }
 }
 
-type Bell = ::iceoryx2::service::port_factory::event::PortFactory<ipc::Service>;
+type EventPort = ::iceoryx2::service::port_factory::event::PortFactory<ipc::Service>;
 
 /// The publishing end.
 pub(crate) struct Publisher {
     port: Port<ipc::Service, [u8], ()>,
     /// Sends again what found no room.
     again: bool,
-    bell: Option<Notifier<ipc::Service>>,
+    event: Option<Notifier<ipc::Service>>,
     /// Kept: the port lives in it.
     _node: Rc<Node<ipc::Service>>,
 }
@@ -152,15 +152,15 @@ pub(crate) struct Publisher {
 /// The subscribing end.
 pub(crate) struct Subscriber {
     port: ReadingPort<ipc::Service, [u8], ()>,
-    bell: Option<Listener<ipc::Service>>,
+    event: Option<Listener<ipc::Service>>,
     /// Kept: the port lives in it.
     _node: Rc<Node<ipc::Service>>,
 }
 
 /// Waits for the event, or asks again at once where there is none.
 #[inline]
-fn wait(bell: Option<&Listener<ipc::Service>>) -> Result<(), Error> {
-    match bell {
+fn wait(event: Option<&Listener<ipc::Service>>) -> Result<(), Error> {
+    match event {
         None => hint::spin_loop(),
         Some(listener) => drop(told(listener.blocking_wait(|_| {}), "waiting for an event")?),
     }
@@ -168,14 +168,14 @@ fn wait(bell: Option<&Listener<ipc::Service>>) -> Result<(), Error> {
 }
 
 #[inline]
-fn ring(bell: Option<&Notifier<ipc::Service>>) -> Result<(), Error> {
-    bell.map_or(Ok(()), |notifier| told(notifier.notify(), "notifying").map(drop))
+fn notify(event: Option<&Notifier<ipc::Service>>) -> Result<(), Error> {
+    event.map_or(Ok(()), |notifier| told(notifier.notify(), "notifying").map(drop))
 }
 
 /// What `write` is given; it may leave bytes as they are.
 #[inline]
 fn bytes_of(payload: &mut [MaybeUninit<u8>]) -> &mut [u8] {
-    // SAFETY: bytes of a mapped file: each has a value, whoever wrote it last.
+    // SAFETY: bytes of a mapped file: each has a value, whichever process wrote it last.
     unsafe { &mut *(std::ptr::from_mut(payload) as *mut [u8]) }
 }
 
@@ -202,15 +202,15 @@ impl Session<'_> {
     fn publisher(&self, topic: &ServiceName) -> Result<Publisher, Error> {
         let Self { place, node } = self;
         let port = place.port(&place.topic(node, topic)?)?;
-        let bell = place.notifier(node, "message")?;
-        Ok(Publisher { port, again: place.shape.full_rate, bell, _node: node.clone() })
+        let event = place.notifier(node, "message")?;
+        Ok(Publisher { port, again: place.shape.full_rate, event, _node: node.clone() })
     }
 
     fn subscriber(&self, topic: &ServiceName) -> Result<Subscriber, Error> {
         let Self { place, node } = self;
         let port = told(place.topic(node, topic)?.subscriber_builder().create(), "a subscriber")?;
-        let bell = place.listener(node, "message")?;
-        Ok(Subscriber { port, bell, _node: node.clone() })
+        let event = place.listener(node, "message")?;
+        Ok(Subscriber { port, event, _node: node.clone() })
     }
 }
 
@@ -255,11 +255,11 @@ impl Publish for Publisher {
                 sample = told(self.port.loan_slice_uninit(bytes), "a loan")?;
                 bytes_of(sample.payload_mut()).copy_from_slice(&first[..bytes]);
             }
-            return ring(self.bell.as_ref());
+            return notify(self.event.as_ref());
         }
         // SAFETY: see `bytes_of`.
         told(unsafe { sample.assume_init() }.send(), "sending")?;
-        ring(self.bell.as_ref())
+        notify(self.event.as_ref())
     }
 }
 
@@ -275,7 +275,7 @@ impl Subscribe for Subscriber {
             if let Some(sample) = told(self.port.receive(), "receiving")? {
                 return Ok(read(sample.payload()));
             }
-            wait(self.bell.as_ref())?;
+            wait(self.event.as_ref())?;
         }
     }
 }
@@ -343,7 +343,7 @@ impl Call for Asking {
         write(bytes_of(request.payload_mut()));
         // SAFETY: see `bytes_of`.
         let pending = told(unsafe { request.assume_init() }.send(), "a request")?;
-        ring(self.asked.as_ref())?;
+        notify(self.asked.as_ref())?;
         for attempt in 1u32.. {
             if let Some(reply) = told(pending.receive(), "a reply")? {
                 return Ok(read(reply.payload()));
@@ -368,7 +368,7 @@ impl Serve for Answering {
                 answer(asked, bytes_of(reply.payload_mut()));
                 // SAFETY: see `bytes_of`.
                 told(unsafe { reply.assume_init() }.send(), "a reply")?;
-                return ring(self.replied.as_ref());
+                return notify(self.replied.as_ref());
             }
             wait(self.asked.as_ref())?;
         }

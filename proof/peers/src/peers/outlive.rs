@@ -34,7 +34,7 @@ impl Place {
 
     fn topic(&self, domain: &::outlive::Domain, name: &str) -> Result<topic::Topic, Error> {
         // Not fewer than by default, but of long ones: they keep their memory as long as they are
-        // kept, and who writes all of it in turn finds none in his caches.
+        // kept, and a publisher that writes all of it in turn finds none in its caches.
         let depth = if self.shape.bytes > 128 << 10 { 1 } else { 16 }.max(self.shape.buffer as u32);
         let options =
             topic::Topic::options().depth(depth).stamps(false).wait(self.shape.wait.into());

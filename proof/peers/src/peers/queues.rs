@@ -6,7 +6,7 @@ use outlive_bench::harness::round::Stage;
 use outlive_bench::suite::queue::{self, Channel, Receive, Send};
 use std::marker::PhantomData;
 
-/// One flag on one cache line, seen by one who spins.
+/// One flag on one cache line, seen by a receiver that spins.
 pub(crate) type CacheLine = Queued<queue::CacheLine>;
 /// A store and FUTEX_WAKE, FUTEX_WAIT on the other side.
 pub(crate) type Futex = Queued<queue::Futex>;

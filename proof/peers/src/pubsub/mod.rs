@@ -244,7 +244,7 @@ impl Field<'_> {
         }
     }
 
-    /// Everybody that has topics.
+    /// All contenders that have topics.
     fn add_all<C: Content>(&mut self, of: &str, shape: Shape, task: Task<C>) {
         self.add::<Outlive, C>(of, shape, task);
         self.add::<Iceoryx2, C>(of, shape, task);

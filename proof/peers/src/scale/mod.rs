@@ -106,8 +106,8 @@ impl Over {
 pub(crate) trait Domain: Topic {
     /// What a process has once.
     type Session<'a>;
-    /// Files that a process has open for a topic on which it publishes and subscribes. Seen, not
-    /// told by anybody.
+    /// Files that a process has open for a topic on which it publishes and subscribes. Counted by
+    /// looking; no document says it.
     const FILES: u64;
 
     /// Joins.

@@ -61,7 +61,7 @@ states! {
     Two, "two_state", mutex2::Mutex2;
     /// Free, locked, and waited for.
     Three, "three_state", mutex3::Mutex3;
-    /// With a bit of its own for "somebody may sleep", so that an unlock does not wipe it out.
+    /// With a bit of its own for "a thread may sleep", so that an unlock does not clear it.
     Four, "four_state", mutex4::Mutex4;
 }
 

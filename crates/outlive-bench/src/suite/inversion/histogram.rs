@@ -20,7 +20,7 @@ pub struct Histogram {
     bins: BTreeMap<i32, u64>,
 }
 
-/// As it stands in the JSON document.
+/// Its form in the JSON document.
 #[derive(Serialize)]
 struct Bin {
     from_ns: f64,
@@ -59,7 +59,7 @@ impl Serialize for Histogram {
     }
 }
 
-/// Rows by columns: a line for each bin that anybody has.
+/// Rows by columns: a line for each bin with a count in any row.
 pub fn table(rows: &[Row]) -> String {
     let mut all: Vec<i32> =
         rows.iter().flat_map(|row| row.histogram.bins.keys().copied()).collect();

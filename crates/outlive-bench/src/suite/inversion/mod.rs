@@ -137,7 +137,7 @@ pub fn run(args: &InversionArgs) -> Result<(), Error> {
     }
     let text = if args.json { crate::harness::json_line(&report)? } else { report.table() };
     match io::stdout().write_all(text.as_bytes()) {
-        // Whoever read has seen enough: no error.
+        // The reader has closed the output: no error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(source) => Err(Error::System { doing: "writing the result", source }),
         Ok(()) => Ok(()),

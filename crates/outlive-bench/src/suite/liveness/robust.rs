@@ -26,8 +26,8 @@ unsafe impl ZeroShared for Watched {}
 
 fn place() -> Result<Shared<Watched>, Error> {
     let watched = Shared::<Watched>::new()?;
-    // SAFETY: the attributes are initialised before use; the mutex lies in memory that nobody else
-    // has yet.
+    // SAFETY: the attributes are initialised before use; the mutex lies in memory that no other
+    // process has yet.
     let failed = unsafe {
         let mut attributes = MaybeUninit::uninit();
         libc::pthread_mutexattr_init(attributes.as_mut_ptr())

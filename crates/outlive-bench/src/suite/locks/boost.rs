@@ -99,7 +99,7 @@ impl<const EXCLUSIVE: bool> Lock for Boost<EXCLUSIVE> {
     fn place(_: &Stage, _: &'static str) -> Result<Shared<Guarded>, Error> {
         let object = Object::get().map_err(|why| Error::Refused(why.to_owned()))?;
         let guarded = Shared::<Guarded>::new()?;
-        // SAFETY: room enough, asked for in `build`; nobody else has it yet.
+        // SAFETY: room enough, asked for in `build`; no other process has it yet.
         unsafe {
             (object.make)(guarded.mutex.get().cast());
             if !EXCLUSIVE {
@@ -140,7 +140,7 @@ pub(super) struct Locked<'handle, const EXCLUSIVE: bool>(&'handle View<'handle, 
 impl<const EXCLUSIVE: bool> Held for Locked<'_, EXCLUSIVE> {
     #[inline]
     fn touch(&mut self) -> u64 {
-        // SAFETY: we hold the mutex, alone if it is the exclusive row.
+        // SAFETY: this process holds the mutex, alone if it is the exclusive row.
         unsafe {
             if EXCLUSIVE { self.0.guarded.number.raise() } else { self.0.guarded.number.read() }
         }
@@ -148,7 +148,7 @@ impl<const EXCLUSIVE: bool> Held for Locked<'_, EXCLUSIVE> {
 
     #[inline]
     fn release(self) -> Result<(), Error> {
-        // SAFETY: as in `acquire`; we hold it.
+        // SAFETY: made in `place`; this process holds it.
         unsafe { (self.0.unlock)(self.0.guarded.mutex.get().cast()) };
         Ok(())
     }

@@ -23,8 +23,8 @@ use crate::harness::round::{Figure, Stage};
 use crate::harness::shared::{Board, Shared};
 use std::sync::atomic::Ordering;
 
-/// Who is at it: which lock it holds at first. At step N it takes the one after, around the ring,
-/// and frees that.
+/// One of the two processes: which lock it holds at first. At step N it takes the next one around
+/// the ring, and frees that.
 const HELD_AT_FIRST: [usize; 2] = [1, 2];
 
 /// One turn of so many steps, half of them by each.

@@ -81,7 +81,7 @@ pub(super) trait Handle {
     where
         Self: 'handle;
 
-    /// Takes it, waiting as long as somebody else has it.
+    /// Takes it, waiting as long as another process has it.
     fn acquire(&self) -> Result<Self::Held<'_>, Error>;
 
     /// Takes it, touches the number, lets go: what is timed where a nanosecond matters. Always
@@ -151,13 +151,13 @@ const OURS: [&str; 6] = [
     OurCeiling::NAME,
 ];
 
-/// Who takes part, in the order they are shown.
+/// The contenders, in the order they are shown.
 pub struct Field {
     /// The rows.
     pub rows: Vec<Box<dyn Contender>>,
     /// The name of the row that the others are compared with.
     pub baseline: &'static str,
-    /// Who cannot take part.
+    /// The contenders that cannot take part.
     pub absent: Vec<Absent>,
 }
 

@@ -13,16 +13,16 @@ pub(super) struct Apart(pub(super) Number);
 #[repr(transparent)]
 pub(crate) struct Number(UnsafeCell<u64>);
 
-// SAFETY: who reaches the number holds the lock (`raise`, `read`).
+// SAFETY: a process that reaches the number holds the lock (`raise`, `read`).
 unsafe impl Sync for Number {}
 // SAFETY: zero is valid, no pointers.
 unsafe impl ZeroShared for Apart {}
 
 impl Number {
-    /// Gives it the value that readers expect; nobody raises a number that is read.
+    /// Gives it the value that readers expect; no process raises a number that is read.
     ///
     /// # Safety
-    /// Nobody else reaches the number meanwhile.
+    /// The caller guarantees that no other thread reaches the number meanwhile.
     pub(super) unsafe fn set_for_readers(&self) {
         // SAFETY: alone, by the caller.
         unsafe { *self.0.get() = UNTOUCHED };
@@ -47,7 +47,7 @@ impl Number {
     /// The caller holds the lock, perhaps among other readers.
     #[inline]
     pub(super) unsafe fn read(&self) -> u64 {
-        // SAFETY: nobody writes while there are readers. Volatile: the load is part of what is
+        // SAFETY: no process writes while there are readers. Volatile: the load is part of what is
         // measured.
         unsafe { ptr::read_volatile(self.0.get()) }
     }

@@ -9,7 +9,7 @@ use std::fmt::Display;
 /// The name that each has in its domain.
 pub(super) const NAME: &str = "lock";
 
-/// A domain's folder, and how whoever uses it waits.
+/// A domain's folder, and how its users wait.
 pub(crate) struct Place {
     scratch: Scratch,
     pub(super) wait: WaitStrategy,
@@ -25,7 +25,7 @@ impl Place {
     }
 }
 
-/// Nobody dies in this benchmark, so whatever a lock says is a fault.
+/// No process dies in this benchmark, so any error of a lock is a fault.
 #[cold]
 pub(super) fn refused(error: impl Display) -> Error {
     Error::Wrong(format!("outlive's lock: {error}"))

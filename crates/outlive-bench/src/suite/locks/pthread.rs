@@ -129,7 +129,7 @@ impl<F: Flavour> Lock for Pthread<F> {
         let guarded = Shared::<Guarded>::new()?;
         let mut attributes = MaybeUninit::uninit();
         let attributes = attributes.as_mut_ptr();
-        // SAFETY: the attributes are initialised first; nobody else has the mutex yet.
+        // SAFETY: the attributes are initialised first; no other process has the mutex yet.
         let failed = unsafe {
             libc::pthread_mutexattr_init(attributes)
                 | libc::pthread_mutexattr_setpshared(attributes, libc::PTHREAD_PROCESS_SHARED)
@@ -175,13 +175,13 @@ pub(crate) struct Locked<'handle>(&'handle Guarded);
 impl Held for Locked<'_> {
     #[inline]
     fn touch(&mut self) -> u64 {
-        // SAFETY: we hold the mutex.
+        // SAFETY: this process holds the mutex.
         unsafe { self.0.number.raise() }
     }
 
     #[inline]
     fn release(self) -> Result<(), Error> {
-        // SAFETY: as in `acquire`; we hold it.
+        // SAFETY: mapped and initialised in `place`; this process holds it.
         match unsafe { libc::pthread_mutex_unlock(self.0.mutex.get()) } {
             0 => Ok(()),
             _ => Err(Error::Wrong("a pthread mutex could not be unlocked".into())),

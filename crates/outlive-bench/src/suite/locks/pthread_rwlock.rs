@@ -37,7 +37,8 @@ impl<const WRITES: bool> Lock for PthreadRwLock<WRITES> {
         let guarded = Shared::<Guarded>::new()?;
         let mut attributes = MaybeUninit::uninit();
         let attributes = attributes.as_mut_ptr();
-        // SAFETY: the attributes are initialised first; nobody else has the lock or the number yet.
+        // SAFETY: the attributes are initialised first; no other process has the lock or the number
+        // yet.
         let failed = unsafe {
             if !WRITES {
                 guarded.number.set_for_readers();
@@ -88,13 +89,13 @@ pub(super) struct Locked<'handle, const WRITES: bool>(&'handle Guarded);
 impl<const WRITES: bool> Held for Locked<'_, WRITES> {
     #[inline]
     fn touch(&mut self) -> u64 {
-        // SAFETY: we hold the lock, alone if we write.
+        // SAFETY: this process holds the lock, alone if it writes.
         unsafe { if WRITES { self.0.number.raise() } else { self.0.number.read() } }
     }
 
     #[inline]
     fn release(self) -> Result<(), Error> {
-        // SAFETY: as in `acquire`; we hold it.
+        // SAFETY: mapped and initialised in `place`; this process holds it.
         match unsafe { libc::pthread_rwlock_unlock(self.0.lock.get()) } {
             0 => Ok(()),
             _ => Err(Error::Wrong("a pthread readers-writer lock could not be unlocked".into())),

@@ -13,7 +13,7 @@ use crate::harness::scratch::Scratch;
 use crate::suite::queue::{Channel, Receive, Send};
 use ::outlive::{Domain, WaitStrategy};
 
-/// A domain's folder, and how whoever uses it waits.
+/// A domain's folder, and how its users wait.
 pub(super) struct Place {
     scratch: Scratch,
     wait: WaitStrategy,

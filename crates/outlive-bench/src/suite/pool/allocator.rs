@@ -67,7 +67,8 @@ pub trait Functions: Sync + 'static {
     /// Gives it back.
     ///
     /// # Safety
-    /// `start` came from `alloc(bytes)`, and nobody uses it any more.
+    /// The caller guarantees that `start` came from `alloc(bytes)`, and that no thread uses it any
+    /// more.
     unsafe fn free(start: *mut u8, bytes: usize);
 
     /// Gives what is free back to the system, where that can be done.
@@ -83,7 +84,8 @@ pub struct Piece {
     bytes: usize,
 }
 
-// SAFETY: whoever has the piece has the memory alone, and such functions may free in any thread.
+// SAFETY: the thread that has the piece has the memory alone, and such functions may free in any
+// thread.
 unsafe impl Send for Piece {}
 
 impl<F: Functions> Allocator for Called<F> {

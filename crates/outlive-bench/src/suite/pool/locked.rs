@@ -56,7 +56,7 @@ pub(super) struct Buffer {
     start: NonNull<u8>,
 }
 
-// SAFETY: whoever has it has the memory alone.
+// SAFETY: the thread that has it has the memory alone.
 unsafe impl Send for Buffer {}
 
 impl Allocator for Locked {
@@ -146,7 +146,7 @@ impl Heap for &Place {
     fn alloc(&self, _: usize) -> Result<Buffer, Error> {
         let number = self.under_lock(|list| match list.first.checked_sub(1) {
             Some(number) => {
-                // SAFETY: a free buffer's first word belongs to whoever has the lock.
+                // SAFETY: a free buffer's first word belongs to the owner of the lock.
                 list.first = unsafe { self.link(number).read() };
                 number
             }
@@ -172,7 +172,7 @@ impl Heap for &Place {
     fn free(&self, buffer: Buffer) -> Result<(), Error> {
         let number = (buffer.start.as_ptr() as usize - self.buffers.as_ptr() as usize) / self.step;
         self.under_lock(|list| {
-            // SAFETY: the buffer is free from here on, its first word belongs to whoever has the
+            // SAFETY: the buffer is free from here on, its first word belongs to the owner of the
             // lock.
             unsafe { self.link(number as u64).write(list.first) };
             list.first = number as u64 + 1;
@@ -200,8 +200,8 @@ impl Heap for &Place {
         self.under_lock(|list| {
             let mut at = list.first;
             while let Some(number) = at.checked_sub(1) {
-                // SAFETY: pages of our own mapping, in a buffer that nobody uses; the link is not
-                // among them.
+                // SAFETY: pages of our own mapping, in a buffer that no thread uses; the link is
+                // not among them.
                 let done = unsafe {
                     at = self.link(number).read();
                     libc::madvise(
@@ -219,7 +219,7 @@ impl Heap for &Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // SAFETY: our own mapping of exactly this size; nobody has a buffer any more.
+        // SAFETY: our own mapping of exactly this size; no thread has a buffer any more.
         unsafe { libc::munmap(self.buffers.as_ptr().cast(), self.count as usize * self.step) };
     }
 }

@@ -21,7 +21,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `allocator` | what a row must be able to do; rows that are two functions |
-//! | `pattern`, `ring` | who takes and gives back when; how an object goes to another |
+//! | `pattern`, `ring` | which worker takes and gives back, and when; how an object goes to another |
 //! | `outlive`, `locked`, `system` | the rows |
 
 mod allocator;
@@ -64,7 +64,7 @@ pub struct PoolArgs {
         value_parser = value_parser!(u8).range(1..=MOST_WORKERS as i64))]
     processes: Vec<u8>,
 
-    /// Who takes and gives back when
+    /// Which worker takes and gives back, and when
     #[arg(long, value_enum, default_value_t = Pattern::AllocFree)]
     pattern: Pattern,
 
@@ -79,7 +79,7 @@ pub struct PoolArgs {
 /// A cache line, a page, a network buffer, a large one, and HAProxy's.
 const SIZES: [u64; 5] = [64, 4 << 10, 48 << 10, 256 << 10, 2 << 20];
 
-/// Who takes and gives back when.
+/// Which worker takes and gives back, and when.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
     /// An object is given back before the next is taken
@@ -190,7 +190,7 @@ impl Work {
     }
 }
 
-/// Memory that can be had without swapping, in bytes.
+/// Memory that is available without swapping, in bytes.
 fn available() -> Option<u64> {
     let told = fs::read_to_string("/proc/meminfo").ok()?;
     let line = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

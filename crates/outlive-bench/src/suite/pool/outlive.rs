@@ -29,7 +29,7 @@ struct View {
     pool: Pool,
 }
 
-/// Nobody dies in this benchmark and there is room, so whatever the pool says is a fault.
+/// No process dies in this benchmark and there is room, so any error of the pool is a fault.
 #[cold]
 fn refused(error: impl Display) -> Error {
     Error::Wrong(format!("outlive's pool: {error}"))

@@ -1,4 +1,4 @@
-//! Who takes and gives back when.
+//! Which worker takes and gives back, and when.
 
 use super::allocator::Heap;
 use super::ring::Ring;
@@ -42,7 +42,7 @@ pub(super) struct Part<'turn> {
 
 /// What the threads of a process know of each other.
 struct Ensemble {
-    /// One has failed, so nobody may wait for it.
+    /// One has failed, so no worker may wait for it.
     stopped: AtomicBool,
     /// Why; the first to fail says.
     why: Mutex<Option<Error>>,
@@ -128,7 +128,7 @@ fn tend(heap: &impl Heap, together: &Ensemble) -> Result<(), Error> {
     Ok(())
 }
 
-/// One of those who take and give back.
+/// A worker, which takes and gives back.
 struct Worker<'play, 'heap, H: Heap> {
     heap: &'heap H,
     part: &'play Part<'play>,
@@ -248,7 +248,7 @@ impl<'heap, H: Heap> Worker<'_, 'heap, H> {
         // A worker's marks differ from its neighbours'.
         let mark = mark ^ ((self.number as u8) << 4);
         for at in (0..work.bytes).step_by(step) {
-            // SAFETY: inside the object, which is ours.
+            // SAFETY: inside the object, which this worker has.
             unsafe { start.add(at).write_volatile(mark) };
         }
         Ok((object, mark))
@@ -256,7 +256,7 @@ impl<'heap, H: Heap> Worker<'_, 'heap, H> {
 
     #[inline]
     fn give_back(&self, (mut object, mark): Marked<'heap, H>) -> Result<(), Error> {
-        // SAFETY: it is ours, and `take` wrote its first byte.
+        // SAFETY: this worker has it, and `take` wrote its first byte.
         let found = unsafe { H::start(&mut object).read_volatile() };
         if found != mark {
             return Err(Error::Wrong(format!(

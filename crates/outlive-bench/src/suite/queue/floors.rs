@@ -33,7 +33,7 @@ fn end(place: &Shared<Flag>) -> End<'static> {
     End { word, last: 0 }
 }
 
-/// The bare flag: one store, seen by one who spins.
+/// The bare flag: one store, seen by a receiver that spins.
 pub struct CacheLine;
 
 impl Channel for CacheLine {

@@ -3,7 +3,7 @@
 //! A queue without a reader grows from a few KiB until it is full. Every single send is timed, and
 //! the turn's figure is the longest. Beside it, in the same rounds: what adding 2 MiB of shared
 //! memory takes, allocated and touched, the median of a few. Both in time computed: a sender alone
-//! waits for nobody, and the longest of eight million sends would otherwise be whichever another
+//! never waits, and the longest of eight million sends would otherwise be whichever another
 //! program took the core from. A queue that adds memory in steps of 2 MiB at most should not be
 //! much longer about any one send.
 

@@ -1,10 +1,10 @@
 //! What does a message from one process to another cost?
 //!
 //! *One way*: one process sends as fast as it can, another receives as fast as it can; the
-//! receiver's time per message. *Batch*: the same, handed over 64 at a time by whoever can do that.
-//! *Sleeping*: the receiver is asleep in its receiving call; from just before the send until it has
-//! the message, the median of a turn. *Round trip*: a message goes there, another comes back.
-//! *Grow*: see [`grow`].
+//! receiver's time per message. *Batch*: the same, handed over 64 at a time by contenders that can
+//! do that. *Sleeping*: the receiver is asleep in its receiving call; from just before the send
+//! until it has the message, the median of a turn. *Round trip*: a message goes there, another
+//! comes back. *Grow*: see [`grow`].
 //!
 //! The peers' calls block. Spinning on their forms that do not was tried, on either side and on
 //! both: never better by more than a tenth, mostly worse.
@@ -124,13 +124,13 @@ struct Messaging<C> {
     channel: PhantomData<C>,
 }
 
-/// Who takes part, in the order they are shown.
+/// The contenders, in the order they are shown.
 pub struct Field {
     /// The rows.
     pub rows: Vec<Box<dyn Contender>>,
     /// The name of the row that the others are compared with.
     pub baseline: &'static str,
-    /// Who cannot take part.
+    /// The contenders that cannot take part.
     pub absent: Vec<Absent>,
 }
 
@@ -187,7 +187,7 @@ pub struct Contest {
     bytes: usize,
     /// The rows.
     pub(super) rows: Vec<Box<dyn Contender>>,
-    /// Who cannot take part.
+    /// The contenders that cannot take part.
     pub(super) absent: Vec<Absent>,
 }
 

@@ -78,7 +78,8 @@ impl Receive for Receiver {
     }
 }
 
-/// Fills a queue that nobody reads, and tells the longest single send in nanoseconds of computing.
+/// Fills a queue that no process reads, and tells the longest single send in nanoseconds of
+/// computing.
 pub(super) fn longest_send(path: &Path, to: u64, bytes: usize) -> Result<u64, Error> {
     let queue = open(path, Queue::options().first_slots(4).max_bytes(to))?;
     let sender = queue.sender().map_err(|error| Error::told("opening a sender", error))?;

@@ -35,7 +35,7 @@ impl Channel for Pipe {
 
     fn place(_: &Stage, _: &'static str, _: usize) -> Result<Ends, Error> {
         let mut ends = [-1; 2];
-        // SAFETY: room for two descriptors, which are fresh and nobody else's.
+        // SAFETY: room for two descriptors, which are fresh and this function's alone.
         let [reading, writing] = unsafe {
             check(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), "making a pipe")?;
             ends.map(|end| File::from(OwnedFd::from_raw_fd(end)))

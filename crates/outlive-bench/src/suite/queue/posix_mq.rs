@@ -1,4 +1,4 @@
-//! A POSIX message queue, as large as the system lets anybody have it.
+//! A POSIX message queue, as large as the system allows without privilege.
 
 use super::{Channel, Receive, Send};
 use crate::harness::error::{Error, check};

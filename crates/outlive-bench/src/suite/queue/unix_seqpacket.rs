@@ -20,7 +20,7 @@ impl Channel for UnixSeqpacket {
     fn place(_: &Stage, _: &'static str, _: usize) -> Result<Self::Place, Error> {
         let mut ends = [-1; 2];
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-        // SAFETY: room for two descriptors, which are fresh and nobody else's.
+        // SAFETY: room for two descriptors, which are fresh and this function's alone.
         unsafe {
             check(
                 libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()),

@@ -15,7 +15,7 @@ use super::robot::Robot;
 use super::{DemoArgs, Role};
 use crate::exit::{Code, Failure};
 
-/// One place on the stage, and the process that has it just now.
+/// One place in the demo, and the process that has it now.
 pub struct Member {
     /// What it does.
     pub role: Role,
@@ -38,7 +38,7 @@ pub struct Cast {
 }
 
 impl Cast {
-    /// Starts the robot's processes, the consumer and the producers: who receives before who sends.
+    /// Starts the robot's processes, the consumer and the producers: receivers before senders.
     pub fn start(args: &DemoArgs, folder: &Path) -> Result<Cast, Failure> {
         let mut cast = Cast {
             folder: folder.to_path_buf(),
@@ -137,7 +137,7 @@ impl Member {
         Member { role, index, life: 0, child: None, seen: 0, still: Duration::ZERO }
     }
 
-    /// Kills it and waits until it is gone. False: there was nobody to kill.
+    /// Kills it and waits until it is gone. False: there was no process to kill.
     pub fn kill(&mut self) -> bool {
         let Some(mut child) = self.child.take() else { return false };
         let living = matches!(child.try_wait(), Ok(None));
@@ -158,7 +158,7 @@ impl Member {
             self.seen = done;
             self.still = Duration::ZERO;
         } else {
-            // A machine that itself stood still is not counted against anybody.
+            // A pause of the whole machine does not count as a member's.
             self.still += passed.min(Duration::from_millis(500));
         }
         self.still

@@ -57,7 +57,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The time since the last message, whoever received that one.
+/// The time since the last message, whichever consumer received it.
 fn note_time(ledger: &Record<Ledger>) {
     let now = monotonic_nanos();
     let before = ledger.progress_at.swap(now, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The parent's part: set the stage, kill at random, show it, stop, drain, compare.
+//! The parent's part: prepare, kill at random, show it, stop, drain, compare.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -134,7 +134,7 @@ impl<'a> Stage<'a> {
                 return Ok(());
             }
             if now >= next_kill {
-                self.kill_somebody()?;
+                self.kill_one()?;
                 next_kill = Instant::now() + self.pause();
             }
             if now >= next_look {
@@ -154,7 +154,7 @@ impl<'a> Stage<'a> {
         LEAST_PAUSE + Duration::from_nanos(self.dice.below(span))
     }
 
-    fn kill_somebody(&mut self) -> Result<(), Failure> {
+    fn kill_one(&mut self) -> Result<(), Failure> {
         let consumer = self.args.producers as usize;
         let producer = self.dice.below(consumer as u64) as usize;
         let victim = if self.dice.below(CONSUMER_ONCE_IN) == 0 { consumer } else { producer };
@@ -193,8 +193,8 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Compares, shows, and looks for those who stand still (of one role, or all). Returns how many
-    /// of them hung.
+    /// Compares, shows, and looks for members that hang (of one role, or all). Returns how many
+    /// hung.
     fn look(&mut self, only: Option<Role>) -> Result<u64, Failure> {
         self.audit
             .follow(&self.ledger)
@@ -251,8 +251,8 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Producers and sensors end; then who receives, when nothing is left; then the logger. Nobody
-    /// is killed any more, save who hangs.
+    /// Producers and sensors end; then the receivers, when nothing is left; then the logger. Only a
+    /// member that hangs is still killed.
     fn stop_and_drain(&mut self) -> Result<(), Failure> {
         let stages = [
             (STOP_SENDING, Role::Producer),
@@ -262,7 +262,7 @@ impl<'a> Stage<'a> {
             (STOP_LOGGING, Role::Logger),
         ];
         for (stage, role) in stages {
-            // Release: whoever sees the stage finds all that was sent before it.
+            // Release: a member that sees the stage finds all that was sent before it.
             self.ledger.stage.store(stage, Ordering::Release);
             while !self.cast.all_ended(role)? {
                 if self.look(Some(role))? > 0 {
@@ -287,7 +287,7 @@ impl<'a> Stage<'a> {
             table.show_last(&Figures { elapsed: self.sent_for, ..figures });
         }
         let counters = self.queue.counters()?;
-        // The last owner may have been killed, and nobody told yet.
+        // The last owner may have been killed, and no later owner told yet.
         let total =
             ledger::lock(&self.mutex, &self.ledger, Deadline::after(self.args.patience))?.figures();
         let compared = self.audit.compared();
@@ -310,7 +310,7 @@ impl<'a> Stage<'a> {
             sent_again: self.ledger.sent_again.load(Ordering::Relaxed),
             grown: counters.grown,
             longest_stall_ms: figures.longest_stall.as_secs_f64() * 1e3,
-            // What is still in the queue was not received either: nobody is left to receive it.
+            // What is still in the queue was not received either: no consumer is left.
             lost,
             corrupted: self.ledger.corrupted.load(Ordering::Relaxed) + self.audit.differing(),
             duplicates_not_marked: self.ledger.unmarked.load(Ordering::Relaxed),

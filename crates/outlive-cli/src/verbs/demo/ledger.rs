@@ -23,8 +23,8 @@ outlive::record! {
         // Written by each source, under the lock.
         /// How many of its records have been acknowledged.
         pub acknowledged: [AtomicU64; 64],
-        // Written by whoever took the lock.
-        /// How often somebody was told that the lock's owner died.
+        // Written by the lock's owner.
+        /// How often a new owner was told that the lock's owner had died.
         pub owner_deaths: AtomicU64,
         /// How often the total was found half-written without such a message.
         pub total_torn: AtomicU64,
@@ -77,9 +77,9 @@ impl Ledger {
 /// 2. The record is sent and noted as acknowledged.
 /// 3. `done` takes the figures, and `intent` is cleared.
 ///
-/// Whoever is told that the owner died finds an intent or none. None: `done` is right. One: the
-/// ledger says whether that record was acknowledged; then step 3 is done for the dead, else step 1
-/// is undone. Each may be cut short again.
+/// A producer that is told of the owner's death finds an intent or none. None: `done` is right.
+/// One: the ledger says whether that record was acknowledged; if so, the producer makes step 3 for
+/// the dead one, else it undoes step 1. It may be killed in the middle of either, too.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -158,8 +158,8 @@ pub fn lock<'a>(
 ) -> Result<MutexGuard<'a, Total>, Failure> {
     match mutex.lock_until(deadline) {
         Ok(mut guard) => {
-            // Nobody died, and yet it is half-written: then two were in here at once, or an owner's
-            // death was not told.
+            // The caller is not told of a death, and yet the total is half-written: then two were
+            // in here at once, or an owner's death was not told.
             if guard.intent != 0 {
                 ledger.total_torn.fetch_add(1, Ordering::Relaxed);
                 guard.repair(ledger);

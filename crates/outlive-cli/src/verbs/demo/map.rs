@@ -18,7 +18,7 @@ pub struct Map {
 unsafe impl Send for Map {}
 
 impl Map {
-    /// A file that nobody writes any more.
+    /// A file that no process writes any more.
     pub fn read_only(file: &File, len: u64) -> io::Result<Map> {
         Map::new(file, 0, len as usize, ProtFlags::READ)
     }
@@ -39,7 +39,7 @@ impl Map {
         Ok(Map { base, len })
     }
 
-    /// The bytes of a file that nobody writes.
+    /// The bytes of a file that no process writes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: mapped for as long as `self` lives; the demo's material is written before it is
         // mapped, and its folder is the demo's alone.
@@ -48,7 +48,7 @@ impl Map {
 
     /// The words of a file that several processes use.
     pub fn as_words(&self) -> &[AtomicU64] {
-        // SAFETY: mapped as above, page-aligned, and atomics may be shared.
+        // SAFETY: mapped for as long as `self` lives, page-aligned, and atomics may be shared.
         unsafe {
             std::slice::from_raw_parts(self.base.as_ptr().cast(), self.len / size_of::<AtomicU64>())
         }

@@ -10,10 +10,10 @@
 //!     journals ─────────── audit ────────── journals
 //! ```
 //!
-//! Beside it, under the same killer, a robot: see `robot`.
+//! Beside it runs a robot, whose processes the parent kills, too: see `robot`.
 //!
 //! The parent is the killer and the auditor; it takes no part in the work, so its own figures do
-//! not depend on what it checks. Everybody else is a process of its own.
+//! not depend on what it checks. Each other member is a process of its own.
 
 mod audit;
 mod cast;
@@ -86,7 +86,7 @@ pub struct DemoArgs {
     /// Break a promise on purpose, to see that it is noticed
     #[arg(long, hide = true)]
     pub fault: Option<Fault>,
-    /// How long a process may stand still before it counts as hung
+    /// How long a process may do nothing before it counts as hung
     #[arg(long, hide = true, value_name = "TIME", default_value = "10s", value_parser = duration::seconds)]
     pub patience: Duration,
 }
@@ -109,7 +109,7 @@ pub struct MemberArgs {
     fault: Option<Fault>,
 }
 
-/// Who a process of the demo is.
+/// What a process of the demo does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Role {
     /// Sends.

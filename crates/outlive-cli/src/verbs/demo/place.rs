@@ -1,8 +1,8 @@
 //! The demo's own folder in memory: a domain, the material, the journals. Removed when the demo
 //! ends.
 //!
-//! A demo that was killed itself cannot remove its folder; the name says whose it is, so the next
-//! demo does.
+//! A demo that was killed itself cannot remove its folder. The name says whose it is, so the next
+//! demo removes it.
 
 use std::fs::{self, DirBuilder};
 use std::io;

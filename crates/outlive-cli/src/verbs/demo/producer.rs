@@ -68,8 +68,8 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
                     .write(head.number, Entry::new(payload.len() as u32, sum))
                     .map_err(journaling)?;
                 head.number += 1;
-                // Release: whoever sees the count finds the journal's word. Died just before: sent
-                // again.
+                // Release: a process that sees the count finds the journal's word. Died just
+                // before: sent again.
                 acknowledged.store(head.number, Ordering::Release);
                 if fault == Some(Fault::Miscount) { guard.undo() } else { guard.finish() }
             }
@@ -86,7 +86,8 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
             }
         }
     }
-    // Now that nobody is killed any more: else the killer might be quicker than the watch.
+    // Now that no process is killed any more: else the parent might kill this one before it sees
+    // that it hangs.
     if args.fault == Some(Fault::Hang) && takes_fault(&ledger) {
         std::thread::sleep(Duration::MAX);
     }

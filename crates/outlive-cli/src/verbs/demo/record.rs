@@ -1,6 +1,6 @@
-//! A record as a message: who sent it, its number, and a checksum over all of it.
+//! A record as a message: its sender, its number, and a checksum over all of it.
 
-/// What stands before the payload.
+/// What precedes the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Which producer's place.

@@ -28,7 +28,7 @@ pub struct Verdict {
     pub bytes: u64,
     /// Records a second.
     pub messages_per_second: f64,
-    /// Who was killed.
+    /// How many processes were killed.
     pub killed: Killed,
     /// Times the lock was taken over from a dead owner.
     pub owner_deaths: u64,
@@ -55,11 +55,11 @@ pub struct Verdict {
     pub out_of_order: u64,
     /// By how much the total under the lock is wrong, and how often it was found half-written.
     pub total_wrong: u64,
-    /// Processes that stood still, or did not end when asked to.
+    /// Processes that hung, or did not end when asked to.
     pub hung: u64,
 }
 
-/// Who was killed.
+/// How many processes were killed.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Killed {
     /// Producers.

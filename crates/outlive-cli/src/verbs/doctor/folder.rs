@@ -1,4 +1,4 @@
-//! The domain: who may enter it, and what the dead left in it.
+//! The domain: which users may enter it, and what dead processes left in it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -33,7 +33,8 @@ pub fn look(args: &DomainArgs, repair: bool) -> Vec<Finding> {
     findings
 }
 
-/// Where domains lie that have a name: everybody's folder, in which nobody may remove another's.
+/// Where domains lie that have a name: a folder for all users, in which none may remove another's
+/// files.
 fn base_folder() -> Finding {
     match fs::metadata("/dev/shm") {
         Err(error) => Finding::fault(
@@ -43,7 +44,7 @@ fn base_folder() -> Finding {
         ),
         Ok(facts) if facts.mode() & 0o1002 == 0o0002 => Finding::fault(
             "/dev/shm",
-            format!("mode {:04o}: anybody may remove anybody's files", facts.mode() & 0o7777),
+            format!("mode {:04o}: every user may remove the others' files", facts.mode() & 0o7777),
             "as root: chmod 1777 /dev/shm",
         ),
         Ok(facts) => Finding::good("/dev/shm", format!("mode {:04o}", facts.mode() & 0o7777)),
@@ -146,7 +147,7 @@ fn dead(domain: &Domain, repair: bool) -> Finding {
         Ok(report) => Finding::note(
             "leftovers",
             gc::told(&report, true),
-            "nobody is held up by them; 'outlive gc' gives them back",
+            "they delay no process; 'outlive gc' gives them back",
         ),
         Err(error) => Finding::fault("leftovers", error.to_string(), "see 'outlive gc'"),
     }

@@ -33,7 +33,7 @@ fn release() -> Finding {
 
 fn futex_waitv() -> Finding {
     if abilities::has_futex_waitv() {
-        return Finding::good("futex_waitv", "works: a death wakes whoever waits for the dead");
+        return Finding::good("futex_waitv", "works: a death wakes the waiters");
     }
     Finding::note(
         "futex_waitv",

@@ -1,4 +1,4 @@
-//! Locks that processes wait for: rings of those who wait for each other.
+//! Locks that processes wait for: deadlock cycles.
 
 use outlive::{Deadlock, Domain};
 
@@ -9,9 +9,9 @@ use crate::verbs::info::{span, thread};
 /// Threads that wait for each other's locks at this moment.
 pub fn deadlocks(domain: &Domain) -> Finding {
     match domain.deadlocks() {
-        Ok(rings) if rings.is_empty() => Finding::good("deadlocks", "none"),
-        Ok(rings) => {
-            let told: Vec<String> = rings.iter().map(ring).collect();
+        Ok(cycles) if cycles.is_empty() => Finding::good("deadlocks", "none"),
+        Ok(cycles) => {
+            let told: Vec<String> = cycles.iter().map(cycle).collect();
             Finding::fault(
                 "deadlocks",
                 told.join("; "),
@@ -55,10 +55,10 @@ pub fn orders(domain: &Domain, repair: bool) -> Finding {
     }
 }
 
-/// A ring in words.
-pub fn ring(deadlock: &Deadlock) -> String {
+/// The cycle in words.
+pub fn cycle(deadlock: &Deadlock) -> String {
     let told: Vec<String> = deadlock
-        .ring
+        .cycle
         .iter()
         .map(|one| {
             let (who, name) = (thread(&one.waiter.who), one.name.escape_debug());

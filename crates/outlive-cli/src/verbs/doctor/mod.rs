@@ -1,4 +1,4 @@
-//! `outlive doctor`: what this machine can do, what stands in the way, what the dead left.
+//! `outlive doctor`: what this machine can do, what is missing, what dead processes left.
 //!
 //! It looks, and changes something only with `--repair`. Each finding says what it means; each
 //! fault, what to do.

@@ -1,7 +1,7 @@
 //! `outlive state get`.
 
 use clap::Args;
-use outlive::state::StateBytes;
+use outlive::state::State;
 
 use super::Form;
 use crate::cli::Common;
@@ -11,9 +11,9 @@ use crate::payload::OutputArgs;
 /// Print the latest value
 ///
 /// get never waits: not for a writer that is in the middle of setting a value, nor for one that
-/// was stopped or killed there. The value is always whole. Behind it stands a newline; --raw
-/// leaves that out. In a file (standard output redirected to one) a value that is no text stands
-/// without a newline, too; on a terminal it is shown as hexadecimal.
+/// was stopped or killed there. The value is always whole. A newline follows it; --raw leaves
+/// that out. In a file (standard output redirected to one) no newline follows a value that is no
+/// text, either; on a terminal it is shown as hexadecimal.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive state get mode\n  \
@@ -32,7 +32,7 @@ pub struct GetArgs {
 pub fn run(args: &GetArgs, common: &Common) -> Result<(), Failure> {
     args.form.check(common)?;
     common.refuse_json_beside(&[("--output", args.output.is_file())])?;
-    let state = StateBytes::open(&common.domain.existing()?, &args.state)?;
+    let state = State::open_as_bytes(&common.domain.existing()?, &args.state)?;
     let mut value = Vec::new();
     let version = state.get_into(&mut value)?;
     args.form.print(&value, version, &args.output.open()?, common)

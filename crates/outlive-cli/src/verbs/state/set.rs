@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use outlive::Error;
-use outlive::state::StateBytes;
+use outlive::state::State;
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -63,23 +63,28 @@ pub fn run(args: &SetArgs, common: &Common) -> Result<(), Failure> {
             value
         }
     };
-    let state = match StateBytes::open(&domain, &args.state) {
+    let state = match State::open_as_bytes(&domain, &args.state) {
         Err(Error::NotFound { .. }) if !common.domain.no_create => {
             let most = args.size.unwrap_or(USUAL_SIZE.max(value.len() as u64));
-            StateBytes::create(
-                &domain,
-                &args.state,
-                usize::try_from(most).unwrap_or(usize::MAX),
-                b"",
-            )?
+            let options =
+                State::<[u8]>::options().capacity(usize::try_from(most).unwrap_or(usize::MAX));
+            match options.open_or_create(&domain, &args.state) {
+                // Another process has made it meanwhile: it keeps its size.
+                Err(Error::OtherOptions { .. }) => State::open(&domain, &args.state)?,
+                other => other?,
+            }
         }
         other => other?,
     };
     let writer = match args.timeout {
-        Some(span) => state.writer_until(span).map_err(|error| match error {
-            Error::WriterTaken { .. } => Failure::from(error).with_code(Code::TimedOut),
-            other => other.into(),
-        }),
+        Some(span) => match state.wait_to_write_timeout(span)? {
+            Some(writer) => Ok(writer),
+            // The error says which process has it.
+            None => state.writer().map_err(|error| match error {
+                Error::WriterTaken { .. } => Failure::from(error).with_code(Code::TimedOut),
+                other => other.into(),
+            }),
+        },
         None => state.writer().map_err(Failure::from),
     };
     let version = writer?.set(&value)?;

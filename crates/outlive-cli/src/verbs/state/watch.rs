@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use outlive::WaitError;
-use outlive::state::{Change, StateBytes};
+use outlive::state::{Change, State};
 
 use super::Form;
 use crate::cli::Common;
@@ -43,7 +42,7 @@ pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
     args.form.check(common)?;
     let mut signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
         .map_err(|error| Failure::system("take over signals", &error))?;
-    let state = StateBytes::open(&common.domain.existing()?, &args.state)?;
+    let state = State::open_as_bytes(&common.domain.existing()?, &args.state)?;
     let mut watch = state.watch();
     let mut value = Vec::new();
     let (mut printed, mut last) = (0, 0);
@@ -51,8 +50,8 @@ pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
         if signals.next().map_err(|error| Failure::system("read a signal", &error))?.is_some() {
             break;
         }
-        match watch.changed_until(SLICE) {
-            Ok(Change::Value { .. }) => {
+        match watch.changed_timeout(SLICE)? {
+            Some(Change::Value { .. }) => {
                 let version = state.get_into(&mut value)?;
                 // What the last get brought may be what this change tells of.
                 if version != last {
@@ -61,13 +60,11 @@ pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
                     last = version;
                 }
             }
-            Ok(_) => talk(
+            Some(_) => talk(
                 "state",
                 format_args!("the writer of {} died; this was its last value", args.state),
             ),
-            Err(WaitError::TimedOut) => {}
-            Err(WaitError::System(error)) => return Err(error.into()),
-            Err(other) => return Err(Failure::new(crate::exit::Code::System, other.to_string())),
+            None => {}
         }
     }
     Ok(())

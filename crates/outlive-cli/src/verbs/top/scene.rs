@@ -11,7 +11,7 @@ use crate::verbs::measuring::rate;
 use crate::verbs::topic::list;
 use crate::verbs::{gc, info, ls};
 
-/// The kinds of things, as they stand one below the other.
+/// The kinds of things, in their order on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
     /// Topics.
@@ -63,7 +63,7 @@ pub enum Alarm {
 /// One row.
 #[derive(Clone, Debug)]
 pub struct Thing {
-    /// Among which things it stands.
+    /// Its section.
     pub section: Section,
     /// What it is called, fit for a terminal.
     pub name: String,
@@ -193,7 +193,7 @@ fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Opt
     };
     let note = |is_so: bool| if is_so { Alarm::Note } else { Alarm::None };
     match (&entry.detail, &entry.kind) {
-        // A file of somebody's is none of our business.
+        // A file that is not Outlive's is not shown.
         (_, Err(Error::NotASegment { .. })) => None,
         (_, Err(error)) => {
             let cells = vec![bytes(entry.bytes), error.to_string().escape_debug().to_string()];
@@ -425,7 +425,7 @@ pub mod tests {
         );
         assert!(of("topic").activity > 0.0);
         assert_eq!((of("topic").cells[2].as_str(), of("topic").cells[4].as_str()), ("1", "1"));
-        assert_eq!(of("queue").alarm, Alarm::Note, "nobody receives");
+        assert_eq!(of("queue").alarm, Alarm::Note, "no process receives");
         assert!(of("mutex").cells[3].contains(&std::process::id().to_string()));
         std::fs::remove_dir_all(&folder).expect("removed");
     }

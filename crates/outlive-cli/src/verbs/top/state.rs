@@ -4,7 +4,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::scene::{Scene, Section, Thing};
 
-/// In what order things stand, kind by kind.
+/// In what order things are listed, kind by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
     /// By name.

@@ -107,7 +107,7 @@ pub fn run(_args: &ListArgs, common: &Common) -> Result<(), Failure> {
     for entry in &entries {
         match (&entry.detail, &entry.kind) {
             (Detail::Topic(usage), _) => topics.push(Row::new(entry, usage)),
-            // What is not Outlive's at all is no topic that one would miss.
+            // A file that is not Outlive's at all is no topic that the list lacks.
             (
                 _,
                 Err(outlive::Error::NotASegment { .. } | outlive::Error::OtherVersion { .. })

@@ -64,6 +64,11 @@ impl Magazine {
         (self.top.get() as usize - self.bottom.get() as usize) / size_of::<Entry>()
     }
 
+    /// Returns how many objects the magazine may have before a free takes the slow path.
+    pub(super) fn granted(&self) -> usize {
+        (self.limit.get() as usize - self.bottom.get() as usize) / size_of::<Entry>()
+    }
+
     /// Returns the most recently freed object, if there is any.
     #[inline]
     pub(super) fn hottest(&self) -> Option<Entry> {
@@ -114,8 +119,6 @@ pub(in crate::pool) struct FastPath {
     pub(super) modes: *const AtomicU64,
     /// The part of the cache that the fast path does not touch.
     pub(super) cache: *mut Cache,
-    /// Counts the slow steps, to tell which objects are old.
-    pub(super) time: Cell<u32>,
     /// The last one is always empty and has no room.
     pub(super) magazines: [Magazine; MAGAZINES as usize + 1],
 }
@@ -131,7 +134,6 @@ pub(super) static NOTHING: Nothing = Nothing(FastPath {
     cached: 0,
     modes: core::ptr::null(),
     cache: core::ptr::null_mut(),
-    time: Cell::new(0),
     magazines: [Magazine::EMPTY; MAGAZINES as usize + 1],
 });
 
@@ -196,7 +198,6 @@ impl FastPath {
         let Some(top) = magazine.room() else { return false };
         // A death just after: cached(P), free once P has ended.
         handle.ptr.set(self.cached);
-        handle.came = self.time.get();
         magazine.put(top, entry);
         true
     }
@@ -226,8 +227,6 @@ pub(in crate::pool) struct Handle {
     pub(in crate::pool) plainly: u32,
     /// The magazine for the slow path; `MAGAZINES` if none. With the flags of `object.rs`.
     pub(in crate::pool) magazine: u32,
-    /// In a cache: when it was freed.
-    pub(super) came: u32,
 }
 
 const _: () = assert!(size_of::<Handle>() == 64);
@@ -242,7 +241,7 @@ impl Handle {
     ) -> Handle {
         let plainly = magazine.min(MAGAZINES);
         let number = inner.number as u32;
-        Handle { inner, ptr, owned, len: len as u32, number, plainly, magazine, came: 0 }
+        Handle { inner, ptr, owned, len: len as u32, number, plainly, magazine }
     }
 }
 

@@ -13,8 +13,8 @@
 //! parent's, and forgotten.
 //!
 //! The bound is kept without counting each object: the slow path grants magazines room for as many
-//! objects as fit into the bound, and a free within the grant needs no more than a comparison. Time
-//! is counted in slow steps, too.
+//! objects as fit into the bound, and a free within the grant needs no more than a comparison. When
+//! the bound is reached, the size that takes most of it gives objects back.
 //!
 //! Within the bound a magazine keeps as many as have been of use. It begins with [`LEAST`]. It
 //! keeps twice as many when it has given some back and then lacks objects, and half as many when it
@@ -47,16 +47,13 @@ pub(in crate::pool) use negative::NegativeCache;
 pub(in crate::pool) struct Cache {
     inner: Arc<Inner>,
     fast: NonNull<FastPath>,
-    /// What each magazine has room for, and how many objects it was granted.
     bins: [Bin; MAGAZINES as usize],
     /// All that was granted. A magazine loses the unused part to the next that asks.
     bytes: u64,
-    /// An object came in for which no bytes were left to grant.
-    is_over: bool,
     flushes: u32,
     /// Numbers of offers that this thread may use.
     numbers: Range<u32>,
-    /// Kept for `evict`, so that it need not allocate.
+    /// Kept for `release_cold`, so that it need not allocate.
     leaving: Vec<ObjectPtr>,
     /// Entries for handles.
     entries: Vec<Entry>,
@@ -67,7 +64,6 @@ pub(in crate::pool) struct Cache {
 struct Bin {
     /// How many entries it has memory for.
     capacity: usize,
-    granted: usize,
     /// The most objects that the magazine keeps: as many as have been of use, see
     /// [`Cache::missed`].
     most: usize,
@@ -76,7 +72,7 @@ struct Bin {
 }
 
 impl Bin {
-    const NONE: Bin = Bin { capacity: 0, granted: 0, most: LEAST, unused: 0 };
+    const NONE: Bin = Bin { capacity: 0, most: LEAST, unused: 0 };
 }
 
 /// Magazines may keep so many, if that is not too much in bytes.
@@ -173,7 +169,6 @@ impl Cache {
                 fast,
                 bins: [Bin::NONE; MAGAZINES as usize],
                 bytes: 0,
-                is_over: false,
                 flushes: inner.file.header().flushes.load(Ordering::Relaxed),
                 numbers: 0..0,
                 leaving: Vec::with_capacity(CLUSTER),
@@ -186,7 +181,6 @@ impl Cache {
                     cached: Tag::Cached(process).encode(),
                     modes: &raw const inner.file.header().modes,
                     cache,
-                    time: Cell::new(0),
                     magazines: [Magazine::EMPTY; MAGAZINES as usize + 1],
                 });
             }
@@ -252,11 +246,11 @@ impl Cache {
         self.leaving.pop()
     }
 
-    /// Moves so many of the least recently freed into `leaving`.
+    /// Moves so many of the least recently freed into `leaving`, and their bytes out of what was
+    /// granted.
     fn take_cold(&mut self, at: usize, most: usize) {
         let magazine = &self.fast().magazines[at];
         self.leaving.clear();
-        let most = most.min(magazine.len());
         for _ in 0..most {
             let Some(entry) = magazine.coldest() else { break };
             // SAFETY: the entries are in this cache, which alone has them, and below the top.
@@ -266,24 +260,17 @@ impl Cache {
             }
             self.forget(entry);
         }
-        self.grant(at, self.bins[at].granted.saturating_sub(most));
+        self.bytes -= self.leaving.len() as u64 * unit(at);
     }
 
-    /// Grants the magazine so many objects, for which it has room.
-    fn grant(&mut self, at: usize, granted: usize) {
-        let bin = &mut self.bins[at];
-        self.bytes = self.bytes - bin.granted as u64 * unit(at) + granted as u64 * unit(at);
-        bin.granted = granted;
+    /// Grants the magazine room for so many objects, those that it has included; it has memory for
+    /// that many entries.
+    fn grant(&mut self, at: usize, objects: usize) {
         let magazine = &self.fast().magazines[at];
-        // SAFETY: `granted` is at most the room, so the pointer is inside or just behind it.
-        magazine.limit.set(unsafe { magazine.bottom.get().add(granted) });
-    }
-
-    /// Takes back the unused part of all grants.
-    fn settle(&mut self) {
-        for at in 0..self.bins.len() {
-            self.grant(at, self.fast().magazines[at].len());
-        }
+        self.bytes -= magazine.granted() as u64 * unit(at);
+        self.bytes += objects as u64 * unit(at);
+        // SAFETY: the caller has made sure that this is inside the room, or just behind it.
+        magazine.limit.set(unsafe { magazine.bottom.get().add(objects) });
     }
 
     /// Notes that the magazine was empty when an object was asked for. If it gave some back before,
@@ -303,24 +290,24 @@ impl Cache {
 
     /// Makes room for at least one more object, and grants as many as may come.
     fn make_room(&mut self, at: usize) {
-        let fast = self.fast();
-        fast.time.set(fast.time.get().wrapping_add(1));
-        let magazine = &fast.magazines[at];
+        let magazine = &self.fast().magazines[at];
         if magazine.len() >= self.bins[at].most {
-            self.release_cold(at);
+            self.release_cold(at, CLUSTER);
             let bin = &mut self.bins[at];
             bin.unused += CLUSTER;
             if bin.unused > UNUSED * bin.most {
                 (bin.most, bin.unused) = ((bin.most / 2).max(LEAST), CLUSTER);
             } else if magazine.len() >= bin.most {
                 // It keeps fewer than it did: gives back a little at a time.
-                self.release_cold(at);
+                self.release_cold(at, CLUSTER);
             }
         }
+        let unit = unit(at);
+        let bound = self.inner.cache_bytes.load(Ordering::Relaxed);
+        self.shrink(bound.saturating_sub(unit));
         let bin = &mut self.bins[at];
-        let len = magazine.len();
+        let (len, granted) = (magazine.len(), magazine.granted());
         let more = len.clamp(CLUSTER, MOST_GRANTED).min(bin.most.saturating_sub(len).max(CLUSTER));
-        debug_assert!(bin.granted <= len, "whoever has no room has used what was granted");
         let before =
             (magazine.bottom.get() as usize - magazine.base.get() as usize) / size_of::<Entry>();
         if before + len + more > bin.capacity {
@@ -346,21 +333,20 @@ impl Cache {
             let base = rebuilt.as_mut_ptr();
             magazine.base.set(base);
             magazine.bottom.set(base);
-            // SAFETY: `len` is at most the new room's capacity.
-            magazine.top.set(unsafe { base.add(len) });
+            // SAFETY: both fit into the old room, and the new one is not smaller.
+            unsafe {
+                magazine.top.set(base.add(len));
+                magazine.limit.set(base.add(granted));
+            }
         }
-        let (unit, wanted) = (unit(at), len + more);
-        let most = self.inner.cache_bytes.load(Ordering::Relaxed);
-        if self.bytes + (wanted - self.bins[at].granted) as u64 * unit > most {
-            self.settle();
-        }
-        let rest = most.saturating_sub(self.bytes) / unit;
-        let granted = (self.bins[at].granted as u64).saturating_add(rest).min(wanted as u64);
-        self.grant(at, granted as usize);
+        let rest = bound.saturating_sub(self.bytes) / unit;
+        // One at least, for the object that is here.
+        let objects =
+            (granted as u64).saturating_add(rest).clamp(len as u64 + 1, (len + more) as u64);
+        self.grant(at, objects as usize);
     }
 
-    /// Puts in an object of this process's, or one that this thread holds. Afterwards the cache may
-    /// hold too much: [`Cache::evict`].
+    /// Puts in an object of this process's, or one that this thread holds.
     pub(in crate::pool) fn push(&mut self, mut entry: Entry) {
         // SAFETY: the caller owns the entry, and gives it up.
         let handle = unsafe { entry.as_mut() };
@@ -371,21 +357,15 @@ impl Cache {
         if fast.magazines[at].room().is_none() {
             self.make_room(at);
         }
-        handle.came = fast.time.get();
-        // `make_room` has made room, granted or not.
-        self.is_over |= fast.magazines[at].room().is_none();
         fast.magazines[at].put(fast.magazines[at].top.get(), entry);
     }
 
     /// Returns whether an object of that magazine can stay here at all. If what the cache may hold
     /// has changed, the excess leaves.
     pub(in crate::pool) fn fits(&mut self, magazine: u32) -> bool {
-        let most = self.inner.cache_bytes.load(Ordering::Relaxed);
-        if self.bytes > most {
-            self.is_over = true;
-            self.evict();
-        }
-        unit(magazine as usize) <= most
+        let bound = self.inner.cache_bytes.load(Ordering::Relaxed);
+        self.shrink(bound);
+        unit(magazine as usize) <= bound
     }
 
     /// Puts in an object that has no handle.
@@ -396,37 +376,22 @@ impl Cache {
         self.push(entry);
     }
 
-    /// Gives back what is too much: from a size that has more than its share, else the objects that
-    /// have been here longest.
-    pub(in crate::pool) fn evict(&mut self) {
-        let fast = self.fast();
-        if !core::mem::replace(&mut self.is_over, false) {
+    /// Brings the cache's bytes down to so many: takes back what magazines were granted and do not
+    /// use, then gives back objects of the size that takes most bytes.
+    fn shrink(&mut self, most: u64) {
+        if self.bytes <= most {
             return;
         }
-        self.settle();
-        loop {
-            let most = self.inner.cache_bytes.load(Ordering::Relaxed);
-            if self.bytes <= most {
-                return;
-            }
-            let magazines = fast.magazines.iter().take(self.bins.len()).enumerate();
-            let greedy = |(at, magazine): &(usize, &Magazine)| {
-                magazine.len() > CLUSTER && magazine.len() as u64 * unit(*at) > most / 4
-            };
-            let age = |magazine: &Magazine| {
-                // SAFETY: the entry is in this cache, which alone has it.
-                magazine
-                    .coldest()
-                    .map(|coldest| fast.time.get().wrapping_sub(unsafe { coldest.as_ref() }.came))
-            };
-            let from = magazines.clone().find(greedy).map(|(at, _)| at).or_else(|| {
-                let oldest = magazines
-                    .filter_map(|(at, magazine)| Some((age(magazine)?, core::cmp::Reverse(at))))
-                    .max();
-                oldest.map(|(_, at)| at.0)
-            });
-            let Some(from) = from else { return };
-            self.release_cold(from);
+        let magazines = &self.fast().magazines[..self.bins.len()];
+        for (at, magazine) in magazines.iter().enumerate() {
+            self.grant(at, magazine.len());
+        }
+        while self.bytes > most {
+            let sizes = magazines.iter().enumerate();
+            let largest = sizes.max_by_key(|(at, magazine)| magazine.len() as u64 * unit(*at));
+            let Some((largest, magazine)) = largest else { return };
+            // Of large objects not all: the thread may need one at once.
+            self.release_cold(largest, magazine.len().div_ceil(2).min(CLUSTER));
         }
     }
 
@@ -434,7 +399,7 @@ impl Cache {
     pub(in crate::pool) fn flush(&mut self) {
         for magazine in 0..self.bins.len() {
             while self.fast().magazines[magazine].len() > 0 {
-                self.release_cold(magazine);
+                self.release_cold(magazine, CLUSTER);
             }
         }
     }
@@ -448,10 +413,10 @@ impl Cache {
         }
     }
 
-    /// Frees the least recently freed of a magazine. After a death in it some are free, some are
-    /// still cached(P).
-    fn release_cold(&mut self, magazine: usize) {
-        self.take_cold(magazine, CLUSTER);
+    /// Frees so many of the least recently freed of a magazine, at most [`CLUSTER`]. After a death
+    /// in it some are free, some are still cached(P).
+    fn release_cold(&mut self, magazine: usize, most: usize) {
+        self.take_cold(magazine, most);
         release(&self.inner.file, self.inner.registry.me().ok(), magazine as u32, &self.leaving);
     }
 

@@ -378,7 +378,6 @@ impl<'p> Object<'p> {
         {
             cache.heed_flushes();
             cache.push_object(magazine, *self.ptr());
-            cache.evict();
         } else {
             release(&inner.file, me, magazine, &[*self.ptr()]);
         }

@@ -50,7 +50,7 @@ pub(crate) const COUNT_OUT: u32 = 1;
 
 /// See the file's head.
 #[repr(C, align(64))]
-pub(crate) struct BarrierWords {
+pub struct BarrierWords {
     phase: AtomicU32,
     // A hint: a seat that was absent lately. A look begins there.
     cursor: AtomicU32,

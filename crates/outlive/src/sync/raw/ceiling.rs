@@ -13,7 +13,6 @@
 //! first: a schedule other than the one set last becomes the thread's own schedule.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 
 use crate::sys::Errno;
 use crate::sys::schedule::Schedule;
@@ -79,42 +78,32 @@ pub(crate) enum NotRaised {
     System(Errno),
 }
 
-/// Keeps the calling thread raised to a ceiling until dropped.
-pub(crate) struct Raised {
-    ceiling: u32,
-    /// Stays with its thread.
-    _thread: PhantomData<*mut ()>,
+/// Raises the calling thread to a ceiling, until [`lower`]. `ceiling` is 1 to 99.
+pub(crate) fn raise(ceiling: u32) -> Result<(), NotRaised> {
+    THREAD.with(|thread| {
+        let now = thread.look().map_err(NotRaised::System)?;
+        if thread.own.get().rank() > ceiling {
+            return Err(NotRaised::Above);
+        }
+        let highest = thread.highest().unwrap_or(0).max(ceiling);
+        thread.set(Some(highest), now).map_err(NotRaised::System)?;
+        let held = &thread.held[ceiling as usize];
+        held.set(held.get() + 1);
+        Ok(())
+    })
 }
 
-impl Raised {
-    /// Raises the calling thread. `ceiling` is 1 to 99.
-    pub(crate) fn to(ceiling: u32) -> Result<Raised, NotRaised> {
-        THREAD.with(|thread| {
-            let now = thread.look().map_err(NotRaised::System)?;
-            if thread.own.get().rank() > ceiling {
-                return Err(NotRaised::Above);
-            }
-            let highest = thread.highest().unwrap_or(0).max(ceiling);
-            thread.set(Some(highest), now).map_err(NotRaised::System)?;
-            let held = &thread.held[ceiling as usize];
-            held.set(held.get() + 1);
-            Ok(Raised { ceiling, _thread: PhantomData })
-        })
-    }
-}
-
-impl Drop for Raised {
-    fn drop(&mut self) {
-        THREAD.with(|thread| {
-            let now = thread.look();
-            let held = &thread.held[self.ceiling as usize];
-            held.set(held.get().saturating_sub(1));
-            let restored = now.and_then(|now| thread.set(thread.highest(), now));
-            if restored.is_err() && thread.highest().is_none() {
-                // The thread gave up its rights in between. Too low a priority is better than too
-                // high a one for ever.
-                let _ = thread.own.get().ordinary().apply();
-            }
-        });
-    }
+/// Ends what one [`raise`] to that ceiling began, in the same thread or in its forked child.
+pub(crate) fn lower(ceiling: u32) {
+    THREAD.with(|thread| {
+        let now = thread.look();
+        let held = &thread.held[ceiling as usize];
+        held.set(held.get().saturating_sub(1));
+        let restored = now.and_then(|now| thread.set(thread.highest(), now));
+        if restored.is_err() && thread.highest().is_none() {
+            // The thread gave up its rights in between. Too low a priority is better than too
+            // high a one for ever.
+            let _ = thread.own.get().ordinary().apply();
+        }
+    });
 }

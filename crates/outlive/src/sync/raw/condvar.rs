@@ -30,7 +30,7 @@ use crate::wake::{Asleep, EventCount, RelayedEventCount, Sleep, SpinWait, Ticket
 
 /// See the file's head.
 #[repr(C)]
-pub(crate) struct RawCondvar {
+pub struct RawCondvar {
     plain: RelayedEventCount,
     watchful: EventCount,
     reserved: [AtomicU32; 2],

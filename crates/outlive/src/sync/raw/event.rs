@@ -67,7 +67,7 @@ impl Opens {
 
 /// See the file's head.
 #[repr(C)]
-pub(crate) struct RawEvent {
+pub struct RawEvent {
     word: AtomicU32,
     /// Constant: the option chosen when it was made.
     pub(crate) option: AtomicU32,

@@ -33,7 +33,7 @@ pub(crate) const NOT_RECOVERABLE: u32 = 2;
 
 /// See the file's head.
 #[repr(C)]
-pub(crate) struct RawMutex {
+pub struct RawMutex {
     // Written by lockers and sleepers.
     word: Word,
     // Written by the holder.

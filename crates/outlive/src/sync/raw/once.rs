@@ -24,7 +24,7 @@ const DONE: u16 = 1;
 
 /// See the file's head.
 #[repr(C)]
-pub(crate) struct RawOnce {
+pub struct RawOnce {
     // Written by the maker, and by sleepers.
     word: Word,
     // Written by the maker.

@@ -39,7 +39,7 @@ const SLICE: Duration = Duration::from_secs(1);
 
 /// See the file's head. 64 bytes.
 #[repr(C, align(64))]
-pub(crate) struct RawPi {
+pub struct RawPi {
     // The first user writes it once: pid namespace << 32 | what libc's mutex looks like.
     binding: AtomicU64,
     // Written by the holder.
@@ -117,6 +117,18 @@ impl RawPi {
         // The thread may have a condition variable's wake-up in hand, with the mutex of its wait.
         // SAFETY: `me.list()` is the calling thread's own robust list.
         unsafe { robust::beside_libc_of(me.list(), || self.acquire_of_libc(me, deadline)) }
+    }
+
+    /// Takes the lock, whatever its state, if that needs no system call.
+    #[inline]
+    pub(crate) fn try_acquire(&self, me: Me) -> bool {
+        // SAFETY: `me.list()` is the calling thread's own robust list. `bind` has bound the words
+        // to this libc and prepared them; a handle's mapping stays until the process ends.
+        match unsafe { robust::beside_libc_of(me.list(), || libc_mutex::try_lock(self.mutex())) } {
+            Ok(Got::Clean) => true,
+            Ok(Got::OwnerDied) => self.inherit().is_ok(),
+            _ => false,
+        }
     }
 
     #[inline]
@@ -211,16 +223,23 @@ impl RawPi {
         })
     }
 
-    /// Decides what the lock's state means to the caller, which has just taken it.
+    /// Leaves the token of the caller, which has just taken the lock, and returns whether what the
+    /// lock guards is whole.
     #[inline]
-    fn entered(&self, me: Me) -> Result<Acquired, Refused> {
+    pub(crate) fn note_owner(&self, me: Me) -> bool {
         // Relaxed: for inspection only.
         self.owner.store(me.id.as_u32(), Ordering::Relaxed);
         // Relaxed: only holders write it, and libc's lock orders it.
-        match self.state.load(Ordering::Relaxed) {
-            CONSISTENT => Ok(Acquired::Clean),
-            state => self.entered_slow(me, state),
+        self.state.load(Ordering::Relaxed) == CONSISTENT
+    }
+
+    /// Decides what the lock's state means to the caller, which has just taken it.
+    #[inline]
+    pub(crate) fn entered(&self, me: Me) -> Result<Acquired, Refused> {
+        if self.note_owner(me) {
+            return Ok(Acquired::Clean);
         }
+        self.entered_slow(me, self.state.load(Ordering::Relaxed))
     }
 
     #[cold]

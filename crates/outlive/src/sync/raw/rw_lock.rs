@@ -54,7 +54,7 @@ struct Line {
 
 /// See the file's head.
 #[repr(C, align(64))]
-pub(crate) struct RawRwLock {
+pub struct RawRwLock {
     // Written by writers, read by readers.
     pub(super) writer: RawMutex,
     /// A bit for each line that has ever had a reader: writers skip the others.

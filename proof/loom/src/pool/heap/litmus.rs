@@ -31,7 +31,7 @@ struct World {
 
 // SAFETY: loom checks the accesses to `page`; the tests show that no two of them race.
 unsafe impl Sync for World {}
-// SAFETY: as above.
+// SAFETY: loom checks the accesses to `page`, as for `Sync`; the rest is atomics.
 unsafe impl Send for World {}
 
 impl World {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use outlive::state::{BytesWriter, Change, StateBytes};
+use outlive::state::{Change, State, Writer};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Detail, Domain, Error, WaitStrategy};
+use outlive::{Detail, Domain, Error, WaitStrategy};
 
 /// The most bytes of a value.
 const MOST: usize = 640;
@@ -23,7 +23,7 @@ pub fn eight(number: u64) -> [u8; 64] {
 /// The writers that a survivor keeps, and the readers that are stopped in the middle of a get.
 #[derive(Default)]
 pub struct States {
-    writers: Vec<BytesWriter>,
+    writers: Vec<Writer>,
     stopped: BTreeMap<String, Vec<Stopped>>,
 }
 
@@ -35,7 +35,7 @@ struct Stopped {
 
 impl Stopped {
     fn at_the_latest(domain: &Domain, name: &str) -> Result<Stopped, String> {
-        let bytes = StateBytes::open(domain, name).map_err(|error| error.to_string())?;
+        let bytes = State::<[u8]>::open(domain, name).map_err(|error| error.to_string())?;
         let (goes_on, may_go_on) = mpsc::channel();
         let (stands, is_pinned) = mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -69,11 +69,13 @@ fn buffers(domain: &Domain, name: &str) -> Result<usize, String> {
 ///
 /// # Errors
 /// What opening reports, as text.
-pub fn open(domain: &Domain, name: &str) -> Result<StateBytes, String> {
-    let state =
-        StateBytes::create(domain, name, MOST, &eight(1)).map_err(|error| error.to_string())?;
-    state.set_wait(WaitStrategy::Block);
-    Ok(state)
+pub fn open(domain: &Domain, name: &str) -> Result<State, String> {
+    State::<[u8]>::options()
+        .capacity(MOST)
+        .initial(&eight(1))
+        .wait(WaitStrategy::Block)
+        .open_or_create(domain, name)
+        .map_err(|error| error.to_string())
 }
 
 /// The number that a whole value is made of.
@@ -90,7 +92,7 @@ pub fn whole(value: &[u8]) -> Result<u64, String> {
 }
 
 /// The latest value, and its version.
-fn get(state: &StateBytes) -> Result<(u64, u64), String> {
+fn get(state: &State) -> Result<(u64, u64), String> {
     let mut value = Vec::new();
     let version = state.get_into(&mut value).map_err(|error| error.to_string())?;
     Ok((whole(&value)?, version))
@@ -101,7 +103,7 @@ fn get(state: &StateBytes) -> Result<(u64, u64), String> {
 /// # Errors
 /// When it cannot be had, or is not whole.
 pub fn get_pinned(domain: &Domain, name: &str) -> Result<u64, String> {
-    let bytes = StateBytes::open(domain, name).map_err(|error| error.to_string())?;
+    let bytes = State::<[u8]>::open(domain, name).map_err(|error| error.to_string())?;
     let (value, _) = bytes.get_as_if_overtaken().map_err(|error| error.to_string())?;
     whole(&value)
 }
@@ -111,7 +113,7 @@ pub fn get_pinned(domain: &Domain, name: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// What waiting reports, and values that are not whole.
-pub fn follow(state: &StateBytes) -> Result<String, String> {
+pub fn follow(state: &State) -> Result<String, String> {
     let (mut seen, mut last) = (1, 1);
     loop {
         match state.wait_changed(seen).map_err(|error| error.to_string())? {
@@ -130,14 +132,14 @@ pub fn follow(state: &StateBytes) -> Result<String, String> {
 ///
 /// # Errors
 /// As [`follow`].
-pub fn follow_in_set(domain: &Domain, state: &StateBytes) -> Result<String, String> {
+pub fn follow_in_set(domain: &Domain, state: &State) -> Result<String, String> {
     let mut watch = state.watch();
     let mut set = WaitSet::new(domain);
     set.set_wait(WaitStrategy::Block);
     set.add(&watch).map_err(|error| error.to_string())?;
     let mut last = 1;
     loop {
-        match watch.try_changed() {
+        match watch.try_changed().map_err(|error| error.to_string())? {
             Some(Change::Value { .. }) => {
                 (last, _) = get(state)?;
                 if last == 9 {
@@ -158,7 +160,7 @@ impl States {
         let text = |error: Error| error.to_string();
         let [verb, name, more @ ..] = order else { return Err("unknown order".to_owned()) };
         let state = open(domain, name)?;
-        let set = |writer: Result<BytesWriter, Error>, number: u64| match writer {
+        let set = |writer: Result<Writer, Error>, number: u64| match writer {
             Ok(mut writer) => writer
                 .set(&eight(number))
                 .map(|version| version.to_string())
@@ -189,9 +191,7 @@ impl States {
             ("follow-in-set", []) => follow_in_set(domain, &state),
             // Becomes the writer, sets, and leaves. Answers the version.
             ("set", [number]) => set(state.writer(), super::number(number)?),
-            ("set-in-turn", [number]) => {
-                set(state.writer_until(Deadline::NEVER), super::number(number)?)
-            }
+            ("set-in-turn", [number]) => set(state.wait_to_write(), super::number(number)?),
             ("hold", []) => {
                 self.writers.push(state.writer().map_err(text)?);
                 Ok(String::new())

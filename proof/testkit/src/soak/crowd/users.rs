@@ -27,12 +27,12 @@ fn whole(value: &Numbers) -> Result<u64, String> {
 
 /// Sets one number after the other, as long as it is its turn.
 pub(super) fn set(worker: &mut Worker) -> Result<(), String> {
-    let state = State::open(&worker.domain, STATE, [0; 200]).map_err(text)?;
+    let state = State::<Numbers>::open_or_create(&worker.domain, STATE).map_err(text)?;
     loop {
         worker.got_on();
-        let mut writer = match state.writer_until(TURN) {
-            Ok(writer) => writer,
-            Err(Error::WriterTaken { .. } | Error::WriterEnding { .. }) => continue,
+        let mut writer = match state.wait_to_write_timeout(TURN) {
+            Ok(Some(writer)) => writer,
+            Ok(None) | Err(Error::WriterEnding { .. }) => continue,
             Err(error) => return Err(format!("become the writer: {error}")),
         };
         let mut number = whole(&state.get().map_err(text)?)?;
@@ -48,7 +48,7 @@ pub(super) fn set(worker: &mut Worker) -> Result<(), String> {
 
 /// Sees values that never go back.
 pub(super) fn get(worker: &Worker) -> Result<(), String> {
-    let state = State::open(&worker.domain, STATE, [0; 200]).map_err(text)?;
+    let state = State::<Numbers>::open_or_create(&worker.domain, STATE).map_err(text)?;
     let mut watch = state.watch();
     let mut last = 0;
     loop {

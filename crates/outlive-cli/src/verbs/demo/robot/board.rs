@@ -18,7 +18,7 @@ outlive::record! {
         /// Bytes of them, all sensors together.
         pub published_bytes: AtomicU64,
         // Written by watchers.
-        /// The frame that the watcher which lives now expects; `NOBODY`: any.
+        /// The frame that the watcher which lives now expects; `NONE`: any.
         pub next: [AtomicU64; 4],
         /// Frames looked at.
         pub looks: AtomicU64,
@@ -37,7 +37,7 @@ outlive::record! {
         pub log_next: [AtomicU64; 4],
         /// Lines missing between two that came.
         pub log_lost: AtomicU64,
-        // Written by everybody, in a place of its own.
+        // Written by each member, in a place of its own.
         /// How much it has done.
         pub done: [AtomicU64; 8],
     }
@@ -47,18 +47,18 @@ const _: () =
     assert!(SENSORS.len() <= 4 && WATCHERS.len() <= 4 && SENSORS.len() + WATCHERS.len() < 8);
 
 /// Nothing is expected: a new watcher takes what comes.
-pub const NOBODY: u64 = u64::MAX;
+pub const NONE: u64 = u64::MAX;
 
 impl Board {
     /// The demo's one.
     pub fn open(domain: &Domain) -> Result<Record<Board>, Failure> {
         let nothing = |board: &mut Board| {
-            board.next.iter().for_each(|next| next.store(NOBODY, Ordering::Relaxed))
+            board.next.iter().for_each(|next| next.store(NONE, Ordering::Relaxed))
         };
         Ok(Record::<Board>::open(domain, "robot.board", nothing)?)
     }
 
-    /// Somebody did something.
+    /// Counts something that a member did.
     pub fn note(&self, role: Role, index: u32) {
         self.done[place(role, index)].fetch_add(1, Ordering::Relaxed);
     }

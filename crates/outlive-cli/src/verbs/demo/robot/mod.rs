@@ -8,8 +8,8 @@
 //!   lidar, 10 Hz ─────────▶ the latest only ──┘
 //! ```
 //!
-//! Any of them is killed at any moment. What must hold: a frame does not change while somebody
-//! holds it; the reliable watcher, as long as it lives, gets every frame; whoever was killed is
+//! Any of them is killed at any moment. What must hold: a frame does not change while a watcher
+//! holds it; the reliable watcher, as long as it lives, gets every frame; a killed process is
 //! counted no more, at once; no line of the log is lost.
 
 mod board;
@@ -28,7 +28,7 @@ use outlive::topic::Topic;
 
 use super::{DemoArgs, Role};
 use crate::exit::Failure;
-use board::{Board, NOBODY};
+use board::{Board, NONE};
 pub use logger::run as run_logger;
 pub use sensor::run as run_sensor;
 pub use watcher::run as run_watcher;
@@ -105,7 +105,7 @@ pub struct Outcome {
     pub lost_for_reliable: u64,
     /// Frames that came before an earlier one of their sensor.
     pub frames_out_of_order: u64,
-    /// How often somebody killed was still counted among publishers or subscribers.
+    /// How often a killed process was still counted among publishers or subscribers.
     pub counts_wrong: u64,
     /// Lines of the log that were sent and not received.
     pub log_lost: u64,
@@ -125,7 +125,7 @@ impl Outcome {
 }
 
 impl Robot {
-    /// Makes the topics, the queue and the board, before anybody uses them.
+    /// Makes the topics, the queue and the board, before any process uses them.
     pub fn set(args: &DemoArgs, folder: &Path, domain: &Domain) -> Result<Robot, Failure> {
         frames::gather(folder, args.data.as_deref())?;
         Queue::options().max_bytes(16 << 20).create(domain, LOG)?;
@@ -139,7 +139,7 @@ impl Robot {
         Ok(Robot { board: Board::open(domain)?, topics, killed: 0, counts_wrong: 0 })
     }
 
-    /// Its processes, in the order in which they stand on the stage.
+    /// Its processes, in the order of their places.
     pub fn members() -> impl Iterator<Item = (Role, u32)> {
         let sensors = (0..SENSORS.len() as u32).map(|index| (Role::Sensor, index));
         let watchers = (0..WATCHERS.len() as u32).map(|index| (Role::Watcher, index));
@@ -156,7 +156,7 @@ impl Robot {
         (self.board.published.iter().map(|count| count.load(Ordering::Relaxed)).sum(), self.killed)
     }
 
-    /// That process was killed a moment ago: nobody must count it any more.
+    /// That process was killed a moment ago: no process must count it any more.
     pub fn was_killed(&mut self, pid: u32) {
         self.killed += 1;
         for (at, topic) in self.topics.iter().enumerate() {
@@ -177,7 +177,7 @@ impl Robot {
         let mut lost_for_reliable: u64 = board.lost_for_reliable.load(Ordering::Acquire);
         for (at, (watches, watched)) in WATCHERS.iter().enumerate() {
             let next = board.next[at].load(Ordering::Acquire);
-            if *watches == Watches::Reliable && next != NOBODY {
+            if *watches == Watches::Reliable && next != NONE {
                 // What came after the last one that it saw.
                 lost_for_reliable +=
                     board.published[*watched].load(Ordering::Acquire).saturating_sub(next);

@@ -56,7 +56,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
         }
         board.published_bytes.fetch_add(picture.len() as u64, Ordering::Relaxed);
         number += 1;
-        // Release: who sees the count finds the frame. Died just before: it comes again.
+        // Release: a process that sees the count finds the frame. Died just before: it comes again.
         published.store(number, Ordering::Release);
         board.note(Role::Sensor, args.index);
         due += period;

@@ -10,7 +10,7 @@ use outlive::Deadline;
 use outlive::queue::{Queue, SendError, Sender};
 use outlive::topic::{Sample, SubscribeError, SubscriberOptions, Topic};
 
-use super::board::{Board, NOBODY};
+use super::board::{Board, NONE};
 use super::frames::{self, Which};
 use super::{LOG, SENSORS, WATCHERS, Watches};
 use crate::exit::{Code, Failure};
@@ -50,8 +50,8 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     let log = Queue::open(&domain, LOG)?.sender()?;
     let topic = Topic::<[u8]>::open(&domain, SENSORS[watched].topic)?;
     let next = &board.next[args.index as usize];
-    // Before the joining: what our predecessor did not get, it did not live to get.
-    next.store(NOBODY, Ordering::Release);
+    // Before the subscriber is made: the predecessor did not live to get what it did not get.
+    next.store(NONE, Ordering::Release);
     let mut subscriber = topic.subscriber_with(watches.options())?;
     let mut last: Option<Which> = None;
     let mut lost = 0;
@@ -111,7 +111,7 @@ fn follow(board: &Board, watches: Watches, last: Option<Which>, which: Which) {
     }
 }
 
-/// Sends a line to the log: who it is from, and its number. Killed before it is noted, the same
+/// Sends a line to the log: its watcher, and its number. Killed before it is noted, the same line
 /// comes again.
 fn write_line(log: &Sender, board: &Board, index: u32, ledger: &Ledger) -> Result<(), Failure> {
     let logged = &board.logged[index as usize];

@@ -1,0 +1,91 @@
+//! Guards of a part of what a lock guards.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use super::guard::{Guard, Hold};
+use super::lock::{ExclusiveLock, RawLock};
+use super::rw_lock::Reading;
+
+/// Gives access to a part of what a lock guards, and unlocks the lock when dropped:
+/// [`MutexGuard::map`](super::MutexGuard::map) makes it.
+///
+/// It cannot mark the value consistent, because it sees only a part of it; and it cannot wait on a
+/// condition variable, because another thread may change which part there is.
+///
+/// # If a process dies
+/// As while the [`Guard`] that it came from is held.
+pub struct MappedGuard<'a, R: RawLock, U: ?Sized> {
+    value: NonNull<U>,
+    /// Unlocks when dropped.
+    _hold: Hold<'a, R>,
+}
+
+// SAFETY: a shared guard gives no more than `&U`, and `U: Sync`.
+unsafe impl<R: RawLock, U: ?Sized + Sync> Sync for MappedGuard<'_, R, U> {}
+
+impl<'a, R: ExclusiveLock, T> Guard<'a, R, T> {
+    /// Makes a guard of a part of the value: a function can return it without telling its caller of
+    /// the rest.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-map-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::sync::{Mutex, MutexGuard};
+    ///
+    /// let table = Mutex::<[u32; 4]>::open(&domain, "table", [1, 2, 3, 4])?;
+    /// let mut last = MutexGuard::map(table.lock().unwrap(), |table| &mut table[3]);
+    /// *last = 7;
+    /// drop(last);
+    /// assert_eq!(*table.lock().unwrap(), [1, 2, 3, 7]);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    ///
+    /// # If it panics
+    /// A panic of `part` counts as a death while the guard is held.
+    pub fn map<U: ?Sized>(
+        mut guard: Guard<'a, R, T>,
+        part: impl FnOnce(&mut T) -> &mut U,
+    ) -> MappedGuard<'a, R, U> {
+        let value = NonNull::from(part(&mut guard));
+        MappedGuard { value, _hold: guard.hold }
+    }
+}
+
+impl<'a, T> Guard<'a, Reading, T> {
+    /// Makes a guard of a part of the value, as [`MutexGuard::map`](super::MutexGuard::map) does.
+    pub fn map<U: ?Sized>(
+        guard: Guard<'a, Reading, T>,
+        part: impl FnOnce(&T) -> &U,
+    ) -> MappedGuard<'a, Reading, U> {
+        let value = NonNull::from(part(&guard));
+        MappedGuard { value, _hold: guard.hold }
+    }
+}
+
+impl<R: RawLock, U: ?Sized> Deref for MappedGuard<'_, R, U> {
+    type Target = U;
+
+    #[inline]
+    fn deref(&self) -> &U {
+        // SAFETY: `_hold` keeps the lock, and the part was borrowed from what the lock guards.
+        unsafe { self.value.as_ref() }
+    }
+}
+
+impl<R: ExclusiveLock, U: ?Sized> DerefMut for MappedGuard<'_, R, U> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut U {
+        // SAFETY: `_hold` keeps the lock alone, and the part was borrowed from what the lock guards;
+        // `&mut self` excludes a second borrow here.
+        unsafe { self.value.as_mut() }
+    }
+}
+
+impl<R: RawLock, U: ?Sized + fmt::Debug> fmt::Debug for MappedGuard<'_, R, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
