@@ -1501,7 +1501,7 @@ int outlive_event_wait_all(struct outlive_event_t *event, uint32_t bits, outlive
  *
  * Owner: `*latch` is in shared memory, mapped until `outlive_latch_close`.
  *
- * Errors: as `outlive_mutex_open`.
+ * Errors: as `outlive_mutex_open`; EINVAL when it exists and began with another number.
  *
  * If a process dies while it makes the latch, nothing is left of it.
  */
@@ -1575,12 +1575,13 @@ int outlive_once_is_done(const struct outlive_once_t *once);
 
 /**
  * Opens the semaphore of that name, or makes it with so many permits, of 1 to 65,536. `most`: the
- * most permits that there may be at a time, if `outlive_semaphore_add` adds some; 0: no more than
- * `permits`.
+ * most permits that there may be at a time, if `outlive_semaphore_add` adds some; 0: as many as an
+ * existing semaphore has, and in a new one no more than `permits`.
  *
  * Owner: `*semaphore` is in shared memory, mapped until `outlive_semaphore_close`.
  *
- * Errors: as `outlive_mutex_open`.
+ * Errors: as `outlive_mutex_open`; EINVAL when it exists and began with another number, or may have
+ * another most, and when the numbers are none that a semaphore can have.
  *
  * If a process dies while it makes the semaphore, nothing is left of it. If it dies later, its
  * permits are free at once, and the death itself wakes a thread that sleeps for one.
@@ -1688,7 +1689,8 @@ int outlive_semaphore_holders(const struct outlive_semaphore_t *semaphore,
  *
  * Owner: `*barrier` is in shared memory, mapped until `outlive_barrier_close`.
  *
- * Errors: as `outlive_mutex_open`.
+ * Errors: as `outlive_mutex_open`; EINVAL when it exists with other numbers, and when `parties` is not
+ * 1 to 65,536.
  *
  * If a process dies while it makes the barrier, nothing is left of it.
  */

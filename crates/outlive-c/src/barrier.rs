@@ -68,7 +68,8 @@ fn policy(count_out: u32) -> WhenOneDies {
 ///
 /// Owner: `*barrier` is in shared memory, mapped until `outlive_barrier_close`.
 ///
-/// Errors: as `outlive_mutex_open`.
+/// Errors: as `outlive_mutex_open`; EINVAL when it exists with other numbers, and when `parties` is not
+/// 1 to 65,536.
 ///
 /// If a process dies while it makes the barrier, nothing is left of it.
 #[unsafe(no_mangle)]
@@ -84,7 +85,9 @@ pub unsafe extern "C" fn outlive_barrier_open(
         // name.
         let (out, domain, name) =
             unsafe { (handle_out(barrier)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        Barrier::open(&domain.0, name, parties, policy(count_out))?;
+        Barrier::options(parties)
+            .when_one_dies(policy(count_out))
+            .open_or_create(&domain.0, name)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Barrier)?).cast());
         Ok(())
     })
@@ -194,5 +197,5 @@ pub unsafe extern "C" fn outlive_barrier_repair(
     barrier: *const outlive_barrier_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    entry(|| Ok(find::<Handle>(barrier)?.0.repair(moment_or_past(deadline))?))
+    entry(|| Ok(find::<Handle>(barrier)?.0.repair_until(moment_or_past(deadline))?))
 }

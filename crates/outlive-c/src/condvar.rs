@@ -50,7 +50,7 @@ pub unsafe extern "C" fn outlive_condvar_open(
         // name.
         let (out, domain, name) =
             unsafe { (handle_out(condvar)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        Condvar::open(&domain.0, name)?;
+        Condvar::open_or_create(&domain.0, name)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Condvar)?).cast());
         Ok(())
     })
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn outlive_condvar_wait_or_end(
         // SAFETY: the C caller passes a live domain.
         let peer = unsafe { peer(domain, token) }?;
         let (condvar, mutex) = (find::<Handle>(condvar)?, find::<MutexHandle>(mutex)?);
-        ended(mutex, condvar.0.wait_or_end(mutex.guard()?, &peer, moment_or_past(deadline)))
+        ended(mutex, condvar.0.wait_or_end_until(mutex.guard()?, &peer, moment_or_past(deadline)))
     })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
 use outlive::sync::Holder;
-use outlive::{Domain, Peer, TokenId, TokenInfo, TokenKind};
+use outlive::{Domain, Peer, TokenId, TokenInfo, TokenKind, WaitError};
 
 use crate::argument::{
     borrow, borrow_mut, fill, handle_out, items, options, out, text, text_or_none,
@@ -345,7 +345,7 @@ pub unsafe extern "C" fn outlive_peer_wait_dead(
     deadline: outlive_deadline_t,
 ) -> c_int {
     // SAFETY: the C caller passes a live domain.
-    entry(|| Ok(unsafe { peer(domain, token) }?.wait_dead(moment_or_past(deadline))?))
+    entry(|| Ok(unsafe { peer(domain, token) }?.wait_dead_until(moment_or_past(deadline))?))
 }
 
 /// Sleeps until one of `count` tokens' owners has ended, or until the deadline; `*dead` (may be
@@ -367,7 +367,9 @@ pub unsafe extern "C" fn outlive_peer_wait_any_dead(
         let (domain, tokens) =
             unsafe { (borrow(domain, "a domain")?, items(tokens, count, "tokens")?) };
         let ids: Vec<TokenId> = tokens.iter().map(|&token| id(token)).collect::<Result<_, _>>()?;
-        let ended = domain.0.wait_any_dead(&ids, moment_or_past(deadline))?;
+        let ended = domain.0.wait_any_dead_until(&ids, moment_or_past(deadline))?;
+        // Without a deadline too, as `outlive_peer_wait_dead` does.
+        let ended = ended.ok_or(WaitError::TimedOut)?;
         // SAFETY: the C caller passes NULL or a place for `dead`.
         if let Some(out) = unsafe { crate::argument::out_or_none(dead) } {
             out.put(ended.as_u32());

@@ -2,11 +2,11 @@
 
 use std::ffi::{c_char, c_int};
 
-use outlive::Kind;
 use outlive::sync::{EmbeddedEvent, EmbeddedLatch, Event, Latch, Reset, Untyped};
+use outlive::{Error, Kind};
 
 use crate::argument::{borrow, borrow_mut, handle_out, out_or_none, text};
-use crate::code::{Failure, entry, entry_or};
+use crate::code::{Failure, OUTLIVE_OTHER_TYPE, entry, entry_or};
 use crate::deadline::{in_time, moment, outlive_deadline_t};
 use crate::domain::outlive_domain_t;
 use crate::place::{self, Primitive, fast_table, find};
@@ -32,6 +32,9 @@ const _: () = place::same_shape::<outlive_latch_t, EmbeddedLatch>();
 pub const OUTLIVE_RESET_MANUAL: u32 = 0;
 /// A waiter clears the bits that it waited for.
 pub const OUTLIVE_RESET_AUTOMATIC: u32 = 1;
+
+/// More arrivals than this are this many.
+const MOST_ARRIVALS: u32 = i32::MAX as u32;
 
 pub(crate) struct EventHandle(pub(crate) Event);
 
@@ -83,7 +86,12 @@ pub unsafe extern "C" fn outlive_event_open(
         // name.
         let (out, domain, name) =
             unsafe { (handle_out(event)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        Event::open(&domain.0, name, reset_of(reset)?)?;
+        match Event::options().reset(reset_of(reset)?).open_or_create(&domain.0, name) {
+            Err(other @ Error::OtherOptions { .. }) => {
+                return Err(Failure::new(OUTLIVE_OTHER_TYPE, &other.to_string()));
+            }
+            opened => opened?,
+        };
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Event)?).cast());
         Ok(())
     })
@@ -221,7 +229,7 @@ pub unsafe extern "C" fn outlive_event_wait_all(
 ///
 /// Owner: `*latch` is in shared memory, mapped until `outlive_latch_close`.
 ///
-/// Errors: as `outlive_mutex_open`.
+/// Errors: as `outlive_mutex_open`; EINVAL when it exists and began with another number.
 ///
 /// If a process dies while it makes the latch, nothing is left of it.
 #[unsafe(no_mangle)]
@@ -236,7 +244,7 @@ pub unsafe extern "C" fn outlive_latch_open(
         // name.
         let (out, domain, name) =
             unsafe { (handle_out(latch)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        Latch::open(&domain.0, name, arrivals)?;
+        Latch::options(arrivals.min(MOST_ARRIVALS)).open_or_create(&domain.0, name)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Latch)?).cast());
         Ok(())
     })

@@ -52,7 +52,7 @@ pub unsafe extern "C" fn outlive_once_open(
         // SAFETY: the C caller passes a place for `once`, a live domain, and a NUL-terminated name.
         let (out, domain, name) =
             unsafe { (handle_out(once)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        OnceLock::<()>::open(&domain.0, name)?;
+        OnceLock::<()>::open_or_create(&domain.0, name)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Once)?).cast());
         Ok(())
     })

@@ -58,12 +58,13 @@ thread_local! {
 }
 
 /// Opens the semaphore of that name, or makes it with so many permits, of 1 to 65,536. `most`: the
-/// most permits that there may be at a time, if `outlive_semaphore_add` adds some; 0: no more than
-/// `permits`.
+/// most permits that there may be at a time, if `outlive_semaphore_add` adds some; 0: as many as an
+/// existing semaphore has, and in a new one no more than `permits`.
 ///
 /// Owner: `*semaphore` is in shared memory, mapped until `outlive_semaphore_close`.
 ///
-/// Errors: as `outlive_mutex_open`.
+/// Errors: as `outlive_mutex_open`; EINVAL when it exists and began with another number, or may have
+/// another most, and when the numbers are none that a semaphore can have.
 ///
 /// If a process dies while it makes the semaphore, nothing is left of it. If it dies later, its
 /// permits are free at once, and the death itself wakes a thread that sleeps for one.
@@ -80,7 +81,11 @@ pub unsafe extern "C" fn outlive_semaphore_open(
         // name.
         let (out, domain, name) =
             unsafe { (handle_out(semaphore)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        Semaphore::options(permits).most(most.max(permits)).open(&domain.0, name)?;
+        let mut options = Semaphore::options(permits);
+        if most != 0 {
+            options = options.most(most.max(permits));
+        }
+        options.open_or_create(&domain.0, name)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Semaphore)?).cast());
         Ok(())
     })

@@ -11,7 +11,7 @@ use outlive::wait::{Key, Readiness, Source, Timer, WaitSet};
 
 use crate::argument::{borrow, borrow_mut, handle_out, out};
 use crate::code::{Failure, entry};
-use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
+use crate::deadline::{in_time, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, peer};
 use crate::event::{EventHandle, LatchHandle, outlive_event_t, outlive_latch_t};
 use crate::place::find;
@@ -458,7 +458,7 @@ pub unsafe extern "C" fn outlive_wait_set_wait(
             return Err(Failure::new(libc::EINVAL, "no room for what is ready"));
         }
         let found = match moment(deadline) {
-            Some(moment) => this.set.wait(moment)?,
+            Some(moment) => this.set.wait_until(moment)?,
             None => this.set.try_wait()?,
         };
         let mut written = 0;
@@ -478,7 +478,7 @@ pub unsafe extern "C" fn outlive_wait_set_wait(
             written += 1;
         }
         if written == 0 {
-            return Err(Failure::new(libc::EAGAIN, "nothing is ready just now"));
+            return in_time(None, deadline, libc::EAGAIN);
         }
         out.put(written);
         Ok(())

@@ -198,7 +198,8 @@ impl Open {
                     if timed_out {
                         return Err(Refused::TimedOut);
                     }
-                    let ended = self.changed.wait_or_end(holds, &self.domain.peer(by), deadline);
+                    let ended =
+                        self.changed.wait_or_end_until(holds, &self.domain.peer(by), deadline);
                     let (again, woke) = match ended {
                         Ok(again) => again,
                         Err(LockError::OwnerDied((guard, woke))) => (repaired(guard), woke),

@@ -21,5 +21,5 @@ def client(name: str, domain: Domain, wait_for_server: bool) -> Client:
     return Client(name, domain, wait_for_server=wait_for_server)
 
 
-def barrier(name: str, parties: int, domain: Domain, count_out: bool) -> Barrier:
+def barrier(name: str, parties: int, domain: Domain, count_out: bool | None) -> Barrier:
     return Barrier(name, parties, domain, count_out=count_out)

@@ -16,7 +16,8 @@ use crate::waiting::{Until, wait};
 ///
 /// A thread takes its seat with its first ``wait``, and keeps it until ``leave``. If a participant
 /// that has not arrived dies, all waits end at once: with ``BarrierBroken``, until a process calls
-/// ``repair``, or, with ``count_out``, the others go on without it.
+/// ``repair``, or, with ``count_out``, the others go on without it. Without ``count_out``, a new
+/// barrier breaks, and an existing one does what its maker chose.
 ///
 /// >>> step = Barrier("step", 2, folder)
 /// >>> other = threading.Thread(target=lambda: (step.wait(timeout=10), step.leave()))
@@ -33,11 +34,11 @@ pub(crate) struct Barrier {
     domain: outlive::Domain,
     name: String,
     parties: u32,
-    count_out: bool,
+    count_out: Option<bool>,
 }
 
 /// What it is opened with again: name, parties, domain, count_out.
-type Opened = (String, u32, domain::Domain, bool);
+type Opened = (String, u32, domain::Domain, Option<bool>);
 
 struct Seated(Seat<'static>);
 
@@ -65,17 +66,23 @@ impl Barrier {
 #[pymethods]
 impl Barrier {
     #[new]
-    #[pyo3(signature = (name, parties, domain=None, *, count_out=false))]
+    #[pyo3(signature = (name, parties, domain=None, *, count_out=None))]
     fn new(
         py: Python<'_>,
         name: String,
         parties: u32,
         domain: Option<&Bound<'_, PyAny>>,
-        count_out: bool,
+        count_out: Option<bool>,
     ) -> PyResult<Barrier> {
         let domain = domain::of(py, domain)?;
-        let when = if count_out { WhenOneDies::CountOut } else { WhenOneDies::Break };
-        let barrier = Arc::new(Core::open(&domain, &name, parties, when).raised(py)?);
+        let mut options = Core::options(parties);
+        if let Some(count_out) = count_out {
+            options = options.when_one_dies(match count_out {
+                true => WhenOneDies::CountOut,
+                false => WhenOneDies::Break,
+            });
+        }
+        let barrier = Arc::new(options.open_or_create(&domain, &name).raised(py)?);
         Ok(Barrier { seats: Mutex::default(), barrier, domain, name, parties, count_out })
     }
 
@@ -131,11 +138,12 @@ impl Barrier {
     /// Makes a broken barrier whole: the dead lose their seats.
     #[pyo3(signature = (timeout=None))]
     fn repair(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let done =
-            wait(py, Until::timeout(timeout)?, |deadline| match self.barrier.repair(deadline) {
+        let done = wait(py, Until::timeout(timeout)?, |deadline| {
+            match self.barrier.repair_until(deadline) {
                 Err(WaitError::TimedOut) => None,
                 other => Some(other),
-            })?;
+            }
+        })?;
         done.unwrap_or(Err(WaitError::TimedOut)).raised(py)
     }
 

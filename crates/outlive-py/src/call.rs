@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-use outlive::WaitError;
 use outlive::rpc::{self, CallError, Pending, Reply};
 use outlive::wait::{Key, WaitSet};
 use pyo3::prelude::*;
@@ -132,10 +131,12 @@ impl Call {
                     none.insert(made)
                 }
             };
-            let woken = wait(py, until, |deadline| match set.wait(deadline) {
-                Err(WaitError::TimedOut) if self.cancelled.load(Ordering::Relaxed) => Some(Ok(())),
-                Err(WaitError::TimedOut) => None,
-                other => Some(other.map(drop)),
+            let woken = wait(py, until, |deadline| match set.wait_until(deadline) {
+                Ok(ready) if ready.len() > 0 || self.cancelled.load(Ordering::Relaxed) => {
+                    Some(Ok(()))
+                }
+                Ok(_) => None,
+                Err(error) => Some(Err(error)),
             })?;
             woken.unwrap_or(Ok(())).raised(py)?;
         }

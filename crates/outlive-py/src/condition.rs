@@ -89,7 +89,8 @@ fn patience(timeout: Option<f64>, relock: Option<f64>) -> PyResult<Option<f64>> 
 impl Condition {
     #[new]
     fn new(py: Python<'_>, name: String, lock: Py<Lock>) -> PyResult<Condition> {
-        let condvar = Arc::new(Condvar::open(lock.get().core_domain(), &name).raised(py)?);
+        let condvar =
+            Arc::new(Condvar::open_or_create(lock.get().core_domain(), &name).raised(py)?);
         Ok(Condition { condvar, lock, name })
     }
 

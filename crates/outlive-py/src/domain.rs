@@ -154,7 +154,7 @@ impl Peer {
     fn wait_dead(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let peer = self.peer();
         let ended =
-            wait(py, Until::timeout(timeout)?, |deadline| match peer.wait_dead(deadline) {
+            wait(py, Until::timeout(timeout)?, |deadline| match peer.wait_dead_until(deadline) {
                 Err(WaitError::TimedOut) => None,
                 other => Some(other),
             })?;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use outlive::Error;
 use outlive::sync::{Event as Core, Reset};
 use pyo3::prelude::*;
 
 use crate::domain;
-use crate::errors::Raised;
+use crate::errors::{Raise, Raised, raise};
 use crate::waiting::{Until, wait};
 
 /// An event between processes with ``threading.Event``'s methods, and 31 of them in one: ``bits``.
@@ -63,7 +64,11 @@ impl Event {
     ) -> PyResult<Event> {
         let domain = domain::of(py, domain)?;
         let reset = if automatic { Reset::Automatic } else { Reset::Manual };
-        let event = Arc::new(Core::open(&domain, &name, reset).raised(py)?);
+        let opened = Core::options().reset(reset).open_or_create(&domain, &name);
+        let event = Arc::new(opened.map_err(|error| match error {
+            Error::OtherOptions { .. } => raise(py, "WrongKind", error),
+            error => error.raise(py),
+        })?);
         Ok(Event { event, domain, name, automatic })
     }
 

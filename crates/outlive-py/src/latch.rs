@@ -42,7 +42,9 @@ impl Latch {
         domain: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Latch> {
         let domain = domain::of(py, domain)?;
-        let latch = Core::open(&domain, &name, arrivals).raised(py)?;
+        let latch = Core::options(arrivals.min(i32::MAX as u32))
+            .open_or_create(&domain, &name)
+            .raised(py)?;
         Ok(Latch { latch, domain, name, arrivals })
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use outlive::Error;
 use outlive::sync::{Permit, Semaphore as Core};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,8 +17,9 @@ use crate::waiting::{Until, wait};
 /// A semaphore between processes whose permits come back when their holder dies, with
 /// ``threading.BoundedSemaphore``'s methods.
 ///
-/// A permit belongs to the thread that acquired it, which releases it. An existing semaphore keeps
-/// its number of permits.
+/// A permit belongs to the thread that acquired it, which releases it. Without ``value``, a new
+/// semaphore has one permit, and an existing one what it has; an existing one that began with
+/// another ``value`` raises ``BadName``.
 ///
 /// >>> slots = Semaphore("encoders", 2, folder)
 /// >>> with slots:
@@ -35,7 +37,7 @@ pub(crate) struct Semaphore {
     semaphore: Arc<Core>,
     domain: outlive::Domain,
     name: String,
-    permitted: u32,
+    permitted: Option<u32>,
 }
 
 struct Permitted(#[expect(dead_code, reason = "dropped to give it back")] Permit<'static>);
@@ -84,15 +86,22 @@ impl Semaphore {
 #[pymethods]
 impl Semaphore {
     #[new]
-    #[pyo3(signature = (name, value=1, domain=None))]
+    #[pyo3(signature = (name, value=None, domain=None))]
     fn new(
         py: Python<'_>,
         name: String,
-        value: u32,
+        value: Option<u32>,
         domain: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Semaphore> {
         let domain = domain::of(py, domain)?;
-        let semaphore = Arc::new(Core::open(&domain, &name, value).raised(py)?);
+        let opened = match value {
+            Some(value) => Core::options(value).open_or_create(&domain, &name),
+            None => match Core::open(&domain, &name) {
+                Err(Error::NotFound { .. }) => Core::options(1).open_or_create(&domain, &name),
+                opened => opened,
+            },
+        };
+        let semaphore = Arc::new(opened.raised(py)?);
         Ok(Semaphore { permits: Mutex::default(), semaphore, domain, name, permitted: value })
     }
 
@@ -139,7 +148,7 @@ impl Semaphore {
 
     fn __reduce__<'py>(
         slf: &Bound<'py, Self>,
-    ) -> (Bound<'py, PyAny>, (String, u32, domain::Domain)) {
+    ) -> (Bound<'py, PyAny>, (String, Option<u32>, domain::Domain)) {
         let this = slf.get();
         (slf.get_type().into_any(), (this.name.clone(), this.permitted, this.domain()))
     }

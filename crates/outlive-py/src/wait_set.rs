@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use outlive::WaitError;
 use outlive::wait::{Key, Timer, WaitSet as Core};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -114,9 +113,9 @@ impl WaitSet {
         let Some(mut inside) = self.turn.enter_until(py, until)? else { return Ok(Vec::new()) };
         let set = &mut *inside;
         let mut found = Vec::new();
-        let ready = wait(py, until, |deadline| match set.wait(deadline) {
-            Err(WaitError::TimedOut) => None,
-            Err(other) => Some(Err(other)),
+        let ready = wait(py, until, |deadline| match set.wait_until(deadline) {
+            Err(error) => Some(Err(error)),
+            Ok(ready) if ready.len() == 0 => None,
             Ok(ready) => {
                 found.extend(ready.map(|(key, _)| key));
                 Some(Ok(()))

@@ -54,16 +54,20 @@ fn open(domain: &Domain) -> Result<Locks, outlive::Error> {
     Ok(Locks {
         held: RwLock::options(1).open_or_create(domain, NAMES[0])?,
         dead: RwLock::options(1).open_or_create(domain, NAMES[1])?,
-        condvar: Condvar::open(domain, NAMES[2])?,
-        event: Event::open(domain, NAMES[3], Reset::Manual)?,
-        automatic: Event::open(domain, NAMES[4], Reset::Automatic)?,
-        latch: Latch::open(domain, NAMES[5], 3)?,
-        busy: OnceLock::open(domain, NAMES[6])?,
-        abandoned: OnceLock::open(domain, NAMES[7])?,
-        permits: Semaphore::open(domain, NAMES[8], 3)?,
-        many: Semaphore::options(2).most(200).open(domain, NAMES[9])?,
-        breaks: Barrier::open(domain, NAMES[10], 3, WhenOneDies::Break)?,
-        counts_out: Barrier::open(domain, NAMES[11], 40, WhenOneDies::CountOut)?,
+        condvar: Condvar::open_or_create(domain, NAMES[2])?,
+        event: Event::options().reset(Reset::Manual).open_or_create(domain, NAMES[3])?,
+        automatic: Event::options().reset(Reset::Automatic).open_or_create(domain, NAMES[4])?,
+        latch: Latch::options(3).open_or_create(domain, NAMES[5])?,
+        busy: OnceLock::open_or_create(domain, NAMES[6])?,
+        abandoned: OnceLock::open_or_create(domain, NAMES[7])?,
+        permits: Semaphore::options(3).open_or_create(domain, NAMES[8])?,
+        many: Semaphore::options(2).most(200).open_or_create(domain, NAMES[9])?,
+        breaks: Barrier::options(3)
+            .when_one_dies(WhenOneDies::Break)
+            .open_or_create(domain, NAMES[10])?,
+        counts_out: Barrier::options(40)
+            .when_one_dies(WhenOneDies::CountOut)
+            .open_or_create(domain, NAMES[11])?,
     })
 }
 
@@ -224,7 +228,7 @@ pub fn meet(world: &World, _: &mut Random) {
             let _ = black_box(seat.wait_until(soon()));
         }
         black_box((barrier.is_broken(), barrier.participants()));
-        let _ = black_box(barrier.repair(soon()));
+        let _ = black_box(barrier.repair_until(soon()));
     }
 }
 

@@ -100,7 +100,7 @@ fn peers(world: &World, random: &mut Random) {
     for _ in 0..tokens.len().min(6) {
         let peer = world.domain.peer(random.pick(&tokens).id);
         black_box((peer.is_alive(), peer.info()));
-        let _ = black_box(peer.wait_dead(soon()));
+        let _ = black_box(peer.wait_dead_until(soon()));
     }
 }
 

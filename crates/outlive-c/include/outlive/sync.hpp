@@ -96,7 +96,8 @@ static_assert(sizeof(semaphore<3>) == 128 && std::is_standard_layout_v<semaphore
 class Semaphore : public detail::SemaphoreCalls<Semaphore> {
 public:
     /** Opens the semaphore of that name, or makes it. `most`: the most permits that there may be at
-     * a time, if `add` adds some; 0: no more than `permits`. */
+     * a time, if `add` adds some; 0: as many as an existing one has, and in a new one no more than
+     * `permits`. */
     static expected<Semaphore> open(const Domain &domain, const std::string &name, uint32_t permits, uint32_t most = 0) {
         outlive_semaphore_t *handle = nullptr;
         int code = outlive_semaphore_open(domain.raw(), name.c_str(), permits, most, &handle);

@@ -79,7 +79,7 @@ fn open(
         // Says so when it is not there; what it is, the opening below compares.
         domain.entry(&args.name)?;
     }
-    let semaphore = Semaphore::open(domain, &args.name, args.permits)?;
+    let semaphore = Semaphore::options(args.permits).open_or_create(domain, &args.name)?;
     if semaphore.room() != args.permits as usize {
         // Going on would break a promise of how many run at once: this command's, or the other
         // users'.

@@ -97,7 +97,7 @@ fn wait_for_token(
     token: TokenId,
     until: Option<Instant>,
 ) -> Result<bool, Failure> {
-    match domain.peer(token).wait_dead(until.map_or(Deadline::NEVER, Deadline::at)) {
+    match domain.peer(token).wait_dead_until(until.map_or(Deadline::NEVER, Deadline::at)) {
         Ok(()) => Ok(true),
         Err(WaitError::TimedOut) => Ok(false),
         Err(error) => Err(error.into()),

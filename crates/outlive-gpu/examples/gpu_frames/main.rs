@@ -205,7 +205,7 @@ fn viewer(options: &Options, domain: &Domain) -> Result<()> {
     let (mut seen, mut filtered) = (Seen::default(), Seen::default());
     let mut film = Film::new(&options.out, WIDTH, HEIGHT)?;
     while seen.made.is_none() || filtered.made.is_none() {
-        if set.wait(SOON)?.count() == 0 {
+        if set.wait_timeout(SOON)?.count() == 0 {
             return Err("nothing came any more".into());
         }
         while let Some(sample) = frames.try_recv()? {

@@ -198,7 +198,7 @@ impl Role<'_> {
             return Ok(());
         };
         let thread = Peer::new(self.registry, thread);
-        match thread.wait_dead(deadline) {
+        match thread.wait_dead_until(deadline) {
             Ok(()) => Ok(()),
             Err(WaitError::TimedOut) => {
                 Err(NoRole::Ending { pid: thread.info().map_or(0, |info| info.pid) })

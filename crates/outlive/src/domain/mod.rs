@@ -241,24 +241,60 @@ impl Domain {
     }
 
     /// Sleeps until the owner of one of those tokens has ended, and returns that token; returns at
-    /// once if one is dead already.
+    /// once if one is dead already. Without tokens it waits for ever.
     ///
     /// For up to 30 owners, a death wakes the caller. For more, the kernel watches one word of each
     /// of up to 124, and the caller looks at all of them once a second.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] when the deadline passes first (also when `ids` is empty), or the
-    /// error that kept the caller from waiting.
+    /// [`WaitError::System`], which kept the caller from waiting.
     ///
     /// # If a process dies
     /// Its death wakes every thread that waits for it, alone or among others. The death of another
     /// waiter delays none.
-    pub fn wait_any_dead(
+    pub fn wait_any_dead(&self, ids: &[TokenId]) -> Result<TokenId, WaitError> {
+        Deadline::never(|deadline| self.wait_any_dead_until(ids, deadline))
+    }
+
+    /// Returns the first of those tokens whose owner has ended, and `None` when all live. Never
+    /// waits.
+    ///
+    /// # Errors
+    /// None, so far: it has the form of the other three.
+    pub fn try_wait_any_dead(&self, ids: &[TokenId]) -> Result<Option<TokenId>, WaitError> {
+        Ok(self.inner.registry.any_dead(ids))
+    }
+
+    /// Waits as [`Domain::wait_any_dead`] does, for so long at most; returns `None` when all still
+    /// live.
+    ///
+    /// # Errors
+    /// As [`Domain::wait_any_dead`].
+    ///
+    /// # If a process dies
+    /// As with [`Domain::wait_any_dead`].
+    pub fn wait_any_dead_timeout(
         &self,
         ids: &[TokenId],
-        deadline: impl Into<Deadline>,
-    ) -> Result<TokenId, WaitError> {
-        self.inner.registry.wait_any_dead(ids, deadline.into())
+        timeout: Duration,
+    ) -> Result<Option<TokenId>, WaitError> {
+        self.wait_any_dead_until(ids, Deadline::after(timeout))
+    }
+
+    /// Waits as [`Domain::wait_any_dead`] does, until the deadline; returns `None` when all still
+    /// live.
+    ///
+    /// # Errors
+    /// As [`Domain::wait_any_dead`].
+    ///
+    /// # If a process dies
+    /// As with [`Domain::wait_any_dead`].
+    pub fn wait_any_dead_until(
+        &self,
+        ids: &[TokenId],
+        deadline: Deadline,
+    ) -> Result<Option<TokenId>, WaitError> {
+        self.inner.registry.wait_any_dead(ids, deadline)
     }
 
     /// Returns all tokens that are claimed and not retired, alive or dead.

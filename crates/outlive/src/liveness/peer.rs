@@ -61,7 +61,7 @@ pub struct TokenInfo {
 /// });
 /// let id = worker.join().unwrap()?;
 /// let peer = domain.peer(id);
-/// peer.wait_dead(outlive::Deadline::NEVER)?;
+/// peer.wait_dead()?;
 /// assert!(!peer.is_alive());
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

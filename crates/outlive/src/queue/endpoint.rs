@@ -261,7 +261,7 @@ fn wait_until_outside(inner: &Inner, inside: u32, deadline: Deadline) -> Result<
         return Ok(());
     };
     let thread = Peer::new(inner.registry, thread);
-    match thread.wait_dead(deadline) {
+    match thread.wait_dead_until(deadline) {
         Ok(()) => Ok(()),
         Err(WaitError::TimedOut) => Err(Error::ReceiverEnding {
             path: inner.ring.segment.path().to_path_buf(),

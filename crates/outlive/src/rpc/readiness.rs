@@ -192,13 +192,13 @@ impl Waited for RequestReadiness {
 /// let mut set = WaitSet::new(&domain);
 /// let (_ones, twos) = (set.add(&one)?, set.add(&two)?);
 /// let mut call = client.begin(b"2 + 2")?;
-/// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(twos, Readiness::Readable)]);
+/// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(twos, Readiness::Readable)]);
 ///
 /// let mut answers = WaitSet::new(&domain);
 /// let answer = answers.add(&call)?;
 /// assert_eq!(answers.try_wait()?.count(), 0);
 /// two.try_next()?.reply(b"4")?;
-/// assert_eq!(answers.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(answer, Readiness::Readable)]);
+/// assert_eq!(answers.wait()?.collect::<Vec<_>>(), [(answer, Readiness::Readable)]);
 /// assert_eq!(*call.try_next()?.unwrap().unwrap(), *b"4");
 /// assert!(one.try_next().is_err());
 /// # std::fs::remove_dir_all(&folder).ok();

@@ -63,7 +63,9 @@ pub(crate) struct Header {
     reserved: AtomicU64,
     /// UTF-8, filled with zeroes; a long name is cut and gets a hash: see [`as_kept`].
     type_name: [AtomicU64; TYPE_NAME / 8],
-    /// One user word: the offset table of a record, see `sync::embedded`.
+    /// By kind: the offset table of a record (`sync::embedded`); in the first word 1 + what the
+    /// maker of a latch or a semaphore began it with (`sync::primitive`), 0 if an older build made
+    /// it.
     pub(crate) extra: [AtomicU64; 24],
 }
 
@@ -123,6 +125,8 @@ impl Header {
         let name = self.type_name();
         if (size, align, name.as_str())
             == (spec.type_size, spec.type_align, &*as_kept(&spec.type_name))
+            // An event's name is its reset, an option (sync/event.rs).
+            || spec.kind == Kind::Event
         {
             return Ok(());
         }

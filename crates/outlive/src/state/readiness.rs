@@ -87,7 +87,7 @@ impl Waited for StateReadiness {
 /// let mut set = WaitSet::new(&domain);
 /// let (a_level, _a_mode) = (set.add(&levels)?, set.add(&modes)?);
 /// std::thread::spawn(move || level.writer().unwrap().set(&11));
-/// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(a_level, Readiness::Changed)]);
+/// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(a_level, Readiness::Changed)]);
 /// assert_eq!(levels.try_changed()?, Some(Change::Value { version: 2 }));
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Holder;
 use super::embedded::{Embed, Place, SharedField};
@@ -11,8 +12,9 @@ use super::error::AcquireError;
 use super::primitive::{Home, TypeOf, words_at};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen};
 use super::raw::barrier::{BarrierWords, COUNT_OUT, Passed, RawBarrier, Stuck};
+use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry};
-use crate::segment::{Segment, Shared};
+use crate::segment::{Opening, Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitError, WaitStrategy};
@@ -39,9 +41,9 @@ pub enum WhenOneDies {
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-barrier-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::sync::{Barrier, WhenOneDies};
+/// use outlive::sync::Barrier;
 ///
-/// let step = Barrier::open(&domain, "step", 2, WhenOneDies::Break)?;
+/// let step = Barrier::options(2).open_or_create(&domain, "step")?;
 /// std::thread::scope(|scope| {
 ///     for _ in 0..2 {
 ///         scope.spawn(|| {
@@ -94,45 +96,100 @@ impl Turn {
     }
 }
 
-impl Barrier {
-    /// Opens the barrier of that name, or makes it for so many participants (1 to 65,536). One that
-    /// exists keeps its number and what a death does.
-    ///
-    /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`] (also for a number out of bounds), and errors of the system.
-    ///
-    /// # If a process dies
-    /// While it makes the barrier: no trace of the barrier remains.
-    pub fn open(
-        domain: &Domain,
-        name: &str,
-        parties: u32,
-        when_one_dies: WhenOneDies,
-    ) -> Result<Barrier, Error> {
+/// Says how to open a barrier, or make one: see [`Barrier::options`].
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-barrier-options-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::sync::{Barrier, WhenOneDies};
+///
+/// let options = Barrier::options(1).when_one_dies(WhenOneDies::CountOut);
+/// let step = options.create_new(&domain, "step")?;
+/// assert!(step.join()?.wait()?.is_serial());
+/// assert!(Barrier::options(2).open(&domain, "step").is_err(), "it has one participant");
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct BarrierOptions {
+    /// `None`: of an existing one, whichever.
+    parties: Option<u32>,
+    when_one_dies: Option<WhenOneDies>,
+}
+
+impl BarrierOptions {
+    /// Sets what the death of a participant does; by default it breaks a new barrier.
+    pub fn when_one_dies(mut self, when_one_dies: WhenOneDies) -> BarrierOptions {
+        self.when_one_dies = Some(when_one_dies);
+        self
+    }
+
+    three_openings!(
+        Barrier,
+        "barrier",
+        "[`Error::InvalidOption`](crate::Error::InvalidOption) for no participants, or more than \
+         65,536."
+    );
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Barrier, Error> {
+        let parties = self.parties.unwrap_or(1);
         if !(1..=MOST_PARTIES).contains(&parties) {
-            return Err(Error::InvalidName {
-                name: name.to_owned(),
-                why: "a barrier has 1 to 65,536 participants",
+            return Err(Error::InvalidOption {
+                what: "a barrier's number of participants",
+                wanted: parties.to_string().into(),
+                why: "1 to 65,536",
             });
         }
         let home = Home::<BarrierWords>::open_with_tail(
             domain,
             name,
-            Kind::Barrier,
-            TypeOf::nothing(),
+            opening,
+            (Kind::Barrier, TypeOf::nothing()),
             parties as usize,
-            |words, _| {
+            |words, _, _| {
                 words.parties.store(parties, Ordering::Relaxed);
-                set_policy(words, when_one_dies);
+                set_policy(words, self.when_one_dies.unwrap_or_default());
             },
         )?;
-        let parties = home.shared().parties.load(Ordering::Relaxed);
-        if !(1..=MOST_PARTIES).contains(&parties) {
+        let found = home.shared().parties.load(Ordering::Relaxed);
+        if !(1..=MOST_PARTIES).contains(&found) {
             return Err(home.damaged("a barrier's size"));
         }
-        let seats = home.tail(parties as usize)?;
+        agree(home.segment(), "number of participants", found, self.parties)?;
+        let policy = policy_of(home.shared()).name();
+        agree(
+            home.segment(),
+            "rule for a death",
+            policy,
+            self.when_one_dies.map(WhenOneDies::name),
+        )?;
+        let seats = home.tail(found as usize)?;
         Ok(Barrier { home, seats, spin_wait: SpinWait::new() })
+    }
+}
+
+impl WhenOneDies {
+    fn name(self) -> &'static str {
+        match self {
+            WhenOneDies::Break => "break",
+            WhenOneDies::CountOut => "count out",
+        }
+    }
+}
+
+impl Barrier {
+    /// Returns the options for a barrier of so many participants, 1 to 65,536.
+    pub fn options(parties: u32) -> BarrierOptions {
+        BarrierOptions { parties: Some(parties), when_one_dies: None }
+    }
+
+    /// Opens the existing barrier of that name, of whichever number of participants.
+    ///
+    /// # Errors
+    /// As [`BarrierOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<Barrier, Error> {
+        BarrierOptions { parties: None, when_one_dies: None }.open(domain, name)
     }
 
     /// Returns the barrier at `offset` of a file: in a record with so many `seats`, elsewhere as
@@ -190,17 +247,52 @@ impl Barrier {
 
     /// Makes a broken barrier whole: dead participants lose their seats, which others may take;
     /// living ones keep theirs and begin a new phase. It does nothing to a barrier that is not
-    /// broken. Any number of participants may call it at once.
+    /// broken. Any number of participants may call it at once; one repairs, the others wait for it.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] when another thread that repairs is stopped until the deadline;
     /// [`WaitError::System`].
     ///
     /// # If a process dies
     /// During this call: the barrier is still broken, or whole.
-    pub fn repair(&self, deadline: impl Into<Deadline>) -> Result<(), WaitError> {
+    pub fn repair(&self) -> Result<(), WaitError> {
+        self.repair_until(Deadline::NEVER)
+    }
+
+    /// Makes a broken barrier whole as [`Barrier::repair`] does, but waits for no other thread that
+    /// repairs.
+    ///
+    /// # Errors
+    /// As [`Barrier::repair`], and [`WaitError::TimedOut`] while another thread repairs.
+    ///
+    /// # If a process dies
+    /// As with [`Barrier::repair`].
+    pub fn try_repair(&self) -> Result<(), WaitError> {
+        self.repair_until(Deadline::at_nanos(0))
+    }
+
+    /// Makes a broken barrier whole as [`Barrier::repair`] does, and waits so long at most while
+    /// another thread repairs.
+    ///
+    /// # Errors
+    /// As [`Barrier::repair`], and [`WaitError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// As with [`Barrier::repair`].
+    pub fn repair_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.repair_until(Deadline::after(timeout))
+    }
+
+    /// Makes a broken barrier whole as [`Barrier::repair`] does, and waits until the deadline while
+    /// another thread repairs.
+    ///
+    /// # Errors
+    /// As [`Barrier::repair`], and [`WaitError::TimedOut`] when that thread is stopped, say.
+    ///
+    /// # If a process dies
+    /// As with [`Barrier::repair`].
+    pub fn repair_until(&self, deadline: Deadline) -> Result<(), WaitError> {
         let me = self.home.me().map_err(WaitError::System)?;
-        match self.raw().repair(me, &self.spin_wait, deadline.into()) {
+        match self.raw().repair(me, &self.spin_wait, deadline) {
             Ok(()) => Ok(()),
             Err(Stuck::System(errno)) => Err(WaitError::from_errno(self.home.registry(), errno)),
             // A repair gives up for no other reason.
@@ -245,6 +337,14 @@ impl Barrier {
     }
 }
 
+fn policy_of(words: &BarrierWords) -> WhenOneDies {
+    // Relaxed: constant.
+    match words.policy.load(Ordering::Relaxed) {
+        COUNT_OUT => WhenOneDies::CountOut,
+        _ => WhenOneDies::Break,
+    }
+}
+
 fn set_policy(words: &BarrierWords, when_one_dies: WhenOneDies) {
     let policy = if when_one_dies == WhenOneDies::CountOut { COUNT_OUT } else { 0 };
     words.policy.store(policy, Ordering::Relaxed);
@@ -278,16 +378,22 @@ impl Seat<'_> {
         Deadline::never(|deadline| self.finish(Some(deadline)))
     }
 
+    /// Arrives, and waits until all participants have arrived, for so long at most. `None`: some
+    /// were still absent. The arrival counts, and waiting again continues it.
+    ///
+    /// # Errors
+    /// As [`Seat::wait`].
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<Turn>, AcquireError> {
+        self.wait_until(Deadline::after(timeout))
+    }
+
     /// Arrives, and waits until all participants have arrived, or until the deadline. `None`: some
     /// were still absent. The arrival counts, and waiting again continues it.
     ///
     /// # Errors
     /// As [`Seat::wait`].
-    pub fn wait_until(
-        &mut self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Option<Turn>, AcquireError> {
-        self.finish(Some(deadline.into()))
+    pub fn wait_until(&mut self, deadline: Deadline) -> Result<Option<Turn>, AcquireError> {
+        self.finish(Some(deadline))
     }
 
     /// Arrives without waiting; returns `None` while others are absent. The arrival counts.

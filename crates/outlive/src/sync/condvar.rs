@@ -1,5 +1,7 @@
 //! A named condition variable, for the guards of mutexes.
 
+use std::time::Duration;
+
 use super::embedded::{Embed, Place, SharedField};
 use super::error::LockError;
 use super::mutex::MutexGuard;
@@ -7,8 +9,9 @@ use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::condvar::{RawCondvar, SpinWaits, Waited};
 use super::raw::mutex::RawMutex;
+use crate::domain::three_openings;
 use crate::liveness::{Me, Peer, Registry};
-use crate::segment::Segment;
+use crate::segment::{Header, Opening, Segment};
 use crate::sys::robust::WakeRelay;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
@@ -21,13 +24,17 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// mutex, even of another domain's, and different waiters may use different ones. Notifying costs
 /// one load when no thread waits.
 ///
+/// A wait always locks again before it returns, so a passed deadline is no error: the bounded forms
+/// return the guard and a [`Woke`]. There is no `try_` form: without waiting, checking the
+/// condition is all there is to do.
+///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::sync::{Condvar, Mutex};
 ///
 /// let stock = Mutex::<u64>::options(0).open_or_create(&domain, "stock")?;
-/// let delivered = Condvar::open(&domain, "delivered")?;
+/// let delivered = Condvar::open_or_create(&domain, "delivered")?;
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| {
 ///         *stock.lock().unwrap() += 1;
@@ -59,6 +66,21 @@ pub struct Condvar {
     spin_waits: SpinWaits,
 }
 
+/// Says how to open a condition variable, or make one: see [`Condvar::options`].
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct CondvarOptions(());
+
+impl CondvarOptions {
+    three_openings!(Condvar, "condition variable", "");
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Condvar, Error> {
+        let init = |_: &mut RawCondvar, _: &Header| ();
+        let value = TypeOf::nothing();
+        Ok(Condvar::at(Home::open_as(domain, name, opening, Kind::Condvar, value, init)?))
+    }
+}
+
 /// Says why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -75,22 +97,29 @@ pub enum Woke {
 type Ended<'a, T> = Result<(MutexGuard<'a, T>, Woke), LockError<(MutexGuard<'a, T>, Woke)>>;
 
 impl Condvar {
+    /// Returns the options for opening a condition variable, or making one. There is nothing to
+    /// choose so far.
+    pub fn options() -> CondvarOptions {
+        CondvarOptions(())
+    }
+
+    /// Opens the existing condition variable of that name.
+    ///
+    /// # Errors
+    /// As [`CondvarOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<Condvar, Error> {
+        Condvar::options().open(domain, name)
+    }
+
     /// Opens the condition variable of that name, or makes it.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`], and errors of the system.
+    /// As [`CondvarOptions::open_or_create`].
     ///
     /// # If a process dies
-    /// While it makes the condition variable: no trace of it remains.
-    pub fn open(domain: &Domain, name: &str) -> Result<Condvar, Error> {
-        Ok(Condvar::at(Home::open(
-            domain,
-            name,
-            Kind::Condvar,
-            TypeOf::nothing(),
-            |_: &mut RawCondvar| (),
-        )?))
+    /// While it makes the condition variable: nothing is left of it.
+    pub fn open_or_create(domain: &Domain, name: &str) -> Result<Condvar, Error> {
+        Condvar::options().open_or_create(domain, name)
     }
 
     fn at(home: Home<RawCondvar>) -> Condvar {
@@ -124,6 +153,19 @@ impl Condvar {
             .map_err(|error| error.map(|(guard, _)| guard))
     }
 
+    /// Waits as [`Condvar::wait`] does, for so long at most. It then locks the mutex again without
+    /// a deadline.
+    ///
+    /// # Errors
+    /// As [`Condvar::wait`]. That the time is over is no error: the caller has the mutex again.
+    pub fn wait_timeout<'a, T>(
+        &'a self,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+    ) -> Ended<'a, T> {
+        self.wait_until(guard, Deadline::after(timeout))
+    }
+
     /// Waits as [`Condvar::wait`] does, until the deadline. It then locks the mutex again without a
     /// deadline.
     ///
@@ -134,7 +176,7 @@ impl Condvar {
     /// use std::time::Duration;
     ///
     /// let stock = Mutex::<u64>::options(0).open_or_create(&domain, "stock")?;
-    /// let delivered = Condvar::open(&domain, "delivered")?;
+    /// let delivered = Condvar::open_or_create(&domain, "delivered")?;
     /// let mut guard = stock.lock().unwrap();
     /// let deadline = outlive::Deadline::after(Duration::from_millis(5));
     /// while *guard == 0 {
@@ -154,7 +196,7 @@ impl Condvar {
     pub fn wait_until<'a, T>(
         &'a self,
         guard: MutexGuard<'a, T>,
-        deadline: impl Into<Deadline>,
+        deadline: Deadline,
     ) -> Ended<'a, T> {
         self.wait_and_relock_until(guard, deadline, Deadline::NEVER)
     }
@@ -170,10 +212,11 @@ impl Condvar {
     /// use std::time::Duration;
     ///
     /// let stock = Mutex::<u64>::options(0).open_or_create(&domain, "stock")?;
-    /// let delivered = Condvar::open(&domain, "delivered")?;
+    /// let delivered = Condvar::open_or_create(&domain, "delivered")?;
     /// let guard = stock.lock().unwrap();
+    /// let soon = Deadline::after(Duration::from_millis(5));
     /// let relock = Deadline::after(Duration::from_secs(5));
-    /// match delivered.wait_and_relock_until(guard, Duration::from_millis(5), relock) {
+    /// match delivered.wait_and_relock_until(guard, soon, relock) {
     ///     Ok((guard, _)) => assert_eq!(*guard, 0),
     ///     Err(LockError::TimedOut) => println!("another thread keeps the lock, and we do not have it"),
     ///     Err(other) => panic!("{other}"),
@@ -188,10 +231,9 @@ impl Condvar {
     pub fn wait_and_relock_until<'a, T>(
         &'a self,
         guard: MutexGuard<'a, T>,
-        deadline: impl Into<Deadline>,
-        relock: impl Into<Deadline>,
+        deadline: Deadline,
+        relock: Deadline,
     ) -> Ended<'a, T> {
-        let (deadline, relock) = (deadline.into(), relock.into());
         self.wait_by(guard, |raw, mutex, me, relay| {
             raw.wait(self.home.registry(), mutex, me, relay, &self.spin_waits, deadline, relock)
         })
@@ -210,6 +252,20 @@ impl Condvar {
         ended.map(|(guard, _)| guard).map_err(|error| error.map(|(guard, _)| guard))
     }
 
+    /// Waits as [`Condvar::wait_while`] does, for so long at most. [`Woke::TimedOut`] means that
+    /// the condition still held.
+    ///
+    /// # Errors
+    /// As [`Condvar::wait_while`].
+    pub fn wait_while_timeout<'a, T>(
+        &'a self,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+        condition: impl FnMut(&mut T) -> bool,
+    ) -> Ended<'a, T> {
+        self.wait_while_until(guard, Deadline::after(timeout), condition)
+    }
+
     /// Waits as [`Condvar::wait_while`] does, until the deadline. [`Woke::TimedOut`] means that the
     /// condition still held.
     ///
@@ -218,10 +274,9 @@ impl Condvar {
     pub fn wait_while_until<'a, T>(
         &'a self,
         mut guard: MutexGuard<'a, T>,
-        deadline: impl Into<Deadline>,
+        deadline: Deadline,
         mut condition: impl FnMut(&mut T) -> bool,
     ) -> Ended<'a, T> {
-        let deadline = deadline.into();
         let mut woke = Woke::LookAgain;
         while condition(&mut guard) {
             if woke == Woke::TimedOut {
@@ -232,7 +287,7 @@ impl Condvar {
         Ok((guard, Woke::LookAgain))
     }
 
-    /// Waits as [`Condvar::wait_until`] does, and returns also when `peer` has ended: for a waiter
+    /// Waits as [`Condvar::wait`] does, and returns also when `peer` has ended: for a waiter
     /// that waits for what only this peer can bring.
     ///
     /// Every notification wakes each such waiter, `notify_one` too.
@@ -243,7 +298,7 @@ impl Condvar {
     /// use outlive::sync::{Condvar, Mutex, Woke};
     ///
     /// let stock = Mutex::<u64>::options(0).open_or_create(&domain, "stock")?;
-    /// let delivered = Condvar::open(&domain, "delivered")?;
+    /// let delivered = Condvar::open_or_create(&domain, "delivered")?;
     /// let supplier = std::thread::spawn({
     ///     let domain = domain.clone();
     ///     move || domain.token()      // and ends without delivering
@@ -251,7 +306,7 @@ impl Condvar {
     /// let supplier = domain.peer(supplier.join().unwrap()?);
     /// let mut guard = stock.lock().unwrap();
     /// while *guard == 0 {
-    ///     let (again, woke) = delivered.wait_or_end(guard, &supplier, outlive::Deadline::NEVER).unwrap();
+    ///     let (again, woke) = delivered.wait_or_end(guard, &supplier).unwrap();
     ///     guard = again;
     ///     if woke == Woke::PeerEnded {
     ///         break;
@@ -266,16 +321,42 @@ impl Condvar {
     ///
     /// # If a process dies
     /// The peer's death ends the wait at once.
-    pub fn wait_or_end<'a, T>(
+    pub fn wait_or_end<'a, T>(&'a self, guard: MutexGuard<'a, T>, peer: &Peer) -> Ended<'a, T> {
+        self.wait_or_end_until(guard, peer, Deadline::NEVER)
+    }
+
+    /// Waits as [`Condvar::wait_or_end`] does, for so long at most.
+    ///
+    /// # Errors
+    /// As [`Condvar::wait`].
+    ///
+    /// # If a process dies
+    /// The peer's death ends the wait at once.
+    pub fn wait_or_end_timeout<'a, T>(
         &'a self,
         guard: MutexGuard<'a, T>,
         peer: &Peer,
-        deadline: impl Into<Deadline>,
+        timeout: Duration,
+    ) -> Ended<'a, T> {
+        self.wait_or_end_until(guard, peer, Deadline::after(timeout))
+    }
+
+    /// Waits as [`Condvar::wait_or_end`] does, until the deadline.
+    ///
+    /// # Errors
+    /// As [`Condvar::wait`].
+    ///
+    /// # If a process dies
+    /// The peer's death ends the wait at once.
+    pub fn wait_or_end_until<'a, T>(
+        &'a self,
+        guard: MutexGuard<'a, T>,
+        peer: &Peer,
+        deadline: Deadline,
     ) -> Ended<'a, T> {
         if !peer.is_alive() {
             return Ok((guard, Woke::PeerEnded));
         }
-        let deadline = deadline.into();
         let whose = (peer.registry(), peer.id());
         let ended = self.wait_by(guard, |raw, mutex, me, relay| {
             raw.wait_or_end(whose, mutex, me, relay, &self.spin_waits, deadline)

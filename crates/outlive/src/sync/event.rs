@@ -1,13 +1,16 @@
 //! Events and latches: two readings of one word (`raw/event.rs`). An event has 31 bits that
 //! processes set and wait for; a latch counts arrivals and opens for good.
 
+use std::time::Duration;
+
 use super::embedded::{Embed, Place, SharedField};
-use super::primitive::{Home, TypeOf};
+use super::primitive::{Home, TypeOf, note_beginning};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::event::{Opens, RawEvent, VALUE};
 use super::readiness::EventReadiness;
+use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry};
-use crate::segment::Segment;
+use crate::segment::{Header, Opening, Segment};
 use crate::shim::Ordering;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitError, WaitStrategy};
@@ -31,11 +34,11 @@ pub enum Reset {
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-event-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::sync::{Event, Reset};
+/// use outlive::sync::Event;
 ///
 /// const STARTED: u32 = 1 << 0;
 /// const CALIBRATED: u32 = 1 << 1;
-/// let arm = Event::open(&domain, "arm", Reset::Manual)?;
+/// let arm = Event::open_or_create(&domain, "arm")?;
 /// arm.set(STARTED | CALIBRATED);
 /// assert_eq!(arm.wait_all(STARTED | CALIBRATED).unwrap(), STARTED | CALIBRATED);
 /// assert_eq!(arm.try_wait_any(1 << 7).unwrap(), None);
@@ -58,22 +61,29 @@ impl Event {
     /// All bits of an event: 0 to 30. Bit 31 is never set, so a wait for it alone lasts for ever.
     pub const ALL: u32 = VALUE;
 
-    /// Opens the event of that name, or makes it with no bit set.
+    /// Returns the options for opening an event, or making one.
+    pub fn options() -> EventOptions {
+        EventOptions { reset: None }
+    }
+
+    /// Opens the existing event of that name, whichever its reset.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::OtherType`] for an
-    /// event with the other reset, [`Error::NoSpace`], [`Error::InvalidName`], and errors of the
-    /// system.
+    /// As [`EventOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<Event, Error> {
+        Event::options().open(domain, name)
+    }
+
+    /// Opens the event of that name, whichever its reset, or makes it with no bit set and with
+    /// [`Reset::Manual`].
+    ///
+    /// # Errors
+    /// As [`EventOptions::open_or_create`].
     ///
     /// # If a process dies
-    /// While it makes the event: no trace of the event remains.
-    pub fn open(domain: &Domain, name: &str, reset: Reset) -> Result<Event, Error> {
-        let which = match reset {
-            Reset::Manual => "manual reset",
-            Reset::Automatic => "automatic reset",
-        };
-        let init = |raw: &mut RawEvent| raw.prepare(0, reset as u32);
-        Ok(Event::at(Home::open(domain, name, Kind::Event, TypeOf::named(which), init)?))
+    /// While it makes the event: nothing is left of it.
+    pub fn open_or_create(domain: &Domain, name: &str) -> Result<Event, Error> {
+        Event::options().open_or_create(domain, name)
     }
 
     fn at(home: Home<RawEvent>) -> Event {
@@ -125,16 +135,21 @@ impl Event {
         Deadline::never(|deadline| self.wait_until(bits, false, deadline))
     }
 
+    /// Waits as [`Event::wait_any`] does, for so long at most; returns `None` when the time is
+    /// over first.
+    ///
+    /// # Errors
+    /// As [`Event::wait_any`].
+    pub fn wait_any_timeout(&self, bits: u32, timeout: Duration) -> Result<Option<u32>, WaitError> {
+        self.wait_any_until(bits, Deadline::after(timeout))
+    }
+
     /// Waits as [`Event::wait_any`] does, until the deadline; returns `None` when it passes first.
     ///
     /// # Errors
     /// As [`Event::wait_any`].
-    pub fn wait_any_until(
-        &self,
-        bits: u32,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Option<u32>, WaitError> {
-        self.wait_until(bits, false, deadline.into())
+    pub fn wait_any_until(&self, bits: u32, deadline: Deadline) -> Result<Option<u32>, WaitError> {
+        self.wait_until(bits, false, deadline)
     }
 
     /// Waits until all of these bits are set at once, and returns them.
@@ -148,16 +163,21 @@ impl Event {
         Deadline::never(|deadline| self.wait_until(bits, true, deadline))
     }
 
+    /// Waits as [`Event::wait_all`] does, for so long at most; returns `None` when the time is
+    /// over first.
+    ///
+    /// # Errors
+    /// As [`Event::wait_all`].
+    pub fn wait_all_timeout(&self, bits: u32, timeout: Duration) -> Result<Option<u32>, WaitError> {
+        self.wait_all_until(bits, Deadline::after(timeout))
+    }
+
     /// Waits as [`Event::wait_all`] does, until the deadline; returns `None` when it passes first.
     ///
     /// # Errors
     /// As [`Event::wait_all`].
-    pub fn wait_all_until(
-        &self,
-        bits: u32,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Option<u32>, WaitError> {
-        self.wait_until(bits, true, deadline.into())
+    pub fn wait_all_until(&self, bits: u32, deadline: Deadline) -> Result<Option<u32>, WaitError> {
+        self.wait_until(bits, true, deadline)
     }
 
     /// Returns which of these bits are set, and `None` if none is; clears them with
@@ -206,13 +226,75 @@ impl Event {
 
     #[inline]
     fn take(&self, raw: &RawEvent, wanted: u32, all: bool) -> Option<u32> {
+        raw.take(wanted, all, Event::reset_of(raw) == Reset::Automatic)
+    }
+
+    #[inline]
+    fn reset_of(raw: &RawEvent) -> Reset {
         // Relaxed: constant.
-        raw.take(wanted, all, raw.option.load(Ordering::Relaxed) == Reset::Automatic as u32)
+        match raw.option.load(Ordering::Relaxed) == Reset::Automatic as u32 {
+            true => Reset::Automatic,
+            false => Reset::Manual,
+        }
     }
 
     #[inline]
     fn raw(&self) -> &RawEvent {
         self.home.shared()
+    }
+}
+
+/// Says how to open an event, or make one.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-event-options-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::sync::{Event, Reset};
+///
+/// let jobs = Event::options().reset(Reset::Automatic).create_new(&domain, "jobs")?;
+/// // A process that names no reset takes the one that is there.
+/// let same = Event::open(&domain, "jobs")?;
+/// same.set(1);
+/// assert_eq!(jobs.try_wait_any(1)?, Some(1));
+/// assert_eq!(jobs.try_wait_any(1)?, None);
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct EventOptions {
+    reset: Option<Reset>,
+}
+
+impl EventOptions {
+    /// Sets whether a satisfied wait clears the bits; by default not, in a new event.
+    pub fn reset(mut self, reset: Reset) -> EventOptions {
+        self.reset = Some(reset);
+        self
+    }
+
+    three_openings!(Event, "event", "");
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Event, Error> {
+        let new = self.reset.unwrap_or(Reset::Manual);
+        let value = TypeOf::named(match new {
+            Reset::Manual => "manual reset",
+            Reset::Automatic => "automatic reset",
+        });
+        let init = |raw: &mut RawEvent, _: &Header| raw.prepare(0, new as u32);
+        let home = Home::open_as(domain, name, opening, Kind::Event, value, init)?;
+        let found = Event::reset_of(home.shared()).name();
+        agree(home.segment(), "reset", found, self.reset.map(Reset::name))?;
+        Ok(Event::at(home))
+    }
+}
+
+impl Reset {
+    fn name(self) -> &'static str {
+        match self {
+            Reset::Manual => "manual",
+            Reset::Automatic => "automatic",
+        }
     }
 }
 
@@ -270,7 +352,7 @@ impl Embed for EmbeddedEvent {
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::sync::Latch;
 ///
-/// let ready = Latch::open(&domain, "ready", 2)?;
+/// let ready = Latch::options(2).open_or_create(&domain, "ready")?;
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| ready.arrive(1));
 ///     scope.spawn(|| ready.arrive(1));
@@ -294,18 +376,17 @@ pub struct Latch {
 }
 
 impl Latch {
-    /// Opens the latch of that name, or makes one that waits for so many arrivals, at most
-    /// 2,147,483,647. One that exists keeps its own number.
+    /// Returns the options for a latch that waits for so many arrivals, at most 2,147,483,647.
+    pub fn options(arrivals: u32) -> LatchOptions {
+        LatchOptions { arrivals: Some(arrivals) }
+    }
+
+    /// Opens the existing latch of that name, for whichever number of arrivals.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`], and errors of the system.
-    ///
-    /// # If a process dies
-    /// While it makes the latch: no trace of the latch remains.
-    pub fn open(domain: &Domain, name: &str, arrivals: u32) -> Result<Latch, Error> {
-        let init = |raw: &mut RawEvent| raw.prepare(arrivals.min(VALUE), 0);
-        Ok(Latch::at(Home::open(domain, name, Kind::Latch, TypeOf::nothing(), init)?))
+    /// As [`LatchOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<Latch, Error> {
+        LatchOptions { arrivals: None }.open(domain, name)
     }
 
     fn at(home: Home<RawEvent>) -> Latch {
@@ -351,32 +432,91 @@ impl Latch {
     ///
     /// # Errors
     /// [`WaitError::System`].
+    ///
+    /// # If a process dies
+    /// No death ends this wait: see [`Latch`].
     #[inline]
     pub fn wait(&self) -> Result<(), WaitError> {
-        self.wait_until(Deadline::NEVER)
+        Deadline::never(|deadline| self.open_until(deadline))
+    }
+
+    /// Returns at once, with success if the latch is open.
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`] while arrivals are missing.
+    #[inline]
+    pub fn try_wait(&self) -> Result<(), WaitError> {
+        if self.is_open() { Ok(()) } else { Err(WaitError::TimedOut) }
+    }
+
+    /// Waits until the latch is open, for so long at most.
+    ///
+    /// # Errors
+    /// As [`Latch::wait`], and [`WaitError::TimedOut`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.wait_until(Deadline::after(timeout))
     }
 
     /// Waits until the latch is open, or until the deadline.
     ///
     /// # Errors
     /// As [`Latch::wait`], and [`WaitError::TimedOut`].
-    pub fn wait_until(&self, deadline: impl Into<Deadline>) -> Result<(), WaitError> {
+    pub fn wait_until(&self, deadline: Deadline) -> Result<(), WaitError> {
+        self.open_until(deadline)?.ok_or(WaitError::TimedOut)
+    }
+
+    fn open_until(&self, deadline: Deadline) -> Result<Option<()>, WaitError> {
         if self.is_open() {
-            return Ok(());
+            return Ok(Some(()));
         }
         let registry = self.home.registry();
         // For inspection only: see `Event`.
         self.home.me().map_err(WaitError::System)?;
         let open = |raw: &RawEvent| (raw.value() == 0).then_some(());
-        match self.raw().wait(registry, &self.spin_wait, deadline.into(), Opens::AtZero, open) {
-            Ok(open) => open.ok_or(WaitError::TimedOut),
-            Err(errno) => Err(WaitError::from_errno(registry, errno)),
-        }
+        self.raw()
+            .wait(registry, &self.spin_wait, deadline, Opens::AtZero, open)
+            .map_err(|errno| WaitError::from_errno(registry, errno))
     }
 
     #[inline]
     fn raw(&self) -> &RawEvent {
         self.home.shared()
+    }
+}
+
+/// Says how to open a latch, or make one: see [`Latch::options`].
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct LatchOptions {
+    /// `None`: of an existing one, whichever.
+    arrivals: Option<u32>,
+}
+
+impl LatchOptions {
+    three_openings!(
+        Latch,
+        "latch",
+        "[`Error::InvalidOption`](crate::Error::InvalidOption) for more than 2,147,483,647 arrivals."
+    );
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Latch, Error> {
+        let arrivals = self.arrivals.unwrap_or(0);
+        if arrivals > VALUE {
+            return Err(Error::InvalidOption {
+                what: "a latch's number of arrivals",
+                wanted: arrivals.to_string().into(),
+                why: "0 to 2,147,483,647",
+            });
+        }
+        let init = |raw: &mut RawEvent, header: &Header| {
+            raw.prepare(arrivals, 0);
+            note_beginning(header, arrivals);
+        };
+        let home = Home::open_as(domain, name, opening, Kind::Latch, TypeOf::nothing(), init)?;
+        if let Some(found) = home.beginning() {
+            agree(home.segment(), "number of arrivals", found, self.arrivals)?;
+        }
+        Ok(Latch::at(home))
     }
 }
 

@@ -15,7 +15,7 @@ use super::raw_lock::{ExclusiveLock, Fast, Guards, LockWords, RawLock, Site, Tak
 use super::{Holder, order};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, TokenId};
-use crate::segment::{Opening, Shared};
+use crate::segment::{Header, Opening, Shared};
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, WaitStrategy};
 
@@ -129,7 +129,7 @@ impl<P: Guards<T>, T> LockOptions<P, T> {
         if let Some(number) = self.number {
             P::check(number)?;
         }
-        let init = |named: &mut Named<P, T>| {
+        let init = |named: &mut Named<P, T>, _: &Header| {
             named.words.0.note(self.number.unwrap_or(0));
             if let Some(initial) = &self.initial {
                 // SAFETY: `Guards` says that a copy of `initial`'s bytes is a second, independent

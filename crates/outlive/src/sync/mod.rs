@@ -1,8 +1,8 @@
 //! Locks and other primitives that survive their holders (layer 5).
 //!
-//! Each is a named thing in a domain, or a field of a user's own struct, a [`Record`]. Each has a
-//! form that only tries, one that waits until a deadline (a span, a moment, a time of day), and one
-//! that waits for ever.
+//! Each is a named thing in a domain, or a field of a user's own struct, a [`Record`]. Each verb that
+//! waits has four forms: `verb` waits for ever, `try_verb` never waits, `verb_timeout` waits for a
+//! span, `verb_until` until a [`Deadline`](crate::Deadline).
 //!
 //! | | for | when a process dies |
 //! | --- | --- | --- |
@@ -41,17 +41,17 @@ mod semaphore;
 mod untyped;
 
 pub use crate::claim::Holder;
-pub use barrier::{Barrier, EmbeddedBarrier, Seat, Turn, WhenOneDies};
+pub use barrier::{Barrier, BarrierOptions, EmbeddedBarrier, Seat, Turn, WhenOneDies};
 pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
-pub use condvar::{Condvar, EmbeddedCondvar, Woke};
+pub use condvar::{Condvar, CondvarOptions, EmbeddedCondvar, Woke};
 pub use embedded::{Embed, Embedded, Place, Record, RecordType, SharedField};
 pub use error::{AcquireError, LockError};
-pub use event::{EmbeddedEvent, EmbeddedLatch, Event, Latch, Reset};
+pub use event::{EmbeddedEvent, EmbeddedLatch, Event, EventOptions, Latch, LatchOptions, Reset};
 pub use guard::Guard;
 pub use lock::{Lock, LockOptions};
 pub use mapped::MappedGuard;
 pub use mutex::{EmbeddedMutex, Halfway, Mutex, MutexGuard};
-pub use once_lock::{EmbeddedOnceLock, OnceLock, OnceState};
+pub use once_lock::{EmbeddedOnceLock, OnceLock, OnceLockOptions, OnceState};
 pub use order::{LockOrder, LockPair};
 pub use pi_mutex::{EmbeddedPiMutex, PiMutex, PiMutexGuard};
 #[doc(hidden)]

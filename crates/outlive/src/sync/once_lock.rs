@@ -1,7 +1,9 @@
 //! A named value that the first caller makes, once.
 
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use super::Holder;
 use super::embedded::{Embed, Place, SharedField};
@@ -10,8 +12,9 @@ use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::once::{NoTurn, RawOnce, Turn};
 use crate::Plain;
+use crate::domain::three_openings;
 use crate::liveness::{Me, Registry};
-use crate::segment::{Segment, Shared};
+use crate::segment::{Opening, Segment, Shared};
 use crate::shim::AtomicU64;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
@@ -24,7 +27,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::sync::OnceLock;
 ///
-/// let table = OnceLock::<[u32; 4]>::open(&domain, "squares")?;
+/// let table = OnceLock::<[u32; 4]>::open_or_create(&domain, "squares")?;
 /// let squares = table.get_or_init(|_| [0, 1, 4, 9]).unwrap();
 /// assert_eq!(squares[3], 9);
 /// assert_eq!(table.get(), Some(&[0, 1, 4, 9]));
@@ -71,19 +74,53 @@ unsafe impl<T: Send + Sync> Send for OnceLock<T> {}
 // SAFETY: a handle gives no more than `&T`, and `T: Send + Sync`.
 unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
 
+/// Says how to open a value that is made once, or to make the place for it: see
+/// [`OnceLock::options`].
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct OnceLockOptions<T> {
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T: Plain + Sync> OnceLockOptions<T> {
+    three_openings!(
+        OnceLock<T>,
+        "value",
+        "[`Error::OtherType`](crate::Error::OtherType) for a value of another type."
+    );
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<OnceLock<T>, Error> {
+        let value = TypeOf::a::<T>();
+        let home = Home::<Apart<T>>::open_as(domain, name, opening, Kind::Once, value, |_, _| ())?;
+        let value = NonNull::from(&home.shared().value);
+        Ok(OnceLock { home: home.part(|cell| &cell.raw), value, spin_wait: SpinWait::new() })
+    }
+}
+
 impl<T: Plain + Sync> OnceLock<T> {
+    /// Returns the options for opening a value, or making a place for it. There is nothing to
+    /// choose so far.
+    pub fn options() -> OnceLockOptions<T> {
+        OnceLockOptions { value: PhantomData }
+    }
+
+    /// Opens the existing value of that name, made or not.
+    ///
+    /// # Errors
+    /// As [`OnceLockOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<OnceLock<T>, Error> {
+        OnceLock::options().open(domain, name)
+    }
+
     /// Opens the value of that name, or makes an empty place for it.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else,
-    /// [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system.
+    /// As [`OnceLockOptions::open_or_create`].
     ///
     /// # If a process dies
-    /// While it makes the place: no trace of the place remains.
-    pub fn open(domain: &Domain, name: &str) -> Result<OnceLock<T>, Error> {
-        let home = Home::<Apart<T>>::open(domain, name, Kind::Once, TypeOf::a::<T>(), |_| ())?;
-        let value = NonNull::from(&home.shared().value);
-        Ok(OnceLock { home: home.part(|cell| &cell.raw), value, spin_wait: SpinWait::new() })
+    /// While it makes the place: nothing is left of it.
+    pub fn open_or_create(domain: &Domain, name: &str) -> Result<OnceLock<T>, Error> {
+        OnceLock::options().open_or_create(domain, name)
     }
 
     /// Sets how this handle waits.
@@ -119,6 +156,23 @@ impl<T: Plain + Sync> OnceLock<T> {
         }
     }
 
+    /// Returns the value as [`OnceLock::get_or_init`] does, and waits for so long at most while
+    /// another caller makes it; returns `None` when the time is over first.
+    ///
+    /// # Errors
+    /// As [`OnceLock::get_or_init`].
+    #[inline]
+    pub fn get_or_init_timeout(
+        &self,
+        timeout: Duration,
+        make: impl FnOnce(OnceState) -> T,
+    ) -> Result<Option<&T>, AcquireError> {
+        match self.get() {
+            Some(value) => Ok(Some(value)),
+            None => self.init_if(make, |me| self.turn_until(me, Deadline::after(timeout))),
+        }
+    }
+
     /// Returns the value as [`OnceLock::get_or_init`] does, and waits until the deadline while
     /// another caller makes it; returns `None` when the deadline passes first.
     ///
@@ -127,12 +181,12 @@ impl<T: Plain + Sync> OnceLock<T> {
     #[inline]
     pub fn get_or_init_until(
         &self,
-        deadline: impl Into<Deadline>,
+        deadline: Deadline,
         make: impl FnOnce(OnceState) -> T,
     ) -> Result<Option<&T>, AcquireError> {
         match self.get() {
             Some(value) => Ok(Some(value)),
-            None => self.init_if(make, |me| self.turn_until(me, deadline.into())),
+            None => self.init_if(make, |me| self.turn_until(me, deadline)),
         }
     }
 

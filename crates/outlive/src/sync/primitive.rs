@@ -17,8 +17,8 @@ use super::raw::pi::RawPi;
 use super::raw::rw_lock::RawRwLock;
 use super::semaphore::SemaphoreWords;
 use crate::liveness::{Me, Registry};
-use crate::segment::{BODY, Opening, Segment, Shared, Spec};
-use crate::shim::AtomicU32;
+use crate::segment::{BODY, Header, Opening, Segment, Shared, Spec};
+use crate::shim::{AtomicU32, Ordering};
 use crate::{Domain, Error, Kind};
 
 /// The shared words of a primitive, kept mapped, and the registry of the tokens that its claims
@@ -71,61 +71,33 @@ impl TypeOf {
 }
 
 impl<S> Home<S> {
-    /// Opens the primitive of that name, or makes it: zeroed, then filled in by `init`, before any
-    /// other process can see it.
-    pub(super) fn open(
-        domain: &Domain,
-        name: &str,
-        kind: Kind,
-        value: TypeOf,
-        init: impl Fn(&mut S),
-    ) -> Result<Home<S>, Error>
-    where
-        S: Shared,
-    {
-        Home::open_with_tail(domain, name, kind, value, 0, |shared, _| init(shared))
-    }
-
-    /// Opens the primitive of that name or makes it, as `opening` says.
+    /// Opens the primitive of that name or makes it, as `opening` says: zeroed, then filled in
+    /// by `init`, before any other process can see it. `init` also gets the file's
+    /// header.
     pub(super) fn open_as(
         domain: &Domain,
         name: &str,
         opening: Opening,
         kind: Kind,
         value: TypeOf,
-        init: impl Fn(&mut S),
+        init: impl Fn(&mut S, &Header),
     ) -> Result<Home<S>, Error>
     where
         S: Shared,
     {
-        let init = |shared: &mut S, _: &[AtomicU32]| init(shared);
-        Home::open_with_tail_as(domain, name, opening, (kind, value), 0, init)
+        let init = |shared: &mut S, header: &Header, _: &[AtomicU32]| init(shared, header);
+        Home::open_with_tail(domain, name, opening, (kind, value), 0, init)
     }
 
-    /// Opens it as [`Home::open`] does, with so many words behind it if it makes the file;
+    /// Opens it as [`Home::open_as`] does, with so many words behind it if it makes the file;
     /// [`Home::tail`] says how many an existing file has.
     pub(super) fn open_with_tail(
-        domain: &Domain,
-        name: &str,
-        kind: Kind,
-        value: TypeOf,
-        words: usize,
-        init: impl Fn(&mut S, &[AtomicU32]),
-    ) -> Result<Home<S>, Error>
-    where
-        S: Shared,
-    {
-        let opening = Opening::OpenOrCreate;
-        Home::open_with_tail_as(domain, name, opening, (kind, value), words, init)
-    }
-
-    fn open_with_tail_as(
         domain: &Domain,
         name: &str,
         opening: Opening,
         (kind, value): (Kind, TypeOf),
         words: usize,
-        init: impl Fn(&mut S, &[AtomicU32]),
+        init: impl Fn(&mut S, &Header, &[AtomicU32]),
     ) -> Result<Home<S>, Error>
     where
         S: Shared,
@@ -147,6 +119,7 @@ impl<S> Home<S> {
             // the only one; zeroed bytes are a value of every Shared type.
             init(
                 unsafe { &mut *segment.address(BODY).cast::<S>() },
+                segment.header(),
                 words_at(segment, tail_of::<S>(), words)?,
             );
             Ok(())
@@ -160,6 +133,12 @@ impl<S> Home<S> {
     /// primitives only.
     pub(super) fn tail(&self, words: usize) -> Result<NonNull<[AtomicU32]>, Error> {
         words_at(&self.segment, tail_of::<S>(), words).map(NonNull::from)
+    }
+
+    /// Returns the number that [`note_beginning`] noted; `None` in a file of an older build.
+    pub(super) fn beginning(&self) -> Option<u32> {
+        let noted = self.segment.header().extra[0].load(Ordering::Relaxed);
+        noted.checked_sub(1).and_then(|number| u32::try_from(number).ok())
     }
 
     pub(super) fn damaged(&self, what: &'static str) -> Error {
@@ -246,6 +225,13 @@ impl<S> Home<S> {
     pub(super) fn me(&self) -> Result<Me, Error> {
         self.registry.me()
     }
+}
+
+/// Notes what a primitive that counts begins with, in the header of its new file: its own words
+/// change, and an opener that asks for another number must be told.
+pub(super) fn note_beginning(header: &Header, number: u32) {
+    // Relaxed: the link that gives the file its name orders it before any opener.
+    header.extra[0].store(u64::from(number) + 1, Ordering::Relaxed);
 }
 
 const fn tail_of<S>() -> u64 {

@@ -20,12 +20,12 @@ impl Event {
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-any-of-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
-    /// use outlive::{sync::{Event, Reset}, wait::WaitSet};
-    /// let event = Event::open(&domain, "arm", Reset::Manual)?;
+    /// use outlive::{sync::Event, wait::WaitSet};
+    /// let event = Event::open_or_create(&domain, "arm")?;
     /// let mut set = WaitSet::new(&domain);
     /// let moved = set.add(&event.any_of(0b11))?;
     /// event.set(0b10);
-    /// assert_eq!(set.wait(outlive::Deadline::NEVER)?.next().unwrap().0, moved);
+    /// assert_eq!(set.wait()?.next().unwrap().0, moved);
     /// # std::fs::remove_dir_all(&folder).ok();
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

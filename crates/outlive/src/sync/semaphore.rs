@@ -5,15 +5,17 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
+use std::time::Duration;
 
 use super::Holder;
 use super::embedded::{Embed, Place, SharedField};
 use super::error::AcquireError;
-use super::primitive::{Home, TypeOf, words_at};
+use super::primitive::{Home, TypeOf, note_beginning, words_at};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen};
 use super::raw::semaphore::{NoPermit, RawSemaphore, Records};
+use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry, TokenId};
-use crate::segment::{BODY, Segment, Shared};
+use crate::segment::{BODY, Opening, Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
 use crate::wake::{EventCount, SpinWait};
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
@@ -31,7 +33,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::sync::Semaphore;
 ///
-/// let encoders = Semaphore::open(&domain, "encoders", 2)?;
+/// let encoders = Semaphore::options(2).open_or_create(&domain, "encoders")?;
 /// let first = encoders.acquire()?;
 /// let second = encoders.acquire()?;
 /// assert!(encoders.try_acquire()?.is_none());
@@ -86,19 +88,34 @@ const MOST_PERMITS: u32 = 1 << 16;
 const SPREAD: u32 = 64;
 const LINE: u32 = 16;
 
-/// Says how to make a semaphore.
+/// Says how to open a semaphore, or make one: see [`Semaphore::options`].
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-semaphore-options-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::sync::Semaphore;
+///
+/// // Counts parts: none at first, eight at most.
+/// let parts = Semaphore::options(0).most(8).open_or_create(&domain, "parts")?;
+/// parts.add_permit()?;
+/// parts.acquire()?.consume();
+/// assert!(Semaphore::options(5).open(&domain, "parts").is_err(), "it began with another number");
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct SemaphoreOptions {
-    permits: u32,
-    most: u32,
+    /// `None`: of an existing one, whichever.
+    permits: Option<u32>,
+    most: Option<u32>,
 }
 
 impl SemaphoreOptions {
     /// Sets how many permits [`Semaphore::add_permit`] may bring the semaphore to; by default no
     /// more than there are at first, and at most 65,536.
     pub fn most(mut self, most: u32) -> SemaphoreOptions {
-        self.most = most;
+        self.most = Some(most);
         self
     }
 
@@ -107,35 +124,46 @@ impl SemaphoreOptions {
         self.most(MOST_PERMITS)
     }
 
-    /// Opens the semaphore of that name, or makes it with these options. One that exists keeps its
-    /// own.
-    ///
-    /// # Errors
-    /// [`Error::InvalidName`] when the options allow no permit at all or more than 65,536;
-    /// [`Error::OtherKind`], [`Error::NoSpace`], and errors of the system.
-    pub fn open(self, domain: &Domain, name: &str) -> Result<Semaphore, Error> {
-        let most = self.most.max(self.permits);
-        if most == 0 || most > MOST_PERMITS {
-            return Err(Error::InvalidName {
-                name: name.to_owned(),
-                why: "a semaphore has 1 to 65,536 permits",
-            });
+    three_openings!(
+        Semaphore,
+        "semaphore",
+        "[`Error::InvalidOption`](crate::Error::InvalidOption) when the options allow no permit at \
+         all, more than 65,536, or more at first than at most."
+    );
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Semaphore, Error> {
+        let permits = self.permits.unwrap_or(0);
+        let most = self.most.or(self.permits).unwrap_or(1);
+        let invalid = |wanted: u32, why| Error::InvalidOption {
+            what: "a semaphore's number of permits",
+            wanted: wanted.to_string().into(),
+            why,
+        };
+        if !(1..=MOST_PERMITS).contains(&most) {
+            return Err(invalid(most, "1 to 65,536"));
+        }
+        if permits > most {
+            return Err(invalid(permits, "no more than the most that there may be"));
         }
         let step = if most <= SPREAD { LINE } else { 1 };
-        let words = (most * step) as usize;
         let home = Home::<SemaphoreWords>::open_with_tail(
             domain,
             name,
-            Kind::Semaphore,
-            TypeOf::nothing(),
-            words,
-            |shared, tail| {
+            opening,
+            (Kind::Semaphore, TypeOf::nothing()),
+            (most * step) as usize,
+            |shared, header, tail| {
                 shared.most.store(most, Ordering::Relaxed);
                 shared.step.store(step, Ordering::Relaxed);
-                Records { words: tail, step: step as usize }.prepare(self.permits as usize);
+                Records { words: tail, step: step as usize }.prepare(permits as usize);
+                note_beginning(header, permits);
             },
         )?;
         let shape = shape(home.shared()).ok_or_else(|| home.damaged("a semaphore's size"))?;
+        if let Some(found) = home.beginning() {
+            agree(home.segment(), "number of permits", found, self.permits)?;
+        }
+        agree(home.segment(), "most permits", shape.0 as u32, self.most)?;
         let records = home.tail(shape.0 * shape.1)?;
         Ok(Semaphore::at(home, records, shape.1))
     }
@@ -149,23 +177,18 @@ fn shape(words: &SemaphoreWords) -> Option<(usize, usize)> {
 }
 
 impl Semaphore {
-    /// Opens the semaphore of that name, or makes it with so many permits (1 to 65,536). One that
-    /// exists keeps its own number.
-    ///
-    /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`] (also for a number out of bounds), and errors of the system.
-    ///
-    /// # If a process dies
-    /// While it makes the semaphore: no trace of the semaphore remains.
-    pub fn open(domain: &Domain, name: &str, permits: u32) -> Result<Semaphore, Error> {
-        Semaphore::options(permits).open(domain, name)
+    /// Returns the options for a semaphore with so many permits at first: 1 to 65,536, or 0 if more
+    /// may be added ([`SemaphoreOptions::most`]).
+    pub fn options(permits: u32) -> SemaphoreOptions {
+        SemaphoreOptions { permits: Some(permits), most: None }
     }
 
-    /// Returns the options for a semaphore whose number of permits changes: `permits` at first,
-    /// which may be 0 if more may be added.
-    pub fn options(permits: u32) -> SemaphoreOptions {
-        SemaphoreOptions { permits, most: permits }
+    /// Opens the existing semaphore of that name, with whichever number of permits.
+    ///
+    /// # Errors
+    /// As [`SemaphoreOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<Semaphore, Error> {
+        SemaphoreOptions { permits: None, most: None }.open(domain, name)
     }
 
     /// Returns the semaphore at `offset` of a file, of any size: in a record, `room` says how many
@@ -233,19 +256,29 @@ impl Semaphore {
         }
     }
 
+    /// Acquires a permit as [`Semaphore::acquire`] does, for so long at most; returns `None` when
+    /// living holders had all of them all the time.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`].
+    #[inline]
+    pub fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Permit<'_>>, AcquireError> {
+        match self.acquire_fast() {
+            Some(permit) => Ok(Some(permit)),
+            None => self.acquire_slow(Deadline::after(timeout)),
+        }
+    }
+
     /// Acquires a permit as [`Semaphore::acquire`] does, waiting until the deadline; returns `None`
     /// when living holders had all of them until then.
     ///
     /// # Errors
     /// As [`Semaphore::acquire`].
     #[inline]
-    pub fn acquire_until(
-        &self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Option<Permit<'_>>, AcquireError> {
+    pub fn acquire_until(&self, deadline: Deadline) -> Result<Option<Permit<'_>>, AcquireError> {
         match self.acquire_fast() {
             Some(permit) => Ok(Some(permit)),
-            None => self.acquire_slow(deadline.into()),
+            None => self.acquire_slow(deadline),
         }
     }
 
@@ -322,17 +355,23 @@ impl Semaphore {
         Ok(index.map(|index| self.permit(me.id, index)))
     }
 
+    /// Takes up a permit as [`Semaphore::take_up`] does, for so long at most; returns `None` when
+    /// the time is over first.
+    ///
+    /// # Errors
+    /// As [`Semaphore::take_up`].
+    pub fn take_up_timeout(&self, timeout: Duration) -> Result<Option<Permit<'_>>, AcquireError> {
+        self.take_up_until(Deadline::after(timeout))
+    }
+
     /// Takes up a permit as [`Semaphore::take_up`] does, waiting until the deadline; returns `None`
     /// when it passes first.
     ///
     /// # Errors
     /// As [`Semaphore::take_up`].
-    pub fn take_up_until(
-        &self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Option<Permit<'_>>, AcquireError> {
+    pub fn take_up_until(&self, deadline: Deadline) -> Result<Option<Permit<'_>>, AcquireError> {
         let me = self.me()?;
-        let got = self.raw().take_up_until(me, &self.names(me), deadline.into());
+        let got = self.raw().take_up_until(me, &self.names(me), deadline);
         self.got(me, got)
     }
 
@@ -422,7 +461,7 @@ impl Permit<'_> {
     }
 
     /// Hands the permit to another thread or process, which takes it up by
-    /// [`Semaphore::try_take_up`] or [`Semaphore::take_up_until`]. One atomic store does it, so the
+    /// [`Semaphore::take_up`]. One atomic store does it, so the
     /// permit always has an owner.
     ///
     /// # If a process dies

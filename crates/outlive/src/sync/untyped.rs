@@ -560,7 +560,7 @@ mod tests {
         in_a_domain("own-size", |domain| {
             for permits in [2, 70] {
                 let name = format!("permits {permits}");
-                let ours = Semaphore::open(domain, &name, permits).expect("made");
+                let ours = Semaphore::options(permits).open_or_create(domain, &name).expect("made");
                 let theirs = Untyped::named(domain, &name, Kind::Semaphore)
                     .expect("there")
                     .semaphore(0)
@@ -571,7 +571,10 @@ mod tests {
                     (permits as usize - 2, permits as usize)
                 );
             }
-            let ours = Barrier::open(domain, "barrier", 3, WhenOneDies::Break).expect("made");
+            let ours = Barrier::options(3)
+                .when_one_dies(WhenOneDies::Break)
+                .open_or_create(domain, "barrier")
+                .expect("made");
             let theirs = Untyped::named(domain, "barrier", Kind::Barrier)
                 .expect("there")
                 .barrier(0)

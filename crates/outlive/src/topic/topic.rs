@@ -153,7 +153,7 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// let mut set = WaitSet::new(&domain);
     /// let comings = set.add(&presence)?;
     /// let subscriber = topic.subscriber()?;                 // in another process, as a rule
-    /// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(comings, Readiness::Changed)]);
+    /// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(comings, Readiness::Changed)]);
     /// assert_eq!(presence.try_changed()?.unwrap().subscribers.len(), 1);
     /// drop(subscriber);
     /// assert_eq!(presence.changed()?.subscribers.len(), 0);

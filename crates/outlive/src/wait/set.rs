@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::descriptor::Descriptor;
 use super::source_list::SourceList;
@@ -45,7 +46,7 @@ const FEW: usize = 8;
 /// let closing_time = set.add(&Timer::at(Duration::from_secs(3600)))?;
 ///
 /// orders.sender()?.send(b"buy 10")?;
-/// for (key, what) in set.wait(Duration::from_secs(9))? {
+/// for (key, what) in set.wait_timeout(Duration::from_secs(9))? {
 ///     assert_eq!((key, what), (an_order, Readiness::Readable));
 ///     assert_eq!(from_orders.try_recv()?, b"buy 10");
 /// }
@@ -159,7 +160,20 @@ impl WaitSet {
         self.spin_wait.set(wait);
     }
 
-    /// Returns what is ready now; never waits.
+    /// Waits until something is ready, and returns all that is ready then, each source once. Their
+    /// order changes from call to call. Without a source it waits for ever.
+    ///
+    /// # Errors
+    /// [`WaitError::System`].
+    ///
+    /// # If a process dies
+    /// See [`WaitSet`].
+    pub fn wait(&mut self) -> Result<Ready<'_>, WaitError> {
+        while !self.look_until(Deadline::NEVER)? {}
+        Ok(self.ready())
+    }
+
+    /// Returns what is ready now, perhaps nothing; never waits.
     ///
     /// # Errors
     /// [`WaitError::System`].
@@ -170,19 +184,27 @@ impl WaitSet {
         Ok(self.ready())
     }
 
-    /// Waits until something is ready or the deadline passes, and returns all that is ready then,
-    /// each source once. Their order changes from call to call.
+    /// Waits as [`WaitSet::wait`] does, for so long at most; returns nothing when the time is over
+    /// first.
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`] (an empty set can only time out), [`WaitError::System`].
+    /// [`WaitError::System`].
     ///
     /// # If a process dies
     /// See [`WaitSet`].
-    pub fn wait(&mut self, deadline: impl Into<Deadline>) -> Result<Ready<'_>, WaitError> {
-        let deadline = deadline.into();
-        if !self.look() {
-            self.wait_slow(deadline)?;
-        }
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Ready<'_>, WaitError> {
+        self.wait_until(Deadline::after(timeout))
+    }
+
+    /// Waits as [`WaitSet::wait`] does, until the deadline; returns nothing when it passes first.
+    ///
+    /// # Errors
+    /// [`WaitError::System`].
+    ///
+    /// # If a process dies
+    /// See [`WaitSet`].
+    pub fn wait_until(&mut self, deadline: Deadline) -> Result<Ready<'_>, WaitError> {
+        self.look_until(deadline)?;
         Ok(self.ready())
     }
 
@@ -203,24 +225,28 @@ impl WaitSet {
         Ready { found: &mut self.found }
     }
 
+    /// Looks at all sources, and sleeps until one is ready or the deadline passes. Returns whether
+    /// one is.
+    fn look_until(&mut self, deadline: Deadline) -> Result<bool, WaitError> {
+        if self.look() { Ok(true) } else { self.wait_slow(deadline) }
+    }
+
     #[cold]
-    fn wait_slow(&mut self, deadline: Deadline) -> Result<(), WaitError> {
+    fn wait_slow(&mut self, deadline: Deadline) -> Result<bool, WaitError> {
         let few = self.source_list.members().len() <= FEW;
         if few && self.spin_wait.spin(|| self.source_list.is_any_ready()) && self.look() {
-            return Ok(());
+            return Ok(true);
         }
         let me = self.registry.me().map_err(WaitError::System)?;
         let relay = WakeRelay::begin(me.list());
         while !deadline.has_passed() {
             let slept = self.source_list.sleep(self.registry, &relay, None, deadline);
-            slept.map_err(|errno| {
-                WaitError::System(Error::from_errno("wait in", self.registry.path(), errno))
-            })?;
+            slept.map_err(|errno| WaitError::from_errno(self.registry, errno))?;
             if self.look() {
-                return Ok(());
+                return Ok(true);
             }
         }
         // For what came at the last moment.
-        if self.look() { Ok(()) } else { Err(WaitError::TimedOut) }
+        Ok(self.look())
     }
 }

@@ -23,7 +23,7 @@ use crate::{Deadline, Error};
 /// let tick = Timer::every(Duration::from_millis(2));
 /// let key = set.add(&tick)?;
 /// for _ in 0..3 {
-///     assert_eq!(set.wait(Duration::from_secs(9))?.collect::<Vec<_>>(), [(key, Readiness::Elapsed)]);
+///     assert_eq!(set.wait_timeout(Duration::from_secs(9))?.collect::<Vec<_>>(), [(key, Readiness::Elapsed)]);
 ///     assert!(tick.take() > 0);
 /// }
 /// # std::fs::remove_dir_all(&folder).ok();

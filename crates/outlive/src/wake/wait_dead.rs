@@ -1,5 +1,7 @@
 //! Waiting for the end of threads and processes.
 
+use std::time::Duration;
+
 use super::error::WaitError;
 use super::readiness::{Readiness, Source, SourceState, Waited, Watched};
 use super::sleep::{Asleep, MOST_OWNERS, Sleep};
@@ -9,16 +11,61 @@ use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
 impl Peer {
-    /// Sleeps until the owner has ended or the deadline passes; returns at once if the owner is
-    /// dead.
+    /// Sleeps until the owner has ended; returns at once if the owner is dead.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-wait-dead-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use std::time::Duration;
+    ///
+    /// let me = domain.peer(domain.token()?);
+    /// let other = std::thread::spawn({
+    ///     let domain = domain.clone();
+    ///     move || domain.token()
+    /// });
+    /// let other = domain.peer(other.join().unwrap()?);
+    /// other.wait_dead()?;
+    /// assert_eq!(me.wait_dead_timeout(Duration::from_millis(5)), Err(outlive::WaitError::TimedOut));
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`WaitError::TimedOut`], or the error that kept the caller from waiting.
+    /// [`WaitError::System`], which kept the caller from waiting.
     ///
     /// # If a process dies
     /// Its death wakes every thread that waits for it. The death of another waiter delays none.
-    pub fn wait_dead(&self, deadline: impl Into<Deadline>) -> Result<(), WaitError> {
-        let deadline = deadline.into();
+    pub fn wait_dead(&self) -> Result<(), WaitError> {
+        self.wait_dead_until(Deadline::NEVER)
+    }
+
+    /// Returns at once, with success if the owner is dead.
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`] while the owner lives.
+    pub fn try_wait_dead(&self) -> Result<(), WaitError> {
+        if self.is_alive() { Err(WaitError::TimedOut) } else { Ok(()) }
+    }
+
+    /// Sleeps until the owner has ended, for so long at most.
+    ///
+    /// # Errors
+    /// As [`Peer::wait_dead`], and [`WaitError::TimedOut`] when the owner still lives.
+    ///
+    /// # If a process dies
+    /// As with [`Peer::wait_dead`].
+    pub fn wait_dead_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.wait_dead_until(Deadline::after(timeout))
+    }
+
+    /// Sleeps until the owner has ended, or until the deadline.
+    ///
+    /// # Errors
+    /// As [`Peer::wait_dead`], and [`WaitError::TimedOut`] when the owner still lives.
+    ///
+    /// # If a process dies
+    /// As with [`Peer::wait_dead`].
+    pub fn wait_dead_until(&self, deadline: Deadline) -> Result<(), WaitError> {
         if !self.is_alive() {
             return Ok(());
         }
@@ -39,15 +86,19 @@ impl Peer {
 }
 
 impl Registry {
-    /// Sleeps until one of those tokens' owners has ended: see `Domain::wait_any_dead`.
+    /// Returns the first of those tokens whose owner has ended.
+    pub(crate) fn any_dead(&self, ids: &[TokenId]) -> Option<TokenId> {
+        ids.iter().copied().find(|&id| !self.is_alive(id))
+    }
+
+    /// Sleeps until one of those tokens' owners has ended: see `Domain::wait_any_dead_until`.
     pub(crate) fn wait_any_dead(
         &'static self,
         ids: &[TokenId],
         deadline: Deadline,
-    ) -> Result<TokenId, WaitError> {
-        let dead = || ids.iter().copied().find(|&id| !self.is_alive(id));
-        if let Some(id) = dead() {
-            return Ok(id);
+    ) -> Result<Option<TokenId>, WaitError> {
+        if let Some(id) = self.any_dead(ids) {
+            return Ok(Some(id));
         }
         let me = self.me().map_err(WaitError::System)?;
         let relay = WakeRelay::begin(me.list());
@@ -58,12 +109,12 @@ impl Registry {
         loop {
             let slept =
                 Sleep::on(self, words).behind(&relay, ids).beginning_at(turn).until(deadline);
-            if let Some(id) = dead() {
-                return Ok(id);
+            if let Some(id) = self.any_dead(ids) {
+                return Ok(Some(id));
             }
             match slept {
                 Ok(Asleep::LookAgain) => turn += MOST_OWNERS,
-                Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),
+                Ok(Asleep::TimedOut) => return Ok(None),
                 Err(errno) => return Err(WaitError::from_errno(self, errno)),
             }
         }

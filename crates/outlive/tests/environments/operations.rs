@@ -126,7 +126,7 @@ impl Things {
             other_lock: lock(&other.own("lock")),
             held_inside: lock(&side.own("held-inside")),
             held_outside: lock(&side.own("held-outside")),
-            permits: Semaphore::open(&domain, "permits", 1).expect("a semaphore"),
+            permits: Semaphore::options(1).open_or_create(&domain, "permits").expect("a semaphore"),
             sender: queue(&side.own("queue")).sender().expect("a sender"),
             receiver: queue(&other.own("queue")).receiver().expect("a receiver"),
             publisher: topic(&side.own("topic")).publisher().expect("a publisher"),
@@ -142,7 +142,10 @@ impl Things {
                 .and_then(|service| service.client())
                 .expect("a client"),
             pool: pool.open_or_create(&domain, "pool").expect("a pool"),
-            events: Event::open(&domain, "events", Reset::Manual).expect("an event"),
+            events: Event::options()
+                .reset(Reset::Manual)
+                .open_or_create(&domain, "events")
+                .expect("an event"),
             domain,
         }
     }
@@ -236,19 +239,19 @@ impl Things {
     fn signals(&self, step: &mut Steps) {
         let (own, other) = if self.side == Side::Inside { (1, 2) } else { (2, 1) };
         self.events.set(own);
-        self.events.wait_all_until(own | other, PATIENCE).expect("waits").expect("set");
+        self.events.wait_all_timeout(own | other, PATIENCE).expect("waits").expect("set");
         step.together();
         self.events.clear(own);
         step.together();
         // One has the permit, and the other one waits for it.
         if self.side == Side::Inside {
-            let permit = self.permits.acquire_until(PATIENCE).expect("waits").expect("free");
+            let permit = self.permits.acquire_timeout(PATIENCE).expect("waits").expect("free");
             step.together();
             std::thread::sleep(Duration::from_millis(100));
             drop(permit);
         } else {
             step.together();
-            drop(self.permits.acquire_until(PATIENCE).expect("waits").expect("given back"));
+            drop(self.permits.acquire_timeout(PATIENCE).expect("waits").expect("given back"));
         }
         step.together();
     }
@@ -347,16 +350,16 @@ pub fn run(environment: &Environment<'_>) {
         // Once with all that it wants: what a process needs of the system only at its first sleep,
         // or its first large message.
         assert!(
-            things.domain.wait_any_dead(&ids, Duration::from_millis(1)).is_err(),
+            things.domain.wait_any_dead_timeout(&ids, Duration::from_millis(1)) == Ok(None),
             "all three live"
         );
         things.exchange(&mut step);
         (environment.use_up)();
         things.exchange(&mut step);
-        let dead = things.domain.wait_any_dead(&ids[1..], PATIENCE).expect("told");
-        assert_eq!(dead, ids[1], "who was killed outside");
-        let dead = things.domain.wait_any_dead(&ids[..1], PATIENCE).expect("told");
-        assert_eq!(dead, ids[0], "who was killed inside");
+        let dead = things.domain.wait_any_dead_timeout(&ids[1..], PATIENCE).expect("told");
+        assert_eq!(dead, Some(ids[1]), "who was killed outside");
+        let dead = things.domain.wait_any_dead_timeout(&ids[..1], PATIENCE).expect("told");
+        assert_eq!(dead, Some(ids[0]), "who was killed inside");
         takes_over(&things.held_outside);
         takes_over(&things.held_inside);
     });

@@ -33,7 +33,10 @@ crate::checks!(
 );
 
 fn open(domain: &Domain, parties: u32, when_one_dies: WhenOneDies) -> Barrier {
-    Barrier::open(domain, "barrier", parties, when_one_dies).expect("opens")
+    Barrier::options(parties)
+        .when_one_dies(when_one_dies)
+        .open_or_create(domain, "barrier")
+        .expect("opens")
 }
 
 /// A child that joins, says so, and then sits there until it is killed.
@@ -115,8 +118,10 @@ fn who_joins_as_another_falls_asleep_is_missed(world: &World) {
     let domain = world.domain();
     let mut random = crate::random::Random::new();
     for round in 0..1_000 {
-        let barrier =
-            Barrier::open(&domain, &format!("of {round}"), 2, WhenOneDies::Break).expect("opens");
+        let barrier = Barrier::options(2)
+            .when_one_dies(WhenOneDies::Break)
+            .open_or_create(&domain, &format!("of {round}"))
+            .expect("opens");
         barrier.set_wait(outlive::WaitStrategy::Block);
         let (board, delay) = (Board::new(), random.below(3_000));
         let waiting = Child::start(|| {
@@ -163,9 +168,9 @@ fn repaired_it_goes_on_with_another(world: &World) {
     absent.kill();
     assert_eq!(seat.wait(), Err(AcquireError::Broken));
     assert_eq!(seat.wait(), Err(AcquireError::Broken), "until it is repaired");
-    barrier.repair(Duration::from_secs(20)).expect("repairs");
+    barrier.repair_timeout(Duration::from_secs(20)).expect("repairs");
     assert!(!barrier.is_broken());
-    barrier.repair(Duration::from_secs(20)).expect("nothing to do");
+    barrier.repair_timeout(Duration::from_secs(20)).expect("nothing to do");
     let other = Child::start(|| {
         let mut seat = barrier.join().expect("the dead one's seat");
         for _ in 0..100 {
@@ -208,7 +213,7 @@ fn an_arrival_outlives_its_deadline(world: &World) {
         board.reach(0, 2);
     });
     let mut seat = barrier.join().expect("a seat");
-    assert_eq!(seat.wait_until(Duration::from_millis(5)), Ok(None));
+    assert_eq!(seat.wait_timeout(Duration::from_millis(5)), Ok(None));
     board.set(0, 1);
     seat.wait().expect("both have come");
     board.set(0, 2);
@@ -220,7 +225,10 @@ fn participants_are_killed_at_random(world: &World) {
     let mut random = crate::random::Random::new();
     for round in 0..60 {
         let policy = if round % 2 == 0 { WhenOneDies::Break } else { WhenOneDies::CountOut };
-        let barrier = Barrier::open(&domain, &format!("of {round}"), 4, policy).expect("opens");
+        let barrier = Barrier::options(4)
+            .when_one_dies(policy)
+            .open_or_create(&domain, &format!("of {round}"))
+            .expect("opens");
         let board = Board::new();
         let mut children: Vec<Child> = (0..4)
             .map(|_| {
@@ -289,9 +297,16 @@ fn as_many_processes_as_the_machine_takes(world: &World) {
     children.into_iter().for_each(Child::finish);
     assert_eq!((board.get(0), board.get(1)), (3 * parties, 3));
     // And one of them dies.
-    let mut absent =
-        seated(&Barrier::open(&domain, "again", 100, WhenOneDies::Break).expect("opens"));
-    let again = Barrier::open(&domain, "again", 100, WhenOneDies::Break).expect("opens");
+    let mut absent = seated(
+        &Barrier::options(100)
+            .when_one_dies(WhenOneDies::Break)
+            .open_or_create(&domain, "again")
+            .expect("opens"),
+    );
+    let again = Barrier::options(100)
+        .when_one_dies(WhenOneDies::Break)
+        .open_or_create(&domain, "again")
+        .expect("opens");
     let others: Vec<Child> = (0..98).map(|_| waiter(&again, Err(AcquireError::Broken))).collect();
     absent.kill();
     others.into_iter().for_each(Child::finish);
@@ -334,11 +349,29 @@ fn a_look_and_a_sweep(world: &World) {
 fn bad_numbers_are_refused(world: &World) {
     let domain = world.domain();
     for parties in [0, 65_537] {
-        let error =
-            Barrier::open(&domain, "bad", parties, WhenOneDies::Break).err().expect("refused");
-        assert!(matches!(error, Error::InvalidName { .. }), "{error}");
+        let error = Barrier::options(parties)
+            .when_one_dies(WhenOneDies::Break)
+            .open_or_create(&domain, "bad")
+            .err()
+            .expect("refused");
+        assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+        assert!(error.to_string().contains("1 to 65,536"), "{error}");
     }
     let barrier = open(&domain, 1, WhenOneDies::Break);
+    for other in [Barrier::options(2), Barrier::options(1).when_one_dies(WhenOneDies::CountOut)] {
+        let error = other.open(&domain, "barrier").err().expect("it is another one");
+        assert!(matches!(error, Error::OtherOptions { .. }), "{error}");
+    }
+    assert!(matches!(
+        Barrier::options(1).create_new(&domain, "barrier").err(),
+        Some(Error::AlreadyExists { .. })
+    ));
+    assert!(matches!(Barrier::open(&domain, "none").err(), Some(Error::NotFound { .. })));
+    // A rule that is not named is the one that is there.
+    let counts_out = Barrier::options(1).when_one_dies(WhenOneDies::CountOut);
+    counts_out.create_new(&domain, "counts out").expect("new");
+    Barrier::options(1).open(&domain, "counts out").expect("as it is");
+    Barrier::open(&domain, "counts out").expect("as it is");
     let seat = barrier.join().expect("a seat");
     assert_eq!(barrier.join().map(drop), Err(AcquireError::Full));
     drop(seat);
@@ -351,12 +384,15 @@ fn a_dead_repairers_name_is_swept(world: &World) {
     /// The word that names the repairer.
     const REPAIR: u64 = BODY + 16;
     let domain = world.domain();
-    let barrier = Barrier::open(&domain, "b", 2, WhenOneDies::Break).expect("opens");
+    let barrier = Barrier::options(2)
+        .when_one_dies(WhenOneDies::Break)
+        .open_or_create(&domain, "b")
+        .expect("opens");
     let bytes = Bytes::of(&domain, "b");
     bytes.set_word(REPAIR, short_lived(&domain).as_u32());
     assert_eq!(domain.sweep(true).expect("looks").claims, 1);
     assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
     assert_eq!(TokenId::from_u32(bytes.word(REPAIR)), None);
     assert!(domain.sweep(true).expect("looks").is_clean());
-    barrier.repair(Duration::from_secs(20)).expect("nothing to do");
+    barrier.repair_timeout(Duration::from_secs(20)).expect("nothing to do");
 }

@@ -51,7 +51,7 @@ struct Store {
 fn open(domain: &Domain) -> Store {
     Store {
         stock: Mutex::options(0).open_or_create(domain, "stock").expect("opens"),
-        delivered: Condvar::open(domain, "delivered").expect("opens"),
+        delivered: Condvar::open_or_create(domain, "delivered").expect("opens"),
         seen: Board::new(),
     }
 }
@@ -156,14 +156,14 @@ fn a_deadline_is_kept(world: &World) {
     let store = open(&domain);
     let (guard, woke) = store
         .delivered
-        .wait_while_until(store.lock(), Duration::from_millis(10), |stock| *stock == 0)
+        .wait_while_timeout(store.lock(), Duration::from_millis(10), |stock| *stock == 0)
         .expect("locks");
     assert_eq!((*guard, woke), (0, Woke::TimedOut));
-    let (guard, woke) = store.delivered.wait_until(guard, Duration::ZERO).expect("locks");
+    let (guard, woke) = store.delivered.wait_timeout(guard, Duration::ZERO).expect("locks");
     assert_eq!((*guard, woke), (0, Woke::TimedOut));
     let (guard, woke) = store
         .delivered
-        .wait_while_until(guard, std::time::SystemTime::UNIX_EPOCH, |_| false)
+        .wait_while_until(guard, std::time::SystemTime::UNIX_EPOCH.into(), |_| false)
         .expect("locks");
     assert_eq!(woke, Woke::LookAgain, "the condition is what counts");
     drop(guard);
@@ -217,7 +217,7 @@ fn a_guard_of_another_domain_will_do(world: &World) {
     let elsewhere = world.domain_named("elsewhere");
     let store = Store {
         stock: Mutex::options(0).open_or_create(&elsewhere, "stock").expect("opens"),
-        delivered: Condvar::open(&domain, "delivered").expect("opens"),
+        delivered: Condvar::open_or_create(&domain, "delivered").expect("opens"),
         seen: Board::new(),
     };
     let children = store.takers(Board::new(), 2, NOTHING);
@@ -267,7 +267,7 @@ fn a_forked_childs_guard_is_refused(world: &World) {
             );
         })
         .finish();
-        guard = store.delivered.wait_until(guard, Duration::ZERO).expect("held").0;
+        guard = store.delivered.wait_timeout(guard, Duration::ZERO).expect("held").0;
     }
     drop(guard);
     drop(store.stock.try_lock().expect("free"));
@@ -279,12 +279,12 @@ fn waiting_with_an_unrepaired_guard_is_told_again(world: &World) {
     die_holding(&store);
     let Err(LockError::OwnerDied(guard)) = store.stock.lock() else { panic!("the owner died") };
     let Err(LockError::OwnerDied((mut guard, _))) =
-        store.delivered.wait_until(guard, Duration::ZERO)
+        store.delivered.wait_timeout(guard, Duration::ZERO)
     else {
         panic!("nobody has repaired it")
     };
     guard.mark_consistent();
-    let (guard, _) = store.delivered.wait_until(guard, Duration::ZERO).expect("whole");
+    let (guard, _) = store.delivered.wait_timeout(guard, Duration::ZERO).expect("whole");
     drop(guard);
     drop(store.stock.lock().expect("whole"));
 }
@@ -450,7 +450,7 @@ fn a_woken_waiter_that_had_a_mutex_of_libcs_dies(world: &World) {
 fn a_woken_waiter_that_waits_on_another_condition_hands_its_notification_on(world: &World) {
     let domain = world.domain();
     let store = open(&domain);
-    let other = Condvar::open(&domain, "other").expect("opens");
+    let other = Condvar::open_or_create(&domain, "other").expect("opens");
     for _ in 0..10 {
         let board = Board::new();
         let first = Child::start(|| {
@@ -548,7 +548,7 @@ fn a_notifier_that_dies_inside_is_told_to_who_watches_it(world: &World) {
             .map(|_| {
                 Child::start(|| {
                     let guard = store.lock();
-                    match store.delivered.wait_or_end(guard, &peer, Deadline::NEVER) {
+                    match store.delivered.wait_or_end(guard, &peer) {
                         Ok((_, woke)) => assert_eq!(woke, Woke::PeerEnded),
                         Err(LockError::OwnerDied((mut guard, woke))) => {
                             assert_eq!(woke, Woke::PeerEnded);
@@ -567,8 +567,7 @@ fn a_notifier_that_dies_inside_is_told_to_who_watches_it(world: &World) {
         supplier.kill();
         waiters.into_iter().for_each(Child::finish);
         // And who comes late does not begin to wait.
-        let (guard, woke) =
-            store.delivered.wait_or_end(store.lock(), &peer, Deadline::NEVER).expect("whole");
+        let (guard, woke) = store.delivered.wait_or_end(store.lock(), &peer).expect("whole");
         assert_eq!(woke, Woke::PeerEnded);
         drop(guard);
     }

@@ -29,7 +29,7 @@ const NOTHING: fn() = || {};
 const NO_WAITV: fn() = outlive::abilities::pretend_no_futex_waitv;
 
 fn open(domain: &Domain, reset: Reset) -> Event {
-    Event::open(domain, "event", reset).expect("opens")
+    Event::options().reset(reset).open_or_create(domain, "event").expect("opens")
 }
 
 fn sleepers<'a>(count: usize, prepare: fn(), body: impl Fn(usize) + Copy + 'a) -> Vec<Child> {
@@ -52,8 +52,8 @@ fn any_and_all(world: &World) {
     assert_eq!(event.set(0b0110), 0);
     assert_eq!(event.wait_any(0b0011).expect("set"), 0b0010);
     assert_eq!(event.wait_all(0b0110).expect("set"), 0b0110);
-    assert_eq!(event.wait_any_until(0b1000, Duration::from_millis(5)), Ok(None));
-    assert_eq!(event.wait_all_until(0b0111, Duration::ZERO), Ok(None));
+    assert_eq!(event.wait_any_timeout(0b1000, Duration::from_millis(5)), Ok(None));
+    assert_eq!(event.wait_all_timeout(0b0111, Duration::ZERO), Ok(None));
     assert_eq!((event.wait_any(0), event.wait_all(0)), (Ok(0), Ok(0)));
     assert_eq!(event.clear(0b0010), 0b0110);
     assert_eq!(
@@ -98,10 +98,25 @@ fn all_who_wait_are_woken_at_once(world: &World) {
 fn the_other_reset_is_refused(world: &World) {
     let domain = world.domain();
     open(&domain, Reset::Manual);
-    let error =
-        Event::open(&domain, "event", Reset::Automatic).err().expect("it is of the other sort");
-    assert!(matches!(error, Error::OtherType { .. }));
-    assert!(error.to_string().contains("manual reset"), "{error}");
+    let error = Event::options()
+        .reset(Reset::Automatic)
+        .open_or_create(&domain, "event")
+        .err()
+        .expect("it is of the other sort");
+    assert!(matches!(error, Error::OtherOptions { .. }), "{error}");
+    assert!(error.to_string().contains("reset manual"), "{error}");
+    // A reset that is not named is the one that is there.
+    let jobs = Event::options().reset(Reset::Automatic).create_new(&domain, "jobs").expect("new");
+    for same in [Event::open(&domain, "jobs"), Event::open_or_create(&domain, "jobs")] {
+        jobs.set(1);
+        assert_eq!(same.expect("opens").try_wait_any(1), Ok(Some(1)));
+        assert_eq!(jobs.bits(), 0);
+    }
+    assert!(matches!(
+        Event::options().create_new(&domain, "jobs").err(),
+        Some(Error::AlreadyExists { .. })
+    ));
+    assert!(matches!(Event::open(&domain, "none").err(), Some(Error::NotFound { .. })));
 }
 
 fn who_waits_for_other_bits_sleeps_on(world: &World) {
@@ -201,11 +216,18 @@ fn tokens_of_work_among_killed_takers(world: &World) {
 
 fn a_latch_opens_for_good(world: &World) {
     let domain = world.domain();
-    let latch = Latch::open(&domain, "latch", 3).expect("opens");
-    let again = Latch::open(&domain, "latch", 9).expect("opens");
+    let latch = Latch::options(3).open_or_create(&domain, "latch").expect("opens");
+    let again = Latch::open(&domain, "latch").expect("opens");
     let children = sleepers(5, NOTHING, |_| latch.wait().expect("opens"));
     assert_eq!(again.arrive(1), 2);
-    assert_eq!(again.wait_until(Duration::from_millis(5)), Err(WaitError::TimedOut));
+    // It began with three, however many are missing by now.
+    Latch::options(3).open(&domain, "latch").expect("opens");
+    let error = Latch::options(2).open_or_create(&domain, "latch").err().expect("another one");
+    assert!(matches!(error, Error::OtherOptions { .. }), "{error}");
+    let error = Latch::options(1 << 31).create_new(&domain, "too many").err().expect("refused");
+    assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+    assert_eq!(again.try_wait(), Err(WaitError::TimedOut));
+    assert_eq!(again.wait_timeout(Duration::from_millis(5)), Err(WaitError::TimedOut));
     assert!(!latch.is_open());
     assert_eq!(again.arrive(5), 0);
     children.into_iter().for_each(Child::finish);
@@ -218,7 +240,8 @@ fn arrivals_are_killed_at_random(world: &World) {
     let domain = world.domain();
     let mut random = Random::new();
     for round in 0..200 {
-        let latch = Latch::open(&domain, &format!("latch{round}"), 1).expect("opens");
+        let latch =
+            Latch::options(1).open_or_create(&domain, &format!("latch{round}")).expect("opens");
         let board = Board::new();
         let children = sleepers(3, NOTHING, |_| latch.wait().expect("opens"));
         let mut last = Child::start(|| {

@@ -93,12 +93,12 @@ fn after_main_has_left(world: &World, end: impl FnOnce(&mut Child)) {
     assert!(process.is_alive(), "main has left, the process lives");
     assert!(thread.is_alive());
     // Somebody who sleeps for the end now sleeps on the keeper's word.
-    let waiter = Child::start(|| process.wait_dead(outlive::Deadline::NEVER).expect("told"));
+    let waiter = Child::start(|| process.wait_dead().expect("told"));
     crate::asleep::wait_asleep(waiter.pid());
     assert!(process.is_alive());
     end(&mut child);
     waiter.finish();
-    process.wait_dead(PATIENCE).expect("told");
+    process.wait_dead_timeout(PATIENCE).expect("told");
     assert!(!process.is_alive() && !thread.is_alive());
 }
 
@@ -131,12 +131,12 @@ fn main_hands_over_to_several_who_watch(world: &World) {
     let asleep = |waiter: &Child| crate::asleep::wait_asleep(waiter.pid());
     let first = Child::start(|| {
         let until = std::time::Duration::from_secs(8);
-        assert_eq!(process.wait_dead(until), Err(outlive::WaitError::TimedOut));
+        assert_eq!(process.wait_dead_timeout(until), Err(outlive::WaitError::TimedOut));
         board.set(0, 1);
     });
     asleep(&first);
     let others = [0, 1, 2].map(|_| {
-        let other = Child::start(|| process.wait_dead(outlive::Deadline::NEVER).expect("told"));
+        let other = Child::start(|| process.wait_dead().expect("told"));
         asleep(&other);
         other
     });
@@ -172,7 +172,7 @@ fn first_asked_for_by_another_thread(world: &World) {
     let process = tokens.iter().find(|token| token.kind == TokenKind::Process);
     let process = domain.peer(process.expect("there").id);
     assert!(process.is_alive());
-    let waiter = Child::start(|| process.wait_dead(outlive::Deadline::NEVER).expect("told"));
+    let waiter = Child::start(|| process.wait_dead().expect("told"));
     wait_thread_asleep(waiter.pid(), waiter.pid());
     child.kill();
     waiter.finish();
@@ -220,7 +220,7 @@ fn a_keeper_does_not_survive_exec(world: &World) {
     let process = domain.peer(process.expect("there").id);
     assert!(process.is_alive());
     board.set(1, 1);
-    process.wait_dead(PATIENCE).expect("told");
+    process.wait_dead_timeout(PATIENCE).expect("told");
     assert!(!child.has_ended());
     child.kill();
 }
@@ -277,7 +277,7 @@ fn a_keeper_gives_up_what_its_process_gives_up(world: &World) {
     let process =
         domain.tokens().into_iter().find(|token| token.kind == TokenKind::Process).expect("there");
     let process = domain.peer(process.id);
-    let waiter = Child::start(|| process.wait_dead(outlive::Deadline::NEVER).expect("told"));
+    let waiter = Child::start(|| process.wait_dead().expect("told"));
     crate::asleep::wait_asleep(waiter.pid());
     let users = || {
         let mut users: Vec<String> = Vec::new();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use outlive::sync::{Event, Reset};
 use outlive::wait::{Key, Readiness, WaitSet};
-use outlive::{Deadline, Domain, WaitError, WaitStrategy};
+use outlive::{Deadline, Domain, WaitStrategy};
 
 use crate::asleep::{wait_asleep, wait_thread_asleep};
 use crate::board::Board;
@@ -29,7 +29,12 @@ const OWNERS: usize = 50;
 
 fn events(domain: &Domain, many: usize) -> Vec<Event> {
     (0..many)
-        .map(|n| Event::open(domain, &format!("event-{n}"), Reset::Automatic).expect("opens"))
+        .map(|n| {
+            Event::options()
+                .reset(Reset::Automatic)
+                .open_or_create(domain, &format!("event-{n}"))
+                .expect("opens")
+        })
         .collect()
 }
 
@@ -68,10 +73,10 @@ fn deadlines_pass_in_large_sets_as_in_small_ones(world: &World) {
                 prepare();
                 let (mut set, _) = set_of(&domain, &events[..many]);
                 for past in past() {
-                    assert_eq!(set.wait(past).err(), Some(WaitError::TimedOut));
+                    assert_eq!(set.wait_until(past).expect("waits").len(), 0);
                 }
                 let deadline = ahead(Duration::from_millis(1500))[which];
-                assert_eq!(set.wait(deadline).err(), Some(WaitError::TimedOut));
+                assert_eq!(set.wait_until(deadline).expect("waits").len(), 0);
                 assert!(deadline.has_passed());
             }));
         }
@@ -87,12 +92,12 @@ fn what_is_ready_is_told_beside_a_deadline_of_any_clock(world: &World) {
         let waiter = Child::start(|| {
             let (mut set, keys) = set_of(&domain, &events);
             assert_eq!(
-                set.wait(deadline).expect("set").collect::<Vec<_>>(),
+                set.wait_until(deadline).expect("set").collect::<Vec<_>>(),
                 [(keys[last], Readiness::Set)]
             );
             for past in past() {
                 assert_eq!(
-                    set.wait(past).expect("set").collect::<Vec<_>>(),
+                    set.wait_until(past).expect("set").collect::<Vec<_>>(),
                     [(keys[last], Readiness::Set)]
                 );
             }
@@ -116,14 +121,14 @@ fn a_child_has_helpers_of_its_own(world: &World) {
         let ends = add_all(&mut set, &peers);
         let tell = |set: &mut WaitSet| {
             assert_eq!(
-                set.wait(Deadline::NEVER).expect("ended").collect::<Vec<_>>(),
+                set.wait().expect("ended").collect::<Vec<_>>(),
                 [(ends[30], Readiness::Ended)]
             );
         };
         // On a busy machine a short time may have passed before it sleeps.
         let sleep_by_helpers = |set: &mut WaitSet| {
             wait_until("it sleeps by its helpers", || {
-                assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
+                assert_eq!(set.wait_timeout(Duration::from_millis(5)).expect("waits").len(), 0);
                 helpers_of(std::process::id() as i32) > 0
             });
         };
@@ -151,7 +156,8 @@ fn a_child_has_helpers_of_its_own(world: &World) {
 fn a_child_beside_a_sleeping_thread_takes_no_wake_up(world: &World) {
     let domain = world.domain();
     let Crowd { mut children, peers, .. } = crowd(&domain, 0, OWNERS);
-    let event = Event::open(&domain, "event", Reset::Automatic).expect("opens");
+    let event =
+        Event::options().reset(Reset::Automatic).open_or_create(&domain, "event").expect("opens");
     let board = Board::new();
     let (shared, event, watched) = (&domain, &event, &peers);
     let mut parent = Child::start(move || {
@@ -162,13 +168,10 @@ fn a_child_beside_a_sleeping_thread_takes_no_wake_up(world: &World) {
                 let told = set.add(&event.any_of(1)).expect("added");
                 add_all(&mut set, watched);
                 board.set(0, crate::asleep::thread_id() as u64);
-                assert_eq!(
-                    set.wait(Deadline::NEVER).expect("set").collect::<Vec<_>>(),
-                    [(told, Readiness::Set)]
-                );
+                assert_eq!(set.wait().expect("set").collect::<Vec<_>>(), [(told, Readiness::Set)]);
                 assert_eq!(event.try_wait_any(1), Ok(Some(1)));
                 board.set(1, 1);
-                let _ = set.wait(Deadline::NEVER);
+                let _ = set.wait();
             });
             wait_thread_asleep(std::process::id() as i32, board.reach(0, 1) as i32);
             // SAFETY: the child makes nothing but system calls.
@@ -191,7 +194,7 @@ fn a_child_beside_a_sleeping_thread_takes_no_wake_up(world: &World) {
     board.reach(1, 1);
     wait_thread_asleep(parent.pid(), board.get(0) as i32);
     // Behind the parent's thread.
-    let second = Child::start(|| peers[30].wait_dead(Deadline::NEVER).expect("told"));
+    let second = Child::start(|| peers[30].wait_dead().expect("told"));
     wait_asleep(second.pid());
     parent.kill();
     children[30].kill();
@@ -207,7 +210,7 @@ fn a_set_goes_to_another_thread_and_into_a_child(world: &World) {
     let domain = world.domain();
     let Crowd { children: _children, peers, .. } = crowd(&domain, 0, OWNERS);
     let waits = |set: &mut WaitSet| {
-        assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
+        assert_eq!(set.wait_timeout(Duration::from_millis(5)).expect("waits").len(), 0);
     };
     Child::start(|| {
         let mut set = WaitSet::new(&domain);

@@ -195,7 +195,7 @@ fn pending_is_given_back(world: &World) {
     assert!(matches!(mutex.lock_until(soon()), Err(LockError::TimedOut)));
     assert_eq!(pending(), 0, "after a lock that timed out");
     let peer = domain.peer(mutex.holder().expect("the child").token);
-    peer.wait_dead(soon()).expect_err("it lives");
+    peer.wait_dead_until(soon()).expect_err("it lives");
     assert_eq!(pending(), 0, "after waiting for an end in vain");
     board.set(1, 1);
     drop(mutex.lock().expect("given back"));
@@ -204,7 +204,7 @@ fn pending_is_given_back(world: &World) {
     assert_eq!(receiver.recv().expect("sent"), b"x");
     assert_eq!(pending(), 0, "after a receive that slept");
     child.finish();
-    peer.wait_dead(PATIENCE).expect("ended");
+    peer.wait_dead_timeout(PATIENCE).expect("ended");
     assert_eq!(pending(), 0, "after waiting for an end");
 }
 

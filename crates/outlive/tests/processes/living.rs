@@ -685,7 +685,7 @@ fn what_is_another_s_by_now_stays_its(world: &World) {
     assert_eq!(bytes.word(mine), other_s);
     bytes.set_word(mine, 0);
     drop(lock.write().expect("nobody is inside"));
-    let once = OnceLock::<u64>::open(&domain, "once").expect("opens");
+    let once = OnceLock::<u64>::open_or_create(&domain, "once").expect("opens");
     let bytes = Bytes::of(&domain, "once");
     let made = once.get_or_init(|_| {
         assert_ne!(bytes.word(BODY), 0, "where it stands");

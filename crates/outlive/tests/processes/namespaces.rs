@@ -123,10 +123,10 @@ fn kill_one_of_two(world: &World, open: impl Fn() -> Domain) {
         }
         assert!(first.is_alive() && second.is_alive());
         kill(a);
-        first.wait_dead(crate::child::PATIENCE).expect("told");
+        first.wait_dead_timeout(crate::child::PATIENCE).expect("told");
         assert!(second.is_alive(), "the namesake lives");
         kill(b);
-        second.wait_dead(crate::child::PATIENCE).expect("told");
+        second.wait_dead_timeout(crate::child::PATIENCE).expect("told");
     }
 }
 

@@ -23,7 +23,7 @@ crate::checks!(
 );
 
 fn open(domain: &Domain) -> OnceLock<[u64; 8]> {
-    OnceLock::open(domain, "once").expect("opens")
+    OnceLock::open_or_create(domain, "once").expect("opens")
 }
 
 /// A child that is in the middle of making it.
@@ -64,7 +64,8 @@ fn made_by_one_and_read_by_all(world: &World) {
 fn a_sleeper_takes_over_from_a_dead_maker(world: &World) {
     let domain = world.domain();
     for round in 0..20 {
-        let once = OnceLock::<[u64; 8]>::open(&domain, &format!("once{round}")).expect("opens");
+        let once =
+            OnceLock::<[u64; 8]>::open_or_create(&domain, &format!("once{round}")).expect("opens");
         let mut dying = maker(&once);
         let board = Board::new();
         let sleepers: Vec<Child> = (0..4)
@@ -114,7 +115,7 @@ fn a_maker_is_waited_for_until_the_deadline(world: &World) {
     let once = open(&world.domain());
     let mut maker = maker(&once);
     assert!(matches!(once.try_get_or_init(|_| [1; 8]), Ok(None)));
-    assert!(matches!(once.get_or_init_until(Duration::from_millis(5), |_| [1; 8]), Ok(None)));
+    assert!(matches!(once.get_or_init_timeout(Duration::from_millis(5), |_| [1; 8]), Ok(None)));
     maker.kill();
     assert_eq!(once.try_get_or_init(|_| [1; 8]).expect("taken over"), Some(&[1; 8]));
 }
@@ -147,7 +148,8 @@ fn makers_are_killed_at_random(world: &World) {
     let domain = world.domain();
     let mut random = Random::new();
     for round in 0..300 {
-        let once = OnceLock::<[u64; 8]>::open(&domain, &format!("once{round}")).expect("opens");
+        let once =
+            OnceLock::<[u64; 8]>::open_or_create(&domain, &format!("once{round}")).expect("opens");
         let children: Vec<Child> = (0..4)
             .map(|n| {
                 let once = &once;

@@ -243,10 +243,10 @@ fn what_is_taken_while_unwinding_is_given_back_as_usual(world: &World) {
 fn a_panic_under_a_guard_that_waited_is_told(world: &World) {
     let domain = world.domain();
     let mutex = open(&domain);
-    let changed = Condvar::open(&domain, "c").expect("opens");
+    let changed = Condvar::open_or_create(&domain, "c").expect("opens");
     panics(|| {
         let guard = mutex.lock().expect("free");
-        let _guard = changed.wait_until(guard, std::time::Duration::ZERO).expect("whole");
+        let _guard = changed.wait_timeout(guard, std::time::Duration::ZERO).expect("whole");
         panic_now();
     });
     assert!(matches!(mutex.lock(), Err(LockError::OwnerDied(_))));

@@ -33,7 +33,7 @@ crate::checks!(
 );
 
 fn open(domain: &Domain, permits: u32) -> Semaphore {
-    Semaphore::open(domain, "permits", permits).expect("opens")
+    Semaphore::options(permits).open_or_create(domain, "permits").expect("opens")
 }
 
 /// A child that has so many permits, until it is killed.
@@ -60,7 +60,9 @@ fn sleeper(semaphore: &Semaphore) -> Child {
 fn no_more_inside_than_permits(world: &World) {
     let domain = world.domain();
     for permits in [1, 3] {
-        let semaphore = Semaphore::open(&domain, &format!("of {permits}"), permits).expect("opens");
+        let semaphore = Semaphore::options(permits)
+            .open_or_create(&domain, &format!("of {permits}"))
+            .expect("opens");
         let board = Board::new();
         let children: Vec<Child> = (0..5)
             .map(|_| {
@@ -99,7 +101,9 @@ fn a_dead_holders_permit_is_free(world: &World) {
 fn a_death_wakes_one_who_waits(world: &World) {
     let domain = world.domain();
     for permits in [1, 3, 64] {
-        let semaphore = Semaphore::open(&domain, &format!("of {permits}"), permits).expect("opens");
+        let semaphore = Semaphore::options(permits)
+            .open_or_create(&domain, &format!("of {permits}"))
+            .expect("opens");
         let mut first = holder(&semaphore, permits as usize - 1);
         let mut last = holder(&semaphore, 1);
         let sleepers: Vec<Child> = (0..3).map(|_| sleeper(&semaphore)).collect();
@@ -128,7 +132,7 @@ fn a_thread_that_ends_gives_back(world: &World) {
     std::thread::scope(|scope| {
         scope.spawn(|| std::mem::forget(semaphore.acquire().expect("free")));
     });
-    let permit = semaphore.acquire_until(Duration::from_secs(20)).expect("waits");
+    let permit = semaphore.acquire_timeout(Duration::from_secs(20)).expect("waits");
     drop(permit.expect("its thread has ended"));
 }
 
@@ -150,7 +154,7 @@ fn holders_and_waiters_are_killed_at_random(world: &World) {
         std::thread::sleep(Duration::from_micros(200 + random.below(2_000)));
         children.iter_mut().for_each(Child::kill);
         let permits: Vec<_> = (0..3)
-            .map(|_| semaphore.acquire_until(Duration::from_secs(20)).expect("waits"))
+            .map(|_| semaphore.acquire_timeout(Duration::from_secs(20)).expect("waits"))
             .map(|permit| permit.expect("all have died"))
             .collect();
         assert!(semaphore.try_acquire().expect("looks").is_none(), "there are three");
@@ -187,7 +191,7 @@ fn a_permit_goes_to_another_process_and_is_freed_by_its_death(world: &World) {
     let (shared, of) = (&semaphore, &domain);
     let mut child = Child::start(move || {
         board.set(0, u64::from(of.process_token().expect("a token").as_u32()));
-        let permit = shared.take_up_until(Duration::from_secs(20)).expect("waits");
+        let permit = shared.take_up_timeout(Duration::from_secs(20)).expect("waits");
         let permit = permit.expect("handed over");
         board.set(1, 1);
         std::mem::forget(permit);
@@ -234,7 +238,7 @@ fn a_thread_that_took_up_its_processes_permit_is_watched(world: &World) {
 
 fn permits_made_here_are_used_up_there(world: &World) {
     let domain = world.domain();
-    let made = Semaphore::options(0).most(4).open(&domain, "made").expect("opens");
+    let made = Semaphore::options(0).most(4).open_or_create(&domain, "made").expect("opens");
     let shared = &made;
     let maker = Child::start(move || {
         for _ in 0..2_000 {
@@ -244,7 +248,7 @@ fn permits_made_here_are_used_up_there(world: &World) {
         }
     });
     for _ in 0..2_000 {
-        let permit = made.acquire_until(Duration::from_secs(20)).expect("waits");
+        let permit = made.acquire_timeout(Duration::from_secs(20)).expect("waits");
         permit.expect("one is made").consume();
     }
     maker.finish();
@@ -307,13 +311,34 @@ fn a_look_and_a_sweep(world: &World) {
 fn bad_sizes_are_refused(world: &World) {
     let domain = world.domain();
     for permits in [0, 65_537] {
-        let error = Semaphore::open(&domain, "bad", permits).err().expect("refused");
-        assert!(matches!(error, Error::InvalidName { .. }), "{error}");
+        let error =
+            Semaphore::options(permits).open_or_create(&domain, "bad").err().expect("refused");
+        assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+        assert!(error.to_string().contains("1 to 65,536"), "{error}");
     }
-    let large = Semaphore::open(&domain, "large", 65_536).expect("opens");
+    let few = Semaphore::options(3).most(2).create_new(&domain, "bad").err();
+    assert!(matches!(few, Some(Error::InvalidOption { .. })));
+    let large = Semaphore::options(65_536).open_or_create(&domain, "large").expect("opens");
     assert_eq!(large.free(), 65_536);
     // One that is there keeps its number.
-    assert_eq!(Semaphore::open(&domain, "large", 1).expect("opens").free(), 65_536);
+    assert_eq!(Semaphore::open(&domain, "large").expect("opens").free(), 65_536);
+    let permit = large.acquire().expect("free");
+    for other in [Semaphore::options(65_535), Semaphore::options(65_536).most(65_536).most(70_000)]
+    {
+        assert!(other.open_or_create(&domain, "large").is_err());
+    }
+    let error = Semaphore::options(1).open_or_create(&domain, "large").err().expect("another");
+    assert!(matches!(error, Error::OtherOptions { .. }), "{error}");
+    Semaphore::options(65_536).open(&domain, "large").expect("began with as many");
+    drop(permit);
+    let parts = Semaphore::options(0).most(4).create_new(&domain, "parts").expect("new");
+    parts.add_permit().expect("room");
+    assert_eq!(Semaphore::options(0).most(4).open(&domain, "parts").expect("the same").free(), 1);
+    let error = Semaphore::options(0).most(5).open(&domain, "parts").err().expect("another most");
+    assert!(matches!(error, Error::OtherOptions { .. }), "{error}");
+    let again = Semaphore::options(0).most(4).create_new(&domain, "parts").err();
+    assert!(matches!(again, Some(Error::AlreadyExists { .. })));
+    assert!(matches!(Semaphore::open(&domain, "none").err(), Some(Error::NotFound { .. })));
 }
 
 fn waits_without_futex_waitv(world: &World) {

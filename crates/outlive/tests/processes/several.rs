@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::{Deadline, Domain, TokenId, WaitError};
+use outlive::{Domain, TokenId};
 
 use crate::asleep::{thread_id, wait_asleep, wait_thread_asleep};
 use crate::board::Board;
@@ -31,8 +31,7 @@ fn owners(domain: &Domain, count: usize) -> (Vec<Child>, Vec<TokenId>) {
 
 /// A child that must be told that `expected` ended.
 fn waiter<'a>(domain: &'a Domain, ids: &'a [TokenId], expected: TokenId) -> Child {
-    let waiter =
-        Child::start(move || assert_eq!(domain.wait_any_dead(ids, Deadline::NEVER), Ok(expected)));
+    let waiter = Child::start(move || assert_eq!(domain.wait_any_dead(ids), Ok(expected)));
     wait_asleep(waiter.pid());
     waiter
 }
@@ -51,14 +50,14 @@ fn a_dead_one_among_them_is_told_at_once(world: &World) {
     let domain = world.domain();
     let (mut children, ids) = owners(&domain, 3);
     children[1].kill();
-    assert_eq!(domain.wait_any_dead(&ids, Duration::ZERO), Ok(ids[1]));
+    assert_eq!(domain.wait_any_dead_timeout(&ids, Duration::ZERO), Ok(Some(ids[1])));
 }
 
 fn without_tokens_or_deaths_the_deadline_ends_it(world: &World) {
     let domain = world.domain();
-    assert_eq!(domain.wait_any_dead(&[], Duration::from_millis(5)), Err(WaitError::TimedOut));
+    assert_eq!(domain.wait_any_dead_timeout(&[], Duration::from_millis(5)), Ok(None));
     let (_children, ids) = owners(&domain, 2);
-    assert_eq!(domain.wait_any_dead(&ids, Duration::from_millis(5)), Err(WaitError::TimedOut));
+    assert_eq!(domain.wait_any_dead_timeout(&ids, Duration::from_millis(5)), Ok(None));
 }
 
 fn more_owners_than_the_kernel_watches_at_once(world: &World) {
@@ -78,7 +77,7 @@ fn several_without_futex_waitv(world: &World) {
     let domain = &domain;
     let waiter = Child::start(move || {
         outlive::abilities::pretend_no_futex_waitv();
-        assert_eq!(domain.wait_any_dead(all, Deadline::NEVER), Ok(last));
+        assert_eq!(domain.wait_any_dead(all), Ok(last));
     });
     wait_asleep(waiter.pid());
     children[2].kill();
@@ -130,7 +129,7 @@ fn a_sleeper_that_dies_with_its_owner_strands_nobody(world: &World) {
                     let domain = shared.clone();
                     std::thread::spawn(move || {
                         board.set(n, thread_id() as u64);
-                        let _ = domain.wait_any_dead(&[own, other_id], Deadline::NEVER);
+                        let _ = domain.wait_any_dead(&[own, other_id]);
                     })
                 })
                 .collect();

@@ -168,7 +168,7 @@ fn all_in_use(world: &World) {
     }
     for _ in 0..1_000 {
         let id = short_lived(&domain);
-        domain.peer(id).wait_dead(PATIENCE).expect("it has ended");
+        domain.peer(id).wait_dead_timeout(PATIENCE).expect("it has ended");
     }
     let report = domain.sweep(false).expect("sweeps");
     assert!(report.tokens > 60_000, "{report:?}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outlive::state::{Change, State, Watch};
 use outlive::wait::{Readiness, WaitSet};
-use outlive::{Deadline, Domain, Error, Peer, WaitStrategy};
+use outlive::{Domain, Error, Peer, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -46,8 +46,7 @@ fn change(watch: &mut Watch, set: &mut WaitSet, how: How) -> Change {
             if let Some(change) = watch.try_changed().expect("told") {
                 return change;
             }
-            let told: Vec<_> =
-                set.wait(Deadline::NEVER).expect("ready").map(|(_, what)| what).collect();
+            let told: Vec<_> = set.wait().expect("ready").map(|(_, what)| what).collect();
             assert!(matches!(told[..], [Readiness::Changed | Readiness::Ended]), "{told:?}");
         },
         How::Awaited => block_on(watch.changed_async()).expect("told"),
@@ -173,7 +172,7 @@ fn sets_are_told_of_many_states(world: &World) {
         let mut watches: Vec<_> = all.iter().map(State::watch).collect();
         let keys: Vec<_> = watches.iter().map(|watch| set.add(watch).expect("added")).collect();
         loop {
-            let ready: Vec<_> = set.wait(Deadline::NEVER).expect("ready").collect();
+            let ready: Vec<_> = set.wait().expect("ready").collect();
             for (key, _) in ready {
                 let at = keys.binary_search(&key).expect("one of them");
                 match watches[at].try_changed().expect("told") {

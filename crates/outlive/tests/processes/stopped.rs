@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use outlive::Domain;
 use outlive::sync::{LockError, Mutex};
-use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -289,11 +289,11 @@ fn wakes_do_not_slow_down_with_the_age_of_the_domain(world: &World) {
     assert!(ids.len() >= WORKERS);
     let glance = Duration::from_millis(1);
     for some in ids.chunks(20) {
-        assert!(domain.wait_any_dead(some, glance).is_err(), "all live");
+        assert!(domain.wait_any_dead_timeout(some, glance) == Ok(None), "all live");
     }
     workers.kill();
     // The first wake after their end tells all who may have slept on them.
-    assert!(domain.wait_any_dead(&pair, glance).is_err(), "both live");
+    assert!(domain.wait_any_dead_timeout(&pair, glance) == Ok(None), "both live");
     let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let (told, free) = (Board::new(), Board::new());
     let owner = Child::start(|| {
@@ -304,7 +304,7 @@ fn wakes_do_not_slow_down_with_the_age_of_the_domain(world: &World) {
         drop(guard);
     });
     let id = crate::waiting::token_on(&domain, told, 0);
-    assert!(domain.wait_any_dead(&[id, pair[0]], glance).is_err(), "both live");
+    assert!(domain.wait_any_dead_timeout(&[id, pair[0]], glance) == Ok(None), "both live");
     let waiter = Steered::start(|| drop(mutex.lock().expect("given back")));
     let before = waiter.goes_to_sleep();
     free.set(0, 1);
@@ -336,7 +336,7 @@ fn a_call_that_is_denied_from_now_on_is_done_without(world: &World) {
                 board.set(0, 1);
                 drop(mutex.lock_until(PATIENCE).expect("given back"));
                 board.set(0, 2);
-                peer.wait_dead(Deadline::NEVER).expect("told");
+                peer.wait_dead().expect("told");
             });
             board.reach(0, 1);
             drop(guard);

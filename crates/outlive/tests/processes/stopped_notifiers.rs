@@ -151,7 +151,7 @@ fn a_stopped_publisher_that_has_come_is_found(world: &World) {
 
 fn a_stopped_holders_permit_is_found(world: &World) {
     let domain = looking(world);
-    let semaphore = Semaphore::open(&domain, "semaphore", 1).expect("opens");
+    let semaphore = Semaphore::options(1).open_or_create(&domain, "semaphore").expect("opens");
     let permit = semaphore.acquire().expect("free");
     let child = Child::start(|| drop(semaphore.acquire().expect("given back")));
     wait_asleep(child.pid());
@@ -162,7 +162,7 @@ fn a_stopped_holders_permit_is_found(world: &World) {
 fn a_wait_on_a_condition_ends_beside_a_stopped_notifier(world: &World) {
     let domain = looking(world);
     let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "mutex").expect("opens");
-    let condvar = Condvar::open(&domain, "condvar").expect("opens");
+    let condvar = Condvar::open_or_create(&domain, "condvar").expect("opens");
     let child = Child::start(|| {
         let guard = mutex.lock().expect("free");
         drop(condvar.wait_while(guard, |items| *items == 0).expect("told"));
@@ -176,7 +176,10 @@ fn a_wait_on_a_condition_ends_beside_a_stopped_notifier(world: &World) {
 /// Wherever a setter is stopped: are its bits to be seen, all who wait for them have been woken.
 /// Nobody looks by himself here.
 fn bits_of_a_stopped_setter_are_told_to_all(world: &World) {
-    let event = Event::open(&world.domain(), "event", Reset::Manual).expect("opens");
+    let event = Event::options()
+        .reset(Reset::Manual)
+        .open_or_create(&world.domain(), "event")
+        .expect("opens");
     let board = Board::new();
     const ROUND: usize = 0;
     const BACK: usize = 1;

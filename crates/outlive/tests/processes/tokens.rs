@@ -38,7 +38,7 @@ fn thread_end(world: &World) {
     let peer = domain.peer(told.recv().expect("told"));
     assert!(peer.is_alive());
     drop(end);
-    peer.wait_dead(PATIENCE).expect("its end is told");
+    peer.wait_dead_timeout(PATIENCE).expect("its end is told");
     assert!(!peer.is_alive());
     thread.join().expect("ended well");
     assert!(!peer.is_alive(), "dead for ever");
@@ -66,7 +66,7 @@ fn see_both_die(world: &World, board: Board, end: impl FnOnce()) {
     assert!(peers.iter().all(|peer| peer.is_alive()));
     end();
     for peer in peers {
-        peer.wait_dead(PATIENCE).expect("its end is told");
+        peer.wait_dead_timeout(PATIENCE).expect("its end is told");
         assert!(!peer.is_alive());
     }
 }

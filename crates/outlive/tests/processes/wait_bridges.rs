@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use outlive::sync::{Event, Latch, Reset};
 use outlive::wait::{Readiness, Timer, WaitSet};
-use outlive::{Deadline, TokenId, WaitStrategy};
+use outlive::{TokenId, WaitStrategy};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::asleep::wait_asleep;
@@ -75,7 +75,8 @@ fn a_descriptor_is_readable_until_nothing_is_found(world: &World) {
 
 fn a_descriptor_tells_of_sources_that_come_and_go(world: &World) {
     let domain = world.domain();
-    let event = Event::open(&domain, "event", Reset::Manual).expect("opens");
+    let event =
+        Event::options().reset(Reset::Manual).open_or_create(&domain, "event").expect("opens");
     let (mut victim, peer) = owner(&domain, Board::new());
     let board = Board::new();
     let child = Child::start(|| {
@@ -232,8 +233,9 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 fn a_plain_executor_will_do(world: &World) {
     let domain = world.domain();
     let (queue, board) = (queue(&domain, "queue"), Board::new());
-    let event = Event::open(&domain, "event", Reset::Manual).expect("opens");
-    let latch = Latch::open(&domain, "latch", 2).expect("opens");
+    let event =
+        Event::options().reset(Reset::Manual).open_or_create(&domain, "event").expect("opens");
+    let latch = Latch::options(2).open_or_create(&domain, "latch").expect("opens");
     let (mut victim, peer) = owner(&domain, Board::new());
     let waiter = Child::start(|| {
         let mut receiver = queue.receiver().expect("free");
@@ -307,10 +309,16 @@ fn a_future_that_is_dropped_has_taken_nothing(world: &World) {
 fn bits_that_are_taken_are_had_by_one(world: &World) {
     const TASKS: u64 = 8;
     let domain = world.domain();
-    let event = Event::open(&domain, "event", Reset::Automatic).expect("opens");
+    let event =
+        Event::options().reset(Reset::Automatic).open_or_create(&domain, "event").expect("opens");
     let board = Board::new();
     let waiter = Child::start(|| {
-        let event = Arc::new(Event::open(&domain, "event", Reset::Automatic).expect("opens"));
+        let event = Arc::new(
+            Event::options()
+                .reset(Reset::Automatic)
+                .open_or_create(&domain, "event")
+                .expect("opens"),
+        );
         let runtime = tokio();
         let tasks = (0..TASKS).map(|_| {
             let event = Arc::clone(&event);
@@ -447,14 +455,14 @@ fn bridges_that_die_with_an_owner_strand_nobody(world: &World) {
             .map(|n| {
                 let waiter = Child::start(|| {
                     if n == 0 {
-                        return peer.wait_dead(Deadline::NEVER).expect("told");
+                        return peer.wait_dead().expect("told");
                     }
                     let mut set = WaitSet::new(&domain);
                     set.set_wait(WaitStrategy::Block);
                     set.add(&other_peer).expect("added");
                     let key = set.add(&peer).expect("added");
                     assert_eq!(
-                        set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
+                        set.wait().expect("ready").collect::<Vec<_>>(),
                         [(key, Readiness::Ended)]
                     );
                 });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use outlive::queue::Queue;
 use outlive::sync::{Event, Latch, Reset};
 use outlive::wait::{Readiness, Timer, WaitSet};
-use outlive::{Deadline, Domain, Error, Peer, RecvError, WaitError, WaitStrategy};
+use outlive::{Domain, Error, Peer, RecvError, WaitStrategy};
 
 use crate::asleep::{thread_id, wait_asleep, wait_thread_asleep};
 use crate::board::Board;
@@ -55,16 +55,17 @@ fn all_that_is_ready_is_told_and_told_again(world: &World) {
     let domain = world.domain();
     let (first, second) = (queue(&domain, "first"), queue(&domain, "second"));
     let (mut one, two) = (first.receiver().expect("free"), second.receiver().expect("free"));
-    let event = Event::open(&domain, "event", Reset::Automatic).expect("opens");
+    let event =
+        Event::options().reset(Reset::Automatic).open_or_create(&domain, "event").expect("opens");
     let mut set = WaitSet::new(&domain);
     let keys =
         [set.add(&one), set.add(&two), set.add(&event.any_of(1))].map(|key| key.expect("added"));
     assert_eq!(set.try_wait().expect("looks").count(), 0);
-    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
+    assert_eq!(set.wait_timeout(Duration::from_millis(5)).expect("waits").len(), 0);
     send(&first, b"a");
     event.set(1);
     for _ in 0..3 {
-        let mut ready: Vec<_> = set.wait(Deadline::NEVER).expect("ready").collect();
+        let mut ready: Vec<_> = set.wait().expect("ready").collect();
         ready.sort_by_key(|(key, _)| *key);
         assert_eq!(
             ready,
@@ -88,8 +89,11 @@ fn each_kind(world: &World, prepare: fn()) {
     for which in 0..5 {
         let name = |kind: &str| format!("{kind}-{which}");
         let queue = queue(&domain, &name("queue"));
-        let event = Event::open(&domain, &name("event"), Reset::Manual).expect("opens");
-        let latch = Latch::open(&domain, &name("latch"), 2).expect("opens");
+        let event = Event::options()
+            .reset(Reset::Manual)
+            .open_or_create(&domain, &name("event"))
+            .expect("opens");
+        let latch = Latch::options(2).open_or_create(&domain, &name("latch")).expect("opens");
         let (mut child, peer) = owner(&domain, Board::new());
         let waiter = Child::start(|| {
             prepare();
@@ -116,10 +120,7 @@ fn each_kind(world: &World, prepare: fn()) {
                 Readiness::Ended,
                 Readiness::Elapsed,
             ][which];
-            assert_eq!(
-                set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
-                [(keys[which], expected)]
-            );
+            assert_eq!(set.wait().expect("ready").collect::<Vec<_>>(), [(keys[which], expected)]);
         });
         wait_asleep(waiter.pid());
         // Not enough yet, for those that can say so.
@@ -152,7 +153,7 @@ fn timers_are_ready_until_taken(world: &World) {
     let mut ticks = 0;
     while ticks < 20 {
         assert_eq!(
-            set.wait(Deadline::NEVER).expect("a tick").collect::<Vec<_>>(),
+            set.wait().expect("a tick").collect::<Vec<_>>(),
             [(keys[1], Readiness::Elapsed)]
         );
         assert!(set.try_wait().expect("looks").count() == 1, "until it is taken");
@@ -161,9 +162,9 @@ fn timers_are_ready_until_taken(world: &World) {
         ticks += taken;
     }
     set.remove(keys[1]);
-    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
+    assert_eq!(set.wait_timeout(Duration::from_millis(5)).expect("waits").len(), 0);
     let mut nothing = WaitSet::new(&world.domain());
-    assert_eq!(nothing.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
+    assert_eq!(nothing.wait_timeout(Duration::from_millis(5)).expect("waits").len(), 0);
 }
 
 fn things_of_another_domain_are_refused(world: &World) {
@@ -196,16 +197,10 @@ fn a_queue_whose_senders_have_gone(world: &World) {
         let mut set = WaitSet::new(&domain);
         set.set_wait(WaitStrategy::Block);
         let key = set.add(&receiver).expect("added");
-        assert_eq!(
-            set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
-            [(key, Readiness::Readable)]
-        );
+        assert_eq!(set.wait().expect("ready").collect::<Vec<_>>(), [(key, Readiness::Readable)]);
         assert_eq!(receiver.try_recv().expect("readable").expect("there"), b"last");
         board.set(0, 1);
-        assert_eq!(
-            set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
-            [(key, Readiness::Ended)]
-        );
+        assert_eq!(set.wait().expect("ready").collect::<Vec<_>>(), [(key, Readiness::Ended)]);
         assert_eq!(receiver.try_recv(), Err(RecvError::Closed));
     });
     board.reach(0, 1);
@@ -231,7 +226,7 @@ fn a_writer_that_dies_in_its_slot_hides_nothing(world: &World) {
         set.set_wait(WaitStrategy::Block);
         set.add(&receiver).expect("added");
         loop {
-            set.wait(Deadline::NEVER).expect("ready");
+            set.wait().expect("ready");
             while let Ok(Some(message)) = receiver.try_recv() {
                 match message[0] {
                     b'e' => return,
@@ -276,7 +271,7 @@ fn a_receiver_and_two_sets_on_one_queue(world: &World) {
                 let ticks = set.add(&tick).expect("added");
                 scope.spawn(move || {
                     while board.get(3) == 0 {
-                        for (key, _) in set.wait(Deadline::NEVER).expect("ready") {
+                        for (key, _) in set.wait().expect("ready") {
                             // Coming and going all the time, it must not take back what the
                             // receiver has announced.
                             let _ = if key == ticks { tick.take() } else { board.add(1 + n, 1) };
@@ -312,22 +307,17 @@ fn a_receiver_and_two_sets_on_one_queue(world: &World) {
 fn a_forked_child_waits_for_itself(world: &World) {
     let domain = world.domain();
     let (mut victim, peer) = owner(&domain, Board::new());
-    let event = Event::open(&domain, "event", Reset::Manual).expect("opens");
+    let event =
+        Event::options().reset(Reset::Manual).open_or_create(&domain, "event").expect("opens");
     let mut set = WaitSet::new(&domain);
     set.set_wait(WaitStrategy::Block);
     let (gone, told) = (set.add(&peer).expect("added"), set.add(&event.any_of(1)).expect("added"));
-    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
+    assert_eq!(set.wait_timeout(Duration::from_millis(5)).expect("waits").len(), 0);
     let set = &mut set;
     let waiter = Child::start(move || {
-        assert_eq!(
-            set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
-            [(gone, Readiness::Ended)]
-        );
+        assert_eq!(set.wait().expect("ready").collect::<Vec<_>>(), [(gone, Readiness::Ended)]);
         set.remove(gone);
-        assert_eq!(
-            set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
-            [(told, Readiness::Set)]
-        );
+        assert_eq!(set.wait().expect("ready").collect::<Vec<_>>(), [(told, Readiness::Set)]);
     });
     wait_asleep(waiter.pid());
     victim.kill();
@@ -384,7 +374,7 @@ fn tell_all(domain: &Domain, crowd: &Crowd, board: Board) {
     let (queue_keys, peer_keys) = (add_all(&mut set, &receivers), add_all(&mut set, &crowd.peers));
     board.set(READY, 1);
     while board.get(END) == 0 {
-        let ready: Vec<_> = set.wait(Deadline::NEVER).expect("ready").collect();
+        let ready: Vec<_> = set.wait().expect("ready").collect();
         for (key, what) in ready {
             if what == Readiness::Ended {
                 let at = peer_keys.iter().position(|peer| *peer == key).expect("a peer's");
@@ -464,8 +454,8 @@ fn idle_sets_use_no_processor(world: &World) {
         let mut set = WaitSet::new(&domain);
         add_all(&mut set, &receivers);
         add_all(&mut set, &crowd.peers);
-        assert_eq!(set.wait(Duration::from_millis(20)).err(), Some(WaitError::TimedOut));
-        counted(|| assert_eq!(set.wait(Duration::from_secs(1)).err(), Some(WaitError::TimedOut)));
+        assert_eq!(set.wait_timeout(Duration::from_millis(20)).expect("waits").len(), 0);
+        counted(|| assert_eq!(set.wait_timeout(Duration::from_secs(1)).expect("waits").len(), 0));
     });
     let Some(slept) = slept else { world.skip("a process may not be traced here") };
     assert!(slept < 40, "{slept} sleeps in an idle second");
@@ -538,7 +528,7 @@ fn strand_nobody(world: &World, others: usize, rounds: usize, prepare: fn()) {
                     set.add(&shared.peer(own)).expect("added");
                     std::thread::spawn(move || {
                         board.set(n, thread_id() as u64);
-                        assert!(set.wait(Deadline::NEVER).expect("ready").count() > 0);
+                        assert!(set.wait().expect("ready").count() > 0);
                     })
                 })
                 .collect();
@@ -552,14 +542,14 @@ fn strand_nobody(world: &World, others: usize, rounds: usize, prepare: fn()) {
         let waiter = |in_set: bool| {
             let child = Child::start(|| {
                 if !in_set {
-                    return peer.wait_dead(Deadline::NEVER).expect("told");
+                    return peer.wait_dead().expect("told");
                 }
                 let mut set = WaitSet::new(&domain);
                 set.set_wait(WaitStrategy::Block);
                 set.add(&other_peer).expect("added");
                 let key = set.add(&peer).expect("added");
                 assert_eq!(
-                    set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
+                    set.wait().expect("ready").collect::<Vec<_>>(),
                     [(key, Readiness::Ended)]
                 );
             });

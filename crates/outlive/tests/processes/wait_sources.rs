@@ -7,7 +7,7 @@ use std::time::Duration;
 use outlive::rpc::CallError;
 use outlive::topic::{SubscriberOptions, Topic};
 use outlive::wait::{Readiness, WaitSet};
-use outlive::{Deadline, Domain, WaitError, WaitStrategy};
+use outlive::{Domain, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -50,7 +50,7 @@ fn set_of(domain: &Domain, source: &impl outlive::wait::Source) -> WaitSet {
 }
 
 fn what(set: &mut WaitSet) -> Readiness {
-    let told: Vec<_> = set.wait(Deadline::NEVER).expect("ready").map(|(_, what)| what).collect();
+    let told: Vec<_> = set.wait().expect("ready").map(|(_, what)| what).collect();
     assert_eq!(told.len(), 1, "{told:?}");
     told[0]
 }
@@ -149,7 +149,7 @@ fn a_dropped_subscriber_s_key_stays_silent(world: &World) {
     assert_eq!(*next.recv().expect("there"), *b"for the next one");
     let key = set.add(&next).expect("added");
     publisher.publish(b"once more").expect("published");
-    let told: Vec<_> = set.wait(Deadline::NEVER).expect("ready").collect();
+    let told: Vec<_> = set.wait().expect("ready").collect();
     assert_eq!(told, [(key, Readiness::Readable)]);
 }
 
@@ -166,17 +166,14 @@ fn publishers_and_subscribers_watch_each_other(world: &World) {
     assert_eq!((present.publishers.len(), present.subscribers.len()), (0, 1), "those alone");
     let mut set = WaitSet::new(&domain);
     let keys = [set.add(&subscribers), set.add(&publishers)].map(|key| key.expect("added"));
-    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
+    assert_eq!(set.wait_timeout(Duration::from_millis(5)).expect("waits").len(), 0);
     let mut other = Child::start(|| {
         let _publisher = topic.publisher().expect("free");
         loop {
             std::thread::park();
         }
     });
-    assert_eq!(
-        set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
-        [(keys[1], Readiness::Changed)]
-    );
+    assert_eq!(set.wait().expect("ready").collect::<Vec<_>>(), [(keys[1], Readiness::Changed)]);
     let told = publishers.try_changed().expect("looked");
     assert_eq!(told.map(|present| present.publishers.len()), Some(2));
     other.kill();
@@ -379,7 +376,7 @@ fn answers_and_ends(world: &World, prepare: fn()) {
                 _ => assert_eq!(end, Some(CallError::ServerDied { begun: false })),
             }
             // Over, it is told no more.
-            assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(WaitError::TimedOut));
+            assert_eq!(set.wait_timeout(Duration::from_millis(5)).expect("waits").len(), 0);
         });
         board.reach(0, 1);
         wait_asleep(waiter.pid());
@@ -453,7 +450,7 @@ fn killed_servers_end_calls_in_a_set(world: &World) {
             let mut set = WaitSet::new(&domain);
             let mut keys: Vec<_> = calls.iter().map(|call| set.add(call).expect("added")).collect();
             while !calls.is_empty() {
-                let ready: Vec<_> = set.wait(Deadline::NEVER).expect("ready").collect();
+                let ready: Vec<_> = set.wait().expect("ready").collect();
                 for (key, _) in ready {
                     let at = keys.iter().position(|known| *known == key).expect("one of them");
                     match calls[at].try_next() {

@@ -45,7 +45,7 @@ pub fn token_on(domain: &Domain, board: Board, word: usize) -> TokenId {
 fn deadline_passes_while_the_owner_lives(world: &World) {
     let domain = world.domain();
     let (_child, peer) = owner(&domain, Board::new());
-    assert_eq!(peer.wait_dead(Duration::from_millis(20)), Err(WaitError::TimedOut));
+    assert_eq!(peer.wait_dead_timeout(Duration::from_millis(20)), Err(WaitError::TimedOut));
     assert!(peer.is_alive());
 }
 
@@ -55,7 +55,7 @@ fn eight(domain: &Domain, prepare: fn()) {
         .map(|_| {
             Child::start(|| {
                 prepare();
-                peer.wait_dead(outlive::Deadline::NEVER).expect("told");
+                peer.wait_dead().expect("told");
             })
         })
         .collect();
@@ -88,7 +88,7 @@ fn eight_threads_wait_for_one(world: &World) {
         .map(|n| {
             std::thread::spawn(move || {
                 board.set(n, thread_id() as u64);
-                peer.wait_dead(outlive::Deadline::NEVER)
+                peer.wait_dead()
             })
         })
         .collect();
@@ -102,9 +102,8 @@ fn eight_threads_wait_for_one(world: &World) {
 }
 
 fn sleepers(peer: Peer, count: usize) -> Vec<Child> {
-    let waiters: Vec<Child> = (0..count)
-        .map(|_| Child::start(|| peer.wait_dead(outlive::Deadline::NEVER).expect("told")))
-        .collect();
+    let waiters: Vec<Child> =
+        (0..count).map(|_| Child::start(|| peer.wait_dead().expect("told"))).collect();
     for waiter in &waiters {
         wait_asleep(waiter.pid());
     }
@@ -150,7 +149,7 @@ fn each_waits_for_the_other(world: &World) {
             Some(Child::start(move || {
                 board.set(n, u64::from(domain.token().expect("a token").as_u32()));
                 let other = domain.peer(token_on(&domain, board, 1 - n));
-                other.wait_dead(outlive::Deadline::NEVER).expect("told");
+                other.wait_dead().expect("told");
             }))
         });
         for child in pair.iter().flatten() {
@@ -175,7 +174,7 @@ fn a_chain_of_waiters(world: &World) {
                     }
                 }
                 let before = domain.peer(token_on(&domain, board, n - 1));
-                before.wait_dead(outlive::Deadline::NEVER).expect("told");
+                before.wait_dead().expect("told");
             })
         })
         .collect();
@@ -192,7 +191,7 @@ fn the_dead_need_no_waiting(world: &World) {
     let domain = world.domain();
     let (mut child, peer) = owner(&domain, Board::new());
     child.kill();
-    assert_eq!(peer.wait_dead(PATIENCE), Ok(()));
-    assert_eq!(peer.wait_dead(Duration::ZERO), Ok(()));
+    assert_eq!(peer.wait_dead_timeout(PATIENCE), Ok(()));
+    assert_eq!(peer.wait_dead_timeout(Duration::ZERO), Ok(()));
     assert!(!peer.is_alive());
 }

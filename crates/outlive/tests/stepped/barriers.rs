@@ -25,8 +25,10 @@ const PASSED: u64 = 3;
 
 /// The barrier of a round, for three. It stays open.
 fn open(domain: &Domain, round: u64) -> &'static Barrier {
-    let barrier =
-        Barrier::open(domain, &format!("barrier-{round}"), 3, WhenOneDies::Break).expect("opens");
+    let barrier = Barrier::options(3)
+        .when_one_dies(WhenOneDies::Break)
+        .open_or_create(domain, &format!("barrier-{round}"))
+        .expect("opens");
     Box::leak(Box::new(barrier))
 }
 
@@ -67,7 +69,7 @@ fn late_arrivals_count_for_no_later_phase(world: &World) {
         for _ in 0..2 {
             Child::start(|| std::mem::forget(barrier.join().expect("the third seat"))).finish();
             assert_eq!(arrive(&mut own), BROKEN, "by a death");
-            barrier.repair(PATIENCE).expect("nobody is in the way");
+            barrier.repair_timeout(PATIENCE).expect("nobody is in the way");
         }
         board.set(ARRIVED, 0);
         let third = Child::start(|| {

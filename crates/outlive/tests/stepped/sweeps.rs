@@ -234,7 +234,7 @@ fn a_sweep_never_holds_a_dead_owners_lock(world: &World) {
 
 fn a_sweep_never_has_the_turn_of_a_dead_maker(world: &World) {
     let (domain, board) = (world.domain(), Board::new());
-    let once = OnceLock::<u64>::open(&domain, "o").expect("opens");
+    let once = OnceLock::<u64>::open_or_create(&domain, "o").expect("opens");
     let maker = Child::start(|| {
         let _ = once.get_or_init(|_| {
             board.set(OWNS, 1);

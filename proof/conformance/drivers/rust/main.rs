@@ -120,7 +120,7 @@ impl Driver {
                 said(if self.peer(token)?.is_alive() { "yes" } else { "no" })
             }
             ("peer", "wait_dead", [token, span]) => {
-                self.peer(token)?.wait_dead(answer::span(span)?)?;
+                self.peer(token)?.wait_dead_timeout(answer::span(span)?)?;
                 done()
             }
             // What the types keep out, or what has no such form.
@@ -148,7 +148,7 @@ impl Driver {
         let mut served = Ok(());
         let mut was_done = true;
         let span = answer::span(span)?;
-        let made = once.get_or_init_until(span, |state| {
+        let made = once.get_or_init_timeout(span, |state| {
             was_done = false;
             served = tell(&format!("ok {}", records::how(state)))
                 .and_then(|()| self.serve(Some(&format!("once.leave {name}"))));

@@ -120,7 +120,8 @@ impl Records {
     pub(crate) fn once(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
         match (verb, args) {
             ("open", [name]) => {
-                self.onces.insert((*name).to_owned(), leak(OnceLock::open(domain, name)?));
+                self.onces
+                    .insert((*name).to_owned(), leak(OnceLock::open_or_create(domain, name)?));
                 done()
             }
             ("do", [name, patience]) => {
@@ -149,7 +150,7 @@ impl Records {
         let patience = answer::patience(patience)?;
         let made = match patience {
             None => once.try_get_or_init(make),
-            Some(span) => once.get_or_init_until(span, make),
+            Some(span) => once.get_or_init_timeout(span, make),
         }?;
         answer::got(made, patience).copied()
     }

@@ -147,7 +147,8 @@ impl Sync {
     fn semaphore(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
         match (verb, args) {
             ("open", [name, permits]) => {
-                let semaphore = Semaphore::open(domain, name, answer::number(permits)?)?;
+                let semaphore =
+                    Semaphore::options(answer::number(permits)?).open_or_create(domain, name)?;
                 self.semaphores.insert((*name).to_owned(), leak(semaphore));
                 done()
             }
@@ -156,7 +157,7 @@ impl Sync {
                 let patience = answer::patience(patience)?;
                 let permit = match patience {
                     None => semaphore.try_acquire(),
-                    Some(span) => semaphore.acquire_until(span),
+                    Some(span) => semaphore.acquire_timeout(span),
                 }?;
                 let permit = answer::got(permit, patience)?;
                 self.permits.entry((*name).to_owned()).or_default().push(permit);
@@ -183,7 +184,10 @@ impl Sync {
         match (verb, args) {
             ("open", [name, reset]) => {
                 let reset = if *reset == "automatic" { Reset::Automatic } else { Reset::Manual };
-                self.events.insert((*name).to_owned(), Event::open(domain, name, reset)?);
+                self.events.insert(
+                    (*name).to_owned(),
+                    Event::options().reset(reset).open_or_create(domain, name)?,
+                );
                 done()
             }
             ("set", [name, bits]) => {
@@ -201,8 +205,8 @@ impl Sync {
                 let seen = match patience {
                     None if all => event.try_wait_all(bits),
                     None => event.try_wait_any(bits),
-                    Some(span) if all => event.wait_all_until(bits, span),
-                    Some(span) => event.wait_any_until(bits, span),
+                    Some(span) if all => event.wait_all_timeout(bits, span),
+                    Some(span) => event.wait_any_timeout(bits, span),
                 }?;
                 said(match patience {
                     None => seen.ok_or_else(|| Refusal::new("None", ""))?,
@@ -222,14 +226,16 @@ impl Sync {
     ) -> Answer {
         match (verb, args) {
             ("open", [name, _lock]) => {
-                self.condvars.insert((*name).to_owned(), leak(Condvar::open(domain, name)?));
+                self.condvars
+                    .insert((*name).to_owned(), leak(Condvar::open_or_create(domain, name)?));
                 done()
             }
             ("await", [name, lock, value, span]) => {
                 let (condvar, wanted) =
                     (*find(&mut self.condvars, name)?, answer::number::<u64>(value)?);
                 let guard = locks.take_guard(lock)?;
-                match condvar.wait_while_until(guard, answer::span(span)?, |value| *value != wanted)
+                match condvar
+                    .wait_while_timeout(guard, answer::span(span)?, |value| *value != wanted)
                 {
                     Ok((guard, Woke::TimedOut)) => {
                         locks.keep(lock, Ok(guard))?;
@@ -259,7 +265,9 @@ impl Sync {
             ("open", [name, parties, when]) => {
                 let when =
                     if *when == "count_out" { WhenOneDies::CountOut } else { WhenOneDies::Break };
-                let barrier = Barrier::open(domain, name, answer::number(parties)?, when)?;
+                let barrier = Barrier::options(answer::number(parties)?)
+                    .when_one_dies(when)
+                    .open_or_create(domain, name)?;
                 self.barriers.insert((*name).to_owned(), leak(barrier));
                 done()
             }
@@ -269,12 +277,12 @@ impl Sync {
                     self.seats.insert((*name).to_owned(), seat);
                 }
                 let span = answer::span(span)?;
-                let turn = find(&mut self.seats, name)?.wait_until(span)?;
+                let turn = find(&mut self.seats, name)?.wait_timeout(span)?;
                 let turn = answer::got(turn, Some(span))?;
                 said(if turn.is_serial() { "serial" } else { "member" })
             }
             ("repair", [name, span]) => {
-                find(&mut self.barriers, name)?.repair(answer::span(span)?)?;
+                find(&mut self.barriers, name)?.repair_timeout(answer::span(span)?)?;
                 done()
             }
             _ => answer::unknown(verb, args),
@@ -286,7 +294,7 @@ impl Sync {
             ("open", [name, arrivals]) => {
                 self.latches.insert(
                     (*name).to_owned(),
-                    Latch::open(domain, name, answer::number(arrivals)?)?,
+                    Latch::options(answer::number(arrivals)?).open_or_create(domain, name)?,
                 );
                 done()
             }
@@ -301,7 +309,7 @@ impl Sync {
                 }
             }
             ("wait", [name, span]) => {
-                find(&mut self.latches, name)?.wait_until(answer::span(span)?)?;
+                find(&mut self.latches, name)?.wait_timeout(answer::span(span)?)?;
                 done()
             }
             _ => answer::unknown(verb, args),

@@ -38,13 +38,18 @@ impl Driver {
                 (set.add(&peer)?, *name)
             }
             ("wait", [patience]) => {
-                let ready = match answer::patience(patience)? {
+                let patience = answer::patience(patience)?;
+                let ready = match patience {
                     None => set.try_wait()?,
-                    Some(span) => set.wait(span)?,
+                    Some(span) => set.wait_timeout(span)?,
                 };
                 let mut ready: Vec<&str> = ready.map(|(key, _)| names[&key].as_str()).collect();
                 ready.sort_unstable();
-                return if ready.is_empty() { refused("None", "") } else { said(ready.join(" ")) };
+                return match (ready.is_empty(), patience) {
+                    (false, _) => said(ready.join(" ")),
+                    (true, None) => refused("None", ""),
+                    (true, Some(_)) => Err(outlive::WaitError::TimedOut.into()),
+                };
             }
             _ => return answer::unknown(verb, args),
         };

@@ -11,7 +11,7 @@ pub(crate) enum WaitError {
 }
 
 impl Peer<'_> {
-    pub(crate) fn wait_dead(&self, deadline: Deadline) -> Result<(), WaitError> {
+    pub(crate) fn wait_dead_until(&self, deadline: Deadline) -> Result<(), WaitError> {
         let me = self.registry.me().map_err(WaitError::System)?;
         let relay = WakeRelay::begin(me.list());
         while self.is_alive() {

@@ -247,7 +247,7 @@ impl Worker<'_> {
                 let _ = self
                     .domain
                     .peer(reader.token)
-                    .wait_dead(Deadline::after(Duration::from_millis(20)));
+                    .wait_dead_until(Deadline::after(Duration::from_millis(20)));
             }
         }
     }

@@ -33,7 +33,8 @@ impl Lock for OurSemaphore {
     }
 
     fn open(place: &Place) -> Result<View<'_>, Error> {
-        let semaphore = Semaphore::open(&place.ours.domain()?, NAME, 1)
+        let semaphore = Semaphore::options(1)
+            .open_or_create(&place.ours.domain()?, NAME)
             .map_err(|error| Error::told("opening outlive's semaphore", error))?;
         semaphore.set_wait(place.ours.wait);
         Ok(View { semaphore, number: &place.number })

@@ -1,8 +1,6 @@
 //! Repairing a barrier that a participant's death has broken: it is broken still, or whole; the
 //! living keep their seats.
 
-use outlive::Deadline;
-
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, names_victim};
@@ -69,7 +67,7 @@ impl Scenario for Repair {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let barrier = super::victims(place)?;
-        let repaired = stage.perform(|| barrier.repair(Deadline::NEVER));
+        let repaired = stage.perform(|| barrier.repair());
         repaired.map_err(|error| error.to_string())
     }
 }

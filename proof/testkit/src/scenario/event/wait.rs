@@ -1,6 +1,5 @@
 //! Waiting for a bit beside two who do: whoever dies, the others get through.
 
-use outlive::Deadline;
 use outlive::sync::Reset;
 use outlive::wait::WaitSet;
 
@@ -114,7 +113,7 @@ impl Scenario for Wait {
             set.set_wait(outlive::WaitStrategy::Block);
             set.add(&domain.peer(other.id)).map_err(|error| error.to_string())?;
             set.add(&event.any_of(bits)).map_err(|error| error.to_string())?;
-            let ready = stage.perform(|| set.wait(Deadline::NEVER).map(|ready| ready.count()));
+            let ready = stage.perform(|| set.wait().map(|ready| ready.count()));
             return ready.map(drop).map_err(|error| error.to_string());
         }
         let got = stage.perform(|| event.wait_any(bits));

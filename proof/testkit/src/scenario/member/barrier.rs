@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use outlive::Domain;
 use outlive::sync::{AcquireError, Barrier, Seat, Turn, WhenOneDies};
-use outlive::{Deadline, Domain};
 
 /// What the names of those begin with that count the dead out.
 pub const COUNTED: &str = "counted";
@@ -14,7 +14,10 @@ pub const COUNTED: &str = "counted";
 /// The barrier of that name.
 pub fn open(domain: &Domain, name: &str) -> Result<Barrier, String> {
     let policy = if name.starts_with(COUNTED) { WhenOneDies::CountOut } else { WhenOneDies::Break };
-    Barrier::open(domain, name, 3, policy).map_err(|error| error.to_string())
+    Barrier::options(3)
+        .when_one_dies(policy)
+        .open_or_create(domain, name)
+        .map_err(|error| error.to_string())
 }
 
 /// The barriers that a survivor has open, and its seats.
@@ -72,10 +75,7 @@ impl Barriers {
                 self.seats.remove(*name);
                 Ok(String::new())
             }
-            "repair" => barrier
-                .repair(Deadline::NEVER)
-                .map(|()| String::new())
-                .map_err(|error| error.to_string()),
+            "repair" => barrier.repair().map(|()| String::new()).map_err(|error| error.to_string()),
             _ => Err("unknown order".to_owned()),
         }
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use outlive::sync::{
     Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record, Woke,
 };
-use outlive::{Deadline, Domain, Peer, WaitStrategy};
+use outlive::{Domain, Peer, WaitStrategy};
 
 outlive::record! {
     /// What is shared.
@@ -109,7 +109,7 @@ impl Shelf {
     pub fn take_or_end(&self, supplier: &Peer) -> Result<bool, String> {
         let mut guard = self.lock()?;
         while self.items() == 0 {
-            let (again, woke) = match self.delivered.wait_or_end(guard, supplier, Deadline::NEVER) {
+            let (again, woke) = match self.delivered.wait_or_end(guard, supplier) {
                 Ok(ended) => ended,
                 Err(LockError::OwnerDied((mut guard, woke))) => {
                     guard.mark_consistent();

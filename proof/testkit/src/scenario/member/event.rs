@@ -8,7 +8,10 @@ use outlive::{Domain, WaitStrategy};
 /// # Errors
 /// What opening reports, as text.
 pub fn event(domain: &Domain, name: &str, reset: Reset) -> Result<Event, String> {
-    let event = Event::open(domain, name, reset).map_err(|error| error.to_string())?;
+    let event = Event::options()
+        .reset(reset)
+        .open_or_create(domain, name)
+        .map_err(|error| error.to_string())?;
     event.set_wait(WaitStrategy::Block);
     Ok(event)
 }
@@ -18,7 +21,8 @@ pub fn event(domain: &Domain, name: &str, reset: Reset) -> Result<Event, String>
 /// # Errors
 /// What opening reports, as text.
 pub fn latch(domain: &Domain, name: &str) -> Result<Latch, String> {
-    let latch = Latch::open(domain, name, 1).map_err(|error| error.to_string())?;
+    let latch =
+        Latch::options(1).open_or_create(domain, name).map_err(|error| error.to_string())?;
     latch.set_wait(WaitStrategy::Block);
     Ok(latch)
 }
@@ -44,7 +48,7 @@ pub fn obey(domain: &Domain, order: &[&str]) -> Result<String, String> {
             set.add(&event.any_of(bits))
                 .and_then(|_| set.add(&never))
                 .map_err(|error| error.to_string())?;
-            set.wait(outlive::Deadline::NEVER).map_err(|error| error.to_string())?;
+            set.wait().map_err(|error| error.to_string())?;
             Ok(event.bits().to_string())
         }
         _ => Err("unknown order".to_owned()),

@@ -11,7 +11,7 @@ pub type Eight = [u64; 8];
 /// # Errors
 /// What opening reports, as text.
 pub fn open(domain: &Domain, name: &str) -> Result<OnceLock<Eight>, String> {
-    let once = OnceLock::open(domain, name).map_err(|error| error.to_string())?;
+    let once = OnceLock::open_or_create(domain, name).map_err(|error| error.to_string())?;
     once.set_wait(WaitStrategy::Block);
     Ok(once)
 }

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use outlive::topic::{Participants, Presence, Topic};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Domain, WaitStrategy};
+use outlive::{Domain, WaitStrategy};
 
 use super::topic::{subscriber, topic};
 
@@ -55,7 +55,7 @@ fn follow_in_set(
     set.set_wait(WaitStrategy::Block);
     set.add(&presence).map_err(|error| error.to_string())?;
     loop {
-        set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+        set.wait().map_err(|error| error.to_string())?;
         if over.load(Ordering::SeqCst) {
             return Ok(());
         }

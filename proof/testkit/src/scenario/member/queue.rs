@@ -176,7 +176,7 @@ impl Queues {
                     .and_then(|_| set.add(&never))
                     .map_err(|error| error.to_string())?;
                 loop {
-                    set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+                    set.wait().map_err(|error| error.to_string())?;
                     match receiver.try_recv() {
                         Ok(Some(message)) => {
                             return Stamp::of(&message).map(|stamp| show(stamp, false));

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use outlive::rpc::{CallError, Client, Pending, Request, Server, Service};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Detail, Domain, Error, SendError, WaitStrategy};
+use outlive::{Detail, Domain, Error, SendError, WaitStrategy};
 
 use super::number;
 use crate::message::Stamp;
@@ -94,7 +94,7 @@ pub fn wait_in_set(domain: &Domain, call: &mut Pending<'_>) -> Result<String, St
     loop {
         match call.try_next() {
             Ok(Poll::Pending) => {
-                set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+                set.wait().map_err(|error| error.to_string())?;
             }
             Ok(Poll::Ready(Some(reply))) => last = Some(show(&reply)?),
             Ok(Poll::Ready(None)) => return outcome(Ok(last)),

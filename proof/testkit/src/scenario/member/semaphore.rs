@@ -10,7 +10,7 @@ use outlive::sync::{AcquireError, Mutex, Permit, Semaphore};
 
 /// The semaphore of that name.
 pub fn open(domain: &Domain, name: &str) -> Result<Semaphore, String> {
-    Semaphore::options(2).most(3).open(domain, name).map_err(|error| error.to_string())
+    Semaphore::options(2).most(3).open_or_create(domain, name).map_err(|error| error.to_string())
 }
 
 /// The name under which a survivor says to whom a permit is to be handed.

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use outlive::state::{Change, State, Writer};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Detail, Domain, Error, WaitStrategy};
+use outlive::{Detail, Domain, Error, WaitStrategy};
 
 /// The most bytes of a value.
 const MOST: usize = 640;
@@ -148,7 +148,7 @@ pub fn follow_in_set(domain: &Domain, state: &State) -> Result<String, String> {
             }
             Some(_) => return Ok(format!("{last} died")),
             None => {
-                set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+                set.wait().map_err(|error| error.to_string())?;
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Domain, TokenInfo, TokenKind};
+use outlive::{Domain, TokenInfo, TokenKind};
 
 /// A thread with a token that ends when told.
 struct Claimer {
@@ -93,7 +93,7 @@ impl Threads {
                     .min_by_key(|info| info.age)
                     .ok_or_else(|| format!("{what} {number} has no token"))?
                     .id;
-                domain.peer(id).wait_dead(Deadline::NEVER).map_err(|error| error.to_string())?;
+                domain.peer(id).wait_dead().map_err(|error| error.to_string())?;
                 Ok("ended".to_owned())
             }
             // The same in a wait set that is told of the ends of all others, too.
@@ -113,7 +113,7 @@ impl Threads {
                     set.add(&domain.peer(other.id)).map_err(|error| error.to_string())?;
                 }
                 loop {
-                    let ready = set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+                    let ready = set.wait().map_err(|error| error.to_string())?;
                     let ended: Vec<_> = ready.map(|(key, _)| key).collect();
                     if ended.contains(&wanted) {
                         return Ok("ended".to_owned());

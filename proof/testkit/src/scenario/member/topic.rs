@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use outlive::topic::{Publisher, Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Detail, Domain, WaitStrategy};
+use outlive::{Detail, Domain, WaitStrategy};
 
 use super::number;
 use crate::message::Stamp;
@@ -226,7 +226,7 @@ impl Topics {
                         if !matches!(error, outlive::SendError::Full { .. }) {
                             return Err(error.to_string());
                         }
-                        set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+                        set.wait().map_err(|error| error.to_string())?;
                     }
                 }
                 Ok("published".to_owned())
@@ -246,7 +246,7 @@ impl Topics {
                     .and_then(|_| set.add(&domain.peer(own)))
                     .map_err(|error| error.to_string())?;
                 loop {
-                    set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+                    set.wait().map_err(|error| error.to_string())?;
                     if let Some(sample) =
                         subscriber.try_recv().map_err(|error| error.to_string())?
                     {

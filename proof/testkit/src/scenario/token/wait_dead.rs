@@ -129,13 +129,13 @@ impl Scenario for WaitDead {
                 set.add(&domain.peer(other.id)).map_err(|error| error.to_string())?;
             }
             stage.begin();
-            let waited = set.wait(outlive::Deadline::NEVER).map(Iterator::count);
+            let waited = set.wait().map(Iterator::count);
             // With its threads: what it has open then is the victim's for good.
             drop(set);
             stage.end_of(&waited);
             return waited.map(drop).map_err(|error| error.to_string());
         }
-        let waited = stage.perform(|| peer.wait_dead(outlive::Deadline::NEVER));
+        let waited = stage.perform(|| peer.wait_dead());
         waited.map_err(|error| error.to_string())
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use outlive::topic::{Presence, Publisher, Subscriber, Topic};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Domain, WaitStrategy};
+use outlive::{Domain, WaitStrategy};
 
 use crate::campaign::PATIENCE;
 use crate::engine::victim::Stage;
@@ -232,8 +232,7 @@ fn follow_in_set(domain: &Domain, mut presence: Presence, stage: &Stage) -> Resu
     let mut set = WaitSet::new(domain);
     set.set_wait(WaitStrategy::Block);
     set.add(&presence).map_err(|error| error.to_string())?;
-    let told =
-        stage.perform(|| set.wait(Deadline::NEVER).map(drop).map(|()| presence.try_changed()));
+    let told = stage.perform(|| set.wait().map(drop).map(|()| presence.try_changed()));
     let told = told.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
     if told.as_ref().is_some_and(|told| told.subscribers.len() == 2) {
         Ok(())

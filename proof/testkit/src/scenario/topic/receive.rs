@@ -1,9 +1,9 @@
 //! Taking a message that a waiting publisher wants to be taken; and waiting for one, beside others
 //! who do.
 
+use outlive::Domain;
 use outlive::topic::Subscriber;
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Domain};
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -169,7 +169,7 @@ fn receive_in_set(
     set.set_wait(outlive::WaitStrategy::Block);
     set.add(&domain.peer(other.id)).and_then(|_| set.add(&subscriber)).map_err(text)?;
     let sample = stage.perform(|| -> Result<_, String> {
-        set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+        set.wait().map_err(|error| error.to_string())?;
         let sample = subscriber.try_recv().map_err(|error| error.to_string())?;
         stage.acknowledge(1);
         Ok(sample)

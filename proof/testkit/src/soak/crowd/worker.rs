@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outlive::topic::{Publisher, Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Domain, SendError};
+use outlive::{Domain, SendError};
 
 use super::book::{Book, Messages, OVER, Post};
 use super::{Role, TOPICS, open_topic, users};
@@ -233,7 +233,7 @@ impl Worker {
                 Err(SendError::Full { .. }) => {}
                 other => return other.map(drop),
             }
-            match set.wait(Deadline::NEVER) {
+            match set.wait() {
                 Err(outlive::WaitError::System(error)) => {
                     return Err(SendError::System(error));
                 }
@@ -268,7 +268,7 @@ impl Worker {
                 set.add(&passing.subscriber).map_err(text)?;
             }
             for _ in 0..self.random.below(200) {
-                set.wait(Deadline::NEVER).map_err(text)?;
+                set.wait().map_err(text)?;
                 let _ = presence.try_changed();
                 for passing in &mut passing {
                     while let Some(sample) = passing.subscriber.try_recv().map_err(text)? {
