@@ -72,17 +72,12 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ("sync/primitive.rs", "sync/semaphore.rs", "as the mutex with a ceiling"),
     ("sync/event.rs", "sync/readiness.rs", "an event makes its sources, which hold it"),
     (
-        "topic/back_pressure.rs",
-        "topic/publisher.rs",
-        "a publisher asks for room, and the wait for it is the publisher's",
-    ),
-    ("topic/loan.rs", "topic/publisher.rs", "a publisher lends, and a loan goes back to it"),
-    (
         "topic/mapping.rs",
         "topic/topic.rs",
         "a topic is its mapping's user, which tells devices of it",
     ),
-    ("topic/publisher.rs", "topic/topic.rs", "a topic makes publishers, which keep it open"),
+    ("topic/options.rs", "topic/topic.rs", "a topic has options, which make topics"),
+    ("topic/outgoing.rs", "topic/publisher.rs", "a publisher takes messages, which it publishes"),
     (
         "topic/ring.rs",
         "topic/subscriber_slot.rs",

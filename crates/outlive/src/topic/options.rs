@@ -129,7 +129,7 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
             None if opening == Opening::Open => FEWEST_BYTES,
             None => {
                 let quarter = domain.folder().file_system_bytes()? / 4;
-                quarter.min(USUAL_BYTES).max(FEWEST_BYTES)
+                quarter.clamp(FEWEST_BYTES, USUAL_BYTES)
             }
         };
         let plan = Plan::new(depth.unwrap_or(USUAL_DEPTH), bytes);

@@ -31,7 +31,7 @@ unsafe impl<M: Payload + ?Sized> Sync for Sample<M> {}
 
 impl<M: Payload + ?Sized> Sample<M> {
     /// Makes a sample of what [`Free::keep`](super::sample_cache::Free::keep) returned, with a
-    /// payload that [`Message::at`] accepts.
+    /// payload that `Payload::at` accepts.
     #[inline]
     pub(super) fn new(taken: NonNull<Taken>) -> Sample<M> {
         Sample { taken, _message: PhantomData }
