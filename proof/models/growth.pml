@@ -21,8 +21,8 @@
  *   WILD      that word is written over by a stray write (as it was, though it grew by maximum)
  *   LENFIRST  the file is lengthened before its pages are there (ftruncate, then fallocate)
  *   NOASK     beyond what it knows the reader does not ask
- *   SMALL     a reader has mapped less than the largest size (RLIMIT_AS), and takes what lies
- *             behind for absent
+ *   SMALL     a reader has mapped less than the largest size (RLIMIT_AS), and calls an owner
+ *             whose slot lies behind that dead
  */
 #ifndef NG
 #define NG 2

@@ -14,7 +14,7 @@ fn files(endings: &[&str]) -> Vec<PathBuf> {
     text.lines().map(PathBuf::from).filter(|path| root().join(path).exists()).collect()
 }
 
-/// Returns the page without what stands between fences: programs are full of brackets.
+/// Returns the page without what is between fences: programs are full of brackets.
 fn without_programs(page: &str) -> String {
     page.split("```").step_by(2).collect()
 }

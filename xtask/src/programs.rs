@@ -127,7 +127,7 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
 }
 
 /// Returns the programs of all pages of the project. The pages of `proof` and of the protocols have
-/// none: what stands there in C is the library's own.
+/// none: what is there in C is the library's own.
 fn on_pages() -> Vec<Program> {
     let listed = Command::new("git").args(["ls-files", "--", "*.md"]).current_dir(root()).output();
     let listed = listed

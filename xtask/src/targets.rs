@@ -1,6 +1,6 @@
 //! `cargo xtask targets`: every benchmark that has a target, and whether it was met.
 //!
-//! The targets stand in `doc/targets.txt`, one a line. Each benchmark named there is run once, by
+//! `doc/targets.txt` lists the targets, one a line. Each benchmark named there is run once, by
 //! the program that users run, and its JSON is compared. A miss fails nothing: figures depend on
 //! the machine, and their place is doc/performance.md.
 

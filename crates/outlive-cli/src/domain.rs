@@ -36,7 +36,7 @@ impl DomainArgs {
         Ok(self.open_or_not(!self.no_create)?)
     }
 
-    /// Opens the domain for a verb that only looks at it: a domain is not made by looking.
+    /// Opens the domain for a verb that only looks at it: looking does not make a domain.
     ///
     /// `None`: the default domain, which no process has used yet. A named one must be there.
     pub fn look(&self) -> Result<Option<Domain>, Failure> {

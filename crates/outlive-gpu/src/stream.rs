@@ -24,7 +24,7 @@ struct Inner {
     /// It waits for the stream, never the other way round.
     side: Handle,
     /// Recorded on the stream and waited for on a side stream, by one thread at a time: an event
-    /// stands for what was recorded last.
+    /// denotes what was recorded last.
     event: Mutex<Event>,
 }
 

@@ -292,7 +292,7 @@ fn signal_all(sequence: &Sequence) -> c_int {
 
 fn wake_all(count: &AtomicU32) {
     let word = count.as_ptr();
-    // count += 1; woken on its account, besides: those of a second word, of which there is none.
+    // count += 1; the call may also wake sleepers of a second word, of which there is none.
     const ADD_ONE: u32 = (libc::FUTEX_OP_ADD as u32) << 28 | 1 << 12;
     // SAFETY: errno is this thread's own; the word is there, and is the first word and the second.
     unsafe {

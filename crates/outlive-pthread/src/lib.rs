@@ -8,7 +8,7 @@
 //! | `condvar` | `pthread_cond_*`: a counter in the place of libc's, with nothing in it that a death can spoil |
 //! | `rwlock` | `pthread_rwlock_*`: the lock is a key |
 //! | `holds` | which threads hold which key: a table in the domain, under one of Outlive's mutexes |
-//! | `real` | libc's own functions, which ours stand before |
+//! | `real` | libc's own functions, which the shim's replace |
 //! | `settings`, `log` | the environment, and the lines that are written |
 //!
 //! Everything that is private to a process goes to libc untouched. doc/pthread-shim.md has the

@@ -1,4 +1,4 @@
-//! libc's own functions, which ours stand before.
+//! libc's own functions, which the shim's replace.
 //!
 //! Each is looked up once: at the library's start, or by the first call before that. `dlsym` takes
 //! the loader's own lock, which is recursive and not one of ours, and allocates only where a name

@@ -114,6 +114,12 @@ fn sweep_quarantined(folder: &std::path::Path) {
     inspect::sweep_quarantined(folder);
 }
 
+/// Re-exported, since its errors stand in signatures.
+#[cfg(feature = "msgpack")]
+pub use rmp_serde;
+/// Re-exported, since its traits are bounds of [`Plain`], and stand in signatures.
+pub use zerocopy;
+
 /// What the kernel and this process's limits allow, for `outlive doctor` and for tests.
 pub mod abilities {
     /// Whether `futex_waitv` may be called (Linux 5.16; denied by some container runtimes). Without
@@ -138,6 +144,7 @@ pub mod abilities {
 
     /// Makes this process wait from now on as if the kernel had no `futex_waitv`: for tests of that
     /// fallback.
+    #[cfg(feature = "testing")]
     pub fn pretend_no_futex_waitv() {
         crate::sys::futex::pretend_no_waitv();
     }

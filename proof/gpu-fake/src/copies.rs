@@ -33,7 +33,7 @@ impl Ends {
     }
 }
 
-/// Enqueues, or does at once what goes by buffers of the driver's own.
+/// Enqueues a copy, or does at once what goes through the driver's own buffers.
 fn copy(
     stream: *mut c_void,
     road: Road,

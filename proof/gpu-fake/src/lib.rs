@@ -15,7 +15,7 @@
 //! Not as the driver does it: the default stream is a stream like any other; contexts share
 //! everything.
 //!
-//! For tests, besides: `outlive_fake_…`, in `control.rs`.
+//! Tests also have `outlive_fake_…`, in `control.rs`.
 
 mod blocks;
 mod contexts;

@@ -5,7 +5,7 @@
 //! effect under the C11 memory model. It sees only its own atomics, and these cannot lie in mapped
 //! memory. So the files that make a protocol's decisions come from the library as they are, by
 //! `#[path]`, and those that talk to the kernel or map files have a stand-in here, under the same
-//! name. A test stands at the foot of the file that it explores, or in `tests.rs` and `litmus.rs`
+//! name. A test is at the foot of the file that it explores, or in `tests.rs` and `litmus.rs`
 //! here where it explores several. proof/models/weak-memory.md has the table: which order is
 //! checked by what.
 //!

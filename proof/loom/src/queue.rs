@@ -1,4 +1,4 @@
-//! The queue, but for its files: the rings stand in memory of the test.
+//! The queue, but for its files: the rings lie in memory of the test.
 
 #[path = "../../../crates/outlive/src/queue/batch.rs"]
 mod batch;

@@ -1,4 +1,4 @@
-//! How far apart the two cores are just now, and which rounds may therefore be compared.
+//! How far apart the two cores are at the moment, and which rounds may therefore be compared.
 //!
 //! Two virtual cores may sit close together (a cache line crosses in 20 to 55 ns) or far apart (250
 //! ns), and that flips within seconds, as the host moves them. Spinning figures change three- to

@@ -111,7 +111,7 @@ pub(super) fn draw(report: &Report, with_heading: bool, svg: &mut String) -> Dra
         names.extend(line.last().map(|end| (*end, name, color)));
     }
     // From above to below, each at least a line's height under the one before; then all of them up,
-    // if the last hangs out.
+    // if the last one is outside.
     names.sort_by_key(|((_, y), ..)| *y);
     let mut heights: Vec<i32> = Vec::new();
     for ((_, y), ..) in &names {

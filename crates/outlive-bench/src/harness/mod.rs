@@ -3,7 +3,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `round` | contenders, interleaved turn by turn |
-//! | `crossing` | how far apart the cores are just now, and which rounds may be compared |
+//! | `crossing` | how far apart the cores are at the moment, and which rounds may be compared |
 //! | `statistics`, `report`, `lines`, `chart`, `machine` | what is told of it |
 //! | `crew`, `shared`, `asleep`, `scratch`, `interrupt`, `clock`, `error`, `compiled` | processes, memory, files, C++ |
 //! | `realtime` | scheduling for locks that are made for it |

@@ -37,9 +37,9 @@ pub trait Contender {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
-    /// So many threads at it.
+    /// So many threads as workers.
     Threads(usize),
-    /// So many processes at it.
+    /// So many processes as workers.
     Processes(usize),
     /// Messages of so many bytes.
     MessageBytes(usize),
@@ -198,7 +198,7 @@ pub struct Plan {
 /// One timed turn and the crossings on both sides of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// What it gave.
+    /// Its figure.
     pub figure: Figure,
     /// The crossing before, where there are two cores.
     pub before: Option<f64>,

@@ -146,7 +146,7 @@ fn the_pages_show_commands_that_there_are() {
             assert!(page.contains(&format!("`{path}")), "doc/program.md does not name '{path}'");
         }
     }
-    // Each verb's members of JSON stand there as in its help.
+    // Each verb's members of JSON are there as in its help.
     for (path, json) in JSON {
         let row = match json {
             // Once is enough.

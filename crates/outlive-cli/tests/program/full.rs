@@ -43,7 +43,7 @@ fn a_full_file_system_is_told_and_nothing_is_lost() {
     let input = line.repeat(600_000);
     let args =
         ["send", "q", "--domain", &domain, "--max-bytes", "1G", "--timeout", "0.2", "--json"];
-    let ended = stage.feed(&args, input.as_bytes()).expect(5).says("still full");
+    let ended = stage.feed(&args, input.as_bytes()).expect(5).says("still no room");
     let sent = ended.json()["messages"].as_u64().expect("a number");
     assert!(sent > 1000, "{sent}");
     // What the queue leaves over is taken up by a file.

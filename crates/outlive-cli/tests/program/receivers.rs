@@ -114,7 +114,7 @@ fn a_queue_has_one_receiver() {
 }
 
 #[test]
-fn a_queue_may_refuse_messages_that_nobody_reads() {
+fn a_queue_may_refuse_messages_that_no_process_reads() {
     let stage = Stage::new();
     let args = ["send", "q", "--need-receiver"];
     stage.feed(&args, b"x\n").expect(4).says("no receiver");
@@ -125,7 +125,7 @@ fn a_full_queue_is_told_in_time_and_a_message_too_large_at_once() {
     let stage = Stage::new();
     let input = "some line\n".repeat(100_000);
     let args = ["send", "q", "--max-bytes", "64K", "--timeout", "0.05"];
-    stage.feed(&args, input.as_bytes()).expect(5).says("still full");
+    stage.feed(&args, input.as_bytes()).expect(5).says("still no room");
     stage.feed(&args, "x".repeat(200_000).as_bytes()).expect(10).says("does not fit");
 }
 

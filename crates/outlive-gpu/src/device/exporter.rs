@@ -134,7 +134,7 @@ impl Exporter {
             return Ok(exporter);
         }
         // If this fails, the old sockets are in no one's way.
-        let _ = domain.sweep_sockets();
+        let _ = domain.sweep_extensions();
         let exporter = Arc::new(Exporter::start(domain, token)?);
         all.retain(|(_, _, exporter)| exporter.strong_count() > 0);
         all.push((domain.path().to_path_buf(), token, Arc::downgrade(&exporter)));

@@ -20,7 +20,7 @@ use crate::stream::Stream;
 use crate::under_way::Keeps as _;
 use crate::{DevicePointer, Error, api, lender, under_way};
 
-/// The most bytes that a publisher keeps in blocks which fit no loan just now, besides one.
+/// The most bytes that a publisher keeps in blocks which fit no present loan, one block aside.
 const MOST_IDLE: u64 = 256 << 20;
 
 type Lender<T> = lender::Lender<Card<T>, Blocks>;

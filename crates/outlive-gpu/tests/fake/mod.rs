@@ -214,7 +214,7 @@ impl Fake {
     }
 }
 
-/// Streams stand still.
+/// Streams are held.
 pub struct Shut<'f>(&'f Fake);
 
 impl Drop for Shut<'_> {

@@ -116,7 +116,8 @@ impl Scenario for Publish {
     }
 }
 
-/// Of one whose device reads a sample that it drops meanwhile: what it held is used again.
+/// After the death of a process whose device reads a sample that it drops meanwhile: what it held
+/// is used again.
 struct Read;
 
 impl Scenario for Read {

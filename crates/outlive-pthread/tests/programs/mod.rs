@@ -233,7 +233,7 @@ impl Running {
         all.join(", ")
     }
 
-    /// Returns the last line that it says before it ends. Its own deadlines are its own affair,
+    /// Returns the last line that it says before it ends. It keeps its own deadlines,
     /// within ten minutes of a quiet machine.
     pub fn last_line(&self) -> String {
         let mut last = String::new();

@@ -74,7 +74,7 @@ impl Domain {
             }
         }
         if !dry_run {
-            self.sweep_sockets()?;
+            self.sweep_extensions()?;
         }
         report.rested = resting.len() as u32;
         let has_seen_all = report.failed.is_empty() && report.ending == 0;
@@ -90,24 +90,21 @@ impl Domain {
         Ok(report)
     }
 
-    /// Removes the sockets on which dead processes offered GPU memory: `.gpu-` and the token, see
-    /// doc/protocols/gpu.md.
+    /// Removes the files of dead processes that an extension of Outlive has put into the folder, as
+    /// the sockets on which processes offer GPU memory: `.WORD-TOKEN`, the owner's token in eight
+    /// hexadecimal digits (doc/protocols/segment.md). A program that knows nothing of the extension
+    /// removes them, too.
     ///
     /// # Errors
     /// [`Error::System`]: the folder cannot be listed.
     #[doc(hidden)]
-    pub fn sweep_sockets(&self) -> Result<(), Error> {
+    pub fn sweep_extensions(&self) -> Result<(), Error> {
         let folder = self.folder();
         let fd = folder.fd()?;
         let names =
             file::names(fd).map_err(|errno| Error::from_errno("list", folder.path(), errno))?;
         for name in names {
-            let token =
-                name.strip_prefix(".gpu-").and_then(|token| u32::from_str_radix(token, 16).ok());
-            if token
-                .and_then(TokenId::from_u32)
-                .is_some_and(|token| !self.registry().is_alive(token))
-            {
+            if owner_of_extension(&name).is_some_and(|token| !self.registry().is_alive(token)) {
                 // Failed: another sweep has removed it.
                 let _ = file::unlink(fd, &name);
             }
@@ -171,10 +168,51 @@ impl Domain {
     }
 }
 
+/// Returns the token in the name of an extension's file, `.WORD-TOKEN`: a word of small letters, and
+/// eight hexadecimal digits.
+fn owner_of_extension(name: &str) -> Option<TokenId> {
+    let (word, token) = name.strip_prefix('.')?.split_once('-')?;
+    let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_token =
+        token.len() == 8 && token.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let token = u32::from_str_radix(token, 16).ok().filter(|_| is_word && is_token)?;
+    TokenId::from_u32(token)
+}
+
 /// Sweeps when many slots of a registry are in quarantine; called by the next thread that claims a
 /// token.
 #[cold]
 pub(crate) fn sweep_quarantined(folder: &Path) {
     // Failed: the slots stay in quarantine, and the registry grows meanwhile.
     let _ = Domain::options().create(false).open_at(folder).and_then(|domain| domain.sweep(false));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_that_form_have_an_owner() {
+        let owner = |name| owner_of_extension(name).map(TokenId::as_u32);
+        assert_eq!(owner(".gpu-00000801"), Some(0x801));
+        assert_eq!(owner(".anything-0000c0de"), Some(0xc0de));
+        for name in [
+            "gpu-00000801",
+            ".00000801",
+            ".-00000801",
+            ".gpu-801",
+            ".gpu-000000801",
+            ".gpu-+0000801",
+            ".gpu-0000C0DE",
+            ".gpu-00000000",
+            ".Gpu-00000801",
+            ".gpu2-00000801",
+            ".gpu-00000801-1",
+            ".making-frames-12-0",
+            ".tokens",
+            ".lock-order",
+        ] {
+            assert_eq!(owner(name), None, "{name}");
+        }
+    }
 }

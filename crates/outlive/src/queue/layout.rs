@@ -20,7 +20,7 @@ use crate::wake::EventCount;
 
 /// Regions double, so no file has room for more than this many.
 pub(super) const MOST_REGIONS: usize = if cfg!(loom) { 2 } else { 32 };
-/// Sender entries; more senders than that work, but then `SendersGone` is not reported any more.
+/// Sender entries; more senders than that work, but then no receiver is told `RecvError::Closed`.
 pub(super) const MOST_SENDERS: usize = if cfg!(loom) { 1 } else { 1024 };
 
 pub(super) const HEAD_AT: u64 = BODY;

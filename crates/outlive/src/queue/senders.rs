@@ -1,23 +1,23 @@
 //! The senders of a queue: the table into which a sender's process writes its name, so that the
-//! receiver learns when the last one has gone; and, for tests and inspection, which senders are at
-//! a slot or hold memory.
+//! receiver learns when the last one has gone; and, for tests, which senders are at a slot or hold
+//! memory.
 
 use super::Inner;
-#[cfg(not(loom))]
+#[cfg(all(not(loom), feature = "testing"))]
 use super::layout::{CLOSED, SEALED, SlotWord, State, published};
 use super::layout::{SENDER_SEEN, SENDERS_UNLISTED};
-#[cfg(not(loom))]
+#[cfg(all(not(loom), feature = "testing"))]
 use super::queue::Queue;
-#[cfg(not(loom))]
+#[cfg(all(not(loom), feature = "testing"))]
 use super::sweep::is_given_back;
 use super::wake::wake_receiver;
 use crate::Error;
-#[cfg(not(loom))]
+#[cfg(all(not(loom), feature = "testing"))]
 use crate::Payload;
-#[cfg(not(loom))]
+#[cfg(all(not(loom), feature = "testing"))]
 use crate::claim::Holder;
 use crate::liveness::TokenId;
-#[cfg(not(loom))]
+#[cfg(all(not(loom), feature = "testing"))]
 use crate::pool::Tag;
 use crate::shim::Ordering;
 
@@ -88,7 +88,7 @@ pub(super) fn senders(inner: &Inner) -> Senders {
     }
 }
 
-#[cfg(not(loom))]
+#[cfg(all(not(loom), feature = "testing"))]
 impl<M: Payload + ?Sized> Queue<M> {
     /// Returns the threads, dead or alive, that have claimed a slot and have not published it yet.
     /// The receiver waits for the one whose slot comes first.

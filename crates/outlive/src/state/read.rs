@@ -177,6 +177,7 @@ impl Inner {
     ///
     /// # Safety
     /// The caller guarantees what [`Inner::read`] asks for.
+    #[cfg(any(test, feature = "testing"))]
     #[cold]
     pub(super) unsafe fn read_overtaken(
         &self,

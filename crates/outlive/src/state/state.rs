@@ -331,12 +331,14 @@ impl State<[u8]> {
 
     /// Reads as a reader that has been overtaken does: for tests.
     #[doc(hidden)]
+    #[cfg(feature = "testing")]
     pub fn get_as_if_overtaken(&self) -> Result<(Vec<u8>, u64), Error> {
         self.get_as_if_stopped(|| {})
     }
 
     /// Reads as `get_as_if_overtaken` does, with a stop between the pin and the copy.
     #[doc(hidden)]
+    #[cfg(feature = "testing")]
     pub fn get_as_if_stopped(&self, stop: impl Fn()) -> Result<(Vec<u8>, u64), Error> {
         let most = self.inner.buffers.capacity();
         let mut value = Vec::with_capacity(most);

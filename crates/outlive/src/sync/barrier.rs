@@ -215,6 +215,7 @@ impl Barrier {
 
     /// Returns the thread that repairs the barrier just now, dead or alive.
     #[doc(hidden)]
+    #[cfg(feature = "testing")]
     pub fn repairer(&self) -> Option<Holder> {
         self.raw().repairer().map(|token| Holder::of(self.home.registry(), token))
     }

@@ -56,6 +56,7 @@ pub(crate) fn has_waitv() -> bool {
 }
 
 /// Makes this process wait as if the kernel had no `futex_waitv` (for tests of the fallback).
+#[cfg(feature = "testing")]
 pub(crate) fn pretend_no_waitv() {
     WAITV.store(2, StdOrdering::Relaxed);
 }

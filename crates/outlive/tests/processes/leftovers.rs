@@ -15,6 +15,7 @@ crate::checks!(
     sweeps_beside_traffic: 60,
     removed_names_live_on_for_those_who_have_them,
     a_removed_folder_can_be_made_again,
+    files_of_extensions_go_with_their_owners,
 );
 
 fn pause() -> ! {
@@ -212,4 +213,35 @@ fn a_removed_folder_can_be_made_again(world: &World) {
     assert_eq!(again.tokens().len(), 1);
     let mutex = Mutex::<u64>::options(0).open_or_create(&again, "m").expect("opens");
     drop(mutex.lock().expect("free"));
+}
+
+/// A file `.WORD-TOKEN` belongs to the process with that token, whatever the word.
+fn files_of_extensions_go_with_their_owners(world: &World) {
+    let domain = world.domain();
+    let put = |name: String| {
+        std::fs::write(domain.path().join(&name), b"of an extension").expect("written");
+        name
+    };
+    let own = put(format!(".thing-{:08x}", domain.process_token().expect("a token").as_u32()));
+    let others = [own, put(".thing-00000801.txt".into()), put(".thing-801".into())];
+    let dead = ["gpu", "thing"].map(|word| {
+        let board = Board::new();
+        let mut child = Child::start(|| {
+            let token = domain.process_token().expect("a token").as_u32();
+            board.set(0, u64::from(token));
+            pause();
+        });
+        board.reach(0, 1);
+        let name = put(format!(".{word}-{:08x}", board.get(0)));
+        domain.sweep(false).expect("swept");
+        assert!(domain.path().join(&name).exists(), "its owner lives");
+        child.kill();
+        name
+    });
+    domain.sweep(true).expect("looked");
+    let exists = |name: &String| domain.path().join(name).exists();
+    assert!(dead.iter().all(exists), "a dry run removes nothing");
+    domain.sweep(false).expect("swept");
+    assert!(!dead.iter().any(exists), "{dead:?}");
+    assert!(others.iter().all(exists), "a living owner's, and names of another form");
 }

@@ -10,7 +10,7 @@
 //!
 //! A round trip's time holds one reading of the clock, some 20 ns, in every row alike. `sleeping`
 //! rows block; the others ask again and again, except for those whose own threads bring the
-//! messages, or whose calls only block (`zeromq`, `posix_mq`): they stand among both as they are.
+//! messages, or whose calls only block (`zeromq`, `posix_mq`): they are among both as they are.
 //! Two rows are floors, below which no message can go: `cacheline` is one flag to and fro, `futex`
 //! a bare hand-over to a sleeper; they carry no bytes.
 

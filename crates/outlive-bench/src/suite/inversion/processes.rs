@@ -40,7 +40,7 @@ const MOST: usize = 1 << 17;
 /// What the processes share beside the lock.
 #[repr(C)]
 struct Log {
-    /// How many have the lock open and stand ready.
+    /// How many have the lock open and are ready.
     ready: Line<AtomicU32>,
     /// The control loop has come to its end.
     over: Line<AtomicU32>,

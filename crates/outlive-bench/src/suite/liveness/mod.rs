@@ -110,7 +110,8 @@ impl<Q: Question> Contender for Asking<Q> {
     }
 }
 
-/// Runs in the asking process, which forks the watched one itself so that it can kill and bury it.
+/// Runs in the asking process, which forks the watched one itself so that it can kill it and wait
+/// for it.
 fn ask<Q: Question>(
     stage: &Stage,
     place: &Q::Place,

@@ -1,6 +1,6 @@
 //! The NPTL study's wait and wake-up: two processes chase each other around three locks.
 //!
-//! Each holds one lock, and the third is free. A step takes the next lock around and lets go of the
+//! Each holds one lock, and the third is free. A step takes the next lock around and releases the
 //! one behind:
 //!
 //! | step | the first takes | and frees | the second takes | and frees |

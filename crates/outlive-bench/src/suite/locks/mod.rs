@@ -1,13 +1,13 @@
 //! What does a lock between processes cost?
 //!
 //! Four ways to ask. *Uncontended* (the NPTL study's call overhead, and the million lock/unlock of
-//! the robotics library): one process takes the lock, raises a number, lets go. *Contended*: two
-//! processes on two cores do so until the number has reached the turn's; the time of the whole, per
-//! pair; with `--work`, each computes inside the lock and outside. *Wake* (the NPTL study's wait
-//! and wake-up): two processes chase each other around three locks, so that each step of one waits
-//! for a step of the other; see [`chase`]. *Sleeper*: a process is asleep waiting for the lock, and
-//! the time from just before the release until it has the lock is taken, again and again; the
-//! turn's figure is the median. (A waiter that spins first never sleeps in a chase.)
+//! the robotics library): one process takes the lock, raises a number, releases it. *Contended*:
+//! two processes on two cores do so until the number has reached the turn's; the time of the whole,
+//! per pair; with `--work`, each computes inside the lock and outside. *Wake* (the NPTL study's
+//! wait and wake-up): two processes chase each other around three locks, so that each step of one
+//! waits for a step of the other; see [`chase`]. *Sleeper*: a process is asleep waiting for the
+//! lock, and the time from just before the release until it has the lock is taken, again and again;
+//! the turn's figure is the median. (A waiter that spins first never sleeps in a chase.)
 //!
 //! A lock that readers share is read instead, and its readers do not hand it to each other.
 //!
@@ -84,7 +84,7 @@ pub(super) trait Handle {
     /// Takes it, waiting as long as another process has it.
     fn acquire(&self) -> Result<Self::Held<'_>, Error>;
 
-    /// Takes it, touches the number, lets go: what is timed where a nanosecond matters. Always
+    /// Takes it, touches the number, releases it: what is timed where a nanosecond matters. Always
     /// inlined: a call around a lock would be a tenth of it.
     #[inline(always)]
     fn once(&self) -> Result<u64, Error> {
@@ -99,7 +99,7 @@ pub(super) trait Handle {
 pub(super) trait Held {
     /// Raises the number (reads it, where the lock is shared) and gives what it is now.
     fn touch(&mut self) -> u64;
-    /// Lets go.
+    /// Releases it.
     fn release(self) -> Result<(), Error>;
 }
 

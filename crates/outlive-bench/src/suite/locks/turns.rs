@@ -74,7 +74,7 @@ pub(super) fn contended<L: Lock>(
     board.figure(preempted)
 }
 
-/// Takes the lock, raises the number, computes, lets go, computes.
+/// Takes the lock, raises the number, computes, releases the lock, computes.
 #[inline]
 fn working(lock: &impl Handle, work: Work) -> Result<u64, Error> {
     let mut held = lock.acquire()?;

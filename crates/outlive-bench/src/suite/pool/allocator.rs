@@ -37,11 +37,11 @@ pub trait Heap: Sync {
     /// Gives it back.
     fn free(&self, object: Self::Object<'_>) -> Result<(), Error>;
 
-    /// Lets go of it for another process, which gets this number.
+    /// Hands it to another process, which gets this number.
     fn offer(&self, _: Self::Object<'_>) -> Result<u64, Error> {
         Err(Error::Refused("this memory is one process's".into()))
     }
-    /// Takes what another process has let go of.
+    /// Takes what another process has handed over.
     fn claim(&self, _: u64) -> Result<Self::Object<'_>, Error> {
         Err(Error::Refused("this memory is one process's".into()))
     }

@@ -53,13 +53,13 @@ pub struct PoolArgs {
         value_parser = value_parser!(u64).range(1..=1 << 30))]
     size: Vec<u64>,
 
-    /// Threads of one process at it; several numbers, for one size, are separated by commas
+    /// Threads of one process as workers; several numbers, for one size, are separated by commas
     /// [default: 1, or a pair]
     #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "processes",
         value_parser = value_parser!(u8).range(1..=MOST_WORKERS as i64))]
     threads: Vec<u8>,
 
-    /// Processes at it, instead of threads
+    /// Processes as workers, instead of threads
     #[arg(long, value_name = "N,…", value_delimiter = ',',
         value_parser = value_parser!(u8).range(1..=MOST_WORKERS as i64))]
     processes: Vec<u8>,

@@ -23,7 +23,7 @@ pub struct Member {
     pub index: u32,
     life: u32,
     child: Option<Child>,
-    /// What it had done when it was last seen to do something, and how long ago that is.
+    /// How much it had done at its last progress, and how long ago that was.
     seen: u64,
     still: Duration,
 }

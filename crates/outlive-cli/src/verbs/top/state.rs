@@ -55,7 +55,7 @@ impl State {
         self.sort
     }
 
-    /// Returns whether the picture stands still.
+    /// Returns whether the picture is paused.
     pub fn is_paused(&self) -> bool {
         self.paused
     }

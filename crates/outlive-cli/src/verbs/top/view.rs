@@ -142,7 +142,7 @@ fn widths(section: Section, things: &[&Thing], width: usize) -> Vec<usize> {
         let spare = widths[last].saturating_sub(8);
         widths[last] -= over(&widths).min(spare);
     } else {
-        // Columns of the same kind stand below each other from frame to frame.
+        // Columns of the same kind keep their places from frame to frame.
         let room = width.saturating_sub(gaps + widths[1..].iter().sum::<usize>());
         widths[0] = widths[0].max(room);
     }
@@ -190,7 +190,7 @@ mod tests {
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-    /// Returns what stands on a screen of that size.
+    /// Returns what is on a screen of that size.
     fn screen(columns: u16, rows: u16, scene: &Scene, state: &mut State) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("a terminal");
         terminal.draw(|frame| draw(frame, scene, state)).expect("drawn");

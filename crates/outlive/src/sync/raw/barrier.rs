@@ -402,6 +402,7 @@ impl RawBarrier<'_> {
 
     /// Returns the thread that repairs the barrier, dead or alive: other repairing threads wait for
     /// it.
+    #[cfg(feature = "testing")]
     pub(crate) fn repairer(self) -> Option<TokenId> {
         self.words.repair.owner()
     }

@@ -1,5 +1,5 @@
-//! A watcher: takes frames in its own manner, checks each on arrival and once more before it lets
-//! go of it, and has a line written to the log for each.
+//! A watcher: takes frames in its own manner, checks each on arrival and once more before it
+//! releases it, and sends a line to the log for each.
 
 use std::collections::VecDeque;
 use std::path::Path;
