@@ -58,6 +58,11 @@ pub(crate) fn write<T: Serialize + ?Sized>(bytes: &mut [u8], value: &T) -> Resul
     Ok(into.written)
 }
 
+/// Returns a value's bytes. `Err`: why the value cannot be serialized.
+pub(crate) fn packed<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, String> {
+    rmp_serde::to_vec_named(value).map_err(|error| error.to_string())
+}
+
 /// Reads a value. `Err`: why the bytes are no such value.
 pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     rmp_serde::from_slice(bytes).map_err(|error| error.to_string())

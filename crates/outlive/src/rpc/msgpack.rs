@@ -11,6 +11,7 @@ use super::pending::Pending;
 use super::reply::Reply;
 use super::request::Request;
 use super::stream::Stream;
+use crate::msgpack::packed;
 use crate::{Deadline, SendError};
 
 impl Client {
@@ -138,8 +139,4 @@ impl Stream {
         let packed = packed(reply).map_err(SendError::Encoding)?;
         self.send(&packed)
     }
-}
-
-fn packed<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, String> {
-    rmp_serde::to_vec_named(value).map_err(|error| error.to_string())
 }

@@ -127,7 +127,6 @@ impl Waited for CallReadiness {
 /// Ready when [`Pending::try_next`] has something to return: a reply or the call's end
 /// ([`Readiness::Readable`]), or that there is no server any more to reply ([`Readiness::Ended`]).
 /// After the last of these it is not ready again.
-/// server any more to answer it ([`Readiness::Ended`]); from the last of these on no more.
 impl Source for Pending<'_> {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();
@@ -184,11 +183,14 @@ impl Waited for RequestReadiness {
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-server-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::rpc::{Client, Server};
+/// use outlive::rpc::Service;
 /// use outlive::wait::{WaitSet, Readiness};
+/// use std::task::Poll;
 ///
-/// let (mut one, mut two) = (Server::open(&domain, "one")?, Server::open(&domain, "two")?);
-/// let client = Client::open(&domain, "two")?;            // in another process, as a rule
+/// let first = Service::open_or_create(&domain, "one")?;
+/// let second = Service::open_or_create(&domain, "two")?;
+/// let (mut one, mut two) = (first.server()?, second.server()?);
+/// let client = second.client()?;                         // in another process, as a rule
 /// let mut set = WaitSet::new(&domain);
 /// let (_ones, twos) = (set.add(&one)?, set.add(&two)?);
 /// let mut call = client.begin(b"2 + 2")?;
@@ -197,10 +199,11 @@ impl Waited for RequestReadiness {
 /// let mut answers = WaitSet::new(&domain);
 /// let answer = answers.add(&call)?;
 /// assert_eq!(answers.try_wait()?.count(), 0);
-/// two.try_next()?.reply(b"4")?;
+/// two.next()?.reply(b"4")?;
 /// assert_eq!(answers.wait()?.collect::<Vec<_>>(), [(answer, Readiness::Readable)]);
-/// assert_eq!(*call.try_next()?.unwrap().unwrap(), *b"4");
-/// assert!(one.try_next().is_err());
+/// let Poll::Ready(Some(reply)) = call.try_next()? else { panic!("the reply is there") };
+/// assert_eq!(*reply, *b"4");
+/// assert!(one.try_next()?.is_none());
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -62,8 +62,8 @@ impl Deref for Bytes {
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-reply-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// # let mut server = outlive::rpc::Server::open(&domain, "echo")?;
-/// # let client = outlive::rpc::Client::open(&domain, "echo")?;
+/// # let service = outlive::rpc::Service::open_or_create(&domain, "echo")?;
+/// # let (mut server, client) = (service.server()?, service.client()?);
 /// # let call = client.begin(b"abc")?;
 /// # let request = server.next()?;
 /// # let payload = request.to_vec();
