@@ -56,7 +56,7 @@ impl RawReceiver {
 
     /// Takes the message at the head if it lies in its slot and is no batch; returns whether it was
     /// one of the type, or was dropped.
-    // Always inline: a call of it, from the two places of one message type, is an eighth of a receive.
+    // Always inline: a call of it is an eighth of a receive.
     #[inline(always)]
     fn take_plain<M: Payload + ?Sized>(&self, message: &mut M::Owned) -> Option<bool> {
         let (slot, lap, len) = self.plain()?;

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outlive::{Deadline, SendError};
 use outlive::queue::{Queue, Sender};
 use outlive::topic::{Sample, SubscriberOptions, Topic};
+use outlive::{Deadline, SendError};
 
 use super::board::{Board, NONE};
 use super::frames::{self, Which};
