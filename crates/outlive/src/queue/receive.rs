@@ -56,7 +56,8 @@ impl RawReceiver {
 
     /// Takes the message at the head if it lies in its slot and is no batch; returns whether it was
     /// one of the type, or was dropped.
-    #[inline]
+    // Always inline: a call of it is an eighth of a receive.
+    #[inline(always)]
     fn take_plain<M: Payload + ?Sized>(&self, message: &mut M::Owned) -> Option<bool> {
         let (slot, lap, len) = self.plain()?;
         // SAFETY: `plain` has checked `len` against the slot's payload; no sender writes to the
