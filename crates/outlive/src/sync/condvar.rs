@@ -1,7 +1,7 @@
 //! A named condition variable, for the guards of mutexes.
 
 use super::embedded::{Embed, Place, SharedField};
-use super::error::LockError;
+use super::error::{AcquireError, LockError};
 use super::mutex::MutexGuard;
 use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
@@ -74,6 +74,16 @@ pub enum Woke {
 /// The end of a wait: the guard again and the reason, also in [`LockError::OwnerDied`].
 type Ended<'a, T> = Result<(MutexGuard<'a, T>, Woke), LockError<(MutexGuard<'a, T>, Woke)>>;
 
+/// Likewise, for a wait that may not get the mutex again: then `None`.
+type MaybeEnded<'a, T> =
+    Result<Option<(MutexGuard<'a, T>, Woke)>, LockError<(MutexGuard<'a, T>, Woke)>>;
+
+/// Unwraps the end of a wait that locks again without a deadline.
+fn ended<'a, T>(ended: MaybeEnded<'a, T>) -> Ended<'a, T> {
+    // Without a deadline, a lock is taken or refused for good.
+    ended?.ok_or(LockError::Failed(AcquireError::NotHeld))
+}
+
 impl Condvar {
     /// Opens the condition variable of that name, or makes it.
     ///
@@ -111,7 +121,7 @@ impl Condvar {
     /// The errors of locking. [`LockError::OwnerDied`] with the guard: an owner died holding the
     /// mutex meanwhile; repair, and notify all. The caller gets it also if its own guard came with
     /// `OwnerDied` and the value was not marked consistent before the wait, because waiting
-    /// unlocks. [`LockError::NotHeld`] in a forked child.
+    /// unlocks. [`AcquireError::NotHeld`] in a forked child.
     ///
     /// # If a process dies
     /// See [`Condvar`].
@@ -156,17 +166,19 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         deadline: impl Into<Deadline>,
     ) -> Ended<'a, T> {
-        self.wait_and_relock_until(guard, deadline, Deadline::NEVER)
+        ended(self.wait_and_relock_until(guard, deadline.into(), Deadline::NEVER))
     }
 
     /// Waits as [`Condvar::wait_until`] does, and locks the mutex again until `relock`, a second
-    /// deadline: for callers that must not wait for ever for an owner that is stopped, say.
+    /// deadline: for callers that must not wait for ever for an owner that is stopped, say. Returns
+    /// `None` when the wait is over and the mutex could not be locked. A notification that the
+    /// caller received has then gone to the next waiter.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-relock-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// use outlive::Deadline;
-    /// use outlive::sync::{Condvar, LockError, Mutex};
+    /// use outlive::sync::{Condvar, Mutex};
     /// use std::time::Duration;
     ///
     /// let stock = Mutex::<u64>::options(0).open_or_create(&domain, "stock")?;
@@ -174,8 +186,8 @@ impl Condvar {
     /// let guard = stock.lock().unwrap();
     /// let relock = Deadline::after(Duration::from_secs(5));
     /// match delivered.wait_and_relock_until(guard, Duration::from_millis(5), relock) {
-    ///     Ok((guard, _)) => assert_eq!(*guard, 0),
-    ///     Err(LockError::TimedOut) => println!("another thread keeps the lock, and we do not have it"),
+    ///     Ok(Some((guard, _))) => assert_eq!(*guard, 0),
+    ///     Ok(None) => println!("another thread keeps the lock, and we do not have it"),
     ///     Err(other) => panic!("{other}"),
     /// }
     /// # std::fs::remove_dir_all(&folder).ok();
@@ -183,14 +195,13 @@ impl Condvar {
     /// ```
     ///
     /// # Errors
-    /// As [`Condvar::wait`], and [`LockError::TimedOut`]: the wait is over, and the mutex could not
-    /// be locked. A notification that the caller received has gone to the next waiter.
+    /// As [`Condvar::wait`].
     pub fn wait_and_relock_until<'a, T>(
         &'a self,
         guard: MutexGuard<'a, T>,
         deadline: impl Into<Deadline>,
         relock: impl Into<Deadline>,
-    ) -> Ended<'a, T> {
+    ) -> MaybeEnded<'a, T> {
         let (deadline, relock) = (deadline.into(), relock.into());
         self.wait_by(guard, |raw, mutex, me, relay| {
             raw.wait(self.home.registry(), mutex, me, relay, &self.spin_waits, deadline, relock)
@@ -277,9 +288,9 @@ impl Condvar {
         }
         let deadline = deadline.into();
         let whose = (peer.registry(), peer.id());
-        let ended = self.wait_by(guard, |raw, mutex, me, relay| {
+        let ended = ended(self.wait_by(guard, |raw, mutex, me, relay| {
             raw.wait_or_end(whose, mutex, me, relay, &self.spin_waits, deadline)
-        });
+        }));
         let woke = |woke| if peer.is_alive() { woke } else { Woke::PeerEnded };
         match ended {
             Ok((guard, other)) => Ok((guard, woke(other))),
@@ -291,7 +302,7 @@ impl Condvar {
         &'a self,
         guard: MutexGuard<'a, T>,
         wait: impl FnOnce(&RawCondvar, &RawMutex, Me, WakeRelay) -> Waited,
-    ) -> Ended<'a, T> {
+    ) -> MaybeEnded<'a, T> {
         let mut woke = Woke::LookAgain;
         let again = guard.give_back_during(|mutex, me, relay| {
             let waited = wait(self.home.shared(), mutex, me, relay);
@@ -301,7 +312,7 @@ impl Condvar {
             (waited.lock, waited.relay)
         });
         match again {
-            Ok(guard) => Ok((guard, woke)),
+            Ok(guard) => Ok(guard.map(|guard| (guard, woke))),
             Err(error) => Err(error.map(|guard| (guard, woke))),
         }
     }
