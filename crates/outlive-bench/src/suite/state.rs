@@ -78,7 +78,7 @@ trait Latest: Sized + 'static {
     type Place;
     type Writer;
 
-    /// Before the fork.
+    /// Makes it, before the fork.
     fn place(stage: &Stage) -> Result<Self::Place, Error>;
     fn reader(place: &Self::Place) -> Result<Self, Error>;
     fn writer(place: &Self::Place) -> Result<Self::Writer, Error>;

@@ -173,9 +173,13 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
                         .expect("in time"),
                 );
             } else {
-                let queue = Queue::create(&domain, "q").expect("a queue");
-                let message =
-                    queue.receiver().expect("the only one").recv_until(PATIENCE).expect("sent");
+                let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("a queue");
+                let message = queue
+                    .receiver()
+                    .expect("the only one")
+                    .recv_timeout(PATIENCE)
+                    .expect("readable")
+                    .expect("sent");
                 assert_eq!(message, b"while it was frozen");
             }
         })
@@ -188,7 +192,7 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
     let got = lock.lock_timeout(Duration::from_millis(1500));
     assert!(matches!(got, Ok(None)), "its owner is frozen, not dead: {:?}", got.map(|_| "locked"));
     drop(got);
-    Queue::create(&domain, "q")
+    Queue::<[u8]>::open_or_create(&domain, "q")
         .expect("a queue")
         .sender()
         .expect("a sender")

@@ -65,7 +65,7 @@ fn as_stranger(group: u32, body: impl FnOnce()) {
 
 fn make_some(domain: &Domain) -> Vec<std::path::PathBuf> {
     Mutex::<u64>::options(0).open_or_create(domain, "m").expect("opens");
-    Queue::create(domain, "q").expect("made");
+    Queue::<[u8]>::open_or_create(domain, "q").expect("made");
     ["m", "q", ".tokens"].iter().map(|name| domain.path().join(name)).collect()
 }
 
@@ -166,7 +166,7 @@ fn a_member_of_the_group_may(world: &World) {
     };
     let domain = open();
     let mutex = Mutex::<u64>::options(1).open_or_create(&domain, "m").expect("opens");
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let mut receiver = queue.receiver().expect("the first");
     as_stranger(STRANGER, || {
         let domain = open();
@@ -175,7 +175,7 @@ fn a_member_of_the_group_may(world: &World) {
             .expect("opens")
             .lock()
             .expect("free") += 1;
-        let queue = Queue::open(&domain, "q").expect("there");
+        let queue = Queue::<[u8]>::open(&domain, "q").expect("there");
         queue.sender().expect("a sender").send(b"from a member").expect("room");
         Mutex::<u64>::options(5).open_or_create(&domain, "by a member").expect("opens");
         // Dies holding a lock, like anybody.

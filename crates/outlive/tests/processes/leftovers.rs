@@ -26,7 +26,10 @@ fn pause() -> ! {
 fn a_domain_is_described(world: &World) {
     let domain = world.domain();
     let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "total").expect("opens");
-    let queue = Queue::options().max_bytes(1 << 20).create(&domain, "orders").expect("made");
+    let queue = Queue::<[u8]>::options()
+        .max_bytes(1 << 20)
+        .open_or_create(&domain, "orders")
+        .expect("made");
     let receiver = queue.receiver().expect("the first");
     let sender = queue.sender().expect("a sender");
     sender.send(b"one").expect("room");
@@ -77,7 +80,8 @@ fn everything_at_once_is_swept(world: &World) {
     let mutexes: Vec<Mutex<u64>> = (0..10)
         .map(|n| Mutex::options(0).open_or_create(&domain, &format!("m{n}")).expect("opens"))
         .collect();
-    let queue = Queue::options().max_bytes(64 << 20).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(64 << 20).open_or_create(&domain, "q").expect("made");
     let board = Board::new();
     let mut child = Child::start(|| {
         let _guards: Vec<_> = mutexes.iter().map(|mutex| mutex.lock().expect("free")).collect();
@@ -139,8 +143,11 @@ fn sweeps_beside_traffic(world: &World) {
     const COUNT: u64 = 20_000;
     let domain = world.domain();
     let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
-    let queue =
-        Queue::options().max_bytes(4 << 20).first_slots(4).create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::options()
+        .max_bytes(4 << 20)
+        .slots(4)
+        .open_or_create(&domain, "q")
+        .expect("made");
     let board = Board::new();
     let sweeping = Child::start(|| {
         while board.get(0) == 0 {
@@ -160,7 +167,7 @@ fn sweeps_beside_traffic(world: &World) {
     });
     let mut receiver = queue.receiver().expect("the first");
     for number in 0..COUNT {
-        let bytes = receiver.recv_until(crate::child::PATIENCE).expect("sent");
+        let bytes = receiver.recv_timeout(crate::child::PATIENCE).expect("readable").expect("sent");
         assert_eq!(crate::order::read_message(&bytes), (0, number));
         *mutex.lock().expect("nobody dies") += 1;
     }
@@ -173,7 +180,7 @@ fn sweeps_beside_traffic(world: &World) {
 
 fn removed_names_live_on_for_those_who_have_them(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
     let mut receiver = queue.receiver().expect("the first");
     assert!(!queue.is_removed());
@@ -182,12 +189,12 @@ fn removed_names_live_on_for_those_who_have_them(world: &World) {
     assert!(matches!(domain.remove("q"), Err(Error::NotFound { .. })));
     sender.send(b"still").expect("room");
     assert_eq!(receiver.recv().expect("sent"), b"still");
-    let error = Queue::open(&domain, "q").err().expect("gone");
+    let error = Queue::<[u8]>::open(&domain, "q").err().expect("gone");
     assert!(
         matches!(error, Error::NotFound { .. }) && error.to_string().contains("create it"),
         "{error}"
     );
-    let another = Queue::create(&domain, "q").expect("made");
+    let another = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     assert!(!another.is_removed());
     assert_eq!(another.counters().expect("counts").sent, 0);
     drop(another.receiver().expect("it is another queue"));

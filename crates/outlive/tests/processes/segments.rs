@@ -69,14 +69,15 @@ fn eight_make_one_queue(world: &World) {
         let name = format!("q{round}");
         eight_at_once(|n| {
             // Each wants another size; the maker's counts.
-            let options = Queue::options().first_slots(4 << n).max_bytes((n + 1) << 20);
-            let queue = options.create(&domain, &name).expect("made");
+            let options = Queue::<[u8]>::options().slots(4 << n).max_bytes((n + 1) << 20);
+            let queue = options.open_or_create(&domain, &name).expect("made");
             queue.sender().expect("a sender").send(&[n as u8]).expect("room");
         });
-        let queue = Queue::open(&domain, &name).expect("there");
+        let queue = Queue::<[u8]>::open(&domain, &name).expect("there");
         let mut receiver = queue.receiver().expect("the first");
-        let mut all: Vec<u8> =
-            (0..8).map(|_| receiver.recv_until(PATIENCE).expect("sent")[0]).collect();
+        let mut all: Vec<u8> = (0..8)
+            .map(|_| receiver.recv_timeout(PATIENCE).expect("readable").expect("sent")[0])
+            .collect();
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2, 3, 4, 5, 6, 7]);
     }
@@ -127,7 +128,7 @@ fn makers_are_killed(world: &World) {
                 Mutex::<u64>::options(5)
                     .open_or_create(&domain, &format!("m{round}-{n}"))
                     .expect("opens");
-                Queue::create(&domain, &format!("q{round}-{n}")).expect("made");
+                Queue::<[u8]>::open_or_create(&domain, &format!("q{round}-{n}")).expect("made");
             }
         });
         random.pause(2_000);

@@ -264,7 +264,7 @@ fn a_sleeper_at_a_ceiling_is_named(world: &World) {
 
 fn a_sleeping_receiver_is_listed(world: &World) {
     let domain = world.domain();
-    let queue = outlive::queue::Queue::create(&domain, "q").expect("made");
+    let queue = outlive::queue::Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let receiver = Child::start(|| {
         let mut receiver = queue.receiver().expect("nobody else");
         receiver.recv().expect("a message");

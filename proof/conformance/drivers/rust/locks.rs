@@ -27,7 +27,7 @@ impl Scope {
     }
 }
 
-/// The guard, and the answer; a death is an answer like any other.
+/// Returns the guard, and the answer; a death is an answer like any other.
 fn settle(got: Result<Given, LockError<Given>>) -> Result<(Given, String), Refusal> {
     match got {
         Ok(guard) => {

@@ -143,7 +143,7 @@ fn compute(ns: u64) {
     }
 }
 
-/// The control loop's intervals, in nanoseconds.
+/// Returns the control loop's intervals, in nanoseconds.
 pub fn turn(
     scratch: &Scratch,
     core: usize,

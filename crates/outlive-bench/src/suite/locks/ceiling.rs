@@ -40,7 +40,7 @@ impl Handle for CeilingMutex<u64> {
         self.lock().map_err(refused)
     }
 
-    /// As a user writes it: see the mutex.
+    /// Locks and unlocks as a user writes it: see the mutex.
     #[inline(always)]
     fn once(&self) -> Result<u64, Error> {
         match self.lock() {

@@ -61,7 +61,7 @@ impl Handle for Reading {
         self.0.read().map_err(refused)
     }
 
-    /// As a user writes it: see the mutex.
+    /// Locks and unlocks as a user writes it: see the mutex.
     #[inline(always)]
     fn once(&self) -> Result<u64, Error> {
         match self.0.read() {
@@ -79,7 +79,7 @@ impl Handle for Writing {
         self.0.write().map_err(refused)
     }
 
-    /// As a user writes it: see the mutex.
+    /// Locks and unlocks as a user writes it: see the mutex.
     #[inline(always)]
     fn once(&self) -> Result<u64, Error> {
         match self.0.write() {
