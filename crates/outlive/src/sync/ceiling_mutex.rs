@@ -60,14 +60,14 @@ unsafe impl Shared for RawCeiling {}
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-ceiling-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::sync::{CeilingMutex, LockError};
+/// use outlive::sync::{AcquireError, CeilingMutex, LockError};
 ///
 /// let valve = CeilingMutex::<u64>::options(40, 0).open_or_create(&domain, "valve")?;
 /// match valve.lock() {
 ///     Ok(mut position) => *position += 1,
 ///     Err(LockError::OwnerDied(mut position)) => position.mark_consistent(),
 ///     // Without the right to run at priority 40.
-///     Err(LockError::System(error)) => eprintln!("{error}"),
+///     Err(LockError::Failed(AcquireError::System(error))) => eprintln!("{error}"),
 ///     Err(other) => panic!("{other}"),
 /// }
 /// # std::fs::remove_dir_all(&folder).ok();

@@ -28,7 +28,7 @@ use crate::{Deadline, Error, Kind, Shareable, WaitStrategy};
 /// one compare-exchange, giving back one store, with no system call unless a thread waits. A
 /// waiting writer keeps new readers out, so readers do not starve writers; a reader that keeps
 /// finding writers queues as one of them. Beyond that the lock is not fair. A thread may read
-/// several times at once, unless a writer waits: then it gets [`LockError::Deadlock`]. A named lock
+/// several times at once, unless a writer waits: then it gets [`AcquireError::Deadlock`]. A named lock
 /// takes 12 KiB of memory, which includes a value of up to 4,032 bytes.
 ///
 /// ```
