@@ -376,7 +376,8 @@ impl Untyped {
 mod tests {
     use super::*;
     use crate::sync::{
-        EmbeddedCondvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex, RwLock,
+        AcquireError, EmbeddedCondvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex,
+        RwLock,
     };
 
     fn in_a_domain(name: &str, test: impl FnOnce(&Domain)) {
