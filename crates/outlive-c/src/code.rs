@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlive::pool::PoolError;
 use outlive::rpc::CallError;
-use outlive::sync::{AcquireError, LockError, UpgradeError};
+use outlive::sync::{AcquireError, LockError};
 use outlive::{Error, RecvError, SendError, WaitError};
 use outlive_gpu::Error as GpuError;
 
@@ -165,22 +165,9 @@ impl<G> Code for LockError<G> {
     fn code(&self) -> c_int {
         match self {
             LockError::OwnerDied(_) => libc::EOWNERDEAD,
-            LockError::NotRecoverable => libc::ENOTRECOVERABLE,
-            LockError::Deadlock => libc::EDEADLK,
-            LockError::NotHeld => libc::EPERM,
-            LockError::WouldBlock => libc::EBUSY,
-            LockError::TimedOut => libc::ETIMEDOUT,
-            LockError::AboveCeiling => libc::EINVAL,
-            LockError::Damaged => OUTLIVE_DAMAGED,
-            LockError::System(error) => error.code(),
+            LockError::Failed(error) => error.code(),
             _ => libc::EINVAL,
         }
-    }
-}
-
-impl<T> Code for UpgradeError<'_, T> {
-    fn code(&self) -> c_int {
-        self.reason.code()
     }
 }
 

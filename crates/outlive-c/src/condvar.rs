@@ -3,11 +3,11 @@
 use std::ffi::{c_char, c_int};
 
 use outlive::Kind;
-use outlive::sync::{Condvar, EmbeddedCondvar, LockError, MutexGuard, Untyped, Woke};
+use outlive::sync::{AcquireError, Condvar, EmbeddedCondvar, LockError, MutexGuard, Untyped, Woke};
 
 use crate::argument::{borrow, handle_out, text};
 use crate::code::{Failure, entry};
-use crate::deadline::{moment_or_past, outlive_deadline_t};
+use crate::deadline::{OUTLIVE_NEVER, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, peer};
 use crate::mutex::{Handle as MutexHandle, outlive_mutex_t};
 use crate::place::{self, Primitive, fast_table, find};
@@ -85,11 +85,14 @@ fn ended<'a>(
                 _ => Ok(()),
             }
         }
-        Err(LockError::OwnerDied((guard, _))) => mutex.settle(Err(LockError::OwnerDied(guard))),
-        Err(LockError::NotRecoverable) => Err(LockError::<()>::NotRecoverable.into()),
-        Err(LockError::Damaged) => Err(LockError::<()>::Damaged.into()),
-        Err(LockError::System(error)) => Err(error.into()),
-        Err(_) => Err(LockError::<()>::NotHeld.into()),
+        Err(LockError::OwnerDied((guard, _))) => {
+            mutex.settle(Err(LockError::OwnerDied(guard)), OUTLIVE_NEVER)
+        }
+        Err(LockError::Failed(
+            error
+            @ (AcquireError::NotRecoverable | AcquireError::Damaged | AcquireError::System(_)),
+        )) => Err(error.into()),
+        Err(_) => Err(AcquireError::NotHeld.into()),
     }
 }
 

@@ -7,6 +7,7 @@ use std::thread::LocalKey;
 use outlive::sync::LockError;
 
 use crate::code::Failure;
+use crate::deadline::{in_time, outlive_deadline_t};
 
 /// Guards by their handle's number; the last one taken is the last. The handle lives as long as its
 /// file is open. A closed handle's guards are not found: its number is never used again.
@@ -41,14 +42,16 @@ impl<G> Drop for HeldByThread<G> {
     }
 }
 
-/// Keeps the guard of a lock that the thread has got, also when it got EOWNERDEAD with it.
+/// Keeps the guard of a lock that the thread has got until that deadline, also when it got
+/// EOWNERDEAD with it.
 pub(crate) fn settle<G>(
     held: &'static LocalKey<RefCell<HeldByThread<G>>>,
     number: u64,
-    got: Result<G, LockError<G>>,
+    got: Result<Option<G>, LockError<G>>,
+    deadline: outlive_deadline_t,
 ) -> Result<(), Failure> {
     let (guard, told) = match got {
-        Ok(guard) => (guard, Ok(())),
+        Ok(guard) => (in_time(guard, deadline, libc::EBUSY)?, Ok(())),
         Err(LockError::OwnerDied(guard)) => (guard, Err(LockError::OwnerDied(()).into())),
         Err(other) => return Err(other.into()),
     };

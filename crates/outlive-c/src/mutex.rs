@@ -8,7 +8,9 @@ use outlive::{Deadline, Domain, Error, Kind};
 
 use crate::argument::{borrow, bytes, handle_out, out, text};
 use crate::code::{Failure, entry, entry_or};
-use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
+use crate::deadline::{
+    OUTLIVE_NEVER, OUTLIVE_TRY, in_time, moment, moment_or_past, outlive_deadline_t,
+};
 use crate::domain::{outlive_domain_t, outlive_peer_info_t};
 use crate::place::{self, Primitive, fast_table, find, find_fast};
 use crate::wait::wait;
@@ -67,13 +69,15 @@ impl Handle {
     #[inline]
     pub(crate) fn settle<'a>(
         &'a self,
-        got: Result<MutexGuard<'a, ()>, LockError<MutexGuard<'a, ()>>>,
+        got: Result<Option<MutexGuard<'a, ()>>, LockError<MutexGuard<'a, ()>>>,
+        deadline: outlive_deadline_t,
     ) -> Result<(), Failure> {
         match got {
-            Ok(guard) => {
+            Ok(Some(guard)) => {
                 self.keep(guard);
                 Ok(())
             }
+            Ok(None) => in_time(None, deadline, libc::EBUSY),
             Err(error) => Err(self.settle_slow(error)),
         }
     }
@@ -223,10 +227,11 @@ pub unsafe extern "C" fn outlive_mutex_lock(mutex: *mut outlive_mutex_t) -> c_in
 fn lock_slow(mutex: *mut outlive_mutex_t, halfway: Option<Halfway>) -> c_int {
     entry(|| {
         let handle = find::<Handle>(mutex)?;
-        handle.settle(match halfway {
+        let got = match halfway {
             Some(halfway) => handle.mutex.lock_rest(halfway, Deadline::NEVER),
-            None => handle.mutex.lock(),
-        })
+            None => handle.mutex.lock().map(Some),
+        };
+        handle.settle(got, OUTLIVE_NEVER)
     })
 }
 
@@ -239,7 +244,7 @@ fn lock_slow(mutex: *mut outlive_mutex_t, halfway: Option<Halfway>) -> c_int {
 pub unsafe extern "C" fn outlive_mutex_trylock(mutex: *mut outlive_mutex_t) -> c_int {
     entry(|| {
         let handle = find::<Handle>(mutex)?;
-        handle.settle(handle.mutex.try_lock())
+        handle.settle(handle.mutex.try_lock(), OUTLIVE_TRY)
     })
 }
 
@@ -256,8 +261,8 @@ pub unsafe extern "C" fn outlive_mutex_lock_until(
     entry(|| {
         let handle = find::<Handle>(mutex)?;
         match moment(deadline) {
-            Some(moment) => handle.settle(handle.mutex.lock_until(moment)),
-            None => handle.settle(handle.mutex.try_lock()),
+            Some(moment) => handle.settle(handle.mutex.lock_until(moment), deadline),
+            None => handle.settle(handle.mutex.try_lock(), deadline),
         }
     })
 }
@@ -346,7 +351,8 @@ pub unsafe extern "C" fn outlive_mutex_lock_to_reset(
 ) -> c_int {
     entry(|| {
         let handle = find::<Handle>(mutex)?;
-        handle.keep(handle.mutex.lock_to_reset(moment_or_past(deadline))?);
+        let got = handle.mutex.lock_to_reset_until(moment_or_past(deadline))?;
+        handle.keep(got.ok_or_else(Failure::timed_out)?);
         Ok(())
     })
 }

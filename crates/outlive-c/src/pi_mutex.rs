@@ -55,8 +55,12 @@ impl Handle {
         HELD.with(|held| held.borrow_mut().take(self.number))
     }
 
-    fn settle(&self, got: Result<Guard, LockError<Guard>>) -> Result<(), Failure> {
-        held::settle(&HELD, self.number, got)
+    fn settle(
+        &self,
+        got: Result<Option<Guard>, LockError<Guard>>,
+        deadline: outlive_deadline_t,
+    ) -> Result<(), Failure> {
+        held::settle(&HELD, self.number, got, deadline)
     }
 }
 
@@ -113,8 +117,8 @@ pub unsafe extern "C" fn outlive_pi_mutex_lock(
     entry(|| {
         let handle = find::<Handle>(mutex)?;
         match moment(deadline) {
-            Some(moment) => handle.settle(handle.mutex.lock_until(moment)),
-            None => handle.settle(handle.mutex.try_lock()),
+            Some(moment) => handle.settle(handle.mutex.lock_until(moment), deadline),
+            None => handle.settle(handle.mutex.try_lock(), deadline),
         }
     })
 }
@@ -179,7 +183,12 @@ pub unsafe extern "C" fn outlive_pi_mutex_reset(
     mutex: *mut outlive_pi_mutex_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    entry(|| Ok(find::<Handle>(mutex)?.mutex.reset((), moment_or_past(deadline))?))
+    entry(|| {
+        let handle = find::<Handle>(mutex)?;
+        let got = handle.mutex.lock_to_reset_until(moment_or_past(deadline))?;
+        got.ok_or_else(Failure::timed_out)?.mark_consistent();
+        Ok(())
+    })
 }
 
 /// Writes the thread that holds it now, dead or alive, to `*info`.

@@ -4,10 +4,12 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 
 use outlive::Kind;
-use outlive::sync::{EmbeddedRwLock, LockError, ReadGuard, RwLock, Untyped, WriteGuard};
+use outlive::sync::{
+    EmbeddedRwLock, LockError, ReadGuard, RwLock, Untyped, UpgradeReason, WriteGuard,
+};
 
 use crate::code::{Failure, entry, entry_or};
-use crate::deadline::{moment, outlive_deadline_t};
+use crate::deadline::{in_time, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{give_holders, outlive_domain_t, outlive_peer_info_t};
 use crate::held::{self, HeldByThread};
 use crate::mutex::open_lock;
@@ -133,7 +135,8 @@ pub unsafe extern "C" fn outlive_rwlock_read(
             Some(moment) => handle.lock.read_until(moment),
             None => handle.lock.try_read(),
         };
-        handle.keep(Held::Reading(got.map_err(|error| handle.told(error))?));
+        let got = got.map_err(|error| handle.told(error))?;
+        handle.keep(Held::Reading(in_time(got, deadline, libc::EBUSY)?));
         Ok(())
     })
 }
@@ -156,7 +159,8 @@ pub unsafe extern "C" fn outlive_rwlock_write(
             Some(moment) => handle.lock.write_until(moment),
             None => handle.lock.try_write(),
         };
-        handle.keep(Held::Writing(got.map_err(|error| handle.told(error))?));
+        let got = got.map_err(|error| handle.told(error))?;
+        handle.keep(Held::Writing(in_time(got, deadline, libc::EBUSY)?));
         Ok(())
     })
 }
@@ -265,12 +269,22 @@ pub unsafe extern "C" fn outlive_rwlock_upgrade(
                 Ok(())
             }
             Err(refused) => {
-                let reason = Failure::from(refused.reason);
+                let reason = refused_upgrade(&refused.reason);
                 handle.keep(Held::Reading(refused.guard));
                 Err(reason)
             }
         }
     })
+}
+
+/// Returns the code of a reader that could not become a writer.
+fn refused_upgrade(reason: &UpgradeReason) -> Failure {
+    let told = match reason {
+        UpgradeReason::Failed(error) => return error.clone().into(),
+        UpgradeReason::TimedOut => return Failure::timed_out(),
+        _ => "somebody else reads, or waits to write: give the lock back and take it as a writer",
+    };
+    Failure::new(libc::EBUSY, told)
 }
 
 /// Turns the caller from the writer into a reader; no other thread writes in between.
@@ -305,7 +319,12 @@ pub unsafe extern "C" fn outlive_rwlock_reset(
     lock: *mut outlive_rwlock_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    entry(|| Ok(find::<Handle>(lock)?.lock.reset((), crate::deadline::moment_or_past(deadline))?))
+    entry(|| {
+        let handle = find::<Handle>(lock)?;
+        let got = handle.lock.write_to_reset_until(moment_or_past(deadline))?;
+        got.ok_or_else(Failure::timed_out)?.mark_consistent();
+        Ok(())
+    })
 }
 
 /// Writes the present holders, one writer or any number of readers, to `infos`, as many as fit;

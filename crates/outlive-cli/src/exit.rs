@@ -251,17 +251,11 @@ impl From<SendError> for Failure {
 
 impl<G> From<LockError<G>> for Failure {
     fn from(error: LockError<G>) -> Failure {
-        let code = match &error {
-            LockError::OwnerDied(_) | LockError::NotRecoverable => Code::NotRecoverable,
-            LockError::Deadlock | LockError::WouldBlock => Code::Busy,
-            LockError::NotHeld => Code::System,
-            LockError::AboveCeiling => Code::Permission,
-            LockError::TimedOut => Code::TimedOut,
-            LockError::Damaged => Code::Damaged,
-            LockError::System(inner) => code_of(inner),
-            _ => Code::System,
-        };
-        Failure::new(code, error.to_string())
+        match error {
+            LockError::Failed(error) => error.into(),
+            LockError::OwnerDied(_) => Failure::new(Code::NotRecoverable, error.to_string()),
+            other => Failure::new(Code::System, other.to_string()),
+        }
     }
 }
 

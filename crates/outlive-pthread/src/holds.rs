@@ -20,7 +20,8 @@
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use outlive::sync::{
-    Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record, Woke,
+    AcquireError, Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record,
+    Woke,
 };
 use outlive::{Deadline, Domain, Peer, TokenId, WaitStrategy};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -244,11 +245,13 @@ fn repaired(mut guard: MutexGuard<'_, Holds>) -> MutexGuard<'_, Holds> {
 
 fn refused<G>(error: LockError<G>) -> Refused {
     match error {
-        LockError::System(error) => Refused::Outlive(error),
-        LockError::Deadlock => {
+        LockError::Failed(AcquireError::System(error)) => Refused::Outlive(error),
+        LockError::Failed(AcquireError::Deadlock) => {
             Refused::Broken("a signal handler came while this thread was in here")
         }
-        LockError::NotHeld => Refused::Broken("this process was forked while its thread waited"),
+        LockError::Failed(AcquireError::NotHeld) => {
+            Refused::Broken("this process was forked while its thread waited")
+        }
         _ => Refused::Broken("the table of holds is damaged"),
     }
 }

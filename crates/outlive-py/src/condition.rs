@@ -64,12 +64,12 @@ impl Condition {
             condvar.wait_and_relock_until(guard, slice, next)
         });
         match ended {
-            Ok((guard, _)) => lock.settle(py, Ok(guard)).map(|_| ())?,
+            Ok(Some((guard, _))) => lock.settle(py, Ok(guard)).map(|_| ())?,
             Err(LockError::OwnerDied((guard, _))) => {
                 lock.settle(py, Err(LockError::OwnerDied(guard))).map(|_| ())?
             }
             // Another thread keeps it: by slices of the lock's own from here on.
-            Err(LockError::TimedOut) => lock.take_again(py, Until::timeout(relock)?)?,
+            Ok(None) => lock.take_again(py, Until::timeout(relock)?)?,
             Err(other) => return Err(other).raised(py),
         }
         // The lock is held, whatever a handler raises: the 'with' block releases it.

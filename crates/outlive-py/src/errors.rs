@@ -89,12 +89,7 @@ impl Raise for Error {
 impl<G> Raise for LockError<G> {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match self {
-            LockError::System(error) => return error.raise(py),
-            LockError::NotRecoverable => "NotRecoverable",
-            LockError::Deadlock => "Deadlock",
-            LockError::NotHeld => "NotYours",
-            LockError::WouldBlock | LockError::TimedOut => "Timeout",
-            LockError::Damaged => "Damaged",
+            LockError::Failed(error) => return error.raise(py),
             LockError::OwnerDied(_) => "OwnerDied",
             _ => "OutliveError",
         };

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use outlive::sync::{LockError, Mutex, MutexGuard};
+use outlive::WaitError;
+use outlive::sync::{AcquireError, LockError, Mutex, MutexGuard};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -75,14 +76,15 @@ impl Lock {
         // SAFETY: in an Arc, and `held` is dropped before it.
         let mutex = unsafe { lender(&*self.mutex) };
         match mutex.try_lock() {
-            Err(LockError::WouldBlock) => {}
-            Err(LockError::Deadlock) if until.is_none() => return Ok(false),
-            other => return self.settle(py, other),
+            Ok(None) => {}
+            Err(LockError::Failed(AcquireError::Deadlock)) if until.is_none() => return Ok(false),
+            Ok(Some(guard)) => return self.settle(py, Ok(guard)),
+            Err(error) => return self.settle(py, Err(error)),
         }
         let Some(until) = until else { return Ok(false) };
         let got = wait(py, until, |deadline| match mutex.lock_until(deadline) {
-            Err(LockError::TimedOut) => None,
-            other => Some(other),
+            Ok(guard) => guard.map(Ok),
+            Err(error) => Some(Err(error)),
         })?;
         match got {
             None => Ok(false),
@@ -277,11 +279,15 @@ impl Lock {
     #[pyo3(signature = (value=0, timeout=None))]
     fn reset(&self, py: Python<'_>, value: u64, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
-        let done = wait(py, until, |deadline| match self.mutex.reset(value, deadline) {
-            Err(LockError::TimedOut) => None,
-            other => Some(other),
+        let done = wait(py, until, |deadline| match self.mutex.lock_to_reset_until(deadline) {
+            Ok(guard) => guard.map(|mut guard| {
+                *guard = value;
+                guard.mark_consistent();
+                Ok(())
+            }),
+            Err(error) => Some(Err(error)),
         })?;
-        done.unwrap_or(Err(LockError::TimedOut)).raised(py)
+        done.map_or_else(|| Err(WaitError::TimedOut).raised(py), |done| done.raised(py))
     }
 
     /// The number that it guards; only the holder may use it.

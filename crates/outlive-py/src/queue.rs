@@ -178,18 +178,16 @@ impl Queue {
             ),
         };
         let mut turn = match (getters.try_lock(), until) {
-            (Err(LockError::WouldBlock), None) => return Ok(Ok(None)),
-            (Err(LockError::WouldBlock), Some(until)) => {
-                let turn = wait(py, until, |deadline| match getters.lock_until(deadline) {
-                    Err(LockError::TimedOut) => None,
-                    other => Some(other),
-                })?;
+            (Ok(None), None) => return Ok(Ok(None)),
+            (Ok(None), Some(until)) => {
+                let turn = wait(py, until, |deadline| getters.lock_until(deadline).transpose())?;
                 match turn {
                     Some(turn) => turn,
                     None => return Ok(Ok(None)),
                 }
             }
-            (turn, _) => turn,
+            (Ok(Some(guard)), _) => Ok(guard),
+            (Err(error), _) => Err(error),
         };
         if let Err(LockError::OwnerDied(guard)) = &mut turn {
             // It guards only whose turn it is.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use outlive::WaitError;
 use outlive::sync::{LockError, ReadGuard, RwLock as Core, WriteGuard};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -76,11 +77,15 @@ impl RwLock {
     #[pyo3(signature = (value=0, timeout=None))]
     fn reset(&self, py: Python<'_>, value: u64, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
-        let done = wait(py, until, |deadline| match self.lock.reset(value, deadline) {
-            Err(LockError::TimedOut) => None,
-            other => Some(other),
+        let done = wait(py, until, |deadline| match self.lock.write_to_reset_until(deadline) {
+            Ok(guard) => guard.map(|mut guard| {
+                *guard = value;
+                guard.mark_consistent();
+                Ok(())
+            }),
+            Err(error) => Some(Err(error)),
         })?;
-        done.unwrap_or(Err(LockError::TimedOut)).raised(py)
+        done.map_or_else(|| Err(WaitError::TimedOut).raised(py), |done| done.raised(py))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, domain::Domain)) {
@@ -144,26 +149,20 @@ impl RwHold {
     fn take_reserved(&self, py: Python<'_>, thread: u32) -> PyResult<()> {
         // SAFETY: in an Arc, and `held` is dropped before it.
         let lock = unsafe { lender(&*self.lock) };
-        let timed_out = |got: Got| match got {
-            Err(LockError::TimedOut | LockError::WouldBlock) => None,
-            other => Some(other),
-        };
-        let first: Got = if self.to_write {
-            lock.try_write().map(Given::Write)
+        let first: Option<Got> = if self.to_write {
+            lock.try_write().map(|guard| guard.map(Given::Write)).transpose()
         } else {
-            lock.try_read().map(Given::Read)
+            lock.try_read().map(|guard| guard.map(Given::Read)).transpose()
         };
-        let got = match timed_out(first) {
+        let got = match first {
             Some(got) => Some(got),
-            None => wait(py, Until::timeout(self.timeout)?, |deadline| {
-                timed_out(match self.to_write {
-                    true => lock.write_until(deadline).map(Given::Write),
-                    false => lock.read_until(deadline).map(Given::Read),
-                })
+            None => wait(py, Until::timeout(self.timeout)?, |deadline| match self.to_write {
+                true => lock.write_until(deadline).map(|got| got.map(Given::Write)).transpose(),
+                false => lock.read_until(deadline).map(|got| got.map(Given::Read)).transpose(),
             })?,
         };
         let (given, owner_died) = match got {
-            None => return Err(LockError::<()>::TimedOut).raised(py),
+            None => return Err(WaitError::TimedOut).raised(py),
             Some(Ok(given)) => (given, false),
             Some(Err(LockError::OwnerDied(guard))) => (Given::Write(guard), true),
             Some(Err(other)) => return Err(other).raised(py),

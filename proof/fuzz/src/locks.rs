@@ -119,11 +119,12 @@ pub fn claim_as_the_living(domain: &Domain) {
 }
 
 fn use_write_guard(
-    result: Result<WriteGuard<'_, u64>, LockError<WriteGuard<'_, u64>>>,
+    result: Result<Option<WriteGuard<'_, u64>>, LockError<WriteGuard<'_, u64>>>,
     repair: bool,
 ) {
     match result {
-        Ok(guard) => {
+        Ok(None) => {}
+        Ok(Some(guard)) => {
             if repair && let Ok(reading) = guard.downgrade() {
                 black_box(*reading);
             }
@@ -141,7 +142,7 @@ pub fn read(world: &World, random: &mut Random) {
     for lock in [&world.locks.held, &world.locks.dead] {
         for deadline in [Deadline::after(Duration::ZERO), soon()] {
             match lock.read_until(deadline) {
-                Ok(guard) => drop(black_box(*guard)),
+                Ok(guard) => drop(black_box(guard.map(|guard| *guard))),
                 Err(LockError::OwnerDied(mut guard)) if random.below(2) == 0 => {
                     guard.mark_consistent()
                 }
@@ -157,7 +158,10 @@ pub fn write(world: &World, random: &mut Random) {
         use_write_guard(lock.try_write(), random.below(2) == 0);
         use_write_guard(lock.write_until(soon()), random.below(2) == 0);
         if random.below(3) == 0 {
-            let _ = black_box(lock.reset(random.next(), soon()));
+            if let Ok(Some(mut guard)) = black_box(lock.write_to_reset_until(soon())) {
+                *guard = random.next();
+                guard.mark_consistent();
+            }
         }
     }
 }
@@ -165,7 +169,7 @@ pub fn write(world: &World, random: &mut Random) {
 pub fn wait_and_notify(world: &World, random: &mut Random) {
     let Locks { condvar, .. } = &world.locks;
     let mutex: &Mutex<u64> = random.pick(&world.mutexes);
-    if let Ok(guard) = mutex.lock_until(soon()) {
+    if let Ok(Some(guard)) = mutex.lock_until(soon()) {
         if random.below(2) == 0 {
             condvar.notify_one();
         }

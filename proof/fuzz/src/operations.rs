@@ -116,7 +116,7 @@ fn short_lived_threads(world: &World, _: &mut Random) {
 }
 
 pub fn use_guard<T: Plain>(
-    result: Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>>,
+    result: Result<Option<MutexGuard<'_, T>>, LockError<MutexGuard<'_, T>>>,
     repair: bool,
 ) {
     match result {
@@ -145,7 +145,10 @@ fn try_lock(world: &World, random: &mut Random) {
 
 fn reset(world: &World, random: &mut Random) {
     for mutex in &world.mutexes {
-        let _ = black_box(mutex.reset(random.next(), soon()));
+        if let Ok(Some(mut guard)) = black_box(mutex.lock_to_reset_until(soon())) {
+            *guard = random.next();
+            guard.mark_consistent();
+        }
     }
 }
 

@@ -147,17 +147,21 @@ enum Got<G, W> {
 fn settle<'a, G>(
     under: &Under<'_>,
     lock: &'a RwLock<Running>,
-    take: impl Fn(bool) -> Result<G, LockError<WriteGuard<'a, Running>>>,
+    take: impl Fn(bool) -> Result<Option<G>, LockError<WriteGuard<'a, Running>>>,
 ) -> Result<Got<G, WriteGuard<'a, Running>>, Failure> {
     let mut result = take(false);
-    if matches!(result, Err(LockError::WouldBlock)) && !under.is_nonblocking() {
+    if matches!(result, Ok(None)) && !under.is_nonblocking() {
         if is_watched() {
             under.say(format_args!("waiting{}", in_the_way(lock)));
         }
         result = take(true);
     }
     match result {
-        Ok(guard) => Ok(Got::Clean(guard)),
+        Ok(Some(guard)) => Ok(Got::Clean(guard)),
+        Ok(None) if under.is_nonblocking() => {
+            Err(under.gave_up("somebody holds the lock; wait for it, or try later"))
+        }
+        Ok(None) => Err(under.gave_up("somebody still held the lock when the deadline passed")),
         Err(LockError::OwnerDied(mut guard)) => {
             let text = "the last holder died while it held the lock; what the lock guards may be half done";
             under.say(text);
@@ -165,7 +169,6 @@ fn settle<'a, G>(
             guard.mark_consistent();
             Ok(Got::Repairing(guard))
         }
-        Err(error @ (LockError::TimedOut | LockError::WouldBlock)) => Err(under.gave_up(error)),
         Err(error) => Err(Failure::from(error).with_code(Code::LockFailed)),
     }
 }

@@ -11,7 +11,7 @@
 
 use super::Holder;
 use super::embedded::{Embedded, InRecord};
-use super::error::LockError;
+use super::error::AcquireError;
 use super::guard::Guard;
 use super::lock::{Lock, LockOptions};
 use super::primitive::{Home, Inspect, LockDetail, Primitive, Seen, seen};
@@ -60,14 +60,14 @@ unsafe impl Shared for RawCeiling {}
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-ceiling-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::sync::{CeilingMutex, LockError};
+/// use outlive::sync::{AcquireError, CeilingMutex, LockError};
 ///
 /// let valve = CeilingMutex::<u64>::options(40, 0).open_or_create(&domain, "valve")?;
 /// match valve.lock() {
 ///     Ok(mut position) => *position += 1,
 ///     Err(LockError::OwnerDied(mut position)) => position.mark_consistent(),
 ///     // Without the right to run at priority 40.
-///     Err(LockError::System(error)) => eprintln!("{error}"),
+///     Err(LockError::Failed(AcquireError::System(error))) => eprintln!("{error}"),
 ///     Err(other) => panic!("{other}"),
 /// }
 /// # std::fs::remove_dir_all(&folder).ok();
@@ -173,11 +173,11 @@ impl Raised {
     fn to(ceiling: u32, site: &Site) -> Result<Raised, Refusal> {
         match raise(ceiling) {
             Ok(()) => Ok(Raised(ceiling)),
-            Err(NotRaised::Above) => Err(LockError::AboveCeiling),
+            Err(NotRaised::Above) => Err(Refusal::Failed(AcquireError::AboveCeiling)),
             Err(NotRaised::System(Errno::PERM | Errno::ACCESS)) => {
-                Err(LockError::System(Error::NoRealTime { priority: ceiling }))
+                Err(Refusal::system(Error::NoRealTime { priority: ceiling }))
             }
-            Err(NotRaised::System(errno)) => Err(LockError::System(Error::from_errno(
+            Err(NotRaised::System(errno)) => Err(Refusal::system(Error::from_errno(
                 "run at the ceiling of",
                 site.segment.path(),
                 errno,
@@ -226,7 +226,7 @@ unsafe impl RawLock for RawCeiling {
         };
         match got {
             Ok(got) => Ok(taken(got, raised.keep())),
-            Err(refused) => Err(LockError::from_refused(refused, me)),
+            Err(refused) => Err(Refusal::of(refused, me)),
         }
     }
 
@@ -257,10 +257,10 @@ unsafe impl ExclusiveLock for RawCeiling {
         ceiling: &u32,
         site: &Site,
         me: Me,
-        deadline: Deadline,
+        wait: Option<Deadline>,
     ) -> Result<u32, Refusal> {
         let raised = Raised::to(*ceiling, site)?;
-        <RawMutex as ExclusiveLock>::take_to_reset(&words.raw, &(), site, me, deadline)?;
+        <RawMutex as ExclusiveLock>::take_to_reset(&words.raw, &(), site, me, wait)?;
         Ok(raised.keep())
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::embedded::{Embed, Place, SharedField};
-use super::error::LockError;
+use super::error::{AcquireError, LockError};
 use super::mutex::MutexGuard;
 use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
@@ -96,6 +96,16 @@ pub enum Woke {
 /// The end of a wait: the guard again and the reason, also in [`LockError::OwnerDied`].
 type Ended<'a, T> = Result<(MutexGuard<'a, T>, Woke), LockError<(MutexGuard<'a, T>, Woke)>>;
 
+/// Likewise, for a wait that may not get the mutex again: then `None`.
+type MaybeEnded<'a, T> =
+    Result<Option<(MutexGuard<'a, T>, Woke)>, LockError<(MutexGuard<'a, T>, Woke)>>;
+
+/// Unwraps the end of a wait that locks again without a deadline.
+fn ended<'a, T>(ended: MaybeEnded<'a, T>) -> Ended<'a, T> {
+    // Without a deadline, a lock is taken or refused for good.
+    ended?.ok_or(LockError::Failed(AcquireError::NotHeld))
+}
+
 impl Condvar {
     /// Returns the options for opening a condition variable, or making one. There is nothing to
     /// choose so far.
@@ -140,7 +150,7 @@ impl Condvar {
     /// The errors of locking. [`LockError::OwnerDied`] with the guard: an owner died holding the
     /// mutex meanwhile; repair, and notify all. The caller gets it also if its own guard came with
     /// `OwnerDied` and the value was not marked consistent before the wait, because waiting
-    /// unlocks. [`LockError::NotHeld`] in a forked child.
+    /// unlocks. [`AcquireError::NotHeld`] in a forked child.
     ///
     /// # If a process dies
     /// See [`Condvar`].
@@ -198,17 +208,19 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         deadline: Deadline,
     ) -> Ended<'a, T> {
-        self.wait_and_relock_until(guard, deadline, Deadline::NEVER)
+        ended(self.wait_and_relock_until(guard, deadline, Deadline::NEVER))
     }
 
     /// Waits as [`Condvar::wait_until`] does, and locks the mutex again until `relock`, a second
-    /// deadline: for callers that must not wait for ever for an owner that is stopped, say.
+    /// deadline: for callers that must not wait for ever for an owner that is stopped, say. Returns
+    /// `None` when the wait is over and the mutex could not be locked. A notification that the
+    /// caller received has then gone to the next waiter.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-relock-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// use outlive::Deadline;
-    /// use outlive::sync::{Condvar, LockError, Mutex};
+    /// use outlive::sync::{Condvar, Mutex};
     /// use std::time::Duration;
     ///
     /// let stock = Mutex::<u64>::options(0).open_or_create(&domain, "stock")?;
@@ -217,8 +229,8 @@ impl Condvar {
     /// let soon = Deadline::after(Duration::from_millis(5));
     /// let relock = Deadline::after(Duration::from_secs(5));
     /// match delivered.wait_and_relock_until(guard, soon, relock) {
-    ///     Ok((guard, _)) => assert_eq!(*guard, 0),
-    ///     Err(LockError::TimedOut) => println!("another thread keeps the lock, and we do not have it"),
+    ///     Ok(Some((guard, _))) => assert_eq!(*guard, 0),
+    ///     Ok(None) => println!("another thread keeps the lock, and we do not have it"),
     ///     Err(other) => panic!("{other}"),
     /// }
     /// # std::fs::remove_dir_all(&folder).ok();
@@ -226,14 +238,13 @@ impl Condvar {
     /// ```
     ///
     /// # Errors
-    /// As [`Condvar::wait`], and [`LockError::TimedOut`]: the wait is over, and the mutex could not
-    /// be locked. A notification that the caller received has gone to the next waiter.
+    /// As [`Condvar::wait`].
     pub fn wait_and_relock_until<'a, T>(
         &'a self,
         guard: MutexGuard<'a, T>,
         deadline: Deadline,
         relock: Deadline,
-    ) -> Ended<'a, T> {
+    ) -> MaybeEnded<'a, T> {
         self.wait_by(guard, |raw, mutex, me, relay| {
             raw.wait(self.home.registry(), mutex, me, relay, &self.spin_waits, deadline, relock)
         })
@@ -358,9 +369,9 @@ impl Condvar {
             return Ok((guard, Woke::PeerEnded));
         }
         let whose = (peer.registry(), peer.id());
-        let ended = self.wait_by(guard, |raw, mutex, me, relay| {
+        let ended = ended(self.wait_by(guard, |raw, mutex, me, relay| {
             raw.wait_or_end(whose, mutex, me, relay, &self.spin_waits, deadline)
-        });
+        }));
         let woke = |woke| if peer.is_alive() { woke } else { Woke::PeerEnded };
         match ended {
             Ok((guard, other)) => Ok((guard, woke(other))),
@@ -372,7 +383,7 @@ impl Condvar {
         &'a self,
         guard: MutexGuard<'a, T>,
         wait: impl FnOnce(&RawCondvar, &RawMutex, Me, WakeRelay) -> Waited,
-    ) -> Ended<'a, T> {
+    ) -> MaybeEnded<'a, T> {
         let mut woke = Woke::LookAgain;
         let again = guard.give_back_during(|mutex, me, relay| {
             let waited = wait(self.home.shared(), mutex, me, relay);
@@ -382,7 +393,7 @@ impl Condvar {
             (waited.lock, waited.relay)
         });
         match again {
-            Ok(guard) => Ok((guard, woke)),
+            Ok(guard) => Ok(guard.map(|guard| (guard, woke))),
             Err(error) => Err(error.map(|guard| (guard, woke))),
         }
     }

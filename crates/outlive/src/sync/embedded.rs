@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::lock::{Lock, take};
 use super::primitive::{Home, KindOf, Primitive};
@@ -339,24 +340,56 @@ impl<T: RecordType> Record<T> {
         &'a self,
         field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
     ) -> Result<MutexGuard<'a, V>, LockError<MutexGuard<'a, V>>> {
-        self.lock_until(field, Deadline::NEVER)
+        let field = field(&**self);
+        Deadline::never(|deadline| self.take(field, || Some(deadline)))
     }
 
-    /// Takes one of the embedded mutexes, waiting until the deadline.
+    /// Takes one of the embedded mutexes if it is free, or its owner is dead; returns `None` while
+    /// a living thread holds it. Never waits.
     ///
     /// # Errors
-    /// As [`Mutex::lock_until`](super::Mutex::lock_until).
+    /// As [`Mutex::lock`](super::Mutex::lock).
+    pub fn try_lock<'a, V: Plain>(
+        &'a self,
+        field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
+    ) -> Result<Option<MutexGuard<'a, V>>, LockError<MutexGuard<'a, V>>> {
+        self.take(field(&**self), || None)
+    }
+
+    /// Takes one of the embedded mutexes, and waits for so long at most; returns `None` if a living
+    /// thread still holds it then.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`](super::Mutex::lock).
+    pub fn lock_timeout<'a, V: Plain>(
+        &'a self,
+        field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
+        timeout: Duration,
+    ) -> Result<Option<MutexGuard<'a, V>>, LockError<MutexGuard<'a, V>>> {
+        self.take(field(&**self), || Some(Deadline::after(timeout)))
+    }
+
+    /// Takes one of the embedded mutexes, and waits until the deadline; returns `None` if a living
+    /// thread still holds it then.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`](super::Mutex::lock).
     pub fn lock_until<'a, V: Plain>(
         &'a self,
         field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
-        deadline: impl Into<Deadline>,
-    ) -> Result<MutexGuard<'a, V>, LockError<MutexGuard<'a, V>>> {
-        let EmbeddedMutex { words, value } = field(&**self);
+        deadline: Deadline,
+    ) -> Result<Option<MutexGuard<'a, V>>, LockError<MutexGuard<'a, V>>> {
+        self.take(field(&**self), || Some(deadline))
+    }
+
+    fn take<'a, V: Plain>(
+        &'a self,
+        EmbeddedMutex { words, value }: &'a EmbeddedMutex<V>,
+        wait: impl FnOnce() -> Option<Deadline>,
+    ) -> Result<Option<MutexGuard<'a, V>>, LockError<MutexGuard<'a, V>>> {
         // SAFETY: the lock guards the value behind it (`UnsafeCell<V>` has the layout of `V`), and
         // `site` keeps both mapped.
-        unsafe {
-            take(words, &(), &self.site, NonNull::from(value).cast(), || Some(deadline.into()))
-        }
+        unsafe { take(words, &(), &self.site, NonNull::from(value).cast(), wait) }
     }
 }
 

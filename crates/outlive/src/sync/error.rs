@@ -1,9 +1,10 @@
 //! The error of acquiring: a lock, a permit, a seat, the right to make a value.
 
-use std::convert::Infallible;
 use std::fmt;
 
+use super::guard::Guard;
 use super::raw::Refused;
+use super::raw_lock::ExclusiveLock;
 use crate::Error;
 use crate::liveness::Me;
 
@@ -86,31 +87,18 @@ impl std::error::Error for AcquireError {
 }
 
 /// Says why a lock was not taken, or was taken with a warning.
+///
+/// `?` turns it into an [`AcquireError`], and drops the guard: the next locker is told again.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LockError<G> {
     /// The caller has the lock, but an owner died or panicked holding it: what it guards may be
-    /// half-written. Repair it and call [`MutexGuard::mark_consistent`](super::MutexGuard::mark_consistent) on the guard inside; if the
-    /// guard is dropped without that, the next locker gets this error again.
+    /// half-written. [Repair it](LockError::repair), or repair it and call
+    /// [`MutexGuard::mark_consistent`](super::MutexGuard::mark_consistent) on the guard inside; if
+    /// the guard is dropped without that, the next locker gets this error again.
     OwnerDied(G),
-    /// A holder gave the lock up ([`MutexGuard::give_up`](super::MutexGuard::give_up)). [`Mutex::reset`](super::Mutex::reset)
-    /// makes it usable again.
-    NotRecoverable,
-    /// This thread holds the lock already.
-    Deadlock,
-    /// The guard came with a `fork`: the parent holds its lock.
-    NotHeld,
-    /// A living owner holds the lock (only from `try_` forms).
-    WouldBlock,
-    /// The deadline passed while a living owner held the lock.
-    TimedOut,
-    /// The thread's own priority is higher than the lock's ceiling (only from a
-    /// [`CeilingMutex`](super::CeilingMutex)).
-    AboveCeiling,
-    /// The lock's bytes hold an impossible value: a stray write or a hostile process changed them.
-    Damaged,
-    /// The calling thread could not get a token, or the system refused to wait.
-    System(Error),
+    /// The caller does not have the lock.
+    Failed(AcquireError),
 }
 
 impl<G> LockError<G> {
@@ -118,63 +106,100 @@ impl<G> LockError<G> {
     pub(super) fn map<H>(self, guard: impl FnOnce(G) -> H) -> LockError<H> {
         match self {
             LockError::OwnerDied(g) => LockError::OwnerDied(guard(g)),
-            LockError::NotRecoverable => LockError::NotRecoverable,
-            LockError::Deadlock => LockError::Deadlock,
-            LockError::NotHeld => LockError::NotHeld,
-            LockError::WouldBlock => LockError::WouldBlock,
-            LockError::TimedOut => LockError::TimedOut,
-            LockError::AboveCeiling => LockError::AboveCeiling,
-            LockError::Damaged => LockError::Damaged,
-            LockError::System(error) => LockError::System(error),
-        }
-    }
-
-    #[cold]
-    pub(super) fn from_refused(refused: Refused, me: Me) -> LockError<G> {
-        match refused {
-            Refused::NotRecoverable => LockError::NotRecoverable,
-            Refused::Deadlock => LockError::Deadlock,
-            Refused::WouldBlock => LockError::WouldBlock,
-            Refused::TimedOut => LockError::TimedOut,
-            Refused::Damaged => LockError::Damaged,
-            Refused::System(errno) => LockError::System(Error::from_errno(
-                "wait for a lock in",
-                me.registry.path(),
-                errno,
-            )),
+            LockError::Failed(error) => LockError::Failed(error),
         }
     }
 }
 
-impl LockError<Infallible> {
-    /// Returns the same reason in the type of a call whose other errors have a guard.
-    pub(super) fn without_guard<G>(self) -> LockError<G> {
-        self.map(|never| match never {})
+impl<'a, R: ExclusiveLock, T> LockError<Guard<'a, R, T>> {
+    /// Repairs what a dead owner left, marks it consistent, and returns the guard.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-repair-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::sync::{AcquireError, Mutex};
+    ///
+    /// /// Adds to both, which are equal whenever the lock is free.
+    /// fn add(both: &Mutex<[u64; 2]>) -> Result<(), AcquireError> {
+    ///     let mut both = both.lock().or_else(|error| error.repair(|both| both[1] = both[0]))?;
+    ///     both[0] += 1;
+    ///     both[1] += 1;
+    ///     Ok(())
+    /// }
+    /// let both = Mutex::options([0, 0]).open_or_create(&domain, "both")?;
+    /// add(&both)?;
+    /// assert_eq!(*both.lock()?, [1, 1]);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error that kept the caller from having the lock.
+    ///
+    /// # If a process dies
+    /// During this call: the next locker is told of a death.
+    ///
+    /// # If it panics
+    /// A panic of `repair` counts as a death.
+    pub fn repair(self, repair: impl FnOnce(&mut T)) -> Result<Guard<'a, R, T>, AcquireError> {
+        match self {
+            LockError::OwnerDied(mut guard) => {
+                repair(&mut guard);
+                guard.mark_consistent();
+                Ok(guard)
+            }
+            LockError::Failed(error) => Err(error),
+        }
+    }
+}
+
+impl<G> From<LockError<G>> for AcquireError {
+    fn from(error: LockError<G>) -> AcquireError {
+        match error {
+            LockError::OwnerDied(_) => AcquireError::OwnerDied,
+            LockError::Failed(error) => error,
+        }
+    }
+}
+
+impl<G> From<AcquireError> for LockError<G> {
+    fn from(error: AcquireError) -> LockError<G> {
+        LockError::Failed(error)
     }
 }
 
 impl<G> fmt::Display for LockError<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LockError::OwnerDied(_) => {
-                f.write_str("an owner died or panicked holding the lock; check what it guards, then mark it consistent")
-            }
-            LockError::NotRecoverable => {
-                f.write_str("the lock was given up by a holder; reset it once what it guards is whole")
-            }
-            LockError::Deadlock => f.write_str("this thread holds the lock already; give it back first"),
-            LockError::NotHeld => f.write_str("the guard is of the process that forked this one; lock anew"),
-            LockError::WouldBlock => f.write_str("somebody holds the lock; wait for it, or try later"),
-            LockError::TimedOut => f.write_str("somebody still held the lock when the deadline passed"),
-            LockError::AboveCeiling => {
-                f.write_str("this thread's priority is above the lock's ceiling; give the lock a higher one")
-            }
-            LockError::Damaged => {
-                f.write_str("the lock's bytes make no sense; somebody wrote over it: look for the stray write")
-            }
-            LockError::System(error) => error.fmt(f),
+            LockError::OwnerDied(_) => AcquireError::OwnerDied.fmt(f),
+            LockError::Failed(error) => error.fmt(f),
         }
     }
 }
 
-impl<G: fmt::Debug> std::error::Error for LockError<G> {}
+impl<G: fmt::Debug> std::error::Error for LockError<G> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            LockError::OwnerDied(_) => None,
+            LockError::Failed(error) => Some(error),
+        }
+    }
+}
+
+impl AcquireError {
+    /// Returns the error of a thread that was refused a lock; `None` if a living thread has it just
+    /// now.
+    #[cold]
+    pub(super) fn from_refused(refused: Refused, me: Me) -> Option<AcquireError> {
+        Some(match refused {
+            Refused::WouldBlock | Refused::TimedOut => return None,
+            Refused::NotRecoverable => AcquireError::NotRecoverable,
+            Refused::Deadlock => AcquireError::Deadlock,
+            Refused::Damaged => AcquireError::Damaged,
+            Refused::System(errno) => {
+                let path = me.registry.path();
+                AcquireError::System(Error::from_errno("wait for a lock in", path, errno))
+            }
+        })
+    }
+}

@@ -171,18 +171,18 @@ impl<R: ExclusiveLock, T> Guard<'_, R, T> {
     }
 
     /// Unlocks, and gives the lock up, because what it guards cannot be repaired. Every later
-    /// locker gets [`LockError::NotRecoverable`](super::LockError::NotRecoverable), until a process calls `reset` or
+    /// locker gets [`AcquireError::NotRecoverable`](super::AcquireError::NotRecoverable), until a process calls `reset` or
     /// [`lock_to_reset`](super::Mutex::lock_to_reset). In a forked child it has no effect.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-give-up-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
-    /// use outlive::sync::{LockError, Mutex};
+    /// use outlive::sync::{AcquireError, LockError, Mutex};
     ///
     /// let total = Mutex::<u64>::options(0).open_or_create(&domain, "total")?;
     /// total.lock().unwrap().give_up();
-    /// assert!(matches!(total.lock(), Err(LockError::NotRecoverable)));
-    /// total.reset(5, outlive::Deadline::NEVER).unwrap();
+    /// assert!(matches!(total.lock(), Err(LockError::Failed(AcquireError::NotRecoverable))));
+    /// total.reset(5).unwrap();
     /// assert_eq!(*total.lock().unwrap(), 5);
     /// # std::fs::remove_dir_all(&folder).ok();
     /// # Ok::<(), outlive::Error>(())

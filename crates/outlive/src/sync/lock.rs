@@ -7,11 +7,12 @@
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::time::Duration;
 
-use super::error::LockError;
+use super::error::{AcquireError, LockError};
 use super::guard::Guard;
 use super::primitive::{Home, TypeOf};
-use super::raw_lock::{ExclusiveLock, Fast, Guards, LockWords, RawLock, Site, Taken};
+use super::raw_lock::{ExclusiveLock, Fast, Guards, LockWords, RawLock, Refusal, Site, Taken};
 use super::{Holder, order};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, TokenId};
@@ -59,8 +60,12 @@ impl<P: LockWords> Handle<P> {
 }
 
 /// What locking returns: the guard, or why there is none, or a guard for a repair.
-pub(super) type Locked<'a, R, T> =
+pub type Locked<'a, R, T> =
     Result<Guard<'a, R, T>, LockError<Guard<'a, <R as RawLock>::Repairing, T>>>;
+
+/// What locking returns that does not wait for ever: `None` while a living thread has the lock.
+pub type MaybeLocked<'a, R, T> =
+    Result<Option<Guard<'a, R, T>>, LockError<Guard<'a, <R as RawLock>::Repairing, T>>>;
 
 /// The body of a named lock: the value begins in the next cache line.
 #[repr(C)]
@@ -183,33 +188,41 @@ impl<P: LockWords, T> Lock<P, T> {
     pub(super) fn take<R: RawLock<Words = P>>(
         &self,
         wait: impl FnOnce() -> Option<Deadline>,
-    ) -> Locked<'_, R, T> {
+    ) -> MaybeLocked<'_, R, T> {
         let Handle { local, site, .. } = &self.handle;
         // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
         unsafe { take(self.handle.words(), local, site, self.value.cast(), wait) }
     }
 
     /// Takes the lock in one of its ways without the fast path, and never waits.
-    pub(super) fn take_looking<R: RawLock<Words = P>>(&self) -> Locked<'_, R, T> {
+    pub(super) fn take_looking<R: RawLock<Words = P>>(&self) -> MaybeLocked<'_, R, T> {
         let Handle { local, site, .. } = &self.handle;
         // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
         unsafe { take_slow(self.handle.words(), local, site, self.value.cast(), Fast::Busy, None) }
     }
 
+    /// Takes the lock in one of its ways, and waits for ever.
+    #[inline]
+    pub(super) fn take_for_ever<R: RawLock<Words = P>>(&self) -> Locked<'_, R, T> {
+        Deadline::never(|deadline| self.take(|| Some(deadline)))
+    }
+
     /// Takes the lock in whatever state it is.
     pub(super) fn take_to_reset<R: ExclusiveLock<Words = P>>(
         &self,
-        deadline: Deadline,
-    ) -> Result<Guard<'_, R, T>, LockError<()>> {
+        wait: Option<Deadline>,
+    ) -> Result<Option<Guard<'_, R, T>>, AcquireError> {
         let Handle { local, site, .. } = &self.handle;
         let words = self.handle.words();
-        let me = site.registry.me().map_err(LockError::System)?;
-        let take = || R::take_to_reset(words, local, site, me, deadline);
-        let taken = order::watched(me, &site.segment, words, true, take);
-        let held = taken.map_err(LockError::without_guard)?;
-        // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
-        // thread holds the lock.
-        Ok(unsafe { Guard::new(words, self.value.cast(), me, held) })
+        let me = site.registry.me().map_err(AcquireError::System)?;
+        let take = || R::take_to_reset(words, local, site, me, wait);
+        match order::watched(me, &site.segment, words, wait.is_some(), take) {
+            // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
+            // thread holds the lock.
+            Ok(held) => Ok(Some(unsafe { Guard::new(words, self.value.cast(), me, held) })),
+            Err(Refusal::Busy) => Ok(None),
+            Err(Refusal::Failed(error)) => Err(error),
+        }
     }
 
     /// Returns where the value lies.
@@ -230,7 +243,7 @@ pub(super) unsafe fn take<'a, R: RawLock, T>(
     site: &'a Site,
     value: NonNull<T>,
     wait: impl FnOnce() -> Option<Deadline>,
-) -> Locked<'a, R, T> {
+) -> MaybeLocked<'a, R, T> {
     let registry = site.registry;
     let bits = registry.fast_bits();
     let me = Me { registry, id: TokenId::from_own(bits) };
@@ -238,7 +251,7 @@ pub(super) unsafe fn take<'a, R: RawLock, T>(
     if let Fast::Clean(held) = seen {
         // SAFETY: the caller promises that `words` guard `value`, and this thread has just taken
         // the lock.
-        return Ok(unsafe { Guard::new(words, value, me, held) });
+        return Ok(Some(unsafe { Guard::new(words, value, me, held) }));
     }
     // SAFETY: the caller's promise.
     unsafe { take_slow(words, local, site, value, seen, wait()) }
@@ -258,18 +271,19 @@ pub(super) unsafe fn take_slow<'a, R: RawLock, T>(
     value: NonNull<T>,
     seen: Fast<R::Held<'a>>,
     wait: Option<Deadline>,
-) -> Locked<'a, R, T> {
-    let me = site.registry.me().map_err(LockError::System)?;
+) -> MaybeLocked<'a, R, T> {
+    let me = site.registry.me().map_err(AcquireError::System)?;
     let take = || R::lock_slow(words, local, site, me, seen, wait);
     match order::watched(me, &site.segment, words, wait.is_some(), take) {
         // SAFETY: the caller promises that `words` guard `value`, and this thread has just taken
         // the lock.
-        Ok(Taken::Clean(held)) => Ok(unsafe { Guard::new(words, value, me, held) }),
+        Ok(Taken::Clean(held)) => Ok(Some(unsafe { Guard::new(words, value, me, held) })),
         Ok(Taken::OwnerDied(held)) => {
             // SAFETY: as in the first arm.
             Err(LockError::OwnerDied(unsafe { Guard::new(words, value, me, held) }))
         }
-        Err(refusal) => Err(refusal.without_guard()),
+        Err(Refusal::Busy) => Ok(None),
+        Err(Refusal::Failed(error)) => Err(LockError::Failed(error)),
     }
 }
 
@@ -280,54 +294,67 @@ where
     /// Takes the lock, waiting as long as a living owner holds it.
     ///
     /// # Errors
-    /// [`LockError::OwnerDied`] with the guard inside; [`LockError::NotRecoverable`];
-    /// [`LockError::Deadlock`] when this thread holds the lock already; [`LockError::AboveCeiling`]
-    /// when its own priority is higher than a [`CeilingMutex`](super::CeilingMutex)'s ceiling;
-    /// [`LockError::Damaged`]; [`LockError::System`].
+    /// [`LockError::OwnerDied`] with the guard inside; [`LockError::Failed`] with
+    /// [`AcquireError::NotRecoverable`], [`AcquireError::Deadlock`] when this thread holds the lock
+    /// already, [`AcquireError::AboveCeiling`] when its own priority is higher than a
+    /// [`CeilingMutex`](super::CeilingMutex)'s ceiling, [`AcquireError::Damaged`], or
+    /// [`AcquireError::System`].
     ///
     /// # If a process dies
     /// The owner's death ends the wait at once.
     #[inline]
-    pub fn lock(&self) -> Result<Guard<'_, P, T>, LockError<Guard<'_, P, T>>> {
-        self.take(|| Some(Deadline::NEVER))
+    pub fn lock(&self) -> Locked<'_, P, T> {
+        self.take_for_ever()
     }
 
-    /// Takes the lock, waiting until the deadline.
+    /// Takes the lock if it is free, or its owner is dead; returns `None` while a living thread
+    /// holds it. Never waits.
     ///
     /// # Errors
-    /// As [`Lock::lock`], and [`LockError::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The owner's death ends the wait at once.
+    /// As [`Lock::lock`].
     #[inline]
-    pub fn lock_until(
-        &self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Guard<'_, P, T>, LockError<Guard<'_, P, T>>> {
-        self.take(|| Some(deadline.into()))
-    }
-
-    /// Takes the lock if it is free, or its owner is dead.
-    ///
-    /// # Errors
-    /// As [`Lock::lock`], and [`LockError::WouldBlock`].
-    #[inline]
-    pub fn try_lock(&self) -> Result<Guard<'_, P, T>, LockError<Guard<'_, P, T>>> {
+    pub fn try_lock(&self) -> MaybeLocked<'_, P, T> {
         self.take(|| None)
     }
 
-    /// Makes a lock that was given up ([`LockError::NotRecoverable`]) usable again, with this
-    /// value. No thread gets the lock before the value is in place.
+    /// Takes the lock, and waits for so long at most; returns `None` if a living thread still holds
+    /// it then.
     ///
     /// # Errors
-    /// [`LockError::TimedOut`] when a living owner holds it until the deadline, and the other
-    /// errors of [`Lock::lock_until`], but never `OwnerDied` or `NotRecoverable`.
+    /// As [`Lock::lock`].
+    ///
+    /// # If a process dies
+    /// The owner's death ends the wait at once.
+    #[inline]
+    pub fn lock_timeout(&self, timeout: Duration) -> MaybeLocked<'_, P, T> {
+        self.take(|| Some(Deadline::after(timeout)))
+    }
+
+    /// Takes the lock, and waits until the deadline; returns `None` if a living thread still holds
+    /// it then.
+    ///
+    /// # Errors
+    /// As [`Lock::lock`].
+    ///
+    /// # If a process dies
+    /// The owner's death ends the wait at once.
+    #[inline]
+    pub fn lock_until(&self, deadline: Deadline) -> MaybeLocked<'_, P, T> {
+        self.take(|| Some(deadline))
+    }
+
+    /// Makes a lock that was given up ([`AcquireError::NotRecoverable`]) usable again, with this
+    /// value. No thread gets the lock before the value is in place. It waits as long as a living
+    /// owner holds the lock.
+    ///
+    /// # Errors
+    /// As [`Lock::lock_to_reset`].
     ///
     /// # If a process dies
     /// During this call: the lock stays given up, or the next locker gets
     /// [`LockError::OwnerDied`].
-    pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
-        self.take_to_reset::<P>(deadline.into())?.reset(value);
+    pub fn reset(&self, value: T) -> Result<(), AcquireError> {
+        self.lock_to_reset()?.reset(value);
         Ok(())
     }
 
@@ -336,15 +363,46 @@ where
     /// it drops the guard without that, a lock that was given up stays so.
     ///
     /// # Errors
-    /// As [`Lock::reset`].
+    /// Those of [`Lock::lock`] that keep the caller from having the lock, but for
+    /// [`AcquireError::NotRecoverable`].
     ///
     /// # If a process dies
     /// As with [`Lock::reset`].
-    pub fn lock_to_reset(
+    pub fn lock_to_reset(&self) -> Result<Guard<'_, P, T>, AcquireError> {
+        Deadline::never(|deadline| self.lock_to_reset_until(deadline))
+    }
+
+    /// Takes the lock as [`Lock::lock_to_reset`] does, but never waits; returns `None` while a
+    /// living thread holds it.
+    ///
+    /// # Errors
+    /// As [`Lock::lock_to_reset`].
+    pub fn try_lock_to_reset(&self) -> Result<Option<Guard<'_, P, T>>, AcquireError> {
+        self.take_to_reset(None)
+    }
+
+    /// Takes the lock as [`Lock::lock_to_reset`] does, and waits for so long at most; returns `None`
+    /// if a living thread still holds it then.
+    ///
+    /// # Errors
+    /// As [`Lock::lock_to_reset`].
+    pub fn lock_to_reset_timeout(
         &self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Guard<'_, P, T>, LockError<()>> {
-        self.take_to_reset(deadline.into())
+        timeout: Duration,
+    ) -> Result<Option<Guard<'_, P, T>>, AcquireError> {
+        self.take_to_reset(Some(Deadline::after(timeout)))
+    }
+
+    /// Takes the lock as [`Lock::lock_to_reset`] does, and waits until the deadline; returns `None`
+    /// if a living thread still holds it then.
+    ///
+    /// # Errors
+    /// As [`Lock::lock_to_reset`].
+    pub fn lock_to_reset_until(
+        &self,
+        deadline: Deadline,
+    ) -> Result<Option<Guard<'_, P, T>>, AcquireError> {
+        self.take_to_reset(Some(deadline))
     }
 
     /// Returns the thread that holds the lock just now, dead or alive.

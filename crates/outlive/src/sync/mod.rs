@@ -59,6 +59,6 @@ pub use primitive::Home;
 pub use primitive::LockDetail;
 pub(crate) use primitive::primitives;
 pub use readiness::Bits;
-pub use rw_lock::{EmbeddedRwLock, ReadGuard, RwLock, UpgradeError, WriteGuard};
+pub use rw_lock::{EmbeddedRwLock, ReadGuard, RwLock, UpgradeError, UpgradeReason, WriteGuard};
 pub use semaphore::{EmbeddedSemaphore, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use super::Holder;
 use super::embedded::Embedded;
-use super::error::LockError;
+use super::error::{AcquireError, LockError};
 use super::guard::{Guard, KEPT, UNWINDING};
 use super::lock::{Lock, LockOptions, take_slow};
 use super::order;
@@ -128,7 +128,7 @@ unsafe impl RawLock for RawMutex {
         };
         match got {
             Ok(got) => Ok(taken(got, ())),
-            Err(refused) => Err(LockError::from_refused(refused, me)),
+            Err(refused) => Err(Refusal::of(refused, me)),
         }
     }
 
@@ -157,11 +157,9 @@ unsafe impl ExclusiveLock for RawMutex {
         (): &(),
         site: &Site,
         me: Me,
-        deadline: Deadline,
+        wait: Option<Deadline>,
     ) -> Result<(), Refusal> {
-        words
-            .take_to_reset(me, &site.spin_wait, deadline)
-            .map_err(|refused| LockError::from_refused(refused, me))
+        words.take_to_reset(me, &site.spin_wait, wait).map_err(|refused| Refusal::of(refused, me))
     }
 
     fn holder(words: &RawMutex, registry: &'static Registry) -> Option<Holder> {
@@ -220,12 +218,12 @@ impl<T> Mutex<T> {
     pub fn lock_rest(
         &self,
         halfway: Halfway,
-        deadline: impl Into<Deadline>,
-    ) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
+        deadline: Deadline,
+    ) -> Result<Option<MutexGuard<'_, T>>, LockError<MutexGuard<'_, T>>> {
         let seen = if halfway.0 { Fast::Look(()) } else { Fast::Busy };
-        let (words, site, wait) = (self.handle.words(), self.handle.site(), Some(deadline.into()));
+        let (words, site) = (self.handle.words(), self.handle.site());
         // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
-        unsafe { take_slow::<RawMutex, T>(words, &(), site, self.value(), seen, wait) }
+        unsafe { take_slow::<RawMutex, T>(words, &(), site, self.value(), seen, Some(deadline)) }
     }
 
     /// Gives the lock back whose guard's raw form is in `held`, as [`Mutex::guard_from_raw`] and a
@@ -290,8 +288,8 @@ impl<'a, T> MutexGuard<'a, T> {
         bits
     }
 
-    /// Unlocks for the time of `meanwhile`, which locks again. If `meanwhile` returns a wake relay,
-    /// the new guard keeps it until it is dropped.
+    /// Unlocks for the time of `meanwhile`, which locks again; `None` if a living thread has the lock
+    /// by then. If `meanwhile` returns a wake relay, the new guard keeps it until it is dropped.
     pub(super) fn give_back_during(
         self,
         meanwhile: impl FnOnce(
@@ -299,9 +297,9 @@ impl<'a, T> MutexGuard<'a, T> {
             Me,
             WakeRelay,
         ) -> (Result<Acquired, Refused>, Option<WakeRelay>),
-    ) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
+    ) -> Result<Option<MutexGuard<'a, T>>, LockError<MutexGuard<'a, T>>> {
         let Some(me) = self.hold.owner() else {
-            return Err(LockError::NotHeld);
+            return Err(LockError::Failed(AcquireError::NotHeld));
         };
         let (raw, value, bits) = (self.hold.words, self.value, self.hold.me.id.as_u32());
         self.hold.forget();
@@ -321,9 +319,12 @@ impl<'a, T> MutexGuard<'a, T> {
         // `meanwhile` has taken again.
         let guard = || unsafe { MutexGuard::new(raw, value, holder, ()) };
         match result {
-            Ok(Acquired::Clean) => Ok(guard()),
+            Ok(Acquired::Clean) => Ok(Some(guard())),
             Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(guard())),
-            Err(refused) => Err(LockError::from_refused(refused, me)),
+            Err(refused) => match AcquireError::from_refused(refused, me) {
+                Some(error) => Err(LockError::Failed(error)),
+                None => Ok(None),
+            },
         }
     }
 }

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
 use super::Holder;
 use super::embedded::Embedded;
-use super::error::LockError;
 use super::guard::Guard;
 use super::lock::{Lock, LockOptions};
 use super::primitive::{Home, Inspect, LockDetail, Primitive, Seen, seen};
@@ -142,7 +141,7 @@ unsafe impl RawLock for RawPi {
     ) -> Result<Taken<'a, RawPi>, Refusal> {
         let got = match seen {
             Fast::Busy => {
-                words.bind(me, site.segment.path()).map_err(LockError::System)?;
+                words.bind(me, site.segment.path()).map_err(Refusal::system)?;
                 bound.store(true, StdOrdering::Release);
                 words.lock(me, wait)
             }
@@ -150,7 +149,7 @@ unsafe impl RawLock for RawPi {
         };
         match got {
             Ok(got) => Ok(taken(got, ())),
-            Err(refused) => Err(LockError::from_refused(refused, me)),
+            Err(refused) => Err(Refusal::of(refused, me)),
         }
     }
 
@@ -180,13 +179,11 @@ unsafe impl ExclusiveLock for RawPi {
         bound: &AtomicBool,
         site: &Site,
         me: Me,
-        deadline: Deadline,
+        wait: Option<Deadline>,
     ) -> Result<(), Refusal> {
-        words.bind(me, site.segment.path()).map_err(LockError::System)?;
+        words.bind(me, site.segment.path()).map_err(Refusal::system)?;
         bound.store(true, StdOrdering::Release);
-        words
-            .acquire(me, Some(deadline))
-            .map_err(|refused| LockError::from_refused(refused, me))?;
+        words.acquire(me, wait).map_err(|refused| Refusal::of(refused, me))?;
         words.note_owner(me);
         Ok(())
     }

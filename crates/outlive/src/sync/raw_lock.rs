@@ -1,20 +1,37 @@
 //! What a kind of lock says of itself: its words, what its handles keep, and how a thread takes and
 //! leaves them. `lock.rs` makes handles of it, `guard.rs` guards.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::Holder;
-use super::error::LockError;
+use super::error::AcquireError;
 use super::primitive::{Home, Primitive};
-use super::raw::Acquired;
+use super::raw::{Acquired, Refused};
 use crate::liveness::{Me, Registry};
 use crate::segment::Segment;
 use crate::wake::SpinWait;
 use crate::{Deadline, Error};
 
 /// Why a thread did not take a lock.
-pub type Refusal = LockError<Infallible>;
+#[derive(Debug)]
+pub enum Refusal {
+    /// A living thread has it just now, or still had it when the deadline passed.
+    Busy,
+    /// Waiting longer would not help.
+    Failed(AcquireError),
+}
+
+impl Refusal {
+    #[cold]
+    pub(super) fn of(refused: Refused, me: Me) -> Refusal {
+        AcquireError::from_refused(refused, me).map_or(Refusal::Busy, Refusal::Failed)
+    }
+
+    #[cold]
+    pub(super) fn system(error: Error) -> Refusal {
+        Refusal::Failed(AcquireError::System(error))
+    }
+}
 
 /// Where a handle's words lie, whose tokens they name, and how the handle waits.
 pub struct Site {
@@ -146,8 +163,8 @@ pub unsafe trait ExclusiveLock: RawLock<Repairing = Self> {
     /// Notes that the holder has repaired what the lock guards.
     fn mark_consistent(words: &Self::Words);
 
-    /// Takes the lock in whatever state it is, and waits until the deadline. The caller repairs
-    /// what it guards, marks it consistent and unlocks.
+    /// Takes the lock in whatever state it is, and waits until the deadline; with `None` it never
+    /// waits. The caller repairs what it guards, marks it consistent and unlocks.
     ///
     /// # Errors
     /// The reason why the caller does not have the lock.
@@ -156,7 +173,7 @@ pub unsafe trait ExclusiveLock: RawLock<Repairing = Self> {
         local: &'a <Self::Words as LockWords>::Local,
         site: &'a Site,
         me: Me,
-        deadline: Deadline,
+        wait: Option<Deadline>,
     ) -> Result<Self::Held<'a>, Refusal>;
 
     /// Returns the thread that holds the lock alone just now, dead or alive.

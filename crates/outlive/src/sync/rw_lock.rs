@@ -1,15 +1,16 @@
 //! A reader-writer lock with the value it guards, and its guards: from reading to writing and back.
 
-use std::convert::Infallible;
 use std::fmt;
+use std::time::Duration;
 
 use super::Holder;
 use super::embedded::Embedded;
-use super::error::LockError;
+use super::error::AcquireError;
 use super::guard::Guard;
-use super::lock::{Lock, LockOptions};
+use super::lock::{Lock, LockOptions, Locked, MaybeLocked};
 use super::order;
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
+use super::raw::Refused;
 use super::raw::rw_lock::{Entered, RawRwLock};
 use super::raw_lock::{
     ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
@@ -27,7 +28,7 @@ use crate::{Deadline, Error, Kind, Shareable, WaitStrategy};
 /// one compare-exchange, giving back one store, with no system call unless a thread waits. A
 /// waiting writer keeps new readers out, so readers do not starve writers; a reader that keeps
 /// finding writers queues as one of them. Beyond that the lock is not fair. A thread may read
-/// several times at once, unless a writer waits: then it gets [`LockError::Deadlock`]. A named lock
+/// several times at once, unless a writer waits: then it gets [`AcquireError::Deadlock`]. A named lock
 /// takes 12 KiB of memory, which includes a value of up to 4,032 bytes.
 ///
 /// ```
@@ -52,7 +53,7 @@ use crate::{Deadline, Error, Kind, Shareable, WaitStrategy};
 ///
 /// # If a process dies
 /// While it reads: no locker is told, and writers go on at once. While it writes: the next locker,
-/// reader or writer, gets [`LockError::OwnerDied`] with a [`WriteGuard`], even if it slept already.
+/// reader or writer, gets [`LockError::OwnerDied`](super::LockError::OwnerDied) with a [`WriteGuard`], even if it slept already.
 /// Exactly one locker is told; if it does not [mark the value
 /// consistent](WriteGuard::mark_consistent), the next one is told, too. While it waits: other
 /// threads are not affected. A writer's panic counts as a death, a reader's does not.
@@ -74,7 +75,7 @@ pub type ReadGuard<'a, T> = Guard<'a, Reading, T>;
 /// A guard stays with its thread. In a forked child, a guard of the parent's has no effect.
 ///
 /// # If a process dies
-/// The next locker, reader or writer, gets [`LockError::OwnerDied`] with a guard like this.
+/// The next locker, reader or writer, gets [`LockError::OwnerDied`](super::LockError::OwnerDied) with a guard like this.
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
@@ -153,7 +154,7 @@ unsafe impl RawLock for Reading {
         match words.read_slow(me, &site.spin_wait, wait) {
             Ok(Entered::Reading(word)) => Ok(Taken::Clean(ReadHold { word, site })),
             Ok(Entered::Repairing) => Ok(Taken::OwnerDied(site)),
-            Err(refused) => Err(LockError::from_refused(refused, me)),
+            Err(refused) => Err(Refusal::of(refused, me)),
         }
     }
 
@@ -191,7 +192,7 @@ unsafe impl RawLock for Writing {
     ) -> Result<Taken<'a, Writing>, Refusal> {
         match words.write_slow(me, &site.spin_wait, wait, matches!(seen, Fast::Look(_))) {
             Ok(got) => Ok(taken(got, site)),
-            Err(refused) => Err(LockError::from_refused(refused, me)),
+            Err(refused) => Err(Refusal::of(refused, me)),
         }
     }
 
@@ -220,11 +221,11 @@ unsafe impl ExclusiveLock for Writing {
         (): &(),
         site: &'a Site,
         me: Me,
-        deadline: Deadline,
+        wait: Option<Deadline>,
     ) -> Result<&'a Site, Refusal> {
-        match words.take_to_reset(me, &site.spin_wait, deadline) {
+        match words.take_to_reset(me, &site.spin_wait, wait) {
             Ok(()) => Ok(site),
-            Err(refused) => Err(LockError::from_refused(refused, me)),
+            Err(refused) => Err(Refusal::of(refused, me)),
         }
     }
 
@@ -249,95 +250,166 @@ impl<T> RwLock<T> {
     /// Takes the lock to read, and waits as long as a living writer holds it or waits for it.
     ///
     /// # Errors
-    /// [`LockError::OwnerDied`] with a write guard inside: a writer died, and the caller has the
-    /// lock as a writer, to repair what it left. [`LockError::NotRecoverable`];
-    /// [`LockError::Deadlock`] when this thread writes, or reads already while a writer waits for
-    /// that; [`LockError::Damaged`], [`LockError::System`].
+    /// [`LockError::OwnerDied`](super::LockError::OwnerDied) with a write guard inside: a writer died, and the caller has the
+    /// lock as a writer, to repair what it left. [`LockError::Failed`](super::LockError::Failed) with
+    /// [`AcquireError::NotRecoverable`]; [`AcquireError::Deadlock`] when this thread writes, or
+    /// reads already while a writer waits for that; [`AcquireError::Damaged`],
+    /// [`AcquireError::System`].
     ///
     /// # If a process dies
     /// The writer's death ends the wait at once.
     #[inline]
-    pub fn read(&self) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
-        self.take(|| Some(Deadline::NEVER))
+    pub fn read(&self) -> Locked<'_, Reading, T> {
+        self.take_for_ever()
     }
 
-    /// Takes the lock to read, and waits until the deadline.
+    /// Takes the lock to read; returns `None` while a living writer holds it or waits for it. Never
+    /// waits.
     ///
     /// # Errors
-    /// As [`RwLock::read`], and [`LockError::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The writer's death ends the wait at once.
+    /// As [`RwLock::read`].
     #[inline]
-    pub fn read_until(
-        &self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
-        self.take(|| Some(deadline.into()))
-    }
-
-    /// Takes the lock to read if no living writer holds it or waits for it.
-    ///
-    /// # Errors
-    /// As [`RwLock::read`], and [`LockError::WouldBlock`].
-    #[inline]
-    pub fn try_read(&self) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
+    pub fn try_read(&self) -> MaybeLocked<'_, Reading, T> {
         self.take(|| None)
+    }
+
+    /// Takes the lock to read, and waits for so long at most; returns `None` if a living writer still
+    /// holds it then, or waits for it.
+    ///
+    /// # Errors
+    /// As [`RwLock::read`].
+    ///
+    /// # If a process dies
+    /// The writer's death ends the wait at once.
+    #[inline]
+    pub fn read_timeout(&self, timeout: Duration) -> MaybeLocked<'_, Reading, T> {
+        self.take(|| Some(Deadline::after(timeout)))
+    }
+
+    /// Takes the lock to read, and waits until the deadline; returns `None` if a living writer still
+    /// holds it then, or waits for it.
+    ///
+    /// # Errors
+    /// As [`RwLock::read`].
+    ///
+    /// # If a process dies
+    /// The writer's death ends the wait at once.
+    #[inline]
+    pub fn read_until(&self, deadline: Deadline) -> MaybeLocked<'_, Reading, T> {
+        self.take(|| Some(deadline))
     }
 
     /// Takes the lock to write, and waits until no living thread reads or writes. New readers wait
     /// meanwhile.
     ///
     /// # Errors
-    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`],
-    /// [`LockError::Deadlock`] when this thread reads or writes already, [`LockError::Damaged`],
-    /// [`LockError::System`].
+    /// [`LockError::OwnerDied`](super::LockError::OwnerDied) with the guard inside; [`LockError::Failed`](super::LockError::Failed) with
+    /// [`AcquireError::NotRecoverable`], [`AcquireError::Deadlock`] when this thread reads or writes
+    /// already, [`AcquireError::Damaged`], or [`AcquireError::System`].
     ///
     /// # If a process dies
     /// A holder's death ends the wait at once.
     #[inline]
-    pub fn write(&self) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
-        self.take(|| Some(Deadline::NEVER))
+    pub fn write(&self) -> Locked<'_, Writing, T> {
+        self.take_for_ever()
     }
 
-    /// Takes the lock to write, and waits until the deadline.
+    /// Takes the lock to write; returns `None` while a living thread reads or writes. Never waits.
+    /// While it looks, it keeps new readers out: a `try_read` just then may return `None`.
     ///
     /// # Errors
-    /// As [`RwLock::write`], and [`LockError::TimedOut`].
-    ///
-    /// # If a process dies
-    /// A holder's death ends the wait at once.
-    #[inline]
-    pub fn write_until(
-        &self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
-        self.take(|| Some(deadline.into()))
-    }
-
-    /// Takes the lock to write if no living thread reads or writes. While it looks, it keeps new
-    /// readers out: a `try_read` just then may fail.
-    ///
-    /// # Errors
-    /// As [`RwLock::write`], and [`LockError::WouldBlock`].
-    pub fn try_write(&self) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
+    /// As [`RwLock::write`].
+    pub fn try_write(&self) -> MaybeLocked<'_, Writing, T> {
         // Looked at first, so that a try which must fail keeps no reader out.
         self.take_looking()
     }
 
-    /// Makes a lock that was given up ([`LockError::NotRecoverable`]) usable again, with this
-    /// value. No thread gets the lock before the value is in place.
+    /// Takes the lock to write, and waits for so long at most; returns `None` if a living thread still
+    /// reads or writes then.
     ///
     /// # Errors
-    /// [`LockError::TimedOut`] when a living thread holds it until the deadline,
-    /// [`LockError::Deadlock`], [`LockError::Damaged`], [`LockError::System`].
+    /// As [`RwLock::write`].
+    ///
+    /// # If a process dies
+    /// A holder's death ends the wait at once.
+    #[inline]
+    pub fn write_timeout(&self, timeout: Duration) -> MaybeLocked<'_, Writing, T> {
+        self.take(|| Some(Deadline::after(timeout)))
+    }
+
+    /// Takes the lock to write, and waits until the deadline; returns `None` if a living thread still
+    /// reads or writes then.
+    ///
+    /// # Errors
+    /// As [`RwLock::write`].
+    ///
+    /// # If a process dies
+    /// A holder's death ends the wait at once.
+    #[inline]
+    pub fn write_until(&self, deadline: Deadline) -> MaybeLocked<'_, Writing, T> {
+        self.take(|| Some(deadline))
+    }
+
+    /// Makes a lock that was given up ([`AcquireError::NotRecoverable`]) usable again, with this
+    /// value. No thread gets the lock before the value is in place. It waits as long as a living
+    /// thread holds the lock.
+    ///
+    /// # Errors
+    /// As [`RwLock::write_to_reset`].
     ///
     /// # If a process dies
     /// During this call: the lock is as it was, or the next locker gets
-    /// [`LockError::OwnerDied`].
-    pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
-        self.take_to_reset::<Writing>(deadline.into())?.reset(value);
+    /// [`LockError::OwnerDied`](super::LockError::OwnerDied).
+    pub fn reset(&self, value: T) -> Result<(), AcquireError> {
+        self.write_to_reset()?.reset(value);
         Ok(())
+    }
+
+    /// Takes the lock to write in whatever state it is, given up or not, as if its writer had just
+    /// died. The caller repairs the value and
+    /// [marks it consistent](super::WriteGuard::mark_consistent).
+    ///
+    /// # Errors
+    /// Those of [`RwLock::write`] that keep the caller from having the lock, but for
+    /// [`AcquireError::NotRecoverable`].
+    ///
+    /// # If a process dies
+    /// As with [`RwLock::reset`].
+    pub fn write_to_reset(&self) -> Result<WriteGuard<'_, T>, AcquireError> {
+        Deadline::never(|deadline| self.write_to_reset_until(deadline))
+    }
+
+    /// Takes the lock as [`RwLock::write_to_reset`] does, but never waits; returns `None` while a
+    /// living thread reads or writes.
+    ///
+    /// # Errors
+    /// As [`RwLock::write_to_reset`].
+    pub fn try_write_to_reset(&self) -> Result<Option<WriteGuard<'_, T>>, AcquireError> {
+        self.take_to_reset(None)
+    }
+
+    /// Takes the lock as [`RwLock::write_to_reset`] does, and waits for so long at most; returns
+    /// `None` if a living thread still reads or writes then.
+    ///
+    /// # Errors
+    /// As [`RwLock::write_to_reset`].
+    pub fn write_to_reset_timeout(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<WriteGuard<'_, T>>, AcquireError> {
+        self.take_to_reset(Some(Deadline::after(timeout)))
+    }
+
+    /// Takes the lock as [`RwLock::write_to_reset`] does, and waits until the deadline; returns
+    /// `None` if a living thread still reads or writes then.
+    ///
+    /// # Errors
+    /// As [`RwLock::write_to_reset`].
+    pub fn write_to_reset_until(
+        &self,
+        deadline: Deadline,
+    ) -> Result<Option<WriteGuard<'_, T>>, AcquireError> {
+        self.take_to_reset(Some(deadline))
     }
 
     /// Returns the threads that hold the lock just now: one writer, or any number of readers. A
@@ -348,17 +420,8 @@ impl<T> RwLock<T> {
 }
 
 impl<'a, T> ReadGuard<'a, T> {
-    /// Becomes a writer if no other reader is inside. No thread writes in between, so what was read
-    /// still holds.
-    ///
-    /// # Errors
-    /// [`UpgradeError`], with this guard inside: see [`ReadGuard::upgrade_until`].
-    pub fn try_upgrade(self) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
-        self.upgrade(None)
-    }
-
-    /// Becomes a writer once the other readers have left, and waits for them until the deadline. No
-    /// thread writes in between, so what was read still holds. New readers wait meanwhile.
+    /// Becomes a writer once the other readers have left, and waits for them as long as they live.
+    /// No thread writes in between, so what was read still holds. New readers wait meanwhile.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-upgrade-{}", std::process::id()));
@@ -369,7 +432,7 @@ impl<'a, T> ReadGuard<'a, T> {
     /// let table = RwLock::<[u32; 4]>::options([0; 4]).open_or_create(&domain, "table")?;
     /// let reading = table.read().unwrap();
     /// if reading[2] == 0 {
-    ///     match reading.upgrade_until(Duration::from_secs(1)) {
+    ///     match reading.upgrade_timeout(Duration::from_secs(1)) {
     ///         Ok(mut writing) => writing[2] = 7,
     ///         // Another thread wants to write, and waits for us to leave.
     ///         Err(refused) => drop(refused.guard),
@@ -381,23 +444,58 @@ impl<'a, T> ReadGuard<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// [`UpgradeError`], with this guard inside and a reason: [`LockError::WouldBlock`] when a
-    /// writer waits already (two upgrading readers would wait for each other),
-    /// [`LockError::Deadlock`] when this thread reads a second time, [`LockError::TimedOut`],
-    /// [`LockError::Damaged`], [`LockError::System`]. Never `OwnerDied`.
+    /// [`UpgradeError`], with this guard inside, and why: [`UpgradeReason::InUse`] when a writer
+    /// waits already (two upgrading readers would wait for each other), or [`UpgradeReason::Failed`]
+    /// with [`AcquireError::Deadlock`] when this thread reads a second time,
+    /// [`AcquireError::NotHeld`] in a forked child, [`AcquireError::Damaged`], or
+    /// [`AcquireError::System`].
     ///
     /// # If a process dies
     /// The death of another reader lets the caller go on at once; so does that of a waiting writer.
-    pub fn upgrade_until(
-        self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
-        self.upgrade(Some(deadline.into()))
+    pub fn upgrade(self) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+        self.upgrade_by(Some(Deadline::NEVER))
     }
 
-    fn upgrade(self, wait: Option<Deadline>) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+    /// Becomes a writer if no other reader is inside, as [`ReadGuard::upgrade`] does. Never waits.
+    ///
+    /// # Errors
+    /// As [`ReadGuard::upgrade`]; [`UpgradeReason::InUse`] also when another thread reads.
+    pub fn try_upgrade(self) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+        self.upgrade_by(None)
+    }
+
+    /// Becomes a writer as [`ReadGuard::upgrade`] does, and waits for so long at most.
+    ///
+    /// # Errors
+    /// As [`ReadGuard::upgrade`], and [`UpgradeReason::TimedOut`].
+    ///
+    /// # If a process dies
+    /// As with [`ReadGuard::upgrade`].
+    pub fn upgrade_timeout(
+        self,
+        timeout: Duration,
+    ) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+        self.upgrade_by(Some(Deadline::after(timeout)))
+    }
+
+    /// Becomes a writer as [`ReadGuard::upgrade`] does, and waits until the deadline.
+    ///
+    /// # Errors
+    /// As [`ReadGuard::upgrade`], and [`UpgradeReason::TimedOut`].
+    ///
+    /// # If a process dies
+    /// As with [`ReadGuard::upgrade`].
+    pub fn upgrade_until(
+        self,
+        deadline: Deadline,
+    ) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+        self.upgrade_by(Some(deadline))
+    }
+
+    fn upgrade_by(self, wait: Option<Deadline>) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
         let Some(me) = self.hold.owner() else {
-            return Err(UpgradeError { guard: self, reason: LockError::WouldBlock });
+            let reason = UpgradeReason::Failed(AcquireError::NotHeld);
+            return Err(UpgradeError { guard: self, reason });
         };
         let (words, ReadHold { word, site }) = (self.hold.words, self.hold.held);
         if wait.is_some() {
@@ -412,7 +510,13 @@ impl<'a, T> ReadGuard<'a, T> {
                 Ok(unsafe { WriteGuard::new(words, value, me, site) })
             }
             Err(refused) => {
-                Err(UpgradeError { guard: self, reason: LockError::from_refused(refused, me) })
+                let in_time = refused != Refused::TimedOut;
+                let reason = match AcquireError::from_refused(refused, me) {
+                    Some(error) => UpgradeReason::Failed(error),
+                    None if in_time => UpgradeReason::InUse,
+                    None => UpgradeReason::TimedOut,
+                };
+                Err(UpgradeError { guard: self, reason })
             }
         }
     }
@@ -422,7 +526,7 @@ impl<'a, T> WriteGuard<'a, T> {
     /// Becomes a reader. No thread writes in between; other readers may enter at once.
     ///
     /// # Errors
-    /// This guard, if it came with [`LockError::OwnerDied`] and was not marked consistent: readers
+    /// This guard, if it came with [`LockError::OwnerDied`](super::LockError::OwnerDied) and was not marked consistent: readers
     /// may not see that value.
     ///
     /// # If a process dies
@@ -439,29 +543,59 @@ impl<'a, T> WriteGuard<'a, T> {
     }
 }
 
-/// Says why a reader could not become a writer. It still reads.
+/// Says that a reader could not become a writer, and why. It still reads.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct UpgradeError<'a, T> {
     /// The guard as it was.
     pub guard: ReadGuard<'a, T>,
-    /// The reason: see [`ReadGuard::upgrade_until`].
-    pub reason: LockError<Infallible>,
+    /// The reason.
+    pub reason: UpgradeReason,
 }
 
-impl<T> fmt::Display for UpgradeError<'_, T> {
+/// Says why a reader could not become a writer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UpgradeReason {
+    /// Another thread reads (only from `try_upgrade`), or waits to write.
+    InUse,
+    /// Another thread still read when the deadline passed.
+    TimedOut,
+    /// Waiting longer would not help.
+    Failed(AcquireError),
+}
+
+impl fmt::Display for UpgradeReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.reason {
-            LockError::WouldBlock => {
+        match self {
+            UpgradeReason::InUse => {
                 f.write_str("somebody else reads, or waits to write: give the lock back and take it as a writer")
             }
-            LockError::Deadlock => f.write_str("this thread reads a second time; give that back first"),
-            other => other.fmt(f),
+            UpgradeReason::TimedOut => {
+                f.write_str("somebody else still read when the deadline passed")
+            }
+            UpgradeReason::Failed(AcquireError::Deadlock) => {
+                f.write_str("this thread reads a second time; give that back first")
+            }
+            UpgradeReason::Failed(error) => error.fmt(f),
         }
     }
 }
 
-impl<T: fmt::Debug> std::error::Error for UpgradeError<'_, T> {}
+impl<T> fmt::Display for UpgradeError<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl<T: fmt::Debug> std::error::Error for UpgradeError<'_, T> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.reason {
+            UpgradeReason::Failed(error) => Some(error),
+            UpgradeReason::InUse | UpgradeReason::TimedOut => None,
+        }
+    }
+}
 
 fn holders(raw: &RawRwLock, registry: &'static Registry) -> Vec<Holder> {
     raw.writer().into_iter().chain(raw.readers()).map(|token| Holder::of(registry, token)).collect()

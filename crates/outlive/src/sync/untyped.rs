@@ -38,7 +38,7 @@ pub struct ValueType<'a> {
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-untyped-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::{Kind, sync::{EmbeddedMutex, Place, Untyped, ValueType}};
+/// use outlive::{Kind, sync::{AcquireError, AcquireError, AcquireError, AcquireError, EmbeddedMutex, Place, Untyped, ValueType}};
 ///
 /// // struct { lock; count } of another language: 8 bytes each.
 /// let layout = ValueType { name: Some("counter"), size: 16, align: 8 };
@@ -376,7 +376,8 @@ impl Untyped {
 mod tests {
     use super::*;
     use crate::sync::{
-        EmbeddedCondvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex, RwLock,
+        AcquireError, EmbeddedCondvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex,
+        RwLock,
     };
 
     fn in_a_domain(name: &str, test: impl FnOnce(&Domain)) {
@@ -634,13 +635,13 @@ mod tests {
                 panic!("its owner's thread ended")
             };
             guard.give_up();
-            assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)));
-            drop(mutex.lock_to_reset(crate::Deadline::NEVER).expect("taken"));
+            assert!(matches!(mutex.lock(), Err(LockError::Failed(AcquireError::NotRecoverable))));
+            drop(mutex.lock_to_reset().expect("taken"));
             assert!(
-                matches!(mutex.lock(), Err(LockError::NotRecoverable)),
+                matches!(mutex.lock(), Err(LockError::Failed(AcquireError::NotRecoverable))),
                 "nobody marked it consistent"
             );
-            let mut guard = mutex.lock_to_reset(crate::Deadline::NEVER).expect("taken");
+            let mut guard = mutex.lock_to_reset().expect("taken");
             *guard = 5;
             guard.mark_consistent();
             drop(guard);
@@ -661,7 +662,10 @@ mod tests {
                 scope.spawn(|| assert!(unsafe { mutex.guard_from_raw(0) }.is_none()));
             });
             assert!(mutex.holder().is_some());
-            assert!(matches!(mutex.try_lock(), Err(LockError::Deadlock)), "it is held still");
+            assert!(
+                matches!(mutex.try_lock(), Err(LockError::Failed(AcquireError::Deadlock))),
+                "it is held still"
+            );
             // SAFETY: the number came from a guard of this mutex, and is used once.
             *unsafe { mutex.guard_from_raw(raw) }.expect("ours") += 1;
             assert_eq!((mutex.holder(), *mutex.lock().expect("free")), (None, 1));

@@ -89,7 +89,7 @@ const SECOND: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 /// A life that holds a lock, and then does what it is told.
 fn holding(domain: &Domain, board: Board, name: &str, then: impl FnOnce()) {
     let lock = Mutex::<u64>::options(0).open_or_create(domain, name).expect("a lock");
-    let guard = lock.lock_until(PATIENCE).expect("nobody has it");
+    let guard = lock.lock_timeout(PATIENCE).expect("nobody has it").expect("in time");
     board.set(crate::operations::FREE, 1);
     then();
     drop(guard);
@@ -130,7 +130,7 @@ fn in_a_control_group_and_then_it_kills(world: &World) {
         let waiting = Child::start(|| {
             let lock = Mutex::<u64>::options(0).open_or_create(&domain, &name).expect("a lock");
             board.set(crate::operations::FREE + 1, 1);
-            let got = lock.lock_until(PATIENCE);
+            let got = lock.lock_timeout(PATIENCE);
             assert!(
                 matches!(got, Err(LockError::OwnerDied(_))),
                 "told of the death, not {:?}",
@@ -167,7 +167,11 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
             if what == "lock" {
                 let lock =
                     Mutex::<u64>::options(0).open_or_create(&domain, "held").expect("a lock");
-                drop(lock.lock_until(PATIENCE).expect("given back by one that lives"));
+                drop(
+                    lock.lock_timeout(PATIENCE)
+                        .expect("given back by one that lives")
+                        .expect("in time"),
+                );
             } else {
                 let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("a queue");
                 let message = queue
@@ -185,12 +189,8 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
     std::thread::sleep(Duration::from_millis(200));
     freeze(true);
     let lock = Mutex::<u64>::options(0).open_or_create(&domain, "held").expect("a lock");
-    let got = lock.lock_until(Duration::from_millis(1500));
-    assert!(
-        matches!(got, Err(LockError::TimedOut)),
-        "its owner is frozen, not dead: {:?}",
-        got.map(|_| "locked")
-    );
+    let got = lock.lock_timeout(Duration::from_millis(1500));
+    assert!(matches!(got, Ok(None)), "its owner is frozen, not dead: {:?}", got.map(|_| "locked"));
     drop(got);
     Queue::<[u8]>::open_or_create(&domain, "q")
         .expect("a queue")

@@ -152,17 +152,17 @@ impl Things {
 
     /// What the other one holds while it lives is not taken over.
     fn living_owners(&self, step: &mut Steps) {
-        let own = self.own_lock.lock_until(PATIENCE).expect("nobody has it");
+        let own = self.own_lock.lock_timeout(PATIENCE).expect("nobody has it").expect("in time");
         step.together();
-        match self.other_lock.lock_until(A_WHILE) {
-            Err(LockError::TimedOut) => {}
+        match self.other_lock.lock_timeout(A_WHILE) {
+            Ok(None) => {}
             other => {
                 panic!("the other side lives and holds it, yet: {:?}", other.map(|_| "locked"))
             }
         }
         step.together();
         drop(own);
-        let other = self.other_lock.lock_until(PATIENCE);
+        let other = self.other_lock.lock_timeout(PATIENCE);
         drop(other.expect("given back by one that lives"));
         step.together();
     }
@@ -269,7 +269,7 @@ impl Things {
 
 /// Its owner was killed: the next one is told, and finds what the dead one wrote.
 fn takes_over(lock: &Mutex<u64>) {
-    match lock.lock_until(PATIENCE) {
+    match lock.lock_timeout(PATIENCE) {
         Err(LockError::OwnerDied(mut guard)) => {
             assert_eq!(*guard, 7, "what the dead one wrote");
             *guard = 0;
@@ -277,7 +277,7 @@ fn takes_over(lock: &Mutex<u64>) {
         }
         other => panic!("its owner was killed, yet: {:?}", other.map(|_| "locked")),
     }
-    drop(lock.lock_until(PATIENCE).expect("it was made consistent"));
+    drop(lock.lock_timeout(PATIENCE).expect("it was made consistent").expect("in time"));
 }
 
 /// The two go step by step.
@@ -317,7 +317,7 @@ fn hold_until_killed(open: &dyn Fn() -> Domain, what: &str, board: Board, word: 
     for side in [Side::Inside, Side::Outside] {
         let lock =
             Mutex::<u64>::options(0).open_or_create(&domain, &side.own(what)).expect("a lock");
-        let mut guard = lock.lock_until(PATIENCE).expect("nobody has it");
+        let mut guard = lock.lock_timeout(PATIENCE).expect("nobody has it").expect("in time");
         *guard = 7;
         std::mem::forget(guard);
         std::mem::forget(lock);

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use outlive::queue::Queue;
-use outlive::sync::{Mutex, Record};
+use outlive::sync::{AcquireError, Mutex, Record};
 use outlive::topic::Topic;
 use outlive::{Domain, Error, Kind, RecvError};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -367,7 +367,10 @@ fn words_that_make_no_sense(world: &World) {
         bytes.set_word(BODY, word);
         for error in [mutex.lock().err(), mutex.try_lock().err()] {
             let error = error.expect("damaged");
-            assert!(matches!(error, outlive::sync::LockError::Damaged), "{word:#x}: {error:?}");
+            assert!(
+                matches!(error, outlive::sync::LockError::Failed(AcquireError::Damaged)),
+                "{word:#x}: {error:?}"
+            );
             assert!(error.to_string().contains("stray write"), "{error}");
         }
         assert!(mutex.holder().is_none());

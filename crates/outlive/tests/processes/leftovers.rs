@@ -134,7 +134,7 @@ fn sweepers_are_killed(world: &World) {
         for mutex in &mutexes {
             assert!(mutex.holder().is_none());
             // Told, or given up by the next one killed.
-            mutex.reset(0, outlive::Deadline::NEVER).expect("free");
+            mutex.reset(0).expect("free");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use outlive::sync::{LockError, Mutex, OnceLock, RwLock};
+use outlive::sync::{AcquireError, LockError, Mutex, OnceLock, RwLock};
 use outlive::{Domain, Error, TokenKind};
 
 use crate::asleep::thread_id;
@@ -74,8 +74,8 @@ fn start_owner(folder: &Path, board: Board, prepare: impl FnOnce()) -> Child {
 
 /// Waits in vain, through many rechecks, for what a living owner holds.
 fn expect_held(mutex: &Mutex<u64>) {
-    let got = mutex.lock_until(A_WHILE);
-    assert!(matches!(got, Err(LockError::TimedOut)), "a living owner's lock was taken: {got:?}");
+    let got = mutex.lock_timeout(A_WHILE);
+    assert!(matches!(got, Ok(None)), "a living owner's lock was taken: {got:?}");
     assert!(mutex.holder().expect("held").alive);
 }
 
@@ -370,7 +370,7 @@ fn a_thread_that_is_gone_by_exec(world: &World) {
     assert!(holder.alive && holder.tid != holder.pid);
     expect_held(&lock);
     board.set(1, 1);
-    let got = lock.lock_until(crate::child::PATIENCE);
+    let got = lock.lock_timeout(crate::child::PATIENCE);
     assert!(matches!(got, Err(LockError::OwnerDied(_))), "its program is gone: {got:?}");
     assert!(!child.has_ended(), "the process lives on as another program");
     child.kill();
@@ -437,7 +437,7 @@ fn little_address_space_kills_nobody(world: &World) {
             let slot = slot_of(domain.token().expect("a token"));
             let mutex = mutex(&domain);
             if slot > 2_000
-                && let Ok(guard) = mutex.try_lock()
+                && let Ok(Some(guard)) = mutex.try_lock()
             {
                 board.set(0, 1);
                 board.reach(1, 1);
@@ -461,7 +461,7 @@ fn little_address_space_kills_nobody(world: &World) {
             };
             let Ok(mutex) = Mutex::<u64>::options(0).open_or_create(&domain, "m") else { return };
             let got = mutex.try_lock();
-            assert!(matches!(got, Err(LockError::WouldBlock)), "with room for {room}: {got:?}");
+            assert!(matches!(got, Ok(None)), "with room for {room}: {got:?}");
         })
         .finish();
     }
@@ -565,8 +565,11 @@ fn who_is_declared_dead_is_told(world: &World) {
     let holder = start_owner(world.folder(), board, || {});
     board.reach(0, 1);
     // Where it would wait, it is told.
-    let got = lock.lock_until(A_WHILE);
-    assert!(matches!(&got, Err(LockError::System(error)) if *error == expected), "{got:?}");
+    let got = lock.lock_timeout(A_WHILE);
+    assert!(
+        matches!(&got, Err(LockError::Failed(AcquireError::System(error))) if *error == expected),
+        "{got:?}"
+    );
     board.set(1, 1);
     holder.finish();
     // Another thread of it has a token of its own.

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use outlive::sync::{
-    CeilingMutex, EmbeddedMutex, LockError, LockOrder, Mutex, MutexGuard, PiMutex, Record, RwLock,
+    AcquireError, CeilingMutex, EmbeddedMutex, LockError, LockOrder, Mutex, MutexGuard, PiMutex,
+    Record, RwLock,
 };
 use outlive::{Deadline, Domain};
 
@@ -171,7 +172,7 @@ fn what_was_only_tried_makes_no_order(world: &World) {
         let (a, b, c) = (mutex(&domain, "a"), mutex(&domain, "b"), mutex(&domain, "c"));
         let held = b.lock().expect("free");
         // Never waits, so it cannot deadlock; but what comes inside it can.
-        let tried = a.try_lock().expect("free");
+        let tried = a.try_lock().expect("free").expect("not held");
         drop(c.lock().expect("free"));
         drop((tried, held));
     })
@@ -190,12 +191,12 @@ fn a_lock_given_back_is_not_held(world: &World) {
         let (a, b) = (mutex(&domain, "a"), mutex(&domain, "b"));
         drop(b.lock().expect("free"));
         drop(a.lock().expect("free"));
-        drop(b.try_lock().expect("free"));
-        drop(a.lock_until(Duration::from_secs(1)).expect("free"));
+        drop(b.try_lock().expect("free").expect("not held"));
+        drop(a.lock_timeout(Duration::from_secs(1)).expect("free").expect("in time"));
         // Not got, so not held.
         let guard = b.lock().expect("free");
-        assert!(matches!(b.lock(), Err(LockError::Deadlock)));
-        assert!(matches!(b.try_lock(), Err(LockError::Deadlock)));
+        assert!(matches!(b.lock(), Err(LockError::Failed(AcquireError::Deadlock))));
+        assert!(matches!(b.try_lock(), Err(LockError::Failed(AcquireError::Deadlock))));
         drop(guard);
         drop(a.lock().expect("free"));
     })
@@ -319,7 +320,7 @@ fn who_upgrades_waits_as_well(world: &World) {
             let reading = table.read().expect("free");
             let inside = take(&domain, How::Plain, "m");
             let result = if waits {
-                reading.upgrade_until(Duration::from_secs(5))
+                reading.upgrade_timeout(Duration::from_secs(5))
             } else {
                 reading.try_upgrade()
             };
@@ -329,7 +330,7 @@ fn who_upgrades_waits_as_well(world: &World) {
             };
             drop(inside);
             drop(reading);
-            assert!(table.try_write().is_ok());
+            assert!(matches!(table.try_write(), Ok(Some(_))));
         })
         .finish();
     };
@@ -360,11 +361,13 @@ fn a_lock_taken_before_the_watch_is_given_back(world: &World) {
             drop(unsafe { std::ptr::read(inherited) });
         })
         .finish();
-        assert!(matches!(table.try_write(), Err(LockError::Deadlock)));
-        assert!(matches!(other.try_read(), Err(LockError::Deadlock)));
-        assert!(matches!(valve.try_lock(), Err(LockError::Deadlock)));
+        assert!(matches!(table.try_write(), Err(LockError::Failed(AcquireError::Deadlock))));
+        assert!(matches!(other.try_read(), Err(LockError::Failed(AcquireError::Deadlock))));
+        assert!(matches!(valve.try_lock(), Err(LockError::Failed(AcquireError::Deadlock))));
         drop(guards);
-        assert!(table.try_write().is_ok() && other.try_read().is_ok() && valve.try_lock().is_ok());
+        drop(table.try_write().expect("free").expect("not held"));
+        drop(other.try_read().expect("free").expect("not held"));
+        drop(valve.try_lock().expect("free").expect("not held"));
     })
     .finish();
 }
@@ -428,7 +431,7 @@ fn watched_locks_are_locks(world: &World) {
     for counter in &counters {
         wait_asleep(counter.pid());
     }
-    assert!(matches!(m.try_lock(), Err(LockError::WouldBlock)));
+    assert!(matches!(m.try_lock(), Ok(None)));
     dies.kill();
     counters.into_iter().for_each(Child::finish);
     assert_eq!(*m.lock().expect("free"), 4 * EACH);
@@ -440,7 +443,10 @@ fn watched_locks_are_locks(world: &World) {
         drop(m.lock().expect("given back"));
     })
     .finish();
-    assert_eq!(*m.lock_until(Deadline::after(Duration::from_secs(5))).expect("free"), 4 * EACH);
+    assert_eq!(
+        *m.lock_until(Deadline::after(Duration::from_secs(5))).expect("free").expect("in time"),
+        4 * EACH
+    );
 }
 
 fn a_forked_child_holds_nothing(world: &World) {
@@ -451,7 +457,13 @@ fn a_forked_child_holds_nothing(world: &World) {
         let (a, b) = (mutex(&domain, "a"), mutex(&domain, "b"));
         let guard = b.lock().expect("free");
         Child::start(|| drop(a.lock().expect("free"))).finish();
-        assert!(matches!(mutex(&domain, "b").try_lock(), Err(LockError::Deadlock)), "still ours");
+        assert!(
+            matches!(
+                mutex(&domain, "b").try_lock(),
+                Err(LockError::Failed(AcquireError::Deadlock))
+            ),
+            "still ours"
+        );
         drop(guard);
     })
     .finish();

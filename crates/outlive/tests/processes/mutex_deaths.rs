@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outlive::sync::{LockError, Mutex};
+use outlive::sync::{AcquireError, LockError, Mutex};
 use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
@@ -307,7 +307,7 @@ fn given_up_is_refused_to_all(world: &World) {
                         board.add(0, 1);
                         guard.give_up();
                     }
-                    Err(LockError::NotRecoverable) => drop(board.add(1, 1)),
+                    Err(LockError::Failed(AcquireError::NotRecoverable)) => drop(board.add(1, 1)),
                     other => panic!("{other:?}"),
                 };
             })
@@ -319,8 +319,8 @@ fn given_up_is_refused_to_all(world: &World) {
     owner.kill();
     children.into_iter().for_each(Child::finish);
     assert_eq!((board.get(0), board.get(1)), (1, 7));
-    assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)));
-    assert!(matches!(mutex.try_lock(), Err(LockError::NotRecoverable)));
+    assert!(matches!(mutex.lock(), Err(LockError::Failed(AcquireError::NotRecoverable))));
+    assert!(matches!(mutex.try_lock(), Err(LockError::Failed(AcquireError::NotRecoverable))));
     let text = mutex.lock().expect_err("given up").to_string();
     assert!(text.contains("reset"), "{text}");
 }
@@ -335,8 +335,8 @@ fn given_up_unasked_for_and_in_a_forked_child(world: &World) {
     assert!(mutex.holder().is_some(), "a child gives up nothing of its parent's");
     inherited.take().expect("ours").give_up();
     assert_eq!(mutex.holder(), None);
-    assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)));
-    mutex.reset(3, Deadline::NEVER).expect("reset");
+    assert!(matches!(mutex.lock(), Err(LockError::Failed(AcquireError::NotRecoverable))));
+    mutex.reset(3).expect("reset");
     assert_eq!(*mutex.lock().expect("whole"), 3);
 }
 
@@ -344,22 +344,22 @@ fn reset_starts_anew(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);
     give_up(&mutex);
-    mutex.reset(70, Deadline::NEVER).expect("reset");
+    mutex.reset(70).expect("reset");
     assert_eq!(*mutex.lock().expect("whole"), 70);
     // A lock that is whole may be reset too, also from a dead owner.
     hold(&mutex).kill();
     assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
-    mutex.reset(71, Deadline::NEVER).expect("reset after a sweep");
+    mutex.reset(71).expect("reset after a sweep");
     assert_eq!(*mutex.lock().expect("whole"), 71);
     hold(&mutex).kill();
-    mutex.reset(80, Deadline::NEVER).expect("reset");
+    mutex.reset(80).expect("reset");
     assert_eq!(*mutex.lock().expect("whole"), 80);
     // Several who reset at once: all succeed, the lock is whole.
     give_up(&mutex);
     let children: Vec<Child> = (0..4)
         .map(|n| {
             let mutex = &mutex;
-            Child::start(move || mutex.reset(n, Deadline::NEVER).expect("reset"))
+            Child::start(move || mutex.reset(n).expect("reset"))
         })
         .collect();
     children.into_iter().for_each(Child::finish);
@@ -407,8 +407,9 @@ fn nobody_sees_half_a_reset(world: &World) {
     let (board, seen) = (Board::new(), Board::new());
     let looks = Child::start(|| {
         while board.get(1) == 0 {
-            match mutex.lock_until(soon()) {
+            match mutex.lock_timeout(soon()) {
                 Ok(value) => {
+                    let value = value.expect("nobody holds it for long");
                     assert!(
                         value.iter().all(|&number| number == value[0]),
                         "half a value, and nobody said so"
@@ -419,7 +420,7 @@ fn nobody_sees_half_a_reset(world: &World) {
                     value.fill(1);
                     value.mark_consistent();
                 }
-                Err(LockError::NotRecoverable) => {
+                Err(LockError::Failed(AcquireError::NotRecoverable)) => {
                     seen.add(1, 1);
                 }
                 Err(other) => panic!("{other}"),
@@ -433,8 +434,8 @@ fn nobody_sees_half_a_reset(world: &World) {
                 // A thread that dies in the middle of it.
                 std::thread::scope(|scope| {
                     scope.spawn(|| {
-                        if let Ok(mut value) | Err(LockError::OwnerDied(mut value)) =
-                            mutex.lock_until(soon())
+                        if let Ok(Some(mut value)) | Err(LockError::OwnerDied(mut value)) =
+                            mutex.lock_timeout(soon())
                         {
                             value[..250].fill(number);
                             std::mem::forget(value);
@@ -442,8 +443,12 @@ fn nobody_sees_half_a_reset(world: &World) {
                     });
                 });
                 // Given up, unless the other one has repaired it.
-                drop(mutex.lock_until(soon()));
-                mutex.reset([number; 500], soon()).expect("nobody holds it for long");
+                drop(mutex.lock_timeout(soon()));
+                let reset = mutex.lock_to_reset_timeout(soon()).expect("reset");
+                let mut value = reset.expect("nobody holds it for long");
+                *value = [number; 500];
+                value.mark_consistent();
+                drop(value);
                 board.set(0, round);
             }
         });
@@ -454,6 +459,6 @@ fn nobody_sees_half_a_reset(world: &World) {
     board.set(1, 1);
     looks.finish();
     assert!(seen.get(0) > 0, "nothing was seen");
-    mutex.reset([7; 500], soon()).expect("free");
+    mutex.reset([7; 500]).expect("free");
     assert_eq!(*mutex.lock().expect("whole"), [7; 500]);
 }

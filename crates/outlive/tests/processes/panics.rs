@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlive::sync::{
-    CeilingMutex, Condvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex, Record, RwLock,
+    AcquireError, CeilingMutex, Condvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex,
+    Record, RwLock,
 };
 use outlive::{Deadline, Domain};
 
@@ -222,7 +223,7 @@ impl Drop for Farewell<'_> {
         *self.lock.read().expect("whole").try_upgrade().expect("alone") += 1;
         drop(self.lock.write().expect("whole").downgrade().expect("ours, and whole"));
         *self.valve.lock().expect("whole") += 1;
-        self.mutex.reset([8, 8], Deadline::NEVER).expect("free");
+        self.mutex.reset([8, 8]).expect("free");
     }
 }
 
@@ -260,7 +261,10 @@ fn a_guard_in_its_raw_form_knows_of_no_panic(world: &World) {
         raw.set(mutex.lock().expect("free").into_raw());
         panic_now();
     });
-    assert!(matches!(mutex.try_lock(), Err(LockError::Deadlock)), "held still");
+    assert!(
+        matches!(mutex.try_lock(), Err(LockError::Failed(AcquireError::Deadlock))),
+        "held still"
+    );
     // SAFETY: of this mutex, and used once.
     drop(unsafe { mutex.guard_from_raw(raw.get()) }.expect("ours"));
     drop(mutex.lock().expect("given back by a call"));
@@ -295,11 +299,11 @@ fn a_reset_that_panics_leaves_the_lock_given_up(world: &World) {
     let mutex = open(&domain);
     mutex.lock().expect("free").give_up();
     panics(|| {
-        let _guard = mutex.lock_to_reset(Deadline::NEVER).expect("free");
+        let _guard = mutex.lock_to_reset().expect("free");
         panic_now();
     });
-    assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)));
-    mutex.reset([1, 1], Deadline::NEVER).expect("free");
+    assert!(matches!(mutex.lock(), Err(LockError::Failed(AcquireError::NotRecoverable))));
+    mutex.reset([1, 1]).expect("free");
     drop(mutex.lock().expect("whole"));
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use outlive::sync::{EmbeddedPiMutex, LockError, PiMutex, Record};
+use outlive::sync::{AcquireError, EmbeddedPiMutex, LockError, PiMutex, Record};
 use outlive::{Deadline, Detail, Domain, Error, Kind};
 
 use crate::asleep::wait_asleep;
@@ -76,42 +76,42 @@ fn a_holder_is_waited_for(world: &World) {
     let mutex = opened(&domain);
     let board = Board::new();
     let child = hold(&mutex, board);
-    assert!(matches!(mutex.try_lock(), Err(LockError::WouldBlock)));
+    assert!(matches!(mutex.try_lock(), Ok(None)));
     let sleeper = Child::start(|| *mutex.lock().expect("given back") += 1);
     wait_asleep(sleeper.pid());
     board.set(1, 1);
     sleeper.finish();
     child.finish();
-    assert_eq!(*mutex.try_lock().expect("free"), 1);
+    assert_eq!(*mutex.try_lock().expect("free").expect("not held"), 1);
 }
 
 fn every_kind_of_deadline_ends_a_wait(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);
-    drop(mutex.lock_until(Duration::ZERO).expect("free"));
+    drop(mutex.lock_timeout(Duration::ZERO).expect("free").expect("in time"));
     let board = Board::new();
     let child = hold(&mutex, board);
     let soon = Duration::from_millis(20);
     let begun = Instant::now();
-    assert!(matches!(mutex.lock_until(soon), Err(LockError::TimedOut)));
-    assert!(matches!(mutex.lock_until(Instant::now() + soon), Err(LockError::TimedOut)));
-    assert!(matches!(mutex.lock_until(SystemTime::now() + soon), Err(LockError::TimedOut)));
+    assert!(matches!(mutex.lock_timeout(soon), Ok(None)));
+    assert!(matches!(mutex.lock_until(Deadline::from(Instant::now() + soon)), Ok(None)));
+    assert!(matches!(mutex.lock_until(Deadline::from(SystemTime::now() + soon)), Ok(None)));
     assert!(begun.elapsed() >= soon * 3, "none gave up early: {:?}", begun.elapsed());
-    assert!(matches!(mutex.lock_until(Duration::ZERO), Err(LockError::TimedOut)));
+    assert!(matches!(mutex.lock_timeout(Duration::ZERO), Ok(None)));
     // Longer than one sleep in libc.
-    assert!(matches!(mutex.lock_until(Duration::from_millis(1_100)), Err(LockError::TimedOut)));
+    assert!(matches!(mutex.lock_timeout(Duration::from_millis(1_100)), Ok(None)));
     board.set(1, 1);
     child.finish();
-    drop(mutex.lock_until(soon).expect("free"));
+    drop(mutex.lock_timeout(soon).expect("free").expect("in time"));
 }
 
 fn one_that_holds_it_is_told(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);
     let _guard = mutex.lock().expect("free");
-    assert!(matches!(mutex.lock(), Err(LockError::Deadlock)));
-    assert!(matches!(mutex.try_lock(), Err(LockError::Deadlock)));
-    assert!(matches!(mutex.reset(1, Deadline::NEVER), Err(LockError::Deadlock)));
+    assert!(matches!(mutex.lock(), Err(LockError::Failed(AcquireError::Deadlock))));
+    assert!(matches!(mutex.try_lock(), Err(LockError::Failed(AcquireError::Deadlock))));
+    assert!(matches!(mutex.reset(1), Err(AcquireError::Deadlock)));
 }
 
 fn a_holder_is_described(world: &World) {
@@ -192,18 +192,15 @@ fn another_namespace_is_refused(world: &World) {
         assert!(matches!(error, Error::OtherNamespace { .. }), "{error}");
         assert!(error.to_string().contains("plain mutex"), "{error}");
         // Also through what was opened before.
-        let refused = |error| matches!(error, LockError::System(Error::OtherNamespace { .. }));
+        let refused = |error| {
+            matches!(error, LockError::Failed(AcquireError::System(Error::OtherNamespace { .. })))
+        };
         assert!(mutex.lock().err().is_some_and(refused));
-        assert!(
-            valve.try_lock().err().is_some_and(|error| matches!(
-                error,
-                LockError::System(Error::OtherNamespace { .. })
-            ))
-        );
-        assert!(matches!(
-            mutex.reset(1, Deadline::NEVER),
-            Err(LockError::System(Error::OtherNamespace { .. }))
-        ));
+        assert!(valve.try_lock().err().is_some_and(|error| matches!(
+            error,
+            LockError::Failed(AcquireError::System(Error::OtherNamespace { .. }))
+        )));
+        assert!(matches!(mutex.reset(1), Err(AcquireError::System(Error::OtherNamespace { .. }))));
         // One of its own it may have.
         drop(
             PiMutex::<u64>::options(0)
@@ -241,13 +238,12 @@ fn a_guard_does_nothing_in_a_forked_child(world: &World) {
     let mut guard = Some(mutex.lock().expect("free"));
     Child::start(|| {
         drop(guard.take());
-        assert!(matches!(mutex.try_lock(), Err(LockError::WouldBlock)), "it is the parent's");
+        assert!(matches!(mutex.try_lock(), Ok(None)), "it is the parent's");
     })
     .finish();
-    Child::start(|| assert!(matches!(mutex.try_lock(), Err(LockError::WouldBlock)), "still"))
-        .finish();
+    Child::start(|| assert!(matches!(mutex.try_lock(), Ok(None)), "still")).finish();
     drop(guard);
-    drop(mutex.try_lock().expect("given back"));
+    drop(mutex.try_lock().expect("given back").expect("not held"));
 }
 
 /// libc's list of this thread's locks would lead into memory that is not there any more.
@@ -272,7 +268,7 @@ fn a_guard_that_was_forgotten_stays_mapped(world: &World) {
         );
     }
     assert!(
-        matches!(opened(&domain).try_lock(), Err(LockError::Deadlock)),
+        matches!(opened(&domain).try_lock(), Err(LockError::Failed(AcquireError::Deadlock))),
         "held still, by this thread"
     );
 }
@@ -322,7 +318,7 @@ fn a_circle_ends_when_one_of_it_dies(world: &World) {
     let second = start(&two, &one, 2);
     wait_asleep(first.pid());
     wait_asleep(second.pid());
-    assert!(matches!(one.lock_until(Duration::from_millis(50)), Err(LockError::TimedOut)));
+    assert!(matches!(one.lock_timeout(Duration::from_millis(50)), Ok(None)));
     assert_eq!((board.get(1), board.get(2)), (0, 0));
     first.kill();
     second.finish();

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use outlive::sync::{LockError, PiMutex, PiMutexGuard};
+use outlive::sync::{AcquireError, LockError, PiMutex, PiMutexGuard};
 use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
@@ -90,7 +90,7 @@ fn a_fresh_locker_is_told(world: &World) {
     }
     assert_eq!(*mutex.lock().expect("whole again"), 5);
     hold(&mutex).kill();
-    assert!(got(mutex.try_lock()).1);
+    assert!(got(mutex.try_lock().map(|guard| guard.expect("not held"))).1);
     assert_eq!(domain.stats().owner_deaths, 2);
     assert_eq!(domain.stats().rescues, 0, "the kernel made the marks");
 }
@@ -235,7 +235,7 @@ fn given_up_is_refused_until_reset(world: &World) {
                         board.add(0, 1);
                         guard.give_up();
                     }
-                    Err(LockError::NotRecoverable) => drop(board.add(1, 1)),
+                    Err(LockError::Failed(AcquireError::NotRecoverable)) => drop(board.add(1, 1)),
                     other => panic!("{other:?}"),
                 };
             })
@@ -247,19 +247,19 @@ fn given_up_is_refused_until_reset(world: &World) {
     owner.kill();
     children.into_iter().for_each(Child::finish);
     assert_eq!((board.get(0), board.get(1)), (1, 7));
-    assert!(matches!(mutex.try_lock(), Err(LockError::NotRecoverable)));
-    mutex.reset(70, Deadline::NEVER).expect("reset");
+    assert!(matches!(mutex.try_lock(), Err(LockError::Failed(AcquireError::NotRecoverable))));
+    mutex.reset(70).expect("reset");
     assert_eq!(*mutex.lock().expect("whole"), 70);
     // One that is whole may be reset too, also from a dead owner.
     hold(&mutex).kill();
-    mutex.reset(80, Deadline::NEVER).expect("reset");
+    mutex.reset(80).expect("reset");
     assert_eq!(*mutex.lock().expect("whole"), 80);
     // Several who reset at once: all succeed.
     give_up(&mutex);
     let children: Vec<Child> = (0..4)
         .map(|n| {
             let mutex = &mutex;
-            Child::start(move || mutex.reset(n, Deadline::NEVER).expect("reset"))
+            Child::start(move || mutex.reset(n).expect("reset"))
         })
         .collect();
     children.into_iter().for_each(Child::finish);
@@ -337,7 +337,7 @@ fn a_mark_that_the_kernel_lost_is_made(world: &World) {
         words.write(words.lock_word(), number as u32);
         assert!(got(mutex.lock()).1, "told");
         words.write(words.lock_word(), number as u32);
-        assert!(got(mutex.try_lock()).1, "told");
+        assert!(got(mutex.try_lock().map(|guard| guard.expect("not held"))).1, "told");
         assert_eq!(domain.stats().rescues, 2 * (nth as u64 + 1));
     }
 }
@@ -360,7 +360,7 @@ fn damaged_words_are_errors(world: &World) {
                 let _ = mutex.holder();
                 drop(mutex.try_lock());
                 drop(mutex.lock_until(within()));
-                drop(mutex.reset(3, within()));
+                drop(mutex.lock_to_reset_until(within()));
                 let _ = domain.entries();
             })
             .wait();

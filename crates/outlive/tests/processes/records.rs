@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlive::sync::{EmbeddedMutex, LockError, Record};
+use outlive::sync::{AcquireError, EmbeddedMutex, LockError, Record};
 use outlive::{Detail, Domain, Error, Kind};
 
 use crate::asleep::wait_asleep;
@@ -70,7 +70,10 @@ fn each_lock_tells(world: &World) {
         panic!("nobody has repaired it")
     };
     guard.give_up();
-    assert!(matches!(line.lock(|line| &line.position), Err(LockError::NotRecoverable)));
+    assert!(matches!(
+        line.lock(|line| &line.position),
+        Err(LockError::Failed(AcquireError::NotRecoverable))
+    ));
     assert_eq!(line.ticks.load(Ordering::Relaxed), 1, "atomics stay as they were left");
 }
 

@@ -4,7 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use outlive::sync::{EmbeddedRwLock, LockError, ReadGuard, Record, RwLock};
+use outlive::sync::{
+    AcquireError, EmbeddedRwLock, LockError, ReadGuard, Record, RwLock, UpgradeReason,
+};
 use outlive::{Deadline, Detail, Domain, Error, Kind};
 
 use crate::asleep::wait_asleep;
@@ -82,11 +84,11 @@ fn readers_beside_readers(world: &World) {
     let board = Board::new();
     let children: Vec<Child> = (0..8).map(|_| reader(&lock, board)).collect();
     assert_eq!(*lock.read().expect("beside them"), [0; 2]);
-    assert_eq!(*lock.try_read().expect("beside them"), [0; 2]);
-    assert!(matches!(lock.try_write(), Err(LockError::WouldBlock)));
+    assert_eq!(*lock.try_read().expect("beside them").expect("not held"), [0; 2]);
+    assert!(matches!(lock.try_write(), Ok(None)));
     board.set(1, 1);
     children.into_iter().for_each(Child::finish);
-    drop(lock.try_write().expect("all have left"));
+    drop(lock.try_write().expect("all have left").expect("not held"));
 }
 
 fn a_writer_alone(world: &World) {
@@ -94,8 +96,8 @@ fn a_writer_alone(world: &World) {
     let lock = open(&domain);
     let board = Board::new();
     let child = writer(&lock, board);
-    assert!(matches!(lock.try_read(), Err(LockError::WouldBlock)));
-    assert!(matches!(lock.try_write(), Err(LockError::WouldBlock)));
+    assert!(matches!(lock.try_read(), Ok(None)));
+    assert!(matches!(lock.try_write(), Ok(None)));
     board.set(1, 1);
     child.finish();
     lock.write().expect("free")[0] = 3;
@@ -111,7 +113,7 @@ fn many_readers(world: &World, count: usize) -> u64 {
     let depth = figure(&domain, "depth");
     let late = Child::start(|| lock.write().expect("all leave")[0] = 9);
     wait_asleep(late.pid());
-    assert!(matches!(lock.try_read(), Err(LockError::WouldBlock)), "a writer waits");
+    assert!(matches!(lock.try_read(), Ok(None)), "a writer waits");
     board.set(1, 1);
     children.into_iter().for_each(Child::finish);
     late.finish();
@@ -137,9 +139,12 @@ fn more_readers_than_words_take_turns(world: &World) {
     Child::start(|| {
         let last = lock.read().expect("as a writer, without waiting for readers");
         assert_eq!(*last, [0; 2]);
-        assert!(matches!(lock.try_read(), Err(LockError::Deadlock)), "it holds what writers hold");
+        assert!(
+            matches!(lock.try_read(), Err(LockError::Failed(AcquireError::Deadlock))),
+            "it holds what writers hold"
+        );
         let refused = last.try_upgrade().expect_err("others read");
-        assert!(matches!(refused.reason, LockError::WouldBlock));
+        assert!(matches!(refused.reason, UpgradeReason::InUse));
         drop(refused.guard);
         // One after the other, and by the same way.
         drop(lock.read().expect("again"));
@@ -155,14 +160,14 @@ fn more_readers_than_words_take_turns(world: &World) {
     guards.pop();
     drop(lock.read().expect("a word is free"));
     drop(guards);
-    drop(lock.try_write().expect("all have left"));
+    drop(lock.try_write().expect("all have left").expect("not held"));
     // The last of all, alone, goes up by the writers' word.
     let guards: Vec<ReadGuard<'_, Pair>> =
         (0..1025).map(|_| lock.read().expect("the last as a writer")).collect();
     assert_eq!(guards.len(), 1025);
-    assert!(matches!(lock.try_read(), Err(LockError::Deadlock)));
+    assert!(matches!(lock.try_read(), Err(LockError::Failed(AcquireError::Deadlock))));
     drop(guards);
-    drop(lock.try_write().expect("all have left"));
+    drop(lock.try_write().expect("all have left").expect("not held"));
 }
 
 fn a_thread_reads_twice(world: &World) {
@@ -171,9 +176,9 @@ fn a_thread_reads_twice(world: &World) {
     let first = lock.read().expect("free");
     let second = lock.read().expect("beside itself");
     drop(first);
-    assert!(matches!(lock.try_write(), Err(LockError::Deadlock)));
+    assert!(matches!(lock.try_write(), Err(LockError::Failed(AcquireError::Deadlock))));
     drop(second);
-    drop(lock.try_write().expect("free"));
+    drop(lock.try_write().expect("free").expect("not held"));
 }
 
 fn deadlock_is_told(world: &World) {
@@ -182,35 +187,35 @@ fn deadlock_is_told(world: &World) {
     let again = open(&domain);
     let writing = lock.write().expect("free");
     for handle in [&lock, &again] {
-        assert!(matches!(handle.read(), Err(LockError::Deadlock)));
-        assert!(matches!(handle.try_read(), Err(LockError::Deadlock)));
-        assert!(matches!(handle.write(), Err(LockError::Deadlock)));
-        assert!(matches!(handle.try_write(), Err(LockError::Deadlock)));
-        assert!(matches!(handle.reset([1; 2], Deadline::NEVER), Err(LockError::Deadlock)));
+        assert!(matches!(handle.read(), Err(LockError::Failed(AcquireError::Deadlock))));
+        assert!(matches!(handle.try_read(), Err(LockError::Failed(AcquireError::Deadlock))));
+        assert!(matches!(handle.write(), Err(LockError::Failed(AcquireError::Deadlock))));
+        assert!(matches!(handle.try_write(), Err(LockError::Failed(AcquireError::Deadlock))));
+        assert!(matches!(handle.reset([1; 2]), Err(AcquireError::Deadlock)));
     }
     drop(writing);
     let reading = lock.read().expect("free");
     for handle in [&lock, &again] {
-        assert!(matches!(handle.write(), Err(LockError::Deadlock)));
-        assert!(matches!(handle.try_write(), Err(LockError::Deadlock)));
-        assert!(matches!(handle.reset([1; 2], Deadline::NEVER), Err(LockError::Deadlock)));
+        assert!(matches!(handle.write(), Err(LockError::Failed(AcquireError::Deadlock))));
+        assert!(matches!(handle.try_write(), Err(LockError::Failed(AcquireError::Deadlock))));
+        assert!(matches!(handle.reset([1; 2]), Err(AcquireError::Deadlock)));
     }
     // A writer that waits for us: we must not wait for it.
     let late = Child::start(|| drop(lock.write().expect("we leave")));
     wait_asleep(late.pid());
-    assert!(matches!(lock.read(), Err(LockError::Deadlock)));
-    assert!(matches!(lock.write(), Err(LockError::Deadlock)));
+    assert!(matches!(lock.read(), Err(LockError::Failed(AcquireError::Deadlock))));
+    assert!(matches!(lock.write(), Err(LockError::Failed(AcquireError::Deadlock))));
     let refused = reading.upgrade_until(Deadline::NEVER).expect_err("a writer waits");
-    assert!(matches!(refused.reason, LockError::WouldBlock));
+    assert!(matches!(refused.reason, UpgradeReason::InUse));
     drop(refused.guard);
     late.finish();
     // Nor go up with a second guard in hand.
     let (one, two) = (lock.read().expect("free"), lock.read().expect("free"));
     let refused = one.upgrade_until(Deadline::NEVER).expect_err("we read twice");
-    assert!(matches!(refused.reason, LockError::Deadlock));
+    assert!(matches!(refused.reason, UpgradeReason::Failed(AcquireError::Deadlock)));
     drop(two);
     drop(refused.guard.upgrade_until(Deadline::NEVER).expect("alone"));
-    drop(again.try_read().expect("free"));
+    drop(again.try_read().expect("free").expect("not held"));
 }
 
 fn sleepers_get_in(world: &World) {
@@ -266,7 +271,8 @@ fn a_stream_of_readers_starves_no_writer(world: &World) {
         board.reach(n, 100);
     }
     for _ in 0..2_000 {
-        let mut guard = lock.write_until(Duration::from_secs(15)).expect("in time");
+        let mut guard =
+            lock.write_timeout(Duration::from_secs(15)).expect("in time").expect("in time");
         guard[0] += 1;
         guard[1] += 1;
     }
@@ -300,7 +306,7 @@ fn a_stream_of_writers_starves_no_reader(world: &World) {
         board.reach(n, 10);
     }
     for _ in 0..500 {
-        let guard = lock.read_until(Duration::from_secs(15)).expect("in time");
+        let guard = lock.read_timeout(Duration::from_secs(15)).expect("in time").expect("in time");
         assert_eq!(guard[0], guard[1]);
     }
     board.set(9, 1);
@@ -313,28 +319,28 @@ fn deadlines_of_readers_and_writers(world: &World) {
     for span in [Duration::ZERO, Duration::from_millis(10)] {
         let board = Board::new();
         let child = writer(&lock, board);
-        assert!(matches!(lock.read_until(span), Err(LockError::TimedOut)));
-        assert!(matches!(lock.write_until(span), Err(LockError::TimedOut)));
+        assert!(matches!(lock.read_timeout(span), Ok(None)));
+        assert!(matches!(lock.write_timeout(span), Ok(None)));
         assert!(matches!(
-            lock.write_until(std::time::SystemTime::now() + span),
-            Err(LockError::TimedOut)
+            lock.write_until(Deadline::from(std::time::SystemTime::now() + span)),
+            Ok(None)
         ));
-        assert!(matches!(lock.reset([1; 2], span), Err(LockError::TimedOut)));
+        assert!(matches!(lock.write_to_reset_timeout(span), Ok(None)));
         board.set(1, 1);
         child.finish();
         let board = Board::new();
         let child = reader(&lock, board);
-        assert!(matches!(lock.write_until(span), Err(LockError::TimedOut)));
-        assert!(matches!(lock.reset([1; 2], span), Err(LockError::TimedOut)));
-        let own = lock.read_until(span).expect("beside it");
-        let refused = own.upgrade_until(span).expect_err("beside it");
-        assert!(matches!(refused.reason, LockError::TimedOut));
+        assert!(matches!(lock.write_timeout(span), Ok(None)));
+        assert!(matches!(lock.write_to_reset_timeout(span), Ok(None)));
+        let own = lock.read_timeout(span).expect("beside it").expect("in time");
+        let refused = own.upgrade_timeout(span).expect_err("beside it");
+        assert!(matches!(refused.reason, UpgradeReason::TimedOut));
         assert_eq!(*refused.guard, [0; 2]);
         drop(refused);
         board.set(1, 1);
         child.finish();
-        drop(lock.write_until(span).expect("free"));
-        drop(lock.read_until(span).expect("free"));
+        drop(lock.write_timeout(span).expect("free").expect("in time"));
+        drop(lock.read_timeout(span).expect("free").expect("in time"));
     }
 }
 
@@ -345,7 +351,7 @@ fn a_writer_that_gives_up_lets_readers_in(world: &World) {
     let first = reader(&lock, board);
     let impatient = Child::start(|| {
         let soon = Duration::from_millis(300);
-        assert!(matches!(lock.write_until(soon), Err(LockError::TimedOut)));
+        assert!(matches!(lock.write_timeout(soon), Ok(None)));
     });
     wait_asleep(impatient.pid());
     let late: Vec<Child> =
@@ -354,7 +360,7 @@ fn a_writer_that_gives_up_lets_readers_in(world: &World) {
     impatient.finish();
     board.set(1, 1);
     first.finish();
-    drop(lock.try_write().expect("nothing is left of it"));
+    drop(lock.try_write().expect("nothing is left of it").expect("not held"));
 }
 
 fn tries_do_not_wait(world: &World) {
@@ -364,13 +370,13 @@ fn tries_do_not_wait(world: &World) {
     let inside = reader(&lock, board);
     let waiting = Child::start(|| drop(lock.write().expect("they leave")));
     wait_asleep(waiting.pid());
-    assert!(matches!(lock.try_read(), Err(LockError::WouldBlock)));
-    assert!(matches!(lock.try_write(), Err(LockError::WouldBlock)));
+    assert!(matches!(lock.try_read(), Ok(None)));
+    assert!(matches!(lock.try_write(), Ok(None)));
     board.set(1, 1);
     inside.finish();
     waiting.finish();
-    drop(lock.try_read().expect("free"));
-    drop(lock.try_write().expect("free"));
+    drop(lock.try_read().expect("free").expect("not held"));
+    drop(lock.try_write().expect("free").expect("not held"));
 }
 
 fn downgrade_lets_readers_in_and_no_writer_between(world: &World) {
@@ -398,7 +404,7 @@ fn downgrade_lets_readers_in_and_no_writer_between(world: &World) {
     }
     // Other readers come in while we read on.
     let reading = lock.write().expect("free").downgrade().expect("nobody died");
-    Child::start(|| drop(lock.try_read().expect("beside it"))).finish();
+    Child::start(|| drop(lock.try_read().expect("beside it").expect("not held"))).finish();
     drop(reading);
 }
 
@@ -410,12 +416,12 @@ fn upgrade_waits_for_the_others(world: &World) {
     let upgrading = Child::start(|| {
         let reading = lock.read().expect("beside");
         let refused = reading.try_upgrade().expect_err("one is beside it");
-        assert!(matches!(refused.reason, LockError::WouldBlock));
+        assert!(matches!(refused.reason, UpgradeReason::InUse));
         let mut writing = refused.guard.upgrade_until(Deadline::NEVER).expect("it leaves");
         writing[0] += 1;
     });
     wait_asleep(upgrading.pid());
-    assert!(matches!(lock.try_read(), Err(LockError::WouldBlock)), "it keeps new readers out");
+    assert!(matches!(lock.try_read(), Ok(None)), "it keeps new readers out");
     board.set(1, 1);
     beside.finish();
     upgrading.finish();
@@ -434,7 +440,7 @@ fn of_two_who_upgrade_one_is_refused(world: &World) {
     });
     wait_asleep(upgrading.pid());
     let refused = reading.upgrade_until(Deadline::NEVER).expect_err("the other was first");
-    assert!(matches!(refused.reason, LockError::WouldBlock));
+    assert!(matches!(refused.reason, UpgradeReason::InUse));
     assert!(refused.to_string().contains("waits to write"), "{refused}");
     assert_eq!(refused.guard[0], 0, "it reads on");
     drop(refused);
@@ -450,11 +456,11 @@ fn a_forked_child_has_no_part_in_it(world: &World) {
         // SAFETY: the child's copy of the guard; nothing of the parent's is touched.
         let copy: ReadGuard<'_, Pair> = unsafe { core::ptr::read(&raw const reading) };
         drop(copy);
-        assert!(matches!(lock.try_write(), Err(LockError::WouldBlock)), "the parent reads on");
+        assert!(matches!(lock.try_write(), Ok(None)), "the parent reads on");
         // SAFETY: as above.
         let copy: ReadGuard<'_, Pair> = unsafe { core::ptr::read(&raw const reading) };
         drop(copy.try_upgrade().expect_err("it is the parent's"));
-        drop(lock.try_read().expect("the child has a word of its own"));
+        drop(lock.try_read().expect("the child has a word of its own").expect("not held"));
     })
     .finish();
     assert_eq!(figure(&domain, "readers"), 1);
@@ -467,11 +473,11 @@ fn a_forked_child_has_no_part_in_it(world: &World) {
         // SAFETY: as above.
         let copy = unsafe { core::ptr::read(&raw const writing) };
         drop(copy.downgrade().expect_err("it is the parent's"));
-        assert!(matches!(lock.try_read(), Err(LockError::WouldBlock)), "the parent writes");
+        assert!(matches!(lock.try_read(), Ok(None)), "the parent writes");
     })
     .finish();
     drop(writing);
-    drop(lock.try_write().expect("free"));
+    drop(lock.try_write().expect("free").expect("not held"));
 }
 
 /// Where the words lie: see doc/memory-layout.md.
@@ -489,31 +495,46 @@ fn words_of_nonsense_are_told(world: &World) {
     // The writers' word.
     for nonsense in [1, 0x8000_0000, 0x4000_0001, u32::MAX] {
         bytes.set_word(BODY, nonsense);
-        assert!(matches!(lock.read_until(soon), Err(LockError::Damaged)), "{nonsense:#x}");
-        assert!(matches!(lock.try_read(), Err(LockError::Damaged)), "{nonsense:#x}");
-        assert!(matches!(lock.write_until(soon), Err(LockError::Damaged)), "{nonsense:#x}");
-        assert!(matches!(lock.try_write(), Err(LockError::Damaged)), "{nonsense:#x}");
-        assert!(matches!(lock.reset([0; 2], soon), Err(LockError::Damaged)), "{nonsense:#x}");
+        assert!(
+            matches!(lock.read_timeout(soon), Err(LockError::Failed(AcquireError::Damaged))),
+            "{nonsense:#x}"
+        );
+        assert!(
+            matches!(lock.try_read(), Err(LockError::Failed(AcquireError::Damaged))),
+            "{nonsense:#x}"
+        );
+        assert!(
+            matches!(lock.write_timeout(soon), Err(LockError::Failed(AcquireError::Damaged))),
+            "{nonsense:#x}"
+        );
+        assert!(
+            matches!(lock.try_write(), Err(LockError::Failed(AcquireError::Damaged))),
+            "{nonsense:#x}"
+        );
+        assert!(
+            matches!(lock.write_to_reset_timeout(soon), Err(AcquireError::Damaged)),
+            "{nonsense:#x}"
+        );
         bytes.set_word(BODY, 0);
     }
     bytes.set_word(STATE, 77);
-    assert!(matches!(lock.read_until(soon), Err(LockError::Damaged)));
-    assert!(matches!(lock.write_until(soon), Err(LockError::Damaged)));
-    lock.reset([5; 2], soon).expect("a state can be set right");
+    assert!(matches!(lock.read_timeout(soon), Err(LockError::Failed(AcquireError::Damaged))));
+    assert!(matches!(lock.write_timeout(soon), Err(LockError::Failed(AcquireError::Damaged))));
+    lock.reset([5; 2]).expect("a state can be set right");
     assert_eq!(*lock.read().expect("free"), [5; 2]);
     // Readers' words, all of them: nobody's lines, but said to be in use, and deeper than there is.
     bytes.set(READING_LINES, &[0xff; 8]);
     bytes.set_word(DEPTH, u32::MAX);
     assert_eq!(*lock.write().expect("they are empty"), [5; 2]);
     bytes.set(SLOTS, &[1; 4096]);
-    assert!(matches!(lock.write_until(soon), Err(LockError::Damaged)));
-    assert!(matches!(lock.try_write(), Err(LockError::Damaged)));
+    assert!(matches!(lock.write_timeout(soon), Err(LockError::Failed(AcquireError::Damaged))));
+    assert!(matches!(lock.try_write(), Err(LockError::Failed(AcquireError::Damaged))));
     assert_eq!(*lock.read().expect("as one for whom there is no word"), [5; 2]);
     bytes.set(SLOTS, &[0; 4096]);
     // An id of a token that does not exist is a dead one's.
     bytes.set_word(SLOTS, 0x2000_ffff);
     bytes.set_word(SLOTS + 64, 0xa000_ffff);
-    drop(lock.try_write().expect("the dead are passed over"));
+    drop(lock.try_write().expect("the dead are passed over").expect("not held"));
     assert_eq!((bytes.word(SLOTS), bytes.word(SLOTS + 64)), (0, 0));
     domain.entry("rw").expect("can be looked at");
     assert!(domain.sweep(false).expect("sweeps").failed.is_empty());

@@ -1,7 +1,7 @@
 //! The reader-writer lock when readers and writers die: who is told, who gets in, and what is left
 //! of the dead.
 
-use outlive::sync::{LockError, RwLock, WriteGuard};
+use outlive::sync::{AcquireError, LockError, RwLock, WriteGuard};
 use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
@@ -88,7 +88,7 @@ fn a_dead_reader_keeps_no_writer_out(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
     reader(&lock).kill();
-    drop(lock.try_write().expect("nobody living reads"));
+    drop(lock.try_write().expect("nobody living reads").expect("not held"));
     reader(&lock).kill();
     drop(lock.write().expect("nobody living reads"));
     reader(&lock).kill();
@@ -156,7 +156,7 @@ fn a_dead_readers_word_is_used_again(world: &World) {
     assert!(lock.holders().len() <= 1_024);
     let beside = [lock.read().expect("free"), lock.read().expect("free")];
     drop(beside);
-    drop(lock.try_write().expect("nobody living reads"));
+    drop(lock.try_write().expect("nobody living reads").expect("not held"));
     assert_eq!(lock.holders(), []);
 }
 
@@ -164,19 +164,18 @@ fn a_dead_writer_is_told_to_the_next_reader(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
     for tries in [false, true] {
-        let read = || if tries { lock.try_read() } else { lock.read() };
+        let read = || if tries { lock.try_read() } else { lock.read().map(Some) };
         orphan(&lock);
         match read() {
             Err(LockError::OwnerDied(mut guard)) => {
                 assert_eq!(guard[0], guard[1] + 1, "as the dead one left it");
-                Child::start(|| assert!(matches!(lock.try_read(), Err(LockError::WouldBlock))))
-                    .finish();
+                Child::start(|| assert!(matches!(lock.try_read(), Ok(None)))).finish();
                 guard[1] = guard[0];
                 guard.mark_consistent();
             }
             got => panic!("{got:?}"),
         }
-        drop(read().expect("whole again"));
+        drop(read().expect("whole again").expect("not held"));
     }
     assert_eq!(domain.stats().owner_deaths, 2);
 }
@@ -185,7 +184,7 @@ fn a_dead_writer_is_told_to_the_next_writer(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
     for tries in [false, true] {
-        let write = || if tries { lock.try_write() } else { lock.write() };
+        let write = || if tries { lock.try_write() } else { lock.write().map(Some) };
         orphan(&lock);
         match write() {
             Err(LockError::OwnerDied(mut guard)) => {
@@ -194,7 +193,7 @@ fn a_dead_writer_is_told_to_the_next_writer(world: &World) {
             }
             got => panic!("{got:?}"),
         }
-        drop(write().expect("whole again"));
+        drop(write().expect("whole again").expect("not held"));
     }
 }
 
@@ -273,11 +272,11 @@ fn a_writer_dies_while_it_waits_for_readers(world: &World) {
     let lock = open(&domain);
     let mut reading = reader(&lock);
     die_waiting(&lock);
-    drop(lock.try_read().expect("nobody living is in the way"));
+    drop(lock.try_read().expect("nobody living is in the way").expect("not held"));
     die_waiting(&lock);
     drop(lock.read().expect("nobody living is in the way"));
     die_waiting(&lock);
-    assert!(matches!(lock.try_write(), Err(LockError::WouldBlock)));
+    assert!(matches!(lock.try_write(), Ok(None)));
     let next = Child::start(|| drop(lock.write().expect("nobody died writing")));
     wait_asleep(next.pid());
     reading.kill();
@@ -288,7 +287,7 @@ fn a_writer_dies_while_it_waits_for_readers(world: &World) {
     reading.kill();
     assert_eq!(domain.sweep(false).expect("sweeps").claims, 2);
     drop(lock.read().expect("nobody died writing"));
-    drop(lock.try_write().expect("nobody died writing"));
+    drop(lock.try_write().expect("nobody died writing").expect("not held"));
 }
 
 fn a_reader_who_reads_again_after_that(world: &World) {
@@ -299,17 +298,17 @@ fn a_reader_who_reads_again_after_that(world: &World) {
     // It has been inside all the time: no writer was.
     let second = lock.read().expect("as before");
     die_waiting(&lock);
-    let third = lock.try_read().expect("as before");
+    let third = lock.try_read().expect("as before").expect("not held");
     for _ in 0..2 {
         die_waiting(&lock);
         assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
-        drop(lock.try_read().expect("as before, and after a sweep"));
+        drop(lock.try_read().expect("as before, and after a sweep").expect("not held"));
         die_waiting(&lock);
         assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
         drop(lock.read().expect("as before, and after a sweep"));
     }
     drop((first, second, third));
-    drop(lock.try_write().expect("nothing is left of them"));
+    drop(lock.try_write().expect("nothing is left of them").expect("not held"));
 }
 
 fn who_upgrades_after_that_is_not_told(world: &World) {
@@ -395,7 +394,7 @@ fn given_up_is_refused_to_all(world: &World) {
                         board.add(0, 1);
                         guard.give_up();
                     }
-                    LockError::NotRecoverable => drop(board.add(1, 1)),
+                    LockError::Failed(AcquireError::NotRecoverable) => drop(board.add(1, 1)),
                     error => panic!("{error}"),
                 };
             })
@@ -407,10 +406,10 @@ fn given_up_is_refused_to_all(world: &World) {
     owner.kill();
     sleepers.into_iter().for_each(Child::finish);
     assert_eq!((board.get(0), board.get(1)), (1, 5));
-    assert!(matches!(lock.read(), Err(LockError::NotRecoverable)));
-    assert!(matches!(lock.try_read(), Err(LockError::NotRecoverable)));
-    assert!(matches!(lock.write(), Err(LockError::NotRecoverable)));
-    assert!(matches!(lock.try_write(), Err(LockError::NotRecoverable)));
+    assert!(matches!(lock.read(), Err(LockError::Failed(AcquireError::NotRecoverable))));
+    assert!(matches!(lock.try_read(), Err(LockError::Failed(AcquireError::NotRecoverable))));
+    assert!(matches!(lock.write(), Err(LockError::Failed(AcquireError::NotRecoverable))));
+    assert!(matches!(lock.try_write(), Err(LockError::Failed(AcquireError::NotRecoverable))));
     assert_eq!(lock.holders(), [], "who is refused leaves nothing");
 }
 
@@ -420,19 +419,19 @@ fn reset_starts_anew(world: &World) {
     orphan(&lock);
     let Err(LockError::OwnerDied(guard)) = lock.read() else { panic!("a writer died") };
     guard.give_up();
-    assert!(matches!(lock.read(), Err(LockError::NotRecoverable)));
+    assert!(matches!(lock.read(), Err(LockError::Failed(AcquireError::NotRecoverable))));
     // Several at once, and readers beside them who must never see the old value as a whole one.
     let children: Vec<Child> = (0..8)
         .map(|n| {
             let lock = &lock;
             Child::start(move || {
                 if n % 2 == 0 {
-                    lock.reset([n; 2], Deadline::NEVER).expect("reset");
+                    lock.reset([n; 2]).expect("reset");
                 }
                 loop {
                     match lock.read() {
                         Ok(guard) => break assert_eq!(guard[0], guard[1]),
-                        Err(LockError::NotRecoverable) => {}
+                        Err(LockError::Failed(AcquireError::NotRecoverable)) => {}
                         Err(error) => panic!("{error}"),
                     }
                 }
@@ -443,7 +442,7 @@ fn reset_starts_anew(world: &World) {
     // A lock that is whole may be reset too, also from a dead owner, also one with dead readers.
     reader(&lock).kill();
     orphan(&lock);
-    lock.reset([80; 2], Deadline::NEVER).expect("reset");
+    lock.reset([80; 2]).expect("reset");
     assert_eq!(*lock.read().expect("whole"), [80; 2]);
 }
 
@@ -457,7 +456,7 @@ fn not_downgraded_before_it_is_repaired(world: &World) {
     guard.mark_consistent();
     let reading = guard.downgrade().expect("repaired");
     assert_eq!(reading[0], reading[1]);
-    drop(lock.try_read().expect("beside it"));
+    drop(lock.try_read().expect("beside it").expect("not held"));
 }
 
 fn a_sweep_takes_the_names_of_the_dead(world: &World) {
@@ -512,7 +511,7 @@ fn a_stopped_reader_is_waited_for(world: &World) {
     board.reach(0, 1);
     child.stop();
     let soon = std::time::Duration::from_millis(20);
-    assert!(matches!(lock.write_until(soon), Err(LockError::TimedOut)));
+    assert!(matches!(lock.write_timeout(soon), Ok(None)));
     board.set(0, 2);
     child.go_on();
     drop(lock.write().expect("it leaves"));
@@ -525,7 +524,7 @@ fn a_thread_that_ends_reading_is_a_death_too(world: &World) {
     std::thread::scope(|scope| {
         scope.spawn(|| std::mem::forget(lock.read().expect("free")));
     });
-    wait_until("the thread is dead", || lock.try_write().is_ok());
+    wait_until("the thread is dead", || matches!(lock.try_write(), Ok(Some(_))));
     std::thread::scope(|scope| {
         scope.spawn(|| std::mem::forget(lock.write().expect("free")));
     });
@@ -587,13 +586,13 @@ fn work(lock: &RwLock<Pair>, board: Board, n: usize) {
                 Err(LockError::OwnerDied(guard)) => repair(guard),
                 Err(error) => panic!("{error}"),
             },
-            4 => match lock.write_until(std::time::Duration::from_micros(100)) {
-                Ok(guard) => {
+            4 => match lock.write_timeout(std::time::Duration::from_micros(100)) {
+                Ok(Some(guard)) => {
                     drop(change(guard));
                     board.add(n, 1);
                 }
                 Err(LockError::OwnerDied(guard)) => repair(guard),
-                Err(LockError::TimedOut) => {}
+                Ok(None) => {}
                 Err(error) => panic!("{error}"),
             },
             _ => match lock.read() {
@@ -602,7 +601,7 @@ fn work(lock: &RwLock<Pair>, board: Board, n: usize) {
                     // A second time, unless somebody waits to write.
                     match lock.read() {
                         Ok(again) => assert_eq!(*again, *guard),
-                        Err(LockError::Deadlock) => {}
+                        Err(LockError::Failed(AcquireError::Deadlock)) => {}
                         Err(error) => panic!("{error}"),
                     }
                 }

@@ -22,10 +22,11 @@ impl Refusal {
 impl<E: Debug + Display> From<E> for Refusal {
     fn from(error: E) -> Refusal {
         let debug = format!("{error:?}");
+        let debug = debug.strip_prefix("Failed(").unwrap_or(&debug);
         let inner = debug
             .strip_prefix("System(")
             .or_else(|| debug.strip_prefix("Damaged("))
-            .unwrap_or(&debug);
+            .unwrap_or(debug);
         let end = inner.find(|c: char| !c.is_alphanumeric()).unwrap_or(inner.len());
         let begun = if inner.contains("begun: true") { "-begun" } else { "" };
         Refusal { name: inner[..end].to_owned() + begun, message: error.to_string() }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use outlive::Domain;
-use outlive::sync::{LockError, Mutex, MutexGuard};
+use outlive::sync::{AcquireError, LockError, Mutex, MutexGuard};
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, said};
 
@@ -38,6 +38,7 @@ fn settle(got: Result<Given, LockError<Given>>) -> Result<(Given, String), Refus
             let said = format!("owner-died {}", *guard);
             Ok((guard, said))
         }
+        Err(LockError::Failed(error)) => Err(error.into()),
         Err(other) => Err(other.into()),
     }
 }
@@ -52,11 +53,15 @@ impl Locks {
             }
             ("lock", [name, patience]) => {
                 let mutex = self.mutex(name)?;
-                let got = match answer::patience(patience)? {
+                let patience = answer::patience(patience)?;
+                let got = match patience {
                     None => mutex.try_lock(),
-                    Some(span) => mutex.lock_until(span),
+                    Some(span) => mutex.lock_timeout(span),
                 };
-                self.keep(name, got)
+                match got {
+                    Ok(guard) => self.keep(name, Ok(answer::got(guard, patience)?)),
+                    Err(error) => self.keep(name, Err(error)),
+                }
             }
             ("set", [name, value]) => {
                 **find(&mut self.guards, name)? = answer::number(value)?;
@@ -75,7 +80,11 @@ impl Locks {
                 done()
             }
             ("reset", [name, value, span]) => {
-                self.mutex(name)?.reset(answer::number(value)?, answer::span(span)?)?;
+                let span = answer::span(span)?;
+                let guard = self.mutex(name)?.lock_to_reset_timeout(span)?;
+                let mut guard = answer::got(guard, Some(span))?;
+                *guard = answer::number(value)?;
+                guard.mark_consistent();
                 done()
             }
             ("holder", [name]) => match self.mutex(name)?.holder() {
@@ -86,7 +95,7 @@ impl Locks {
                 let mutex = self.mutex(name)?;
                 let end = answer::until(span)?;
                 while std::time::Instant::now() < end {
-                    let mut guard = mutex.lock()?;
+                    let mut guard = mutex.lock().map_err(AcquireError::from)?;
                     *guard += 1;
                 }
                 done()
@@ -94,7 +103,14 @@ impl Locks {
             ("awaits", [name, value, span]) => {
                 let (mutex, value, end) =
                     (self.mutex(name)?, answer::number(value)?, answer::until(span)?);
-                while *mutex.lock_until(end)? < value {}
+                let end = outlive::Deadline::at(end);
+                loop {
+                    match mutex.lock_until(end).map_err(AcquireError::from)? {
+                        Some(guard) if *guard < value => {}
+                        Some(_) => break,
+                        None => return answer::refused("TimedOut", "somebody else held the lock"),
+                    }
+                }
                 done()
             }
             _ => answer::unknown(verb, args),

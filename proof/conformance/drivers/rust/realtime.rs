@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use outlive::sync::{CeilingMutex, CeilingMutexGuard, LockError, PiMutex, PiMutexGuard};
+use outlive::sync::{
+    AcquireError, CeilingMutex, CeilingMutexGuard, LockError, PiMutex, PiMutexGuard,
+};
 use outlive::{Domain, Error};
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, said};
@@ -24,14 +26,18 @@ macro_rules! act {
         match ($verb, $args) {
             ("lock", [name, patience]) => {
                 let mutex = *find(&mut $mutexes, name)?;
-                let got = match answer::patience(patience)? {
+                let patience = answer::patience(patience)?;
+                let got = match patience {
                     None => mutex.try_lock(),
-                    Some(span) => mutex.lock_until(span),
+                    Some(span) => mutex.lock_timeout(span),
                 };
                 let (guard, word) = match got {
-                    Ok(guard) => (guard, "ok"),
+                    Ok(guard) => (answer::got(guard, patience)?, "ok"),
                     Err(LockError::OwnerDied(guard)) => (guard, "owner-died"),
-                    Err(LockError::System(Error::NoRealTime { .. })) => return Err(no_right()),
+                    Err(LockError::Failed(AcquireError::System(Error::NoRealTime { .. }))) => {
+                        return Err(no_right());
+                    }
+                    Err(LockError::Failed(error)) => return Err(error.into()),
                     Err(other) => return Err(other.into()),
                 };
                 let said = format!("{word} {}", *guard);
@@ -55,7 +61,11 @@ macro_rules! act {
                 done()
             }
             ("reset", [name, value, span]) => {
-                find(&mut $mutexes, name)?.reset(answer::number(value)?, answer::span(span)?)?;
+                let span = answer::span(span)?;
+                let guard = find(&mut $mutexes, name)?.lock_to_reset_timeout(span)?;
+                let mut guard = answer::got(guard, Some(span))?;
+                *guard = answer::number(value)?;
+                guard.mark_consistent();
                 done()
             }
             ("holder", [name]) => match find(&mut $mutexes, name)?.holder() {

@@ -101,13 +101,15 @@ impl Records {
             }
             ("spin_up", [name, patience]) => {
                 let spindle = *find(&mut self.spindles, name)?;
-                let got = match answer::patience(patience)? {
+                let patience = answer::patience(patience)?;
+                let got = match patience {
                     None => spindle.try_lock(),
-                    Some(span) => spindle.lock_until(span),
+                    Some(span) => spindle.lock_timeout(span),
                 };
                 let (guard, said) = match got {
-                    Ok(guard) => (guard, "ok"),
+                    Ok(guard) => (answer::got(guard, patience)?, "ok"),
                     Err(LockError::OwnerDied(guard)) => (guard, "owner-died"),
+                    Err(LockError::Failed(error)) => return Err(error.into()),
                     Err(other) => return Err(other.into()),
                 };
                 self.spinning.push(guard);

@@ -82,19 +82,27 @@ impl Sync {
             }
             ("read", [name, patience]) => {
                 let lock = *find(&mut self.rw_locks, name)?;
-                let got = match answer::patience(patience)? {
+                let patience = answer::patience(patience)?;
+                let got = match patience {
                     None => lock.try_read(),
-                    Some(span) => lock.read_until(span),
+                    Some(span) => lock.read_timeout(span),
                 };
-                self.keep(name, got.map(Held::Read))
+                match got {
+                    Ok(guard) => self.keep(name, Ok(Held::Read(answer::got(guard, patience)?))),
+                    Err(error) => self.keep(name, Err(error)),
+                }
             }
             ("write", [name, patience]) => {
                 let lock = *find(&mut self.rw_locks, name)?;
-                let got = match answer::patience(patience)? {
+                let patience = answer::patience(patience)?;
+                let got = match patience {
                     None => lock.try_write(),
-                    Some(span) => lock.write_until(span),
+                    Some(span) => lock.write_timeout(span),
                 };
-                self.keep(name, got.map(Held::Write))
+                match got {
+                    Ok(guard) => self.keep(name, Ok(Held::Write(answer::got(guard, patience)?))),
+                    Err(error) => self.keep(name, Err(error)),
+                }
             }
             ("set" | "consistent", [name, value @ ..]) => {
                 let Held::Write(guard) = find(&mut self.held, name)? else {
@@ -118,8 +126,11 @@ impl Sync {
                 done()
             }
             ("reset", [name, value, span]) => {
-                find(&mut self.rw_locks, name)?
-                    .reset(answer::number(value)?, answer::span(span)?)?;
+                let span = answer::span(span)?;
+                let guard = find(&mut self.rw_locks, name)?.write_to_reset_timeout(span)?;
+                let mut guard = answer::got(guard, Some(span))?;
+                *guard = answer::number(value)?;
+                guard.mark_consistent();
                 done()
             }
             _ => answer::unknown(verb, args),
@@ -134,6 +145,7 @@ impl Sync {
         let (held, word) = match got {
             Ok(held) => (held, "ok"),
             Err(LockError::OwnerDied(guard)) => (Held::Write(guard), "owner-died"),
+            Err(LockError::Failed(error)) => return Err(error.into()),
             Err(other) => return Err(other.into()),
         };
         let value = match &held {

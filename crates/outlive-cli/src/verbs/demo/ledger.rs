@@ -7,7 +7,7 @@ use outlive::sync::{LockError, Mutex, MutexGuard, Record};
 use outlive::{Deadline, Domain};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 
 /// The most producers.
 pub const MOST_SOURCES: usize = 64;
@@ -157,7 +157,11 @@ pub fn lock<'a>(
     deadline: Deadline,
 ) -> Result<MutexGuard<'a, Total>, Failure> {
     match mutex.lock_until(deadline) {
-        Ok(mut guard) => {
+        Ok(None) => {
+            let text = "somebody still held the lock when the deadline passed";
+            Err(Failure::new(Code::TimedOut, text))
+        }
+        Ok(Some(mut guard)) => {
             // The caller is not told of a death, and yet the total is half-written: then two were
             // in here at once, or an owner's death was not told.
             if guard.intent != 0 {

@@ -196,18 +196,22 @@ impl RawMutex {
         self.word.sweep(me, dry_run)
     }
 
-    /// Takes the lock in whatever state it is; the caller repairs what it guards, marks it
-    /// consistent and unlocks.
+    /// Takes the lock in whatever state it is, and waits until the deadline; with `None` it never
+    /// waits. The caller repairs what it guards, marks it consistent and unlocks.
     ///
     /// Died in between: a lock that was given up stays so; of any other, the next locker is told.
     pub(crate) fn take_to_reset(
         &self,
         me: Me,
         spin_wait: &SpinWait,
-        deadline: Deadline,
+        wait: Option<Deadline>,
     ) -> Result<(), Refused> {
         while !self.acquire(me.id) {
-            match self.lock(me, spin_wait, deadline) {
+            let got = match wait {
+                Some(deadline) => self.lock(me, spin_wait, deadline),
+                None => self.try_lock(me),
+            };
+            match got {
                 Ok(_) => break,
                 // A locker that is refused for it unlocks at once, so the word is free sooner or
                 // later.

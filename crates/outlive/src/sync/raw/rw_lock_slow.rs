@@ -279,13 +279,13 @@ impl RawRwLock {
         &self,
         me: Me,
         spin_wait: &SpinWait,
-        deadline: Deadline,
+        wait: Option<Deadline>,
     ) -> Result<(), Refused> {
         if self.has_reader(me.id) {
             return Err(Refused::Deadlock);
         }
-        self.writer.take_to_reset(me, spin_wait, deadline)?;
-        self.drain(me, spin_wait, Some(deadline), None)?;
+        self.writer.take_to_reset(me, spin_wait, wait)?;
+        self.drain(me, spin_wait, wait, None)?;
         self.begin();
         Ok(())
     }

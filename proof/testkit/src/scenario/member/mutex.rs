@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
 
-use outlive::sync::{LockError, Mutex, MutexGuard};
+use outlive::sync::{AcquireError, LockError, Mutex, MutexGuard};
 use outlive::{Deadline, Domain};
 
 /// What a mutex of the scenarios guards.
@@ -102,10 +102,12 @@ impl Mutexes {
                 .map_err(|error| error.to_string()),
             ["reset", name] => {
                 let within = Deadline::after(Duration::from_secs(4));
-                self.named(domain, name)?
-                    .reset([0, 0], within)
-                    .map(|()| String::new())
-                    .map_err(|error| error.to_string())
+                let guard = self.named(domain, name)?.lock_to_reset_until(within);
+                let guard = guard.map_err(|error| error.to_string())?;
+                let mut guard = guard.ok_or("somebody still holds the lock")?;
+                *guard = [0, 0];
+                guard.mark_consistent();
+                Ok(String::new())
             }
             ["holder", name] => {
                 let holder = self.named(domain, name)?.holder();
@@ -121,7 +123,7 @@ impl Mutexes {
 
 fn use_once(mutex: &Mutex<Pair>, deadline: Deadline) -> Result<String, String> {
     match mutex.lock_until(deadline) {
-        Ok(mut guard) => {
+        Ok(Some(mut guard)) => {
             if guard[0] != guard[1] {
                 return Err(format!("clean, yet the numbers differ: {:?}", *guard));
             }
@@ -132,8 +134,8 @@ fn use_once(mutex: &Mutex<Pair>, deadline: Deadline) -> Result<String, String> {
             repair(&mut guard);
             Ok("died".to_owned())
         }
-        Err(LockError::NotRecoverable) => Ok("given-up".to_owned()),
-        Err(LockError::TimedOut) => Ok("timed-out".to_owned()),
+        Err(LockError::Failed(AcquireError::NotRecoverable)) => Ok("given-up".to_owned()),
+        Ok(None) => Ok("timed-out".to_owned()),
         Err(other) => Err(other.to_string()),
     }
 }

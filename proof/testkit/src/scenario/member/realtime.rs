@@ -6,7 +6,9 @@ use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use outlive::sync::{CeilingMutex, CeilingMutexGuard, LockError, PiMutex, PiMutexGuard};
+use outlive::sync::{
+    AcquireError, CeilingMutex, CeilingMutexGuard, LockError, PiMutex, PiMutexGuard,
+};
 use outlive::{Deadline, Domain};
 
 use super::mutex::Pair;
@@ -86,13 +88,14 @@ impl Mutex {
 }
 
 fn settle<'a, G>(
-    result: Result<G, LockError<G>>,
+    result: Result<Option<G>, LockError<G>>,
     guard: impl Fn(G) -> Guard<'a>,
 ) -> Result<Got<'a>, String> {
     match result {
-        Ok(got) => Ok(Got::Clean(guard(got))),
+        Ok(Some(got)) => Ok(Got::Clean(guard(got))),
+        Ok(None) => Err("somebody still held the lock when the deadline passed".to_owned()),
         Err(LockError::OwnerDied(got)) => Ok(Got::OwnerDied(guard(got))),
-        Err(LockError::NotRecoverable) => Ok(Got::GivenUp),
+        Err(LockError::Failed(AcquireError::NotRecoverable)) => Ok(Got::GivenUp),
         Err(other) => Err(other.to_string()),
     }
 }

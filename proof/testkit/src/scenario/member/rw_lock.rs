@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use outlive::Domain;
-use outlive::sync::{LockError, ReadGuard, RwLock, WriteGuard};
+use outlive::sync::{AcquireError, LockError, ReadGuard, RwLock, WriteGuard};
 
 use super::mutex::Pair;
 
@@ -111,7 +111,7 @@ fn told(error: LockError<WriteGuard<'_, Pair>>) -> Result<String, String> {
             repair(guard);
             Ok("died".to_owned())
         }
-        LockError::NotRecoverable => Ok("given-up".to_owned()),
+        LockError::Failed(AcquireError::NotRecoverable) => Ok("given-up".to_owned()),
         other => Err(other.to_string()),
     }
 }

@@ -62,7 +62,7 @@ impl Scenario for GiveUp {
                 Ok(guard) if stage.is_overtaken() => drop(guard),
                 _ => return Err("was not told again, though nobody has repaired it".to_owned()),
             }
-            mutex.reset([5, 5], outlive::Deadline::NEVER).map_err(|error| error.to_string())?;
+            mutex.reset([5, 5]).map_err(|error| error.to_string())?;
             Ok(())
         })
     }

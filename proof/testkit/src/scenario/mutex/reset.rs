@@ -50,7 +50,7 @@ impl Scenario for Reset {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let mutex = super::victims(place)?;
         stage.perform(|| {
-            mutex.reset([5, 5], outlive::Deadline::NEVER).map_err(|error| error.to_string())?;
+            mutex.reset([5, 5]).map_err(|error| error.to_string())?;
             Ok(())
         })
     }
