@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// The pages that a table of contents leads to.
+    /// Returns the pages that a table of contents leads to.
     fn entries(summary: &str) -> Vec<&str> {
         let links = summary.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
         links.filter(|link| link.ends_with(".md")).collect()

@@ -15,7 +15,7 @@ use crate::prefix::{self, Profile};
 use crate::programs::{self, Language, Tools};
 use crate::test::cargo;
 
-/// `cargo xtask header [--check]`.
+/// Runs `cargo xtask header [--check]`.
 pub(crate) fn header(args: &[String]) -> ExitCode {
     let mut test = cargo(&["test", "--quiet", "-p", "outlive-c", "--test", "header"]);
     match args {
@@ -34,8 +34,8 @@ pub(crate) fn header(args: &[String]) -> ExitCode {
     }
 }
 
-/// `cargo xtask c [NAME]`: all, or the tests whose name contains NAME; `pages`: the programs on the
-/// project's pages.
+/// Runs `cargo xtask c [NAME]`: all, or the tests whose name contains NAME; `pages`: the programs
+/// on the project's pages.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let only = match args {
         [] => None,
@@ -155,7 +155,7 @@ fn ctest(
     }
 }
 
-/// `97% tests passed, 1 tests failed out of 33`.
+/// Reads a line such as `97% tests passed, 1 tests failed out of 33`.
 fn tests_of(line: &str) -> Option<Count> {
     let (_, rest) = line.split_once("tests passed, ")?;
     let (failed, of) = rest.split_once(" tests failed out of ")?;
@@ -163,7 +163,7 @@ fn tests_of(line: &str) -> Option<Count> {
     Some(Count { passed: of.checked_sub(failed)?, failed, skipped: 0 })
 }
 
-/// Whether it ended well, and what it said.
+/// Returns whether it ended well, and what it said.
 fn run_quietly(command: &mut Command) -> (bool, String) {
     match command.stdin(Stdio::null()).output() {
         Ok(output) => {
@@ -189,7 +189,8 @@ fn write(here: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// A program that finds the library by pkg-config: with the shared one, and with the static one.
+/// Tests a program that finds the library by pkg-config: with the shared one, and with the static
+/// one.
 fn by_pkg_config(here: &Path, installed: &Path) -> Count {
     if !is_there("pkg-config") {
         println!("pkg-config: skipped, it is not there");
@@ -227,8 +228,8 @@ fn by_pkg_config(here: &Path, installed: &Path) -> Count {
     count
 }
 
-/// The headers by themselves, in old and new C and C++, with everything that a compiler can
-/// complain of.
+/// Compiles the headers by themselves, in old and new C and C++, with everything that a compiler
+/// can complain of.
 fn headers_compile(here: &Path) -> Count {
     let mut count = Count::default();
     let folder = paths::at(paths::C).join("include");

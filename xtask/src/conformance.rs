@@ -44,13 +44,14 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
 }
 
-/// The runner, built with Rust's driver.
+/// Returns the runner, built with Rust's driver.
 fn runner() -> io::Result<Command> {
     prefix::build_all()?;
     Ok(Command::new(prefix::target().join("debug/conformance")))
 }
 
-/// C's and C++'s drivers, as far as there are compilers: the runner's flags, and the programs.
+/// Builds C's and C++'s drivers, as far as there are compilers: the runner's flags, and the
+/// programs.
 fn c_and_cpp(skipped: &mut Count) -> io::Result<Vec<(&'static str, PathBuf)>> {
     let mut drivers = Vec::new();
     for (language, flag, compiler) in [("C", "--c", "cc"), ("C++", "--cpp", "c++")] {
@@ -64,8 +65,8 @@ fn c_and_cpp(skipped: &mut Count) -> io::Result<Vec<(&'static str, PathBuf)>> {
     Ok(drivers)
 }
 
-/// Whether all is well with what the sanitizers look at, in each of these languages by itself: what
-/// the drivers give the library, and do with what they get.
+/// Returns whether all is well with what the sanitizers look at, in each of these languages by
+/// itself: what the drivers give the library, and do with what they get.
 fn play_sanitized(languages: &[(&str, &str)], only: &[String]) -> io::Result<bool> {
     let mut is_well = true;
     for (flag, compiler) in languages {
@@ -83,7 +84,7 @@ fn play_sanitized(languages: &[(&str, &str)], only: &[String]) -> io::Result<boo
     Ok(is_well)
 }
 
-/// Whether all is well.
+/// Returns whether all is well.
 fn play(may_install: bool, one_pair: bool, only: &[String]) -> io::Result<bool> {
     let mut runner = runner()?;
     runner.arg("--rust").arg(prefix::target().join("debug/conformance-driver"));
@@ -120,7 +121,7 @@ fn play(may_install: bool, one_pair: bool, only: &[String]) -> io::Result<bool> 
 const SANITIZED: [&str; 3] =
     ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
-/// The driver of the compiler's language, compiled against the installed library.
+/// Returns the driver of the compiler's language, compiled against the installed library.
 fn compiled(compiler: &str, options: &[&str]) -> io::Result<PathBuf> {
     let installed = prefix::target().join("c/installed");
     prefix::install(&installed, Profile::Dev)?;

@@ -115,7 +115,7 @@ pub(crate) fn build_testkit() -> bool {
     matches!(cargo(&BUILD_TESTKIT).status(), Ok(status) if status.success())
 }
 
-/// The same survivors, of a victim in C.
+/// Runs the same survivors beside a victim in C.
 fn victims_in_c(mut crash: Command, title: &str) -> Count {
     if !is_there("cc") {
         println!("victims in C: skipped, there is no cc\n{}", Count::SKIPPED);
@@ -156,7 +156,7 @@ fn victim_in_c() -> Result<PathBuf, String> {
     }
 }
 
-/// The count as the last line, and as the exit code.
+/// Prints the count as the last line, and returns it as the exit code.
 pub(crate) fn finish(count: crate::count::Count) -> ExitCode {
     if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -16,7 +16,7 @@ pub(crate) const CC: Need = Need { program: "gcc", package: "gcc" };
 pub(crate) const CMAKE: Need = Need { program: "cmake", package: "cmake" };
 pub(crate) const MUSL: Need = Need { program: "musl-gcc", package: "musl-tools" };
 
-/// Whether a program can be started.
+/// Returns whether a program can be started.
 pub(crate) fn is_there(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())
@@ -54,7 +54,7 @@ pub(crate) fn lacking(needs: &[&Need]) -> Option<String> {
         .then(|| format!("there is no {} here, and none was installed", missing.join(" and no ")))
 }
 
-/// `apt-get`, as root or by a sudo that asks nothing.
+/// Returns how to call `apt-get`: as root or by a sudo that asks nothing.
 fn apt_get() -> Option<Vec<&'static str>> {
     if !is_there("apt-get") {
         return None;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::paths::root;
 
-/// The project's files with that ending, from its root.
+/// Returns the project's files with that ending, from its root.
 fn files(endings: &[&str]) -> Vec<PathBuf> {
     let listed =
         Command::new("git").args(["ls-files", "--"]).args(endings).current_dir(root()).output();
@@ -14,12 +14,12 @@ fn files(endings: &[&str]) -> Vec<PathBuf> {
     text.lines().map(PathBuf::from).filter(|path| root().join(path).exists()).collect()
 }
 
-/// The page without what stands between fences: programs are full of brackets.
+/// Returns the page without what stands between fences: programs are full of brackets.
 fn without_programs(page: &str) -> String {
     page.split("```").step_by(2).collect()
 }
 
-/// Where the page's links lead to, save addresses on the net and places within the page.
+/// Returns where the page's links lead to, save addresses on the net and places within the page.
 fn links(page: &str) -> impl Iterator<Item = &str> {
     page.split("](").skip(1).filter_map(|rest| {
         let link = rest.split([')', '#', ' ']).next()?;
@@ -27,7 +27,7 @@ fn links(page: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What in a text looks like the path of one of the project's documents or models.
+/// Returns what in a text looks like the path of one of the project's documents or models.
 fn documents(text: &str) -> impl Iterator<Item = &str> {
     let is_of_a_path = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     text.split(move |c: char| !is_of_a_path(c)).filter_map(|word| {

@@ -93,7 +93,7 @@ impl Run {
     }
 }
 
-/// FNV-1a, the same in every version of the compiler.
+/// Returns the FNV-1a hash, the same in every version of the compiler.
 fn fnv_1a(parts: &[&[u8]]) -> u64 {
     parts.iter().copied().flatten().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -167,7 +167,8 @@ impl Record {
             .cloned()
     }
 
-    /// How many states a run had when it was last seen, also of a model that has changed since.
+    /// Returns how many states a run had when it was last seen, also of a model that has changed
+    /// since.
     fn states(&self, run: &Run) -> u64 {
         self.seen
             .lock()
@@ -176,14 +177,14 @@ impl Record {
             .unwrap_or(0)
     }
 
-    /// Written at once: a set that is cut short has lost nothing.
+    /// Notes a run, and writes it at once: a set that is cut short has lost nothing.
     fn note(&self, run: &Run, seen: &Seen) {
         let Ok(mut all) = self.seen.lock() else { return };
         all.insert(run.name.clone(), seen.clone());
         self.write(&all);
     }
 
-    /// What has failed since is no longer seen, whichever set it was in.
+    /// Forgets a run that has failed since, whichever set it was in.
     fn forget(&self, run: &Run) {
         let Ok(mut all) = self.seen.lock() else { return };
         if all.remove(&run.name).is_some() {
@@ -414,7 +415,7 @@ fn folder_of(run: &Run) -> PathBuf {
     root().join("target/models").join(&run.name)
 }
 
-/// `many`: it has many states, as far as is known.
+/// Checks a run. `many`: it has many states, as far as is known.
 fn check(run: &Run, models: &Path, bounds: Bounds, many: bool) -> Verdict {
     let Bounds { megabytes, seconds } = bounds;
     let folder = folder_of(run);
@@ -471,7 +472,8 @@ fn check(run: &Run, models: &Path, bounds: Bounds, many: bool) -> Verdict {
     }
 }
 
-/// What a program printed, if it could be run in that folder. Only `pan`'s exit code says nothing.
+/// Returns what a program printed, if it could be run in that folder. Only `pan`'s exit code says
+/// nothing.
 fn output(mut command: Command, folder: &Path) -> Option<String> {
     let done =
         command.current_dir(folder).stdin(Stdio::null()).stderr(Stdio::piped()).output().ok()?;

@@ -40,7 +40,7 @@ pub(crate) enum Profile {
     Dev,
 }
 
-/// Where cargo puts what it builds.
+/// Returns where cargo puts what it builds.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
@@ -117,7 +117,7 @@ pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
     put(&ours.join("cmake/outlive-config.cmake"), &lib.join("cmake/outlive/outlive-config.cmake"))
 }
 
-/// A copy under a new inode: a program that runs with the old library goes on with it.
+/// Copies a file under a new inode: a program that runs with the old library goes on with it.
 pub(crate) fn put(from: &Path, to: &Path) -> io::Result<()> {
     let new = beside(to);
     fs::copy(from, &new)
@@ -137,7 +137,7 @@ fn link(to: &str, at: &Path) -> io::Result<()> {
     fs::rename(new, at)
 }
 
-/// A name in the same folder that no other file has.
+/// Returns a name in the same folder that no other file has.
 fn beside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".new-{}", std::process::id()));

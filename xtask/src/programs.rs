@@ -58,7 +58,7 @@ pub(crate) struct Tools {
     pub(crate) python: Option<PathBuf>,
 }
 
-/// `cargo xtask pages [--no-install]`.
+/// Runs `cargo xtask pages [--no-install]`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let may_install = match args {
         [] => true,
@@ -166,7 +166,7 @@ pub(crate) fn programs(page: &str, text: &str) -> Vec<Program> {
     found
 }
 
-/// The program that a fence begins, if what follows is one.
+/// Returns the program that a fence begins, if what follows is one.
 fn begun(page: &str, line: usize, fence: &str) -> Option<Program> {
     let mut words = fence.split([',', ' ']);
     let language = match words.next()? {
@@ -192,7 +192,7 @@ fn begun(page: &str, line: usize, fence: &str) -> Option<Program> {
     })
 }
 
-/// `// sensor.rs` and `# sensor.py` name files.
+/// Returns the file that a line names, such as `// sensor.rs` or `# sensor.py`.
 fn file_named_by(line: &str) -> Option<String> {
     let name = line.strip_prefix("// ").or_else(|| line.strip_prefix("# "))?;
     let is_name =

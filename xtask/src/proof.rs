@@ -91,7 +91,7 @@ fn record(stage: &Stage, count: Count, took: &str) -> std::io::Result<()> {
     fs::write(page, with_row(&text, stage.name, &row))
 }
 
-/// The commit that is checked out, and whether the files differ from it.
+/// Returns the commit that is checked out, and whether the files differ from it.
 fn commit() -> String {
     let git = |args: &[&str]| said(Command::new("git").args(args).current_dir(root()));
     let changed = git(&[
@@ -110,7 +110,7 @@ fn commit() -> String {
     )
 }
 
-/// What a program says on its one line, or nothing.
+/// Returns what a program says on its one line, or nothing.
 fn said(command: &mut Command) -> String {
     command.output().map_or_else(
         |_| String::new(),
@@ -118,8 +118,8 @@ fn said(command: &mut Command) -> String {
     )
 }
 
-/// The page with this row in the place of the stage's last one; a stage that has none gets it
-/// behind the table's last row.
+/// Returns the page with this row in the place of the stage's last one; a stage that has none gets
+/// it behind the table's last row.
 fn with_row(page: &str, name: &str, row: &str) -> String {
     let mut lines: Vec<&str> = page.lines().collect();
     let begins = format!("| {name} |");

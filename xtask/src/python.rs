@@ -59,8 +59,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
 }
 
-/// The interpreter that has the package as it is now; or why this machine has none. Beside the
-/// environment lies a driver without a GPU, which the tests load.
+/// Returns the interpreter that has the package as it is now; or why this machine has none. Beside
+/// the environment lies a driver without a GPU, which the tests load.
 pub(crate) fn built(may_install: bool, by_maturin: bool) -> io::Result<Result<PathBuf, String>> {
     if let Err(why) = prepare(may_install, by_maturin) {
         return Ok(Err(why));
@@ -125,7 +125,7 @@ fn prepare(may_install: bool, by_maturin: bool) -> Result<(), String> {
     }
 }
 
-/// A program of the environment, run in the package's folder.
+/// Returns a program of the environment, run in the package's folder.
 fn in_package(environment: &Path, program: &str) -> Command {
     let bin = environment.join("bin");
     let mut path = vec![bin.clone()];

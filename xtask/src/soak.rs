@@ -23,7 +23,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     finish(stage::run_long("soak", command, Counts::ByExit))
 }
 
-/// The crowd of the test command: few processes, in short rounds.
+/// Returns the crowd of the test command: few processes, in short rounds.
 pub(crate) fn crowd() -> Command {
     let mut command = testkit("soak");
     command.args(["--topics", "--minutes", "0.2", "--round", "2", "--processes", "14"]);

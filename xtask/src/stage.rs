@@ -57,12 +57,12 @@ pub(crate) fn run(name: &str, command: Command, counts: Counts) -> Count {
     Stage::new(name, command, counts).run(Some(LONGEST), &mut |line| println!("{line}"))
 }
 
-/// The same for as long as it takes: for verbs that a person asked for.
+/// Runs the same for as long as it takes: for verbs that a person asked for.
 pub(crate) fn run_long(name: &str, command: Command, counts: Counts) -> Count {
     Stage::new(name, command, counts).run(None, &mut |line| println!("{line}"))
 }
 
-/// The same of several rows of stages: the rows run beside each other, and the stages of a row one
+/// Runs several rows of stages: the rows run beside each other, and the stages of a row one
 /// after another. So one that sleeps leaves the processors to one that computes. What a stage
 /// prints comes whole, when it has ended.
 pub(crate) fn run_beside(rows: Vec<Vec<Stage>>) -> Count {
@@ -147,8 +147,8 @@ fn counted(
     })
 }
 
-/// Whether a test says in that line that it is skipped: on a line of its own, or behind its name,
-/// as libtest prints it where tests run one at a time.
+/// Returns whether a test says in that line that it is skipped: on a line of its own, or behind its
+/// name, as libtest prints it where tests run one at a time.
 fn is_skip(line: &str) -> bool {
     line.starts_with("skipped: ") || line.contains(" ... skipped: ")
 }
@@ -168,7 +168,7 @@ pub(crate) fn kill_with_descendants(root: u32) {
     let _ = kill.stderr(Stdio::null()).status();
 }
 
-/// The processes whose parent this is, by /proc.
+/// Returns the processes whose parent this is, by /proc.
 fn children(parent: u32) -> Vec<u32> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
     processes
@@ -188,7 +188,7 @@ pub(crate) fn skip(name: &str, why: &str) -> Count {
     Count::SKIPPED
 }
 
-/// A span for people.
+/// Returns a span for people.
 pub(crate) fn minutes(span: Duration) -> String {
     format!("{} min {:02} s", span.as_secs() / 60, span.as_secs() % 60)
 }

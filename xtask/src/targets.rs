@@ -104,7 +104,7 @@ fn measure(bench: &str, quick: bool) -> Result<Report, String> {
     serde_json::from_slice(&done.stdout).map_err(|error| format!("not the JSON expected: {error}"))
 }
 
-/// The row's cost as a multiple of the other row's, or itself.
+/// Returns the row's cost as a multiple of the other row's, or itself.
 fn figure(target: &Target, report: &Report) -> Result<f64, String> {
     let find = |name: &str| report.rows.iter().find(|row| row.name == name);
     let row = find(&target.row).ok_or_else(|| format!("no row '{}'", target.row))?;
@@ -143,7 +143,7 @@ impl Target {
     }
 }
 
-/// Three places are what such figures are good for.
+/// Prints a number with three places: such figures are good for no more.
 fn short(number: f64) -> String {
     format!("{number:.3}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -174,7 +174,7 @@ fn parse(text: &str) -> Result<Vec<Target>, String> {
         .collect()
 }
 
-/// A decimal, or a fraction of two.
+/// Returns a decimal, or a fraction of two.
 fn number(text: &str) -> Option<f64> {
     let value: f64 = match text.split_once('/') {
         Some((over, under)) => {

@@ -129,14 +129,14 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     if total.failed == 0 && total.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Cargo in the workspace.
+/// Returns cargo's command in the workspace.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
     command
 }
 
-/// A program of the testkit, its arguments to follow.
+/// Returns a program of the testkit, its arguments to follow.
 pub(crate) fn testkit(program: &str) -> Command {
     cargo(&[
         "run",
@@ -151,7 +151,7 @@ pub(crate) fn testkit(program: &str) -> Command {
     ])
 }
 
-/// Another verb of this program.
+/// Returns the command of another verb of this program.
 fn this(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "xtask".into()));
     command.args(args).current_dir(root());
@@ -164,13 +164,13 @@ fn documentation() -> Command {
     command
 }
 
-/// The library's own state machines with loom's atomics.
+/// Returns the library's own state machines with loom's atomics.
 fn loom() -> Command {
     cargo(&["test", "--quiet", "-p", "outlive-loom", "--profile", "loom"])
 }
 
-/// `cargo xtask loom [--all]`: those of the test command, or also those that take half a minute
-/// each.
+/// Runs `cargo xtask loom [--all]`: the tests of the test command, or also those that take half a
+/// minute each.
 pub(crate) fn loom_alone(args: &[String]) -> ExitCode {
     let mut command = loom();
     match args {

@@ -237,7 +237,7 @@ impl Stage {
         self.outlive(&["state", "get", "speed"])
     }
 
-    /// How often a controller has set the speed; it moves the arm after each.
+    /// Returns how often a controller has set the speed; it moves the arm after each.
     fn sets(&self) -> u64 {
         let speed = self.outlive(&["state", "get", "speed", "--json"]).unwrap_or_default();
         let speed: serde_json::Value = serde_json::from_str(&speed).unwrap_or_default();

@@ -170,7 +170,7 @@ fn old_words(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// The project's texts: their paths from its root, and what they say.
+/// Returns the project's texts: their paths from its root, and what they say.
 fn texts() -> Vec<(String, String)> {
     let listed = Command::new("git")
         .args(["ls-files", "--", "crates", "proof", "doc", "xtask", "README.md"])

@@ -757,8 +757,7 @@ typedef struct outlive_service_options_t {
 } outlive_service_options_t;
 
 /**
- * Options for opening a pool; an existing pool keeps its size. Begin with
- * `OUTLIVE_POOL_OPTIONS_INIT`.
+ * Options for opening a pool. Begin with `OUTLIVE_POOL_OPTIONS_INIT`.
  */
 typedef struct outlive_pool_options_t {
   /**
@@ -766,17 +765,20 @@ typedef struct outlive_pool_options_t {
    */
   size_t size;
   /**
-   * The most bytes of the file system that a new pool may take. The whole file counts: objects,
-   * the pool's own words, and a record of 16 bytes for each object, which stays when memory of
-   * small objects is used for larger ones. 0: a quarter of the file system, at most 8 GiB.
+   * The most bytes of the file system that the pool may take, 64 KiB to 8 GiB. An existing pool
+   * with another limit is `EINVAL`. The whole file counts: objects, the pool's own words, and a
+   * record of 16 bytes for each object, which stays when memory of small objects is used for
+   * larger ones. 0: what an existing pool has; of a new one a quarter of the file system, at most
+   * 8 GiB.
    */
   uint64_t max_bytes;
   /**
-   * The most bytes that each thread keeps in its cache. 0: 16 MiB.
+   * The most bytes that each thread keeps in its cache. 0: what this process has set before, or
+   * 16 MiB.
    */
   uint64_t cache_bytes;
   /**
-   * Debug modes, as text: `tag,integrity`. NULL: none.
+   * Debug modes of a new pool, as text: `tag,integrity`. NULL: none.
    */
   const char *modes;
   /**
@@ -1952,8 +1954,8 @@ int outlive_topic_subscriber(const struct outlive_topic_t *topic,
                              struct outlive_subscriber_t **subscriber);
 
 /**
- * Closes a publisher; its loans must have been published or dropped. Its published messages stay.
- * Passing NULL has no effect.
+ * Closes a publisher. Its published messages stay; a loan of it can only be dropped then. Passing
+ * NULL has no effect.
  */
 void outlive_publisher_close(struct outlive_publisher_t *publisher);
 

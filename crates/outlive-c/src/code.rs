@@ -9,11 +9,9 @@ use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlive::pool::PoolError;
-use outlive::queue::{RecvError, SendError};
-use outlive::rpc::{CallError, ReplyError, ServeError};
+use outlive::rpc::CallError;
 use outlive::sync::{AcquireError, LockError, UpgradeError};
-use outlive::topic::{PublishError, SubscribeError};
-use outlive::{Error, WaitError};
+use outlive::{Error, RecvError, SendError, WaitError};
 use outlive_gpu::Error as GpuError;
 
 /// The shared memory is damaged, by a stray write or by a hostile process.
@@ -101,50 +99,24 @@ codes! {
         AcquireError::System(error) => error.code(),
     }
     SendError {
-        SendError::Full => libc::EAGAIN,
+        SendError::Full { .. } => libc::EAGAIN,
+        SendError::TimedOut { .. } => libc::ETIMEDOUT,
         SendError::ReceiverDied => libc::EPIPE,
         SendError::NoReceiver => libc::ENOTCONN,
-        SendError::TimedOut => libc::ETIMEDOUT,
-        SendError::TooLarge { .. } => libc::EMSGSIZE,
+        SendError::Cancelled => libc::ECANCELED,
+        SendError::TooLarge { .. } | SendError::OtherLength { .. } => libc::EMSGSIZE,
+        SendError::NoSpace { .. } => libc::ENOSPC,
+        SendError::NotOwner => libc::EPERM,
         SendError::Damaged(_) => OUTLIVE_DAMAGED,
         SendError::System(error) => error.code(),
     }
     RecvError {
-        RecvError::Empty => libc::EAGAIN,
-        RecvError::TimedOut => libc::ETIMEDOUT,
-        RecvError::SendersGone => libc::EPIPE,
-        RecvError::NotReceiver => libc::EPERM,
+        RecvError::Closed => libc::EPIPE,
+        RecvError::Missed => libc::ETIME,
+        RecvError::TooManyHeld => libc::ENOBUFS,
+        RecvError::NotOwner => libc::EPERM,
         RecvError::Damaged(_) => OUTLIVE_DAMAGED,
         RecvError::System(error) => error.code(),
-    }
-    PublishError {
-        PublishError::Full { .. } => libc::EAGAIN,
-        PublishError::TimedOut { .. } => libc::ETIMEDOUT,
-        PublishError::NoSpace { .. } => libc::ENOSPC,
-        PublishError::TooLarge { .. } => libc::EMSGSIZE,
-        PublishError::NotPublisher => libc::EPERM,
-        PublishError::Damaged(_) => OUTLIVE_DAMAGED,
-        PublishError::System(error) => error.code(),
-    }
-    SubscribeError {
-        SubscribeError::TimedOut => libc::ETIMEDOUT,
-        SubscribeError::Missed => libc::ETIME,
-        SubscribeError::TooManyHeld => libc::ENOBUFS,
-        SubscribeError::NotSubscriber => libc::EPERM,
-        SubscribeError::Damaged(_) => OUTLIVE_DAMAGED,
-        SubscribeError::System(error) => error.code(),
-    }
-    outlive::SendError {
-        outlive::SendError::Full { .. } => libc::EAGAIN,
-        outlive::SendError::TimedOut { .. } => libc::ETIMEDOUT,
-        outlive::SendError::NoReceiver => libc::ENOTCONN,
-        outlive::SendError::ReceiverDied => libc::EPIPE,
-        outlive::SendError::Cancelled => libc::ECANCELED,
-        outlive::SendError::TooLarge { .. } | outlive::SendError::OtherLength { .. } => libc::EMSGSIZE,
-        outlive::SendError::NoSpace { .. } => libc::ENOSPC,
-        outlive::SendError::NotOwner => libc::EPERM,
-        outlive::SendError::Damaged(_) => OUTLIVE_DAMAGED,
-        outlive::SendError::System(error) => error.code(),
     }
     CallError {
         CallError::NoServer => libc::ENOTCONN,
@@ -157,23 +129,6 @@ codes! {
         CallError::NotClient => libc::EPERM,
         CallError::Damaged(_) => OUTLIVE_DAMAGED,
         CallError::System(error) => error.code(),
-    }
-    ServeError {
-        ServeError::Empty => libc::EAGAIN,
-        ServeError::TimedOut => libc::ETIMEDOUT,
-        ServeError::NotServer => libc::EPERM,
-        ServeError::Damaged(_) => OUTLIVE_DAMAGED,
-        ServeError::System(error) => error.code(),
-    }
-    ReplyError {
-        ReplyError::Cancelled => libc::ECANCELED,
-        ReplyError::ClientDied => libc::EPIPE,
-        ReplyError::TimedOut => libc::ETIMEDOUT,
-        ReplyError::TooLarge { .. } => libc::EMSGSIZE,
-        ReplyError::NoSpace => libc::ENOSPC,
-        ReplyError::NotServer => libc::EPERM,
-        ReplyError::Damaged(_) => OUTLIVE_DAMAGED,
-        ReplyError::System(error) => error.code(),
     }
     GpuError {
         GpuError::NoGpu { .. } => libc::ENODEV,

@@ -13,8 +13,8 @@ use crate::domain::{close, outlive_domain_t};
 use crate::gpu::{outlive_gpu_stream_t, outlive_gpu_t};
 use crate::pinned::tried;
 use crate::topic::{
-    nothing, outlive_header_t, outlive_subscriber_options_t, outlive_topic_options_t,
-    subscriber_options,
+    nothing, open_or_create, outlive_header_t, outlive_subscriber_options_t,
+    outlive_topic_options_t, subscriber_options,
 };
 use crate::wait::wait;
 
@@ -84,7 +84,8 @@ pub unsafe extern "C" fn outlive_device_topic_open(
         if given.max_bytes > 0 {
             how = how.max_bytes(given.max_bytes);
         }
-        let opened = DeviceTopic::new(&gpu.gpu, &domain.0, how.open(&domain.0, name)?)?;
+        let topic = open_or_create(how, &domain.0, name)?;
+        let opened = DeviceTopic::new(&gpu.gpu, &domain.0, topic)?;
         out.put(Box::into_raw(Box::new(outlive_device_topic_t(opened))));
         Ok(())
     })
@@ -109,7 +110,9 @@ pub unsafe extern "C" fn outlive_device_topic_wait_over(
     deadline: outlive_deadline_t,
 ) -> c_int {
     // SAFETY: the C caller passes a live topic.
-    entry(|| Ok(unsafe { borrow(topic, "a topic") }?.0.wait_over(moment_or_past(deadline))?))
+    entry(|| {
+        Ok(unsafe { borrow(topic, "a topic") }?.0.wait_over_until(moment_or_past(deadline))?)
+    })
 }
 
 /// Makes a new publisher: up to 62 at a time.
@@ -273,7 +276,7 @@ pub unsafe extern "C" fn outlive_device_publisher_wait_published(
         // SAFETY: the C caller passes a live publisher.
         Ok(unsafe { borrow(publisher, "a publisher") }?
             .0
-            .wait_published(moment_or_past(deadline))?)
+            .wait_published_until(moment_or_past(deadline))?)
     })
 }
 
@@ -311,7 +314,7 @@ pub unsafe extern "C" fn outlive_device_subscriber_recv(
         let (out, subscriber) =
             unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
         let sample = match moment(deadline) {
-            Some(moment) => subscriber.0.recv_until(moment)?,
+            Some(moment) => subscriber.0.recv_until(moment)?.ok_or_else(Failure::timed_out)?,
             None => subscriber.0.try_recv()?.ok_or_else(nothing)?,
         };
         out.put(Box::into_raw(Box::new(outlive_device_sample_t(sample))));

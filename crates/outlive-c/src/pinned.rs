@@ -82,7 +82,9 @@ pub unsafe extern "C" fn outlive_pinned_topic_wait_over(
     deadline: outlive_deadline_t,
 ) -> c_int {
     // SAFETY: the C caller passes a live topic.
-    entry(|| Ok(unsafe { borrow(topic, "a topic") }?.0.wait_over(moment_or_past(deadline))?))
+    entry(|| {
+        Ok(unsafe { borrow(topic, "a topic") }?.0.wait_over_until(moment_or_past(deadline))?)
+    })
 }
 
 /// Makes a new publisher: one of the topic's 62.
@@ -248,7 +250,7 @@ pub unsafe extern "C" fn outlive_pinned_publisher_wait_published(
         // SAFETY: the C caller passes a live publisher.
         Ok(unsafe { borrow(publisher, "a publisher") }?
             .0
-            .wait_published(moment_or_past(deadline))?)
+            .wait_published_until(moment_or_past(deadline))?)
     })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use outlive::pool::{Modes, Object, Offset, Pool, PoolOptions, SharedObject};
+use outlive::pool::{Modes, Object, Offset, Pool, SharedObject};
 
 use crate::argument::{borrow, handle_out, options, out, out_or_none, text, text_or_none};
 use crate::code::{Failure, entry, entry_or};
@@ -18,20 +18,22 @@ pub struct outlive_pool_t(Arc<Pool>);
 /// An object that several processes hold, each by name. All threads may use it at once.
 pub struct outlive_shared_t(Owned<SharedObject<'static>, Pool>);
 
-/// Options for opening a pool; an existing pool keeps its size. Begin with
-/// `OUTLIVE_POOL_OPTIONS_INIT`.
+/// Options for opening a pool. Begin with `OUTLIVE_POOL_OPTIONS_INIT`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_pool_options_t {
     /// `sizeof(outlive_pool_options_t)`.
     pub size: usize,
-    /// The most bytes of the file system that a new pool may take. The whole file counts: objects,
-    /// the pool's own words, and a record of 16 bytes for each object, which stays when memory of
-    /// small objects is used for larger ones. 0: a quarter of the file system, at most 8 GiB.
+    /// The most bytes of the file system that the pool may take, 64 KiB to 8 GiB. An existing pool
+    /// with another limit is `EINVAL`. The whole file counts: objects, the pool's own words, and a
+    /// record of 16 bytes for each object, which stays when memory of small objects is used for
+    /// larger ones. 0: what an existing pool has; of a new one a quarter of the file system, at most
+    /// 8 GiB.
     pub max_bytes: u64,
-    /// The most bytes that each thread keeps in its cache. 0: 16 MiB.
+    /// The most bytes that each thread keeps in its cache. 0: what this process has set before, or
+    /// 16 MiB.
     pub cache_bytes: u64,
-    /// Debug modes, as text: `tag,integrity`. NULL: none.
+    /// Debug modes of a new pool, as text: `tag,integrity`. NULL: none.
     pub modes: *const c_char,
     /// Not 0: ask for huge pages.
     pub huge_pages: u32,
@@ -68,22 +70,21 @@ pub unsafe extern "C" fn outlive_pool_open(
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers and pointers.
         let given = unsafe { self::options(options, default) }?;
-        let mut how = PoolOptions { huge_pages: given.huge_pages != 0, ..PoolOptions::DEFAULT };
+        let mut how = Pool::options().huge_pages(given.huge_pages != 0);
         if given.max_bytes > 0 {
-            how.max_bytes = given.max_bytes;
+            how = how.max_bytes(given.max_bytes);
         }
         if given.cache_bytes > 0 {
-            how.cache_bytes = given.cache_bytes;
+            how = how.cache_bytes(given.cache_bytes);
         }
         // SAFETY: the C caller passes NULL or a NUL-terminated `modes`.
         if let Some(modes) = unsafe { text_or_none(given.modes) }? {
-            how.modes = modes
-                .parse::<Modes>()
-                .map_err(|error| Failure::new(libc::EINVAL, &error.to_string()))?;
+            let modes = modes.parse::<Modes>();
+            how = how.modes(modes.map_err(|error| Failure::new(libc::EINVAL, &error.to_string()))?);
         }
-        out.put(Box::into_raw(Box::new(outlive_pool_t(Arc::new(Pool::open(
-            &domain.0, name, how,
-        )?)))));
+        out.put(Box::into_raw(Box::new(outlive_pool_t(Arc::new(
+            how.open_or_create(&domain.0, name)?,
+        )))));
         Ok(())
     })
 }

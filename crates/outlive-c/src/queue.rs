@@ -2,13 +2,14 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use outlive::Error;
 use outlive::queue::{Peeked, Queue, Receiver, Sender};
 
 use crate::argument::{
     borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none, text,
 };
 use crate::code::{Failure, entry};
-use crate::deadline::{moment, outlive_deadline_t};
+use crate::deadline::{OUTLIVE_TRY, moment, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
 use crate::owned::outlasting;
 use crate::wait::wait;
@@ -89,15 +90,6 @@ pub struct outlive_bytes_t {
     pub size: usize,
 }
 
-/// A message of a batch.
-struct Item<'a>(&'a [u8]);
-
-impl AsRef<[u8]> for Item<'_> {
-    fn as_ref(&self) -> &[u8] {
-        self.0
-    }
-}
-
 /// Opens the queue of that name, or makes it. `options` NULL: the defaults.
 ///
 /// Owner: `*queue` is the caller's, until `outlive_queue_close`. Its senders and receivers may
@@ -132,21 +124,32 @@ pub unsafe extern "C" fn outlive_queue_open(
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers.
         let given = unsafe { self::options(options, default) }?;
-        let mut how =
-            Queue::options().need_receiver(given.need_receiver != 0).wait(wait(given.wait)?);
-        if given.max_bytes > 0 {
-            how = how.max_bytes(given.max_bytes);
-        }
-        if given.first_slots > 0 {
-            how = how.first_slots(given.first_slots);
-        }
-        if given.slot_bytes > 0 {
-            how = how.slot_bytes(given.slot_bytes);
-        }
-        let opened = if given.must_exist != 0 {
-            Queue::open(&domain.0, name)?
-        } else {
-            how.create(&domain.0, name)?
+        let strategy = wait(given.wait)?;
+        let as_it_is = || Queue::<[u8]>::options().wait(strategy);
+        let how = move || {
+            let mut how = as_it_is().need_receiver(given.need_receiver != 0);
+            if given.max_bytes > 0 {
+                how = how.max_bytes(given.max_bytes.clamp(64 << 10, 6 << 30));
+            }
+            if given.first_slots > 0 {
+                how = how.slots(given.first_slots.min(65_536));
+            }
+            if given.slot_bytes > 0 {
+                how = how.slot_bytes(given.slot_bytes.min(4096));
+            }
+            how
+        };
+        // An existing queue keeps its options: they are not compared.
+        let opened = loop {
+            match as_it_is().open(&domain.0, name) {
+                Err(Error::NotFound { .. }) if given.must_exist == 0 => {}
+                opened => break opened?,
+            }
+            match how().create_new(&domain.0, name) {
+                // Another process was quicker.
+                Err(Error::AlreadyExists { .. }) => {}
+                made => break made?,
+            }
         };
         out.put(Box::into_raw(Box::new(outlive_queue_t(opened))));
         Ok(())
@@ -288,9 +291,8 @@ pub unsafe extern "C" fn outlive_sender_send_batch(
         let (sender, messages) =
             unsafe { (borrow(sender, "a sender")?, items(messages, count, "messages")?) };
         // SAFETY: the C caller passes `size` readable bytes at `data`.
-        let items =
-            messages.iter().map(|message| Ok(Item(unsafe { bytes(message.data, message.size) }?)));
-        let items: Vec<Item<'_>> = items.collect::<Result<_, Failure>>()?;
+        let items = messages.iter().map(|message| unsafe { bytes(message.data, message.size) });
+        let items: Vec<&[u8]> = items.collect::<Result<_, Failure>>()?;
         sender.0.send_batch_until(&items, crate::deadline::moment_or_past(deadline))?;
         Ok(())
     })
@@ -324,9 +326,19 @@ pub unsafe extern "C" fn outlive_receiver_recv(
         let room = if buffer.is_null() { 0 } else { capacity };
         // SAFETY: the C caller passes `capacity` writable bytes at `buffer`.
         let len = unsafe { receiver.receiver.recv_to(buffer.cast(), room, moment(deadline)) }?;
+        let len = len.ok_or_else(|| nothing(deadline))?;
         out.put(len);
         if len > room { Err(no_room(buffer, capacity, len)) } else { Ok(()) }
     })
+}
+
+/// The failure of a receive that found nothing.
+#[cold]
+fn nothing(deadline: outlive_deadline_t) -> Failure {
+    match deadline {
+        OUTLIVE_TRY => Failure::new(libc::EAGAIN, "nothing to receive just now"),
+        _ => Failure::new(libc::ETIMEDOUT, "nothing came until the deadline passed"),
+    }
 }
 
 #[cold]
@@ -371,9 +383,10 @@ pub unsafe extern "C" fn outlive_receiver_peek(
         // that.
         let source: &'static mut Receiver = unsafe { outlasting(&mut this.receiver) };
         let peeked = match moment(deadline) {
-            Some(moment) => source.peek(moment)?,
+            Some(moment) => source.peek_until(moment)?,
             None => source.try_peek()?,
-        };
+        }
+        .ok_or_else(|| nothing(deadline))?;
         data.put(peeked.as_ptr().cast());
         size.put(peeked.len());
         // SAFETY: the C caller passes NULL or a place for `redelivered`.

@@ -2,8 +2,12 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
+use std::task::Poll;
 
-use outlive::rpc::{Client, Pending, Reply, Request, Server, ServiceOptions, Stream};
+use outlive::Error;
+use outlive::rpc::{
+    CallError, Client, Pending, Reply, Request, Server, Service, ServiceOptions, Stream,
+};
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, options, out, text};
 use crate::code::{Failure, entry, entry_or};
@@ -53,16 +57,35 @@ pub struct outlive_service_options_t {
 /// The C caller guarantees NULL, or options of the size that they say.
 unsafe fn service(
     given: *const outlive_service_options_t,
-) -> Result<(ServiceOptions, bool), Failure> {
+) -> Result<(ServiceOptions, Option<u64>, bool), Failure> {
     let default = outlive_service_options_t { size: 0, max_bytes: 0, wait: 0, wait_for_server: 0 };
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
     // integers.
     let given = unsafe { options(given, default) }?;
-    let mut how = ServiceOptions::default().wait(wait(given.wait)?);
-    if given.max_bytes > 0 {
-        how = how.max_bytes(given.max_bytes);
+    let how = Service::options().wait(wait(given.wait)?);
+    let most = (given.max_bytes > 0).then_some(given.max_bytes.clamp(LEAST_BYTES, MOST_BYTES));
+    Ok((how, most, given.wait_for_server != 0))
+}
+
+/// Between these is what a service may be told to take.
+const LEAST_BYTES: u64 = 64 << 10;
+const MOST_BYTES: u64 = 6 << 30;
+
+/// Opens a service or makes it. An existing one keeps its own options.
+fn opened(
+    domain: &outlive::Domain,
+    name: &str,
+    how: ServiceOptions,
+    max_bytes: Option<u64>,
+) -> Result<Service, Error> {
+    let wanted = match max_bytes {
+        Some(bytes) => how.clone().max_bytes(bytes),
+        None => how.clone(),
+    };
+    match wanted.open_or_create(domain, name) {
+        Err(Error::OtherOptions { .. }) => how.open(domain, name),
+        other => other,
     }
-    Ok((how, given.wait_for_server != 0))
 }
 
 /// Opens the service of that name as a client, or makes it. `options` NULL: the defaults.
@@ -85,9 +108,9 @@ pub unsafe extern "C" fn outlive_client_open(
         let (out, domain, name) =
             unsafe { (handle_out(client)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         // SAFETY: the C caller passes NULL or options of the size that they say.
-        let (how, is_patient) = unsafe { service(options) }?;
-        let client = how.client(&domain.0, name)?;
-        client.wait_for_server(is_patient);
+        let (how, most, is_patient) = unsafe { service(options) }?;
+        let client = opened(&domain.0, name, how, most)?.client()?;
+        client.set_patient(is_patient);
         #[expect(
             clippy::arc_with_non_send_sync,
             reason = "C's threads take turns with a client and its calls"
@@ -179,9 +202,13 @@ pub unsafe extern "C" fn outlive_call_next(
         let pending = call.0.part_mut();
         let next = match moment(deadline) {
             Some(moment) => pending.next_until(moment)?,
-            None => pending
-                .try_next()?
-                .ok_or_else(|| Failure::new(libc::EAGAIN, "no reply just now; wait for it"))?,
+            None => pending.try_next()?,
+        };
+        let Poll::Ready(next) = next else {
+            return Err(match moment(deadline) {
+                Some(_) => CallError::TimedOut { begun: pending.is_begun() }.into(),
+                None => Failure::new(libc::EAGAIN, "no reply just now; wait for it"),
+            });
         };
         if let Some(reply) = next {
             out.put(Box::into_raw(Box::new(outlive_reply_t(reply))));
@@ -239,8 +266,10 @@ pub unsafe extern "C" fn outlive_server_open(
         let (out, domain, name) =
             unsafe { (handle_out(server)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         // SAFETY: the C caller passes NULL or options of the size that they say.
-        let (how, _) = unsafe { service(options) }?;
-        out.put(Box::into_raw(Box::new(outlive_server_t(how.serve(&domain.0, name)?))));
+        let (how, most, _) = unsafe { service(options) }?;
+        out.put(Box::into_raw(Box::new(outlive_server_t(
+            opened(&domain.0, name, how, most)?.server()?,
+        ))));
         Ok(())
     })
 }
@@ -271,8 +300,10 @@ pub unsafe extern "C" fn outlive_server_next(
         // uses.
         let (out, server) = unsafe { (handle_out(request)?, borrow_mut(server, "a server")?) };
         let request = match moment(deadline) {
-            Some(moment) => server.0.next_until(moment)?,
-            None => server.0.try_next()?,
+            Some(moment) => server.0.next_until(moment)?.ok_or_else(Failure::timed_out)?,
+            None => server.0.try_next()?.ok_or_else(|| {
+                Failure::new(libc::EAGAIN, "no request just now; wait, or try later")
+            })?,
         };
         out.put(Box::into_raw(Box::new(outlive_request_t(request))));
         Ok(())

@@ -1,18 +1,17 @@
 //! Topics: publish/subscribe, with messages written and read in place.
 
-use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::marker::PhantomData;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::rc::Rc;
 use std::time::Duration;
 
-use outlive::Deadline;
 use outlive::topic::{
-    Header, Loan, PublishError, Published, Publisher, Sample, Subscriber, SubscriberOptions, Topic,
+    Header, Loan, Outgoing, Published, Publisher, Sample, Subscriber, SubscriberOptions, Topic,
+    TopicOptions,
 };
+use outlive::{Deadline, Domain, Error, Payload, SendError};
 
 use crate::argument::{
     borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none, text,
@@ -27,45 +26,19 @@ use crate::wait::wait;
 pub struct outlive_topic_t(pub(crate) Topic<[u8]>);
 
 /// Publishes messages to a topic. One thread at a time may use it and its loans.
-pub struct outlive_publisher_t(pub(crate) Rc<Lender>);
-
-/// A publisher, and room for a loan's handle: it seldom has two loans at a time. Counted without
-/// atomics: one thread at a time has all of it.
-pub(crate) struct Lender {
-    pub(crate) publisher: Publisher<[u8]>,
-    spare: Cell<Option<Box<MaybeUninit<outlive_loan_t>>>>,
-}
+pub struct outlive_publisher_t(pub(crate) Publisher<[u8]>);
 
 /// Memory that a publisher has lent for a message, to be written in place.
-pub struct outlive_loan_t {
-    // They are dropped in this order.
-    /// Borrows from `lender`.
-    loan: Loan<'static, [u8]>,
-    lender: Rc<Lender>,
-}
+pub struct outlive_loan_t(PhantomData<Loan<[u8]>>);
 
-impl outlive_loan_t {
-    #[inline]
-    fn new(lender: &Rc<Lender>, size: usize) -> Result<*mut outlive_loan_t, PublishError> {
-        // SAFETY: what an Rc has does not move as long as there is an Rc, and this one is dropped
-        // after the loan.
-        let loan = unsafe { &*Rc::as_ptr(lender) }.publisher.loan(size)?;
-        let room = lender.spare.take().unwrap_or_else(Box::new_uninit);
-        Ok(Box::into_raw(Box::write(room, outlive_loan_t { loan, lender: Rc::clone(lender) })))
-    }
-
-    /// Takes the loan out of its memory.
-    ///
-    /// # Safety
-    /// `new` made it, and this is called once for it.
-    #[inline]
-    unsafe fn take(this: NonNull<outlive_loan_t>) -> outlive_loan_t {
-        // SAFETY: the caller passes what `new` made as a box and filled, and gives it up.
-        let (loan, room) =
-            unsafe { (this.read(), Box::from_raw(this.cast::<MaybeUninit<_>>().as_ptr())) };
-        loan.lender.spare.set(Some(room));
-        loan
-    }
+/// Returns the loan that a handle is.
+///
+/// # Safety
+/// The C caller guarantees a live handle from `outlive_publisher_loan`, which no other thread uses.
+#[inline]
+unsafe fn loan(handle: NonNull<outlive_loan_t>) -> Loan<[u8]> {
+    // SAFETY: the handle comes from `Loan::into_raw`.
+    unsafe { Loan::from_raw(handle.cast()) }
 }
 
 /// Receives the messages of a topic: each subscriber gets all of them. One thread at a time may use
@@ -208,18 +181,35 @@ pub unsafe extern "C" fn outlive_topic_open(
             topic.set_wait(wait);
             topic
         } else {
-            let mut how = Topic::<[u8]>::options().stamps(given.no_stamps == 0).wait(wait);
+            let mut how = Topic::<[u8]>::options();
+            if given.no_stamps != 0 {
+                how = how.stamps(false);
+            }
             if given.depth > 0 {
                 how = how.depth(given.depth);
             }
             if given.max_bytes > 0 {
                 how = how.max_bytes(given.max_bytes);
             }
-            how.open(&domain.0, name)?
+            let topic = open_or_create(how, &domain.0, name)?;
+            topic.set_wait(wait);
+            topic
         };
         out.put(Box::into_raw(Box::new(outlive_topic_t(opened))));
         Ok(())
     })
+}
+
+/// Opens a topic or makes it. An existing one keeps its own options, whatever these say.
+pub(crate) fn open_or_create<M: Payload + ?Sized>(
+    options: TopicOptions<M>,
+    domain: &Domain,
+    name: &str,
+) -> Result<Topic<M>, Error> {
+    match options.open_or_create(domain, name) {
+        Err(Error::OtherOptions { .. }) => Topic::open(domain, name),
+        other => other,
+    }
 }
 
 /// Closes a topic. Its publishers and subscribers stay. Passing NULL has no effect.
@@ -266,8 +256,7 @@ pub unsafe extern "C" fn outlive_topic_publisher(
     entry(|| {
         // SAFETY: the C caller passes a place for `publisher` and a live topic.
         let (out, topic) = unsafe { (handle_out(publisher)?, borrow(topic, "a topic")?) };
-        let lender = Lender { publisher: topic.0.publisher()?, spare: Cell::new(None) };
-        out.put(Box::into_raw(Box::new(outlive_publisher_t(Rc::new(lender)))));
+        out.put(Box::into_raw(Box::new(outlive_publisher_t(topic.0.publisher()?))));
         Ok(())
     })
 }
@@ -326,8 +315,8 @@ pub unsafe extern "C" fn outlive_topic_subscriber(
     })
 }
 
-/// Closes a publisher; its loans must have been published or dropped. Its published messages stay.
-/// Passing NULL has no effect.
+/// Closes a publisher. Its published messages stay; a loan of it can only be dropped then. Passing
+/// NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_publisher_close(publisher: *mut outlive_publisher_t) {
     // SAFETY: the C caller passes NULL or a live handle, which it gives up.
@@ -363,12 +352,12 @@ pub unsafe extern "C" fn outlive_publisher_loan(
         let (out, place) = unsafe { (handle_out(loan)?, crate::argument::out(data)?) };
         // SAFETY: the C caller passes a live publisher.
         let publisher = unsafe { borrow(publisher, "a publisher") }?;
-        let loan = outlive_loan_t::new(&publisher.0, size)?;
-        // SAFETY: `new` has just made it, and no other code has it.
-        let bytes = unsafe { &mut (*loan).loan };
+        let mut loan = publisher.0.loan(size)?;
+        let bytes = if size == 0 { core::ptr::null_mut() } else { loan.as_mut_ptr() };
+        let loan = loan.into_raw().as_ptr();
         // A loan of no bytes has a valid address, too.
-        place.put(if bytes.is_empty() { loan.cast() } else { bytes.as_mut_ptr().cast() });
-        out.put(loan);
+        place.put(if bytes.is_null() { loan } else { bytes.cast() });
+        out.put(loan.cast());
         Ok(())
     })
 }
@@ -384,7 +373,10 @@ pub unsafe extern "C" fn outlive_loan_set_header(
     entry(|| {
         // SAFETY: the C caller passes a live loan that no other thread uses and a readable header.
         let (loan, header) = unsafe { (borrow_mut(loan, "a loan")?, borrow(header, "a header")?) };
-        loan.loan.set_header(header.to_rust());
+        // SAFETY: the C caller passes a live loan that no other thread uses; `ManuallyDrop` keeps
+        // this copy from being dropped.
+        let mut loan = ManuallyDrop::new(unsafe { self::loan(NonNull::from(loan)) });
+        loan.set_header(header.to_rust());
         Ok(())
     })
 }
@@ -394,16 +386,16 @@ pub unsafe extern "C" fn outlive_loan_set_header(
 pub unsafe extern "C" fn outlive_loan_drop(loan: *mut outlive_loan_t) {
     entry(|| {
         // SAFETY: the C caller passes a loan of this library's, which it gives up.
-        drop(NonNull::new(loan).map(|loan| unsafe { outlive_loan_t::take(loan) }));
+        drop(NonNull::new(loan).map(|handle| unsafe { self::loan(handle) }));
         Ok(())
     });
 }
 
 /// Returns the failure; with `OUTLIVE_TRY`, a deadline that has passed is EAGAIN.
-fn tried(error: PublishError, deadline: outlive_deadline_t) -> Failure {
+fn tried(error: SendError, deadline: outlive_deadline_t) -> Failure {
     match error {
-        PublishError::TimedOut { slowest } if deadline == OUTLIVE_TRY => {
-            PublishError::Full { slowest }.into()
+        SendError::TimedOut { slowest } if deadline == OUTLIVE_TRY => {
+            SendError::Full { slowest }.into()
         }
         other => other.into(),
     }
@@ -441,9 +433,9 @@ pub unsafe extern "C" fn outlive_publisher_publish(
         // SAFETY: the C caller passes a live loan that no other thread uses.
         let loan = NonNull::from(unsafe { borrow_mut(loan, "a loan") }?);
         // SAFETY: the C caller passes a loan of this library's, which it gives up.
-        let outlive_loan_t { loan, lender: _lender } = unsafe { outlive_loan_t::take(loan) };
+        let loan = unsafe { self::loan(loan) };
         // SAFETY: the C caller passes a live publisher.
-        let publisher = &unsafe { borrow(publisher, "a publisher") }?.0.publisher;
+        let publisher = &unsafe { borrow(publisher, "a publisher") }?.0;
         let published = publisher.publish_until(loan, moment_or_past(deadline));
         let published = published.map_err(|error| tried(error, deadline))?;
         // SAFETY: the C caller passes NULL or a place for `sequence`.
@@ -470,12 +462,12 @@ pub unsafe extern "C" fn outlive_publisher_publish_copy(
         // SAFETY: the C caller passes a live publisher and `size` readable bytes at `data`.
         let (publisher, message) =
             unsafe { (borrow(publisher, "a publisher")?, bytes(data, size)?) };
-        let publisher = &publisher.0.publisher;
+        let publisher = &publisher.0;
         // SAFETY: the C caller passes NULL or a readable header.
         let header = unsafe { header.as_ref() };
         let until = moment_or_past(deadline);
         let published = match header {
-            None => publisher.publish_copy_until(message, until),
+            None => publisher.publish_until(message, until),
             Some(header) => publish_with(publisher, message, header.to_rust(), until),
         };
         let published = published.map_err(|error| tried(error, deadline))?;
@@ -491,11 +483,8 @@ fn publish_with<'p>(
     message: &[u8],
     header: Header,
     until: Deadline,
-) -> Result<Published<'p>, PublishError> {
-    let mut loan = publisher.loan(message.len())?;
-    loan.copy_from_slice(message);
-    loan.set_header(header);
-    publisher.publish_until(loan, until)
+) -> Result<Published<'p>, SendError> {
+    publisher.publish_until(Outgoing::new(message).header(header), until)
 }
 
 /// Returns how many living subscribers there are. 0 for NULL.
@@ -504,7 +493,7 @@ pub unsafe extern "C" fn outlive_publisher_subscriber_count(
     publisher: *const outlive_publisher_t,
 ) -> u32 {
     // SAFETY: the C caller passes a live publisher.
-    entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.publisher.subscriber_count()))
+    entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.subscriber_count()))
 }
 
 /// Receives the next message, waiting for it until the deadline.
@@ -529,7 +518,7 @@ pub unsafe extern "C" fn outlive_subscriber_recv(
         let (out, subscriber) =
             unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
         let sample = match moment(deadline) {
-            Some(moment) => subscriber.0.recv_until(moment)?,
+            Some(moment) => subscriber.0.recv_until(moment)?.ok_or_else(Failure::timed_out)?,
             None => subscriber.0.try_recv()?.ok_or_else(nothing)?,
         };
         out.put(outlive_sample_t::of(sample));

@@ -310,7 +310,7 @@ pub unsafe extern "C" fn outlive_wait_set_add_publisher(
         // SAFETY: the C caller passes a live publisher.
         let publisher = unsafe { borrow(publisher, "a publisher") }?;
         // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
-        unsafe { add(set, &publisher.0.publisher.writable(), key) }.map(drop)
+        unsafe { add(set, &publisher.0.writable(), key) }.map(drop)
     })
 }
 
@@ -407,7 +407,7 @@ pub unsafe extern "C" fn outlive_wait_set_take_topic(
         let Some(Told::Topic(presence)) = set.told.get_mut(&key) else {
             return Err(Failure::new(libc::EINVAL, "no topic of this set has that key"));
         };
-        let present = presence.try_changed();
+        let present = presence.try_changed()?;
         let present =
             present.ok_or_else(|| Failure::new(libc::EAGAIN, "nobody has come or gone"))?;
         publishers.put(present.publishers.len() as u32);

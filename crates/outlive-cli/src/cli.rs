@@ -313,19 +313,19 @@ pub const JSON: [(&str, Json); 40] = [
 const BENCH_JSON: Json =
     Json::Line("the benchmark ('all': a list of them)", "bench, mode, machine, rows");
 
-/// What the verb of that path, in its long or short form, does with `--json`.
+/// Returns what the verb of that path, in its long or short form, does with `--json`.
 pub fn json_of(path: &str) -> Option<Json> {
     let path = long_form(path);
     let listed = JSON.iter().find(|(verb, _)| *verb == path).map(|(_, json)| *json);
     listed.or_else(|| path.starts_with("bench ").then_some(BENCH_JSON))
 }
 
-/// The long form of a path: itself, unless it is a short form.
+/// Returns the long form of a path: itself, unless it is a short form.
 pub fn long_form(path: &str) -> &str {
     SHORT_FORMS.iter().find(|(short, _)| *short == path).map_or(path, |(_, long)| *long)
 }
 
-/// The whole command line, with what the tables add to it.
+/// Returns the whole command line, with what the tables add to it.
 pub fn command() -> Command {
     let mut command = with_notes(Cli::command(), "");
     for (name, id, letter) in KEPT_OPTIONS {
@@ -393,13 +393,13 @@ fn with_notes(command: Command, path: &str) -> Command {
     })
 }
 
-/// Whether an option takes a time.
+/// Returns whether an option takes a time.
 pub fn is_time(option: &Arg) -> bool {
     option.get_value_names().is_some_and(|names| names.iter().any(|name| name == "TIME"))
 }
 
-/// What was typed: the verb's path, as in `topic echo`, and all that it is told. Ends the program
-/// when the parser refuses it.
+/// Returns what was typed: the verb's path, as in `topic echo`, and all that it is told. Ends the
+/// program when the parser refuses it.
 pub fn parse(words: Vec<OsString>) -> (String, Cli) {
     if let Some(cli) = lock_of_a_verbs_name(&words) {
         return ("lock".to_owned(), cli);
@@ -422,8 +422,8 @@ pub fn parse(words: Vec<OsString>) -> (String, Cli) {
     (path, cli)
 }
 
-/// `lock run -- cmd`: before there were verbs, that meant the lock whose name is `run`, and it
-/// still does. The grammar of that time: a name, `--` and a command. What it does not take has a
+/// Reads `lock run -- cmd`: before there were verbs, that meant the lock whose name is `run`, and
+/// it still does. The grammar of that time: a name, `--` and a command. What it does not take has a
 /// verb or needs no `--`.
 fn lock_of_a_verbs_name(words: &[OsString]) -> Option<Cli> {
     let lock = LockNoun::augment_args(Command::new("lock"));

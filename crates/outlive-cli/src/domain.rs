@@ -52,7 +52,7 @@ impl DomainArgs {
         Ok(self.open_or_not(false)?)
     }
 
-    /// The folder that would be opened.
+    /// Returns the folder that would be opened.
     pub fn path(&self) -> PathBuf {
         match self.name() {
             Some(path) if path.contains('/') => PathBuf::from(path),

@@ -4,10 +4,8 @@
 
 use std::fmt;
 
-use outlive::queue::{RecvError, SendError};
 use outlive::sync::{AcquireError, LockError};
-use outlive::topic::{PublishError, SubscribeError};
-use outlive::{Error, WaitError};
+use outlive::{Error, RecvError, SendError, WaitError};
 
 /// What a run of the program came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +102,7 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::CommandNotFound, "lock, semaphore: cmd was not found"),
 ];
 
-/// The table as text, for help and man pages.
+/// Returns the table as text, for help and man pages.
 pub fn table() -> String {
     let mut text = String::from("Exit codes:\n");
     for (code, meaning) in TABLE {
@@ -132,12 +130,12 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// One with a message.
+    /// Makes a failure with a message.
     pub fn new(code: Code, message: impl Into<String>) -> Failure {
         Failure::Told { code, message: message.into() }
     }
 
-    /// What the system said while something was done.
+    /// Returns what the system said while something was done.
     pub fn system(doing: impl fmt::Display, error: &std::io::Error) -> Failure {
         let code = match error.kind() {
             std::io::ErrorKind::BrokenPipe => return Failure::BrokenPipe,
@@ -151,7 +149,7 @@ impl Failure {
         Failure::new(code, format!("could not {doing}: {error}"))
     }
 
-    /// The same, with another code: for verbs that have codes of their own.
+    /// Returns the same, with another code: for verbs that have codes of their own.
     pub fn with_code(self, code: Code) -> Failure {
         match self {
             Failure::Told { message, .. } => Failure::Told { code, message },
@@ -159,7 +157,7 @@ impl Failure {
         }
     }
 
-    /// The number that the program exits with.
+    /// Returns the number that the program exits with.
     pub fn number(&self) -> u8 {
         match self {
             Failure::Told { code, .. } => *code as u8,
@@ -169,7 +167,7 @@ impl Failure {
     }
 }
 
-/// The code of a core error.
+/// Returns the code of a core error.
 pub fn code_of(error: &Error) -> Code {
     match error {
         Error::InvalidName { .. } => Code::BadName,
@@ -213,27 +211,14 @@ impl From<Error> for Failure {
     }
 }
 
-impl From<SendError> for Failure {
-    fn from(error: SendError) -> Failure {
-        let code = match &error {
-            SendError::Full | SendError::TooLarge { .. } => Code::NoSpace,
-            SendError::ReceiverDied => Code::ReceiverDied,
-            SendError::NoReceiver => Code::NoReceiver,
-            SendError::TimedOut => Code::TimedOut,
-            SendError::Damaged(_) => Code::Damaged,
-            SendError::System(inner) => code_of(inner),
-            _ => Code::System,
-        };
-        Failure::new(code, error.to_string())
-    }
-}
-
 impl From<RecvError> for Failure {
     fn from(error: RecvError) -> Failure {
         let code = match &error {
-            RecvError::Empty | RecvError::TimedOut => Code::TimedOut,
-            RecvError::SendersGone => Code::Done,
-            RecvError::NotReceiver => Code::Busy,
+            RecvError::Missed => Code::TimedOut,
+            RecvError::TooManyHeld => Code::NoSpace,
+            RecvError::Encoding(_) => Code::BadInput,
+            RecvError::Closed => Code::Done,
+            RecvError::NotOwner => Code::Busy,
             RecvError::Damaged(_) => Code::Damaged,
             RecvError::System(inner) => code_of(inner),
             _ => Code::System,
@@ -242,9 +227,8 @@ impl From<RecvError> for Failure {
     }
 }
 
-impl From<outlive::SendError> for Failure {
-    fn from(error: outlive::SendError) -> Failure {
-        use outlive::SendError;
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Failure {
         let code = match &error {
             SendError::Full { slowest: None }
             | SendError::TooLarge { .. }
@@ -259,36 +243,6 @@ impl From<outlive::SendError> for Failure {
             SendError::NotOwner => Code::Busy,
             SendError::Damaged(_) => Code::Damaged,
             SendError::System(inner) => code_of(inner),
-            _ => Code::System,
-        };
-        Failure::new(code, error.to_string())
-    }
-}
-
-impl From<PublishError> for Failure {
-    fn from(error: PublishError) -> Failure {
-        let code = match &error {
-            PublishError::Full { .. } => Code::Busy,
-            PublishError::TimedOut { .. } => Code::TimedOut,
-            PublishError::NoSpace { .. } | PublishError::TooLarge { .. } => Code::NoSpace,
-            PublishError::Encoding(_) => Code::BadInput,
-            PublishError::NotPublisher => Code::System,
-            PublishError::Damaged(_) => Code::Damaged,
-            PublishError::System(inner) => code_of(inner),
-            _ => Code::System,
-        };
-        Failure::new(code, error.to_string())
-    }
-}
-
-impl From<SubscribeError> for Failure {
-    fn from(error: SubscribeError) -> Failure {
-        let code = match &error {
-            SubscribeError::TimedOut | SubscribeError::Missed => Code::TimedOut,
-            SubscribeError::TooManyHeld => Code::NoSpace,
-            SubscribeError::NotSubscriber => Code::System,
-            SubscribeError::Damaged(_) => Code::Damaged,
-            SubscribeError::System(inner) => code_of(inner),
             _ => Code::System,
         };
         Failure::new(code, error.to_string())
@@ -362,7 +316,7 @@ mod tests {
 
     const THIS_FILE: &str = include_str!("exit.rs");
 
-    /// The variants of an enum, from the core's source.
+    /// Returns the variants of an enum, from the core's source.
     fn variants(source: &str, name: &str) -> Vec<String> {
         let body = source.split(&format!("pub enum {name}")).nth(1).expect("the enum is there");
         let body = &body[..body.find("\n}").expect("it ends")];
@@ -384,12 +338,9 @@ mod tests {
     fn each_error_of_the_core_has_a_code_of_its_own_choice() {
         let files = [
             ("Error", include_str!("../../outlive/src/error.rs")),
-            ("SendError", include_str!("../../outlive/src/queue/error.rs")),
             ("SendError", include_str!("../../outlive/src/claim/transfer.rs")),
-            ("RecvError", include_str!("../../outlive/src/queue/error.rs")),
-            ("PublishError", include_str!("../../outlive/src/topic/error.rs")),
-            ("SubscribeError", include_str!("../../outlive/src/topic/error.rs")),
-            ("LockError", include_str!("../../outlive/src/sync/guard.rs")),
+            ("RecvError", include_str!("../../outlive/src/claim/transfer.rs")),
+            ("LockError", include_str!("../../outlive/src/sync/error.rs")),
             ("AcquireError", include_str!("../../outlive/src/sync/error.rs")),
             ("WaitError", include_str!("../../outlive/src/wake/error.rs")),
         ];

@@ -40,7 +40,7 @@ pub struct FramingArgs {
 }
 
 impl FramingArgs {
-    /// What was chosen.
+    /// Returns what was chosen.
     pub fn framing(self) -> Framing {
         match (self.null, self.length_prefixed) {
             (true, _) => Framing::Null,
@@ -69,7 +69,7 @@ pub struct Splitter {
 const FIRST_BUFFER: usize = 256 << 10;
 
 impl Splitter {
-    /// One that has seen nothing yet.
+    /// Makes a splitter that has seen nothing yet.
     pub fn new(framing: Framing) -> Splitter {
         Splitter { framing, buffer: vec![0; FIRST_BUFFER], filled: 0, start: 0, searched: 0 }
     }
@@ -103,7 +103,7 @@ impl Splitter {
         }
     }
 
-    /// All records that are complete, as places in [`Splitter::bytes`].
+    /// Finds all records that are complete, as places in [`Splitter::bytes`].
     pub fn complete(&mut self, records: &mut Vec<Range<usize>>) -> Result<(), Failure> {
         records.clear();
         while let Some(record) = self.next_record()? {
@@ -112,13 +112,13 @@ impl Splitter {
         Ok(())
     }
 
-    /// Where the places of [`Splitter::complete`] are.
+    /// Returns where the places of [`Splitter::complete`] are.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// At the end of the input: what is there without an end of its own. A last line may lack its
-    /// newline; a record that is shorter than its prefix says is an error.
+    /// Returns, at the end of the input, what is there without an end of its own. A last line may
+    /// lack its newline; a record that is shorter than its prefix says is an error.
     pub fn rest(&mut self) -> Result<Option<Range<usize>>, Failure> {
         if self.start == self.filled {
             return Ok(None);

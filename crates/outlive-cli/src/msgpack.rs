@@ -6,13 +6,13 @@
 use rmpv::Value as Packed;
 use serde_json::{Map, Number, Value, json};
 
-/// A line of JSON as msgpack.
+/// Returns a line of JSON as msgpack.
 pub fn of_json(line: &[u8]) -> Result<Vec<u8>, String> {
     let value: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     rmp_serde::to_vec_named(&value).map_err(|error| error.to_string())
 }
 
-/// msgpack as JSON; all of the bytes must be one value.
+/// Returns msgpack as JSON; all of the bytes must be one value.
 pub fn to_json(bytes: &[u8]) -> Result<Value, String> {
     let mut rest = bytes;
     // The publisher decides how deep it is; this many levels fit on any stack.

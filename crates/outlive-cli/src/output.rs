@@ -15,7 +15,7 @@ pub fn talk(verb: &str, text: impl Display) {
     let _ = writeln!(std::io::stderr().lock(), "outlive {verb}: {text}");
 }
 
-/// Whether standard error is a terminal.
+/// Returns whether standard error is a terminal.
 pub fn is_watched() -> bool {
     std::io::stderr().is_terminal()
 }
@@ -35,7 +35,7 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(format_args!("{line}\n"))
 }
 
-/// A number of bytes for a person: `17 B`, `4.0 KiB`, `1.3 GiB`.
+/// Returns a number of bytes for a person: `17 B`, `4.0 KiB`, `1.3 GiB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if count < 1024 {
@@ -51,7 +51,7 @@ pub fn bytes(count: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A count for a person: `1,234,567`.
+/// Returns a count for a person: `1,234,567`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -64,7 +64,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// A count with its word: `1 message`, `2 messages`.
+/// Returns a count with its word: `1 message`, `2 messages`.
 pub fn counted(number: u64, word: &str) -> String {
     format!("{} {word}{}", count(number), if number == 1 { "" } else { "s" })
 }

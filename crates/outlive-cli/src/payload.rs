@@ -30,7 +30,7 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Whether a file was named.
+    /// Returns whether a file was named.
     pub fn is_file(&self) -> bool {
         self.output.is_some()
     }
@@ -65,7 +65,7 @@ pub enum Stdout {
 }
 
 impl Stdout {
-    /// What ours is.
+    /// Returns what ours is.
     pub fn look() -> Stdout {
         if stdout().is_terminal() {
             return Stdout::Terminal;
@@ -83,12 +83,12 @@ impl Output {
     /// Standard output.
     pub const STDOUT: Output = Output { file: None };
 
-    /// Whether it is the file of `--output`.
+    /// Returns whether it is the file of `--output`.
     pub fn is_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// The descriptor to write to.
+    /// Returns the descriptor to write to.
     pub fn with<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> R) -> R {
         match &self.file {
             Some(file) => write(file.as_fd()),
@@ -97,7 +97,7 @@ impl Output {
     }
 }
 
-/// Whether a payload is text, as grep decides.
+/// Returns whether a payload is text, as grep decides.
 pub fn is_text(bytes: &[u8]) -> bool {
     !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok()
 }

@@ -13,23 +13,24 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use crate::signals::wait_readable;
 
-/// When a process was started, in clock ticks since boot; `None` when there is no such process.
+/// Returns when a process was started, in clock ticks since boot; `None` when there is no such
+/// process.
 pub fn start_time(pid: u32) -> Option<u64> {
     stat_field(pid, 22)?.parse().ok()
 }
 
-/// The program's name, as `ps` shows it.
+/// Returns the program's name, as `ps` shows it.
 pub fn program(pid: u32) -> Option<String> {
     let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }
 
-/// Which pid namespace this process lives in: pids of another one mean nothing here.
+/// Returns which pid namespace this process lives in: pids of another one mean nothing here.
 pub fn pid_namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino())
 }
 
-/// A field of `/proc/PID/stat`, numbered as in proc_pid_stat(5).
+/// Returns a field of `/proc/PID/stat`, numbered as in proc_pid_stat(5).
 fn stat_field(pid: u32, number: usize) -> Option<String> {
     field(&fs::read(format!("/proc/{pid}/stat")).ok()?, number)
 }
@@ -48,9 +49,9 @@ pub struct Process {
 }
 
 impl Process {
-    /// The process of that pid, if there is one. With a start time (0: not known): that very one,
-    /// as far as can be told; one whose start time cannot be read (`hidepid`, no descriptor left)
-    /// is there.
+    /// Returns the process of that pid, if there is one. With a start time (0: not known): that
+    /// very one, as far as can be told; one whose start time cannot be read (`hidepid`, no
+    /// descriptor left) is there.
     pub fn find(pid: u32, started: Option<u64>) -> io::Result<Option<Process>> {
         let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
         let fd = match pidfd_open(id, PidfdFlags::empty()) {

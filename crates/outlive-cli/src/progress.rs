@@ -22,7 +22,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins. `total` is how many bytes there are to do, if that is known.
+    /// Begins a bar. `total` is how many bytes there are to do, if that is known.
     pub fn new(total: Option<u64>, shown: bool) -> Progress {
         let now = Instant::now();
         Progress {
@@ -35,7 +35,7 @@ impl Progress {
         }
     }
 
-    /// So many bytes more are done.
+    /// Notes that so many bytes more are done.
     pub fn add(&mut self, bytes: u64) {
         if !self.watched {
             return;
@@ -63,7 +63,7 @@ fn begin(total: Option<u64>) -> ProgressBar {
     bar
 }
 
-/// The rate since the beginning, and how long the rest takes at that rate.
+/// Returns the rate since the beginning, and how long the rest takes at that rate.
 fn told(elapsed: Duration, done: u64, total: Option<u64>) -> String {
     let rate = done as f64 / elapsed.as_secs_f64().max(1e-9);
     let left = total.map_or_else(String::new, |total| {

@@ -55,7 +55,7 @@ impl Signals {
         }
     }
 
-    /// The next signal, if one has come.
+    /// Returns the next signal, if one has come.
     pub fn next(&mut self) -> io::Result<Option<Came>> {
         let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
         match self.fd.read(&mut bytes) {

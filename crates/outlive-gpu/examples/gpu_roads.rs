@@ -95,10 +95,12 @@ impl Ends {
     fn open(driver: &Driver, folder: &std::path::Path) -> Result<Ends, Error> {
         let gpu = driver.gpu(0)?;
         let domain = Domain::open_at(folder)?;
-        let frames =
-            Topic::<[u8]>::options().depth(4).max_bytes(1 << 30).open(&domain, "frames")?;
-        let answers = Topic::open(&domain, "answers")?;
-        let images = DeviceTopic::<u8>::options().depth(4).open(&domain, "images")?;
+        let frames = Topic::<[u8]>::options()
+            .depth(4)
+            .max_bytes(1 << 30)
+            .open_or_create(&domain, "frames")?;
+        let answers = Topic::open_or_create(&domain, "answers")?;
+        let images = DeviceTopic::<u8>::options().depth(4).open_or_create(&domain, "images")?;
         let images = gpu.shares().then(|| DeviceTopic::new(&gpu, &domain, images)).transpose()?;
         Ok(Ends {
             stream: Stream::new(&gpu)?,
@@ -128,7 +130,7 @@ impl Reader {
         self.sum.write(&[0; 8], stream)
     }
 
-    /// The sum of so many bytes there, once it is known.
+    /// Returns the sum of so many bytes there, once it is known.
     fn sum(&self, at: u64, len: usize, stream: &Stream) -> Result<u64, Error> {
         let arguments = [
             Argument::Address(at),
@@ -152,14 +154,14 @@ fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), Error> {
         ends.images.as_ref().map(|images| images.subscriber_with(reliable())).transpose()?;
     let mut reader = Reader::new(&ends.gpu)?;
     let answers = ends.answers.publisher()?;
-    answers.publish_copy(&[0, 0])?;
+    answers.publish(&[0, 0])?;
     let largest = SIZES.iter().map(|(size, _)| *size).max().unwrap_or(0);
     let mut device = DeviceMemory::new(&ends.gpu, largest)?;
     let mut own = vec![0; largest];
     for (size, rounds) in SIZES {
         for _ in 0..WARM_UP + rounds {
             for _ in [Road::Pinned, Road::Pageable] {
-                let frame = frames.recv_until(SOON)?;
+                let frame = frames.recv_timeout(SOON)?.ok_or(outlive_gpu::Error::TimedOut)?;
                 let received = now();
                 // The key says which road it is; the bytes are the device's.
                 if frame.header().key == Road::Pinned as u64 {
@@ -173,17 +175,17 @@ fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), Error> {
                 }
                 let there = now();
                 drop(frame);
-                answers.publish_copy(&[there, received])?;
+                answers.publish(&[there, received])?;
             }
             let Some(images) = &mut images else { continue };
             reader.begin(&ends.stream)?;
-            let image = images.recv_until(SOON)?;
+            let image = images.recv_timeout(SOON)?.ok_or(outlive_gpu::Error::TimedOut)?;
             let received = now();
             let sum = reader.sum(image.address(), image.len(), &ends.stream)?;
             let read = now();
             image.release_on(&ends.stream)?;
             assert_eq!(sum, size as u64 * u64::from(BYTE), "the bytes that were published");
-            answers.publish_copy(&[read, received])?;
+            answers.publish(&[read, received])?;
         }
     }
     Ok(())
@@ -220,7 +222,7 @@ impl First<'_> {
 
     /// When the other's device had it, and when it arrived.
     fn answer(&mut self) -> Result<[u64; 2], Error> {
-        let answer = self.answers.recv_until(SOON)?;
+        let answer = self.answers.recv_timeout(SOON)?.ok_or(outlive_gpu::Error::TimedOut)?;
         Ok([answer[0], answer[1]])
     }
 
@@ -319,7 +321,7 @@ fn first(driver: &Driver, folder: &std::path::Path) -> Result<Vec<Row>, Error> {
         .answers
         .subscriber_with(SubscriberOptions { history: 1, ..SubscriberOptions::default() })?;
     // It is there.
-    drop(answers.recv_until(SOON)?);
+    drop(answers.recv_timeout(SOON)?.ok_or(outlive_gpu::Error::TimedOut)?);
     let largest = SIZES.iter().map(|(size, _)| *size).max().unwrap_or(0);
     let device = DeviceMemory::new(&ends.gpu, largest)?;
     let images = ends.images.as_ref().map(DeviceTopic::publisher).transpose()?;
@@ -327,7 +329,7 @@ fn first(driver: &Driver, folder: &std::path::Path) -> Result<Vec<Row>, Error> {
     SIZES.iter().map(|&(size, rounds)| first.size(size, rounds)).collect()
 }
 
-/// The figures as a page; `judged`: whether the aims are, which are for a GPU.
+/// Returns the figures as a page; `judged`: whether the aims are, which are for a GPU.
 fn page(name: &str, rows: &[Row], judged: bool) -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");

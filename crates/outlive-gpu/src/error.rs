@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use outlive::TokenId;
-use outlive::topic::{PublishError, SubscribeError};
+use outlive::{RecvError, SendError, TokenId};
 
 /// Says why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,9 +63,9 @@ pub enum Error {
     /// The message lies in another GPU's memory than the subscriber's. It is skipped.
     OtherGpu,
     /// Publishing failed, also for a message that was due on a stream.
-    Publish(PublishError),
+    Publish(SendError),
     /// Receiving failed.
-    Subscribe(SubscribeError),
+    Subscribe(RecvError),
     /// The topic could not be opened.
     Topic(outlive::Error),
 }
@@ -106,16 +105,25 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Publish(error) => Some(error),
+            Error::Subscribe(error) => Some(error),
+            Error::Topic(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
-impl From<PublishError> for Error {
-    fn from(error: PublishError) -> Error {
+impl From<SendError> for Error {
+    fn from(error: SendError) -> Error {
         Error::Publish(error)
     }
 }
 
-impl From<SubscribeError> for Error {
-    fn from(error: SubscribeError) -> Error {
+impl From<RecvError> for Error {
+    fn from(error: RecvError) -> Error {
         Error::Subscribe(error)
     }
 }

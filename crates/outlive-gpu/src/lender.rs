@@ -8,11 +8,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use outlive::Deadline;
-use outlive::Payload;
-use outlive::topic::{Header, Loan, PublishError, Publisher};
+use outlive::topic::{Header, Loan, Publisher};
+use outlive::{Deadline, Payload, SendError};
 
 use crate::Error;
 use crate::stream::Stream;
@@ -20,78 +18,62 @@ use crate::under_way::{self, Keeps};
 
 /// What loans and host functions need of a publisher. It leaves its ring with the last of them.
 pub(crate) struct Lender<M: Payload + ?Sized, K> {
-    /// Before what it refers to. No thread holds it while it calls the driver or waits: host
-    /// functions take it.
-    turn: Mutex<()>,
-    publisher: Publisher<M>,
-    /// How many messages are due. Changed by the thread that has the turn.
+    /// No thread has it while it calls the driver or waits: host functions take it.
+    publisher: Mutex<Publisher<M>>,
+    /// How many messages are due. Changed by the thread that has the publisher.
     due: AtomicU64,
     /// Why a message that was due was not published.
-    failed: Mutex<Option<PublishError>>,
+    failed: Mutex<Option<SendError>>,
     pub(crate) keeper: Arc<K>,
 }
 
-// SAFETY: only the thread that has the turn uses the publisher.
-unsafe impl<M: Payload + ?Sized, K: Keeps> Sync for Lender<M, K> {}
-
 /// A loan, together with its lender.
 pub(crate) struct Lent<M: Payload + ?Sized + 'static, K: Keeps> {
-    /// Published or given back by the thread that has the turn.
-    loan: Option<Loan<'static, M>>,
+    /// Until it is published.
+    loan: Option<Loan<M>>,
     pub(crate) lender: Arc<Lender<M, K>>,
 }
 
-// SAFETY: it refers to the publisher, which only the thread that has the turn uses, and stays with
-// the lender.
-unsafe impl<M: Payload + ?Sized, K: Keeps> Send for Lent<M, K> {}
-
 impl<M: Payload + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
     pub(crate) fn new(publisher: Publisher<M>, keeper: Arc<K>) -> Arc<Lender<M, K>> {
-        let (turn, due, failed) = (Mutex::new(()), AtomicU64::new(0), Mutex::new(None));
-        Arc::new(Lender { turn, publisher, due, failed, keeper })
+        let (due, failed) = (AtomicU64::new(0), Mutex::new(None));
+        Arc::new(Lender { publisher: Mutex::new(publisher), due, failed, keeper })
     }
 
-    fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Takes the publisher.
+    fn turn(&self) -> MutexGuard<'_, Publisher<M>> {
+        self.publisher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls `with` on the publisher, exclusively.
     pub(crate) fn publisher<R>(&self, with: impl FnOnce(&Publisher<M>) -> R) -> R {
-        let _turn = self.turn();
-        with(&self.publisher)
+        with(&self.turn())
     }
 
     /// Lends what `lend` returns, and passes on what else it returns.
     pub(crate) fn lend<R, E>(
         self: &Arc<Self>,
-        lend: impl for<'p> FnOnce(&'p Publisher<M>) -> Result<(Loan<'p, M>, R), E>,
+        lend: impl FnOnce(&Publisher<M>) -> Result<(Loan<M>, R), E>,
     ) -> Result<(Lent<M, K>, R), E> {
-        let lender = Arc::clone(self);
-        let _turn = self.turn();
-        let (loan, facts) = lend(&self.publisher)?;
-        // SAFETY: only the lifetime changes: the loan refers to the publisher, which does not move
-        // in the lender as long as the loan exists; `Lent` has both.
-        let loan = unsafe { core::mem::transmute::<Loan<'_, M>, Loan<'static, M>>(loan) };
-        Ok((Lent { loan: Some(loan), lender }, facts))
+        let (loan, facts) = self.publisher(lend)?;
+        Ok((Lent { loan: Some(loan), lender: Arc::clone(self) }, facts))
     }
 
     /// Waits until no reliable subscriber is in the way of one more message than are due; then that
     /// one is due.
     fn make_due(&self, deadline: Deadline) -> Result<(), Error> {
         self.keeper.wait_until(deadline, &mut |_| {
-            let _turn = self.turn();
-            let is_clear = self.publisher.clear_messages() > self.due.load(Ordering::Relaxed);
-            self.due.fetch_add(u64::from(is_clear), Ordering::Relaxed);
-            is_clear
+            let publisher = self.turn();
+            let has_room = publisher.room() > self.due.load(Ordering::Relaxed);
+            self.due.fetch_add(u64::from(has_room), Ordering::Relaxed);
+            has_room
         })
     }
 
     /// Waits until no reliable subscriber is in the way of one more message than are due.
-    pub(crate) fn wait_clear(&self, deadline: Deadline) -> Result<(), Error> {
-        self.keeper.wait_until(deadline, &mut |_| {
-            let _turn = self.turn();
-            self.publisher.clear_messages() > self.due.load(Ordering::Relaxed)
-        })
+    pub(crate) fn wait_writable(&self, deadline: Deadline) -> Result<(), Error> {
+        self.keeper
+            .wait_until(deadline, &mut |_| self.turn().room() > self.due.load(Ordering::Relaxed))
     }
 
     fn one_less_due(&self) {
@@ -163,17 +145,17 @@ impl<M: Payload + ?Sized, K: Keeps + 'static> Lent<M, K> {
     /// Publishes without waiting: in a host function, or for a caller that enqueued no work.
     fn publish(mut self) {
         let lender = Arc::clone(&self.lender);
-        let turn = lender.turn();
+        let publisher = lender.turn();
         if let Some(loan) = self.loan.take() {
             // No subscriber is in the way: `prepare` has waited for that. Otherwise (a stray write)
             // it fails at once.
-            let published = lender.publisher.publish_until(loan, Deadline::after(Duration::ZERO));
+            let published = publisher.try_publish(loan);
             if let Err(error) = published.map(drop) {
                 *lender.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
         }
         lender.due.fetch_sub(1, Ordering::Relaxed);
-        drop(turn);
+        drop(publisher);
     }
 
     /// Gives an unpublished loan back when these streams have completed all work enqueued so far.
@@ -183,15 +165,6 @@ impl<M: Payload + ?Sized, K: Keeps + 'static> Lent<M, K> {
         if let Err((_, work)) = last.after(streams, keeper, Box::new(move || drop(self))) {
             // The device may still be writing, and no callback will tell when it has finished.
             std::mem::forget(work);
-        }
-    }
-}
-
-impl<M: Payload + ?Sized, K: Keeps> Drop for Lent<M, K> {
-    fn drop(&mut self) {
-        if let Some(loan) = self.loan.take() {
-            let _turn = self.lender.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            drop(loan);
         }
     }
 }

@@ -16,7 +16,7 @@
 //! let gpu = Driver::open()?.gpu(0)?;              // Error::NoGpu where there is none
 //! let stream = Stream::new(&gpu)?;                // or the stream of another library: Stream::from_raw
 //! let domain = Domain::open_default()?;
-//! let topic = PinnedTopic::<f32>::open(&gpu, &domain, "frames")?;
+//! let topic = PinnedTopic::<f32>::open_or_create(&gpu, &domain, "frames")?;
 //!
 //! // One process. `image` is device memory of 640 × 480 floats, written by kernels on `stream`.
 //! # let image = 0;
@@ -44,7 +44,7 @@
 //! # let gpu = Driver::open()?.gpu(0)?;
 //! # let stream = Stream::new(&gpu)?;
 //! # let domain = Domain::open_default()?;
-//! let topic = DeviceTopic::<f32>::open(&gpu, &domain, "frames-on-gpu")?;
+//! let topic = DeviceTopic::<f32>::open_or_create(&gpu, &domain, "frames-on-gpu")?;
 //!
 //! // One process.
 //! let publisher = topic.publisher()?;

@@ -10,10 +10,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use outlive::Deadline;
-use outlive::Plain;
-use outlive::topic::{Header, PublishError, Publisher};
+use outlive::topic::{Header, Publisher};
+use outlive::{Deadline, Plain, SendError};
 
 use crate::lender;
 use crate::pins::Pins;
@@ -69,7 +69,7 @@ impl<T: Plain> PinnedPublisher<T> {
         let lent = self.lender.lend(|publisher| {
             let mut loan = publisher.loan(count)?;
             let place = (loan.as_mut_ptr(), loan.len());
-            Ok::<_, PublishError>((loan, place))
+            Ok::<_, SendError>((loan, place))
         });
         let (lent, (at, len)) = lent?;
         Ok(PinnedLoan {
@@ -99,8 +99,35 @@ impl<T: Plain> PinnedPublisher<T> {
         self.publish_on_until(loan, stream, Deadline::NEVER)
     }
 
-    /// Publishes a loan as [`PinnedPublisher::publish_on`] does, waiting until the deadline at
-    /// most.
+    /// Publishes a loan as [`PinnedPublisher::publish_on`] does, or returns [`Error::TimedOut`] at
+    /// once where that would wait.
+    ///
+    /// # Errors
+    /// The errors of [`PinnedPublisher::publish_on`], and [`Error::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`PinnedPublisher::publish_on`].
+    pub fn try_publish_on(&self, loan: PinnedLoan<T>, stream: &Stream) -> Result<(), Error> {
+        self.publish_on_timeout(loan, stream, Duration::ZERO)
+    }
+
+    /// Publishes a loan as [`PinnedPublisher::publish_on`] does, waiting as long as `span` at most.
+    ///
+    /// # Errors
+    /// The errors of [`PinnedPublisher::publish_on`], and [`Error::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`PinnedPublisher::publish_on`].
+    pub fn publish_on_timeout(
+        &self,
+        loan: PinnedLoan<T>,
+        stream: &Stream,
+        span: Duration,
+    ) -> Result<(), Error> {
+        self.publish_on_until(loan, stream, Deadline::after(span))
+    }
+
+    /// Publishes a loan as [`PinnedPublisher::publish_on`] does, waiting until the deadline at most.
     ///
     /// # Errors
     /// The errors of [`PinnedPublisher::publish_on`], and [`Error::TimedOut`].
@@ -111,9 +138,9 @@ impl<T: Plain> PinnedPublisher<T> {
         &self,
         mut loan: PinnedLoan<T>,
         stream: &Stream,
-        deadline: impl Into<Deadline>,
+        deadline: Deadline,
     ) -> Result<(), Error> {
-        self.lender.prepare(stream, deadline.into())?;
+        self.lender.prepare(stream, deadline)?;
         let has_copies = !loan.streams.is_empty();
         let mut streams = std::mem::take(&mut loan.streams);
         if !streams.iter().any(|written| written.is(stream)) {
@@ -127,20 +154,66 @@ impl<T: Plain> PinnedPublisher<T> {
     /// publisher meanwhile.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Driver`].
+    /// [`Error::Driver`].
     ///
     /// # If a process dies
     /// Such a subscriber's death ends the wait at once.
-    pub fn wait_clear_until(&self, deadline: impl Into<Deadline>) -> Result<(), Error> {
-        self.lender.wait_clear(deadline.into())
+    pub fn wait_writable(&self) -> Result<(), Error> {
+        self.wait_writable_until(Deadline::NEVER)
+    }
+
+    /// Returns [`Error::TimedOut`] if [`PinnedPublisher::wait_writable`] would wait.
+    ///
+    /// # Errors
+    /// The errors of [`PinnedPublisher::wait_writable`], and [`Error::TimedOut`].
+    pub fn try_wait_writable(&self) -> Result<(), Error> {
+        self.wait_writable_timeout(Duration::ZERO)
+    }
+
+    /// Waits as [`PinnedPublisher::wait_writable`] does, as long as `span` at most.
+    ///
+    /// # Errors
+    /// The errors of [`PinnedPublisher::wait_writable`], and [`Error::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`PinnedPublisher::wait_writable`].
+    pub fn wait_writable_timeout(&self, span: Duration) -> Result<(), Error> {
+        self.wait_writable_until(Deadline::after(span))
+    }
+
+    /// Waits as [`PinnedPublisher::wait_writable`] does, until the deadline at most.
+    ///
+    /// # Errors
+    /// The errors of [`PinnedPublisher::wait_writable`], and [`Error::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`PinnedPublisher::wait_writable`].
+    pub fn wait_writable_until(&self, deadline: Deadline) -> Result<(), Error> {
+        self.lender.wait_writable(deadline)
     }
 
     /// Waits until all messages that are due have been published.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Driver`], and [`Error::Publish`] for a message that was due.
-    pub fn wait_published(&self, deadline: impl Into<Deadline>) -> Result<(), Error> {
-        self.lender.wait_published(deadline.into())
+    /// [`Error::Driver`], and [`Error::Publish`] for a message that was due.
+    pub fn wait_published(&self) -> Result<(), Error> {
+        self.wait_published_until(Deadline::NEVER)
+    }
+
+    /// Waits as [`PinnedPublisher::wait_published`] does, as long as `span` at most.
+    ///
+    /// # Errors
+    /// The errors of [`PinnedPublisher::wait_published`], and [`Error::TimedOut`].
+    pub fn wait_published_timeout(&self, span: Duration) -> Result<(), Error> {
+        self.wait_published_until(Deadline::after(span))
+    }
+
+    /// Waits as [`PinnedPublisher::wait_published`] does, until the deadline at most.
+    ///
+    /// # Errors
+    /// The errors of [`PinnedPublisher::wait_published`], and [`Error::TimedOut`].
+    pub fn wait_published_until(&self, deadline: Deadline) -> Result<(), Error> {
+        self.lender.wait_published(deadline)
     }
 
     /// Returns how many messages are due.

@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlive::Deadline;
 use outlive::Plain;
@@ -62,19 +63,33 @@ impl<T: Plain> PinnedSubscriber<T> {
     /// # If a process dies
     /// The same as with [`Subscriber::recv`].
     pub fn recv(&mut self) -> Result<PinnedSample<T>, Error> {
-        self.recv_until(Deadline::NEVER)
+        let sample = self.subscriber.recv()?;
+        Ok(self.pinned(sample))
     }
 
-    /// Returns the next message, waiting for one until the deadline.
+    /// Returns the next message, waiting for one as long as `span` at most; `None` when that has
+    /// passed.
+    ///
+    /// # Errors
+    /// [`Error::Subscribe`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Subscriber::recv_timeout`].
+    pub fn recv_timeout(&mut self, span: Duration) -> Result<Option<PinnedSample<T>>, Error> {
+        self.recv_until(Deadline::after(span))
+    }
+
+    /// Returns the next message, waiting for one until the deadline at most; `None` when that has
+    /// passed.
     ///
     /// # Errors
     /// [`Error::Subscribe`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::recv_until`].
-    pub fn recv_until(&mut self, deadline: impl Into<Deadline>) -> Result<PinnedSample<T>, Error> {
+    pub fn recv_until(&mut self, deadline: Deadline) -> Result<Option<PinnedSample<T>>, Error> {
         let sample = self.subscriber.recv_until(deadline)?;
-        Ok(self.pinned(sample))
+        Ok(sample.map(|sample| self.pinned(sample)))
     }
 
     /// Returns the newest message that is there, taken before or not.

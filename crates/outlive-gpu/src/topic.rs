@@ -1,6 +1,7 @@
 //! A topic whose payload memory is registered with the driver.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlive::Plain;
 use outlive::topic::{Sample, SubscriberOptions, Topic};
@@ -30,12 +31,23 @@ pub struct PinnedTopic<T: Plain = u8> {
 }
 
 impl<T: Plain> PinnedTopic<T> {
-    /// Opens the topic of that name, or makes it with default options if there is none.
+    /// Opens the existing topic of that name.
     ///
     /// # Errors
     /// [`Error::Topic`].
     pub fn open(gpu: &Gpu, domain: &Domain, name: &str) -> Result<PinnedTopic<T>, Error> {
         Ok(PinnedTopic::new(gpu, Topic::open(domain, name)?))
+    }
+
+    /// Opens the topic of that name, or makes it with default options if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Topic`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Topic::open_or_create`].
+    pub fn open_or_create(gpu: &Gpu, domain: &Domain, name: &str) -> Result<PinnedTopic<T>, Error> {
+        Ok(PinnedTopic::new(gpu, Topic::open_or_create(domain, name)?))
     }
 
     /// Makes a pinned topic of a topic that is open already. Do so for one GPU, and once: the
@@ -120,10 +132,26 @@ impl<T: Plain> PinnedTopic<T> {
     /// what was due is published.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::Driver`] if the context has an error: then some copies never
+    /// [`Error::Driver`] if the context has an error: then some copies never
     /// complete, and their memory is not reused as long as this process lives.
-    pub fn wait_over(&self, deadline: impl Into<Deadline>) -> Result<(), Error> {
-        self.pins.wait_until(deadline.into(), &mut |outstanding| outstanding == 0)
+    pub fn wait_over(&self) -> Result<(), Error> {
+        self.wait_over_until(Deadline::NEVER)
+    }
+
+    /// Waits as [`PinnedTopic::wait_over`] does, as long as `span` at most.
+    ///
+    /// # Errors
+    /// The errors of [`PinnedTopic::wait_over`], and [`Error::TimedOut`].
+    pub fn wait_over_timeout(&self, span: Duration) -> Result<(), Error> {
+        self.wait_over_until(Deadline::after(span))
+    }
+
+    /// Waits as [`PinnedTopic::wait_over`] does, until the deadline at most.
+    ///
+    /// # Errors
+    /// The errors of [`PinnedTopic::wait_over`], and [`Error::TimedOut`].
+    pub fn wait_over_until(&self, deadline: Deadline) -> Result<(), Error> {
+        self.pins.wait_until(deadline, &mut |outstanding| outstanding == 0)
     }
 
     /// Waits as [`PinnedTopic::wait_over`] does, and closes the topic: its memory is unregistered
@@ -131,8 +159,24 @@ impl<T: Plain> PinnedTopic<T> {
     ///
     /// # Errors
     /// The errors of [`PinnedTopic::wait_over`].
-    pub fn close(self, deadline: impl Into<Deadline>) -> Result<(), Error> {
-        self.wait_over(deadline)?;
+    pub fn close(self) -> Result<(), Error> {
+        self.close_until(Deadline::NEVER)
+    }
+
+    /// Closes the topic as [`PinnedTopic::close`] does, waiting as long as `span` at most.
+    ///
+    /// # Errors
+    /// The errors of [`PinnedTopic::close`], and [`Error::TimedOut`].
+    pub fn close_timeout(self, span: Duration) -> Result<(), Error> {
+        self.close_until(Deadline::after(span))
+    }
+
+    /// Closes the topic as [`PinnedTopic::close`] does, waiting until the deadline at most.
+    ///
+    /// # Errors
+    /// The errors of [`PinnedTopic::close`], and [`Error::TimedOut`].
+    pub fn close_until(self, deadline: Deadline) -> Result<(), Error> {
+        self.wait_over_until(deadline)?;
         drop(self);
         under_way::look_after_left();
         Ok(())

@@ -15,14 +15,14 @@ use outlive_gpu::{DeviceMemory, DeviceSubscriber, DeviceTopic, Error};
 const LEN: usize = 300_000;
 const ROUNDS: u64 = 12;
 
-/// Bytes of which each tells the number.
+/// Returns bytes of which each tells the number.
 fn numbered(number: u64, len: usize) -> Vec<u8> {
     let mut bytes = pattern(number, len.max(8));
     bytes[..8].copy_from_slice(&number.to_ne_bytes());
     bytes
 }
 
-/// The number of a sample's bytes, all of which tell it.
+/// Returns the number of a sample's bytes, all of which tell it.
 fn number_of(bytes: &[u8]) -> u64 {
     let number = u64::from_ne_bytes(bytes[..8].try_into().expect("eight"));
     assert!(bytes == numbered(number, bytes.len()), "one message, whole");
@@ -48,7 +48,7 @@ fn with_history(scene: &Scene) -> DeviceSubscriber {
 fn wait_until_published(scene: &Scene, count: usize) {
     let history = SubscriberOptions { history: 16, ..Default::default() };
     let mut cards = scene.topic.topic().subscriber_with(history).expect("one");
-    (0..count).for_each(|_| drop(cards.recv_until(SOON).expect("comes")));
+    (0..count).for_each(|_| drop(cards.recv_timeout(SOON).expect("no error").expect("comes")));
 }
 
 fn sleep_for_ever() -> ! {
@@ -74,7 +74,7 @@ fn publishes(count: u64, then: impl FnOnce(&Scene)) {
     let scene = Scene::with(Fake::member());
     let publisher = scene.topic.publisher().expect("one");
     (0..count).for_each(|number| publish(&scene, &publisher, number, LEN));
-    publisher.wait_published(SOON).expect("published");
+    publisher.wait_published_timeout(SOON).expect("published");
     then(&scene);
     sleep_for_ever();
 }
@@ -89,7 +89,7 @@ fn exchanges_blocks() {
             scene.fake.fail(c"cuMemCreate", 0, OUT_OF_MEMORY);
         }
         publish(&scene, &publisher, number, LEN + (number as usize / 5) * (2 << 20));
-        publisher.wait_published(SOON).expect("published");
+        publisher.wait_published_timeout(SOON).expect("published");
     }
     sleep_for_ever();
 }
@@ -112,7 +112,7 @@ fn subscribes_until_it_is_killed() {
     let to = DeviceMemory::new(&scene.gpu, LEN).expect("memory");
     scene.fake.delay(Duration::from_micros(500));
     loop {
-        let sample = subscriber.recv_until(SOON).expect("comes");
+        let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
         // SAFETY: as long, and stays.
         unsafe { sample.copy_to_device(to.address(), &scene.stream) }.expect("enqueued");
     }
@@ -126,7 +126,7 @@ fn takes_all() {
     let mut next = 0;
     let mut places = HashMap::new();
     loop {
-        let sample = subscriber.recv_until(SOON).expect("comes");
+        let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
         if sample.is_empty() {
             break;
         }
@@ -139,7 +139,7 @@ fn takes_all() {
     let bytes: u64 = places.values().map(|&len: &usize| (len as u64).next_multiple_of(BLOCK)).sum();
     assert!(scene.topic.mapped_bytes() <= bytes + BLOCK, "each block is mapped once");
     drop(subscriber);
-    scene.topic.close(SOON).expect("closed");
+    scene.topic.close_timeout(SOON).expect("closed");
     drop((scene.stream, scene.gpu));
     scene.fake.expect_clean();
 }
@@ -156,8 +156,8 @@ fn publishers_killed_at_any_time_leave_whole_messages_or_none() {
         let begun = Instant::now();
         let held = loop {
             assert!(begun.elapsed() < SOON, "round {round}: its messages do not come");
-            match subscriber.recv_until(SOON) {
-                Ok(sample) if number_of(&scene.bytes(&sample)) >> 20 == pid => break sample,
+            match subscriber.recv_timeout(SOON) {
+                Ok(Some(sample)) if number_of(&scene.bytes(&sample)) >> 20 == pid => break sample,
                 Ok(_) => {}
                 // Of the one before: there was no time to map it.
                 Err(Error::OwnerDied { .. }) => told += 1,
@@ -179,7 +179,7 @@ fn publishers_killed_at_any_time_leave_whole_messages_or_none() {
                 Err(error) => panic!("round {round}: {error}"),
             }
         }
-        scene.topic.wait_over(SOON).expect("over");
+        scene.topic.wait_over_timeout(SOON).expect("over");
         if round == 2 {
             files = open_files();
         }
@@ -189,7 +189,7 @@ fn publishers_killed_at_any_time_leave_whole_messages_or_none() {
     // By card, whichever of its blocks was last: nothing of those before is left.
     assert!(scene.topic.mapped_bytes() < 40 * (8 << 20), "{}", scene.topic.mapped_bytes());
     drop(subscriber);
-    scene.topic.close(SOON).expect("closed");
+    scene.topic.close_timeout(SOON).expect("closed");
     drop((scene.stream, scene.gpu));
     scene.fake.expect_clean();
 }
@@ -198,13 +198,13 @@ fn an_exporter_that_died_is_told_of_once_for_each_message() {
     let scene = Scene::new("died");
     let mut member = Member(scene.fake.start("publishes-three"));
     let mut subscriber = with_history(&scene);
-    let sample = subscriber.recv_until(SOON).expect("comes");
+    let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
     assert_eq!((number_of(&scene.bytes(&sample)), scene.topic.mapped_bytes()), (0, BLOCK));
     wait_until_published(&scene, 3);
     let owner = sample.publisher().expect("said");
     member.kill();
     for _ in 0..2 {
-        assert_eq!(subscriber.recv_until(SOON).err(), Some(Error::OwnerDied { owner }));
+        assert_eq!(subscriber.recv_timeout(SOON).err(), Some(Error::OwnerDied { owner }));
     }
     assert!(subscriber.try_recv().expect("nothing is wrong").is_none());
     assert_eq!(scene.fake.sockets(), 0, "the dead one's was removed");
@@ -212,30 +212,39 @@ fn an_exporter_that_died_is_told_of_once_for_each_message() {
     assert_eq!(number_of(&scene.bytes(&sample)), 0);
     drop(sample);
     let mut late = with_history(&scene);
-    assert_eq!(number_of(&scene.bytes(&late.recv_until(SOON).expect("mapped"))), 0);
+    assert_eq!(
+        number_of(&scene.bytes(&late.recv_timeout(SOON).expect("no error").expect("mapped"))),
+        0
+    );
     // Unmapped, no process has it any more.
     assert_eq!((scene.topic.unmap_unheld(), scene.topic.mapped_bytes()), (BLOCK, 0));
-    assert_eq!(with_history(&scene).recv_until(SOON).err(), Some(Error::OwnerDied { owner }));
+    assert_eq!(with_history(&scene).recv_timeout(SOON).err(), Some(Error::OwnerDied { owner }));
 }
 
 fn an_exporter_that_is_stopped_is_waited_for_until_the_deadline() {
     let scene = Scene::new("stopped");
     let mut member = Member(scene.fake.start("publishes-three"));
     let mut subscriber = with_history(&scene);
-    assert_eq!(number_of(&scene.bytes(&subscriber.recv_until(SOON).expect("comes"))), 0);
+    assert_eq!(
+        number_of(&scene.bytes(&subscriber.recv_timeout(SOON).expect("no error").expect("comes"))),
+        0
+    );
     wait_until_published(&scene, 3);
     member.stop();
     // Its message is the next one, as often as one asks.
     for _ in 0..2 {
-        assert_eq!(subscriber.recv_until(Duration::from_millis(20)).err(), Some(Error::TimedOut));
+        assert_eq!(subscriber.recv_timeout(Duration::from_millis(20)).err(), Some(Error::TimedOut));
         assert_eq!(subscriber.try_recv().err(), Some(Error::TimedOut));
     }
     member.signal(libc::SIGCONT);
-    assert_eq!(number_of(&scene.bytes(&subscriber.recv_until(SOON).expect("comes"))), 1);
+    assert_eq!(
+        number_of(&scene.bytes(&subscriber.recv_timeout(SOON).expect("no error").expect("comes"))),
+        1
+    );
     member.stop();
     // A process that waits for its answer learns of its death.
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(move || subscriber.recv_until(SOON).err());
+        let waiting = scope.spawn(move || subscriber.recv_timeout(SOON).err());
         std::thread::sleep(Duration::from_millis(30));
         member.kill();
         let told = waiting.join().expect("no panic");
@@ -245,16 +254,21 @@ fn an_exporter_that_is_stopped_is_waited_for_until_the_deadline() {
 
 fn a_card_that_has_another_block_is_mapped_anew() {
     let fake = Fake::new("exchange");
-    drop(DeviceTopic::<u8>::options().depth(2).open(&fake.domain, "images").expect("a topic"));
+    drop(
+        DeviceTopic::<u8>::options()
+            .depth(2)
+            .open_or_create(&fake.domain, "images")
+            .expect("a topic"),
+    );
     let scene = Scene::with(fake);
     let reliable = SubscriberOptions { reliable: true, ..Default::default() };
     let mut subscriber = scene.topic.subscriber_with(reliable).expect("one");
     let _member = Member(scene.fake.start("exchanges"));
     for number in 0..30 {
-        let sample = subscriber.recv_until(SOON).expect("comes");
+        let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
         assert_eq!(number_of(&scene.bytes(&sample)), number);
         drop(sample);
-        scene.topic.wait_over(SOON).expect("over");
+        scene.topic.wait_over_timeout(SOON).expect("over");
     }
     // One block for each card, whatever those had before.
     assert!(scene.topic.mapped_bytes() <= 8 * (14 << 20), "{}", scene.topic.mapped_bytes());
@@ -279,16 +293,16 @@ fn many_who_ask_one_that_is_stopped() {
     let scene = Scene::new("many");
     let mut member = Member(scene.fake.start("publishes-three"));
     let mut subscriber = with_history(&scene);
-    drop(subscriber.recv_until(SOON).expect("comes"));
+    drop(subscriber.recv_timeout(SOON).expect("no error").expect("comes"));
     wait_until_published(&scene, 3);
-    scene.topic.wait_over(SOON).expect("over");
+    scene.topic.wait_over_timeout(SOON).expect("over");
     let all: Vec<_> = (0..40).map(|_| with_history(&scene)).collect();
     scene.topic.unmap_unheld();
     member.stop();
     std::thread::scope(|scope| {
         let waiting: Vec<_> = all
             .into_iter()
-            .map(|mut one| scope.spawn(move || one.recv_until(SOON).err()))
+            .map(|mut one| scope.spawn(move || one.recv_timeout(SOON).err()))
             .collect();
         std::thread::sleep(Duration::from_millis(50));
         member.kill();
@@ -303,13 +317,13 @@ fn a_child_that_has_the_socket_still_is_nobody_to_ask() {
     let scene = Scene::new("child");
     let mut member = Member(scene.fake.start("leaves-a-child"));
     let mut subscriber = with_history(&scene);
-    drop(subscriber.recv_until(SOON).expect("comes"));
+    drop(subscriber.recv_timeout(SOON).expect("no error").expect("comes"));
     wait_until_published(&scene, 2);
     // It has forked, a moment later.
     std::thread::sleep(Duration::from_millis(100));
     member.kill();
     let begun = Instant::now();
-    let told = subscriber.recv_until(Duration::from_secs(8)).err();
+    let told = subscriber.recv_timeout(Duration::from_secs(8)).err();
     assert!(matches!(told, Some(Error::OwnerDied { .. })), "{told:?} after {:?}", begun.elapsed());
 }
 
@@ -322,7 +336,7 @@ fn what_the_driver_refuses_of_anothers_block_leaves_it_the_next_message() {
     let _member = Member(scene.fake.start("publishes-three"));
     let mut subscriber = with_history(&scene);
     // Once for the registry's files.
-    drop(subscriber.recv_until(SOON).expect("comes"));
+    drop(subscriber.recv_timeout(SOON).expect("no error").expect("comes"));
     let (blocks, files) = (scene.fake.count(What::Blocks), open_files());
     let functions = [
         c"cuMemImportFromShareableHandle",
@@ -333,16 +347,19 @@ fn what_the_driver_refuses_of_anothers_block_leaves_it_the_next_message() {
     ];
     for function in functions {
         scene.fake.fail(function, 0, OUT_OF_MEMORY);
-        let refused = subscriber.recv_until(SOON);
+        let refused = subscriber.recv_timeout(SOON);
         assert_eq!(code_of(&refused), Some(OUT_OF_MEMORY), "{function:?}");
         assert_eq!((scene.fake.count(What::Blocks), open_files()), (blocks, files), "{function:?}");
     }
     // A driver that has no memory which may only be read.
     scene.fake.set_attribute(-3, 1);
-    assert_eq!(number_of(&scene.bytes(&subscriber.recv_until(SOON).expect("comes"))), 1);
+    assert_eq!(
+        number_of(&scene.bytes(&subscriber.recv_timeout(SOON).expect("no error").expect("comes"))),
+        1
+    );
     assert_eq!(open_files(), files);
     scene.fake.fail(c"cuMemMap", 0, OUT_OF_MEMORY);
-    assert!(subscriber.recv_until(SOON).is_err());
+    assert!(subscriber.recv_timeout(SOON).is_err());
     assert!(subscriber.pass_over() && !subscriber.pass_over());
     assert!(subscriber.try_recv().expect("nothing is wrong").is_none());
     assert_eq!(scene.fake.count(What::Violations), 0);
@@ -350,8 +367,10 @@ fn what_the_driver_refuses_of_anothers_block_leaves_it_the_next_message() {
 
 fn a_reader_killed_while_its_device_reads_holds_nothing_for_long() {
     let fake = Fake::new("reader");
-    let topic =
-        DeviceTopic::<u8>::options().depth(2).open(&fake.domain, "images").expect("a topic");
+    let topic = DeviceTopic::<u8>::options()
+        .depth(2)
+        .open_or_create(&fake.domain, "images")
+        .expect("a topic");
     let scene = Scene::with(fake);
     drop(topic);
     let publisher = scene.topic.publisher().expect("one");
@@ -363,14 +382,14 @@ fn a_reader_killed_while_its_device_reads_holds_nothing_for_long() {
         let mut number = 0;
         while begun.elapsed() < Duration::from_millis(10) + moment(round) {
             publish(&scene, &publisher, number, LEN);
-            let sample = witness.recv_until(SOON).expect("comes");
+            let sample = witness.recv_timeout(SOON).expect("no error").expect("comes");
             assert_eq!(number_of(&scene.bytes(&sample)), number);
             number += 1;
         }
         member.kill();
         publish(&scene, &publisher, 7, LEN);
-        drop(witness.recv_until(SOON).expect("comes"));
-        scene.topic.wait_over(SOON).expect("over");
+        drop(witness.recv_timeout(SOON).expect("no error").expect("comes"));
+        scene.topic.wait_over_timeout(SOON).expect("over");
     }
     // Twelve readers held some each: used again, they are not many.
     assert!(scene.topic.exported_bytes() < 80 * BLOCK, "{}", scene.topic.exported_bytes());
@@ -413,10 +432,10 @@ fn a_block_for_which_no_descriptor_is_left_stays_the_next_message() {
     };
     // One more, for the socket by which it asks.
     allow(next + 1);
-    let told = subscriber.recv_until(SOON).map(drop);
+    let told = subscriber.recv_timeout(SOON).map(drop);
     allow(limit.rlim_cur);
     assert!(matches!(told, Err(Error::System { errno: libc::EMFILE, .. })), "{told:?}");
-    let sample = subscriber.recv_until(SOON).expect("still there");
+    let sample = subscriber.recv_timeout(SOON).expect("no error").expect("still there");
     assert_eq!(number_of(&scene.bytes(&sample)), 0);
 }
 

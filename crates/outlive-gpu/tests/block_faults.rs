@@ -69,7 +69,7 @@ fn what_fails_behind_the_work_keeps_the_memory_out_of_use() {
         // A sample that the device may be reading for ever.
         let (at, result) = scene.publish(&publisher, 1, 1000);
         result.expect("due");
-        let sample = subscriber.recv_until(SOON).expect("comes");
+        let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
         scene.fake.fail(function, 0, OUT_OF_MEMORY);
         assert_eq!(code_of(&sample.release_on(&scene.stream)), Some(OUT_OF_MEMORY), "{function:?}");
         kept.insert(at);
@@ -79,7 +79,7 @@ fn what_fails_behind_the_work_keeps_the_memory_out_of_use() {
         let (at, result) = scene.publish(&publisher, number, 1000);
         result.expect("due");
         assert!(!kept.contains(&at), "a device may be there");
-        drop(subscriber.recv_until(SOON).expect("comes"));
+        drop(subscriber.recv_timeout(SOON).expect("no error").expect("comes"));
     }
     assert_eq!(scene.fake.count(What::Violations), 0);
 }
@@ -92,8 +92,8 @@ fn a_context_that_breaks_is_told_and_nothing_of_what_was_due_is_seen() {
     publisher.publish_on(publisher.loan(10).expect("room"), &scene.stream).expect("due");
     scene.fake.break_context(ILLEGAL_ADDRESS);
     drop(shut);
-    assert_eq!(code_of(&publisher.wait_published(SOON)), Some(ILLEGAL_ADDRESS));
-    assert_eq!(code_of(&scene.topic.wait_over(SOON)), Some(ILLEGAL_ADDRESS));
+    assert_eq!(code_of(&publisher.wait_published_timeout(SOON)), Some(ILLEGAL_ADDRESS));
+    assert_eq!(code_of(&scene.topic.wait_over_timeout(SOON)), Some(ILLEGAL_ADDRESS));
     assert!(subscriber.try_recv().expect("nothing is wrong with the topic").is_none());
 }
 
@@ -106,7 +106,7 @@ fn streams_that_are_captured_are_refused() {
     assert_eq!(publisher.publish_on(loan, &scene.stream), Err(Error::Capturing));
     scene.fake.set_attribute(-1, 0);
     scene.publish(&publisher, 0, 10).1.expect("due");
-    let sample = subscriber.recv_until(SOON).expect("comes");
+    let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
     scene.fake.set_attribute(-1, 1);
     assert_eq!(sample.hold_on(&scene.stream), Err(Error::Capturing));
     scene.fake.set_attribute(-1, 0);

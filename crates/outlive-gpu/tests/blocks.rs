@@ -22,7 +22,7 @@ fn bytes_stay_on_the_device() {
         {
             let (at, result) = scene.publish(&publisher, number as u64, len);
             result.expect("due");
-            let sample = subscriber.recv_until(SOON).expect("comes");
+            let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
             assert_eq!((sample.len(), sample.address()), (len, at));
             assert!(sample.header().stamp > 0 && sample.publisher().is_some());
             assert!(scene.bytes(&sample) == pattern(number as u64, len), "{len} bytes");
@@ -34,7 +34,7 @@ fn bytes_stay_on_the_device() {
             "its own are not mapped again"
         );
         drop((publisher, subscriber));
-        scene.topic.close(SOON).expect("closed");
+        scene.topic.close_timeout(SOON).expect("closed");
         assert_eq!(scene.fake.sockets(), 0);
         drop((scene.stream, scene.gpu));
         scene.fake.expect_clean();
@@ -50,14 +50,14 @@ fn values_and_their_types() {
     let fake = Fake::new("values");
     let gpu = fake.gpu();
     let stream = Stream::new(&gpu).expect("a stream");
-    let topic = DeviceTopic::<f32>::open(&gpu, &fake.domain, "values").expect("a topic");
+    let topic = DeviceTopic::<f32>::open_or_create(&gpu, &fake.domain, "values").expect("a topic");
     let (publisher, mut subscriber) =
         (topic.publisher().expect("one"), topic.subscriber().expect("one"));
     publisher.publish_on(publisher.loan(1000).expect("room"), &stream).expect("due");
-    assert_eq!(subscriber.recv_until(SOON).expect("comes").len(), 1000);
-    let other = DeviceTopic::<u64>::open(&gpu, &fake.domain, "values").err();
+    assert_eq!(subscriber.recv_timeout(SOON).expect("no error").expect("comes").len(), 1000);
+    let other = DeviceTopic::<u64>::open_or_create(&gpu, &fake.domain, "values").err();
     assert!(matches!(other, Some(Error::Topic(outlive::Error::OtherType { .. }))), "{other:?}");
-    let pinned = PinnedTopic::<f32>::open(&gpu, &fake.domain, "values").err();
+    let pinned = PinnedTopic::<f32>::open_or_create(&gpu, &fake.domain, "values").err();
     assert!(matches!(pinned, Some(Error::Topic(outlive::Error::OtherType { .. }))), "{pinned:?}");
     let huge = publisher.loan(usize::MAX / 2).err();
     assert!(matches!(huge, Some(Error::Publish(_))), "{huge:?}");
@@ -78,9 +78,9 @@ fn a_message_is_seen_when_its_streams_have_got_there() {
     assert!(subscriber.try_recv().expect("nothing is wrong").is_none());
     scene.fake.delay(Duration::from_millis(1));
     drop(shut);
-    let sample = subscriber.recv_until(SOON).expect("comes");
+    let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
     assert!(scene.bytes(&sample) == pattern(1, 1 << 20), "the other stream was waited for");
-    publisher.wait_published(SOON).expect("published");
+    publisher.wait_published_timeout(SOON).expect("published");
     assert_eq!(scene.fake.count(What::Violations), 0);
 }
 
@@ -90,14 +90,14 @@ fn a_sample_is_held_until_the_streams_it_was_told_of_have_got_there() {
     let (publisher, mut subscriber) = scene.ends();
     let (at, result) = scene.publish(&publisher, 7, 100_000);
     result.expect("due");
-    let sample = subscriber.recv_until(SOON).expect("comes");
+    let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
     let to = DeviceMemory::new(&scene.gpu, 100_000).expect("memory");
     // It is in no slot any more: nothing but the sample holds it.
     for number in 0..20 {
         scene.publish(&publisher, number, 100).1.expect("due");
-        drop(subscriber.recv_until(SOON).expect("comes"));
+        drop(subscriber.recv_timeout(SOON).expect("no error").expect("comes"));
     }
-    scene.topic.wait_over(SOON).expect("over");
+    scene.topic.wait_over_timeout(SOON).expect("over");
     let mut lent = Vec::new();
     {
         let _shut = scene.fake.shut();
@@ -113,11 +113,11 @@ fn a_sample_is_held_until_the_streams_it_was_told_of_have_got_there() {
         }
     }
     assert!(fake::bytes_of(&to, &scene.stream) == pattern(7, 100_000));
-    scene.topic.wait_over(SOON).expect("over");
+    scene.topic.wait_over_timeout(SOON).expect("over");
     drop(lent);
     let mut again = || {
         scene.publish(&publisher, 8, 100_000).1.expect("due");
-        drop(subscriber.recv_until(SOON).expect("comes"));
+        drop(subscriber.recv_timeout(SOON).expect("no error").expect("comes"));
         publisher.loan(100_000).expect("room").address() == at
     };
     assert!((0..100).any(|_| again()), "its memory is used again");
@@ -136,7 +136,7 @@ fn a_loan_that_was_dropped_is_kept_until_its_streams_have_got_there() {
         drop(loan);
         assert_ne!(publisher.loan(1000).expect("room").address(), at);
     }
-    scene.topic.wait_over(SOON).expect("over");
+    scene.topic.wait_over_timeout(SOON).expect("over");
     let all: Vec<_> = (0..3).map(|_| publisher.loan(1000).expect("room")).collect();
     assert!(all.iter().any(|loan| loan.address() == at));
     assert_eq!(scene.topic.exported_bytes(), 3 * BLOCK);
@@ -145,8 +145,10 @@ fn a_loan_that_was_dropped_is_kept_until_its_streams_have_got_there() {
 #[test]
 fn blocks_are_used_again_and_few_are_needed() {
     let scene = Scene::new("again");
-    let topic =
-        DeviceTopic::<u8>::options().depth(4).open(&scene.fake.domain, "few").expect("a topic");
+    let topic = DeviceTopic::<u8>::options()
+        .depth(4)
+        .open_or_create(&scene.fake.domain, "few")
+        .expect("a topic");
     let topic = DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks");
     let (publisher, mut subscriber) =
         (topic.publisher().expect("one"), topic.subscriber().expect("one"));
@@ -155,8 +157,11 @@ fn blocks_are_used_again_and_few_are_needed() {
         let (at, result) = scene.publish(&publisher, number, 5000);
         result.expect("due");
         places.insert(at);
-        assert!(scene.bytes(&subscriber.recv_until(SOON).expect("comes")) == pattern(number, 5000));
-        topic.wait_over(SOON).expect("over");
+        assert!(
+            scene.bytes(&subscriber.recv_timeout(SOON).expect("no error").expect("comes"))
+                == pattern(number, 5000)
+        );
+        topic.wait_over_timeout(SOON).expect("over");
     }
     assert!(
         places.len() <= 6,
@@ -168,8 +173,11 @@ fn blocks_are_used_again_and_few_are_needed() {
     for number in 0..40 {
         let len = if number % 2 == 0 { 5000 } else { 9 << 20 };
         scene.publish(&publisher, number, len).1.expect("due");
-        assert!(scene.bytes(&subscriber.recv_until(SOON).expect("comes")) == pattern(number, len));
-        topic.wait_over(SOON).expect("over");
+        assert!(
+            scene.bytes(&subscriber.recv_timeout(SOON).expect("no error").expect("comes"))
+                == pattern(number, len)
+        );
+        topic.wait_over_timeout(SOON).expect("over");
     }
     let most = topic.exported_bytes();
     assert!(most <= 8 * BLOCK + 8 * (10 << 20), "{most}");
@@ -178,8 +186,10 @@ fn blocks_are_used_again_and_few_are_needed() {
 #[test]
 fn what_fits_nothing_goes_when_there_is_too_much_of_it() {
     let scene = Scene::new("idle");
-    let topic =
-        DeviceTopic::<u8>::options().depth(1).open(&scene.fake.domain, "one").expect("a topic");
+    let topic = DeviceTopic::<u8>::options()
+        .depth(1)
+        .open_or_create(&scene.fake.domain, "one")
+        .expect("a topic");
     let topic = DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks");
     let publisher = topic.publisher().expect("one");
     // Each size once, all of them much too small or large for the next.
@@ -187,7 +197,7 @@ fn what_fits_nothing_goes_when_there_is_too_much_of_it() {
         for megabytes in [100, 2, 210, 6, 450, 20] {
             let loan = publisher.loan(megabytes << 20).expect("room");
             publisher.publish_on(loan, &scene.stream).expect("due");
-            publisher.wait_published(SOON).expect("published");
+            publisher.wait_published_timeout(SOON).expect("published");
             assert!(
                 topic.exported_bytes() <= (256 + 2 * 450) << 20,
                 "round {round}: {}",
@@ -211,22 +221,27 @@ fn what_fits_nothing_goes_when_there_is_too_much_of_it() {
 #[test]
 fn reliable_subscribers_are_waited_for_before_a_message_is_due() {
     let scene = Scene::new("reliable");
-    let topic =
-        DeviceTopic::<u8>::options().depth(2).open(&scene.fake.domain, "steps").expect("a topic");
+    let topic = DeviceTopic::<u8>::options()
+        .depth(2)
+        .open_or_create(&scene.fake.domain, "steps")
+        .expect("a topic");
     let topic = DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks");
     let publisher = topic.publisher().expect("one");
     let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
     let mut subscriber = topic.subscriber_with(reliable).expect("one");
     let publish = |until: Duration| {
-        publisher.publish_on_until(publisher.loan(10).expect("room"), &scene.stream, until)
+        publisher.publish_on_timeout(publisher.loan(10).expect("room"), &scene.stream, until)
     };
     publish(SOON).expect("due");
     publish(SOON).expect("due");
     assert_eq!(publish(Duration::from_millis(10)), Err(Error::TimedOut));
-    drop(subscriber.recv_until(SOON).expect("comes"));
+    drop(subscriber.recv_timeout(SOON).expect("no error").expect("comes"));
     publish(SOON).expect("due");
     for sequence in 1..3 {
-        assert_eq!(subscriber.recv_until(SOON).expect("comes").sequence(), sequence);
+        assert_eq!(
+            subscriber.recv_timeout(SOON).expect("no error").expect("comes").sequence(),
+            sequence
+        );
     }
     assert_eq!(subscriber.lost(), 0);
 }
@@ -238,7 +253,9 @@ fn a_gpu_that_shares_nothing_says_so() {
         fake.set_attribute(which, 0);
         let gpu = fake.gpu();
         assert!(!gpu.shares());
-        let error = DeviceTopic::<u8>::open(&gpu, &fake.domain, "images").err().expect("none here");
+        let error = DeviceTopic::<u8>::open_or_create(&gpu, &fake.domain, "images")
+            .err()
+            .expect("none here");
         assert!(matches!(error, Error::CannotShare { .. }), "{error}");
     }
 }
@@ -249,16 +266,17 @@ fn a_card_of_another_gpu_is_passed_over() {
     let (publisher, _) = scene.ends();
     scene.fake.set_attribute(-2, 1);
     let other = scene.fake.gpu();
-    let elsewhere = DeviceTopic::<u8>::open(&other, &scene.fake.domain, "images").expect("a topic");
+    let elsewhere =
+        DeviceTopic::<u8>::open_or_create(&other, &scene.fake.domain, "images").expect("a topic");
     let (second, mut subscriber) =
         (elsewhere.publisher().expect("one"), elsewhere.subscriber().expect("one"));
     scene.publish(&publisher, 0, 10).1.expect("due");
-    publisher.wait_published(SOON).expect("published");
+    publisher.wait_published_timeout(SOON).expect("published");
     second
         .publish_on(second.loan(10).expect("room"), &Stream::new(&other).expect("a stream"))
         .expect("due");
-    assert_eq!(subscriber.recv_until(SOON).err(), Some(Error::OtherGpu));
-    assert_eq!(subscriber.recv_until(SOON).expect("comes").len(), 10);
+    assert_eq!(subscriber.recv_timeout(SOON).err(), Some(Error::OtherGpu));
+    assert_eq!(subscriber.recv_timeout(SOON).expect("no error").expect("comes").len(), 10);
 }
 
 #[test]
@@ -269,8 +287,8 @@ fn what_is_no_card_is_passed_over() {
     let loan = raw.loan_value().expect("room");
     raw.publish(loan).expect("published");
     scene.publish(&publisher, 0, 10).1.expect("due");
-    assert_eq!(subscriber.recv_until(SOON).err(), Some(Error::NoCard));
-    assert_eq!(subscriber.recv_until(SOON).expect("comes").len(), 10);
+    assert_eq!(subscriber.recv_timeout(SOON).err(), Some(Error::NoCard));
+    assert_eq!(subscriber.recv_timeout(SOON).expect("no error").expect("comes").len(), 10);
 }
 
 #[test]
@@ -283,18 +301,18 @@ fn a_publisher_that_was_dropped_leaves_its_messages_and_its_blocks_to_the_next()
     publisher.publish_on(loan, &scene.stream).expect("due");
     drop(publisher);
     drop(shut);
-    assert_eq!(subscriber.recv_until(SOON).expect("comes").address(), at);
+    assert_eq!(subscriber.recv_timeout(SOON).expect("no error").expect("comes").address(), at);
     wait_for("its leaving", || scene.topic.topic().publishers().is_empty());
     let next = scene.topic.publisher().expect("one");
     for _ in 0..40 {
         next.publish_on(next.loan(10).expect("room"), &scene.stream).expect("due");
-        drop(subscriber.recv_until(SOON).expect("comes"));
+        drop(subscriber.recv_timeout(SOON).expect("no error").expect("comes"));
     }
     assert!(scene.topic.exported_bytes() <= 18 * BLOCK, "{}", scene.topic.exported_bytes());
     // With the topic closed, no process answers for what is left in it.
     drop((next, subscriber));
     let again = scene.topic.topic().clone();
-    scene.topic.close(SOON).expect("closed");
+    scene.topic.close_timeout(SOON).expect("closed");
     let later = DeviceTopic::new(&scene.gpu, &scene.fake.domain, again).expect("blocks");
     let mut late =
         later.subscriber_with(SubscriberOptions { history: 1, ..Default::default() }).expect("one");

@@ -17,7 +17,11 @@ const ROUNDS: u64 = 15;
 
 fn small_topic(fake: &Fake) -> Topic<[u8]> {
     // What the dead would leave for good would fill it within a few rounds.
-    Topic::options().depth(4).max_bytes(6 << 20).open(&fake.domain, "frames").expect("a topic")
+    Topic::options()
+        .depth(4)
+        .max_bytes(6 << 20)
+        .open_or_create(&fake.domain, "frames")
+        .expect("a topic")
 }
 
 fn publishes_until_it_is_killed() {
@@ -47,7 +51,7 @@ fn subscribes_until_it_is_killed() {
     let to = DeviceMemory::new(&gpu, LEN).expect("memory");
     fake.delay(Duration::from_micros(500));
     loop {
-        let sample = subscriber.recv_until(SOON).expect("comes");
+        let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
         // SAFETY: as long as the sample, and stays.
         unsafe { sample.copy_to_device(to.address(), &stream) }.expect("enqueued");
     }
@@ -64,7 +68,7 @@ fn becomes_another_program(has_device: bool) {
     panic!("{}", Command::new("sleep").arg("60").exec());
 }
 
-/// Bytes of which each tells the number.
+/// Returns bytes of which each tells the number.
 fn numbered(number: u64) -> Vec<u8> {
     let mut bytes = pattern(number, LEN);
     bytes[..8].copy_from_slice(&number.to_ne_bytes());
@@ -96,8 +100,9 @@ fn a_publisher_killed_while_its_device_writes_leaves_whole_messages_only() {
         // Of this one: so it took what the one before left.
         loop {
             let sample = subscriber
-                .recv_until(SOON)
-                .unwrap_or_else(|error| panic!("round {round}: {error}"));
+                .recv_timeout(SOON)
+                .unwrap_or_else(|error| panic!("round {round}: {error}"))
+                .unwrap_or_else(|| panic!("round {round}: none came"));
             let is_its = number_of(&sample) >> 20 == pid;
             take(sample);
             if is_its {
@@ -127,11 +132,11 @@ fn a_subscriber_killed_while_its_device_reads_holds_nothing_for_long() {
         let begun = std::time::Instant::now();
         while begun.elapsed() < Duration::from_millis(10) + moment(round) {
             publish(&publisher, &from, &stream).expect("room, whatever subscribers hold");
-            assert!(*witness.recv_until(SOON).expect("comes") == *numbered(7));
+            assert!(*witness.recv_timeout(SOON).expect("no error").expect("comes") == *numbered(7));
         }
         member.kill();
         publish(&publisher, &from, &stream).expect("room");
-        assert!(*witness.recv_until(SOON).expect("comes") == *numbered(7));
+        assert!(*witness.recv_timeout(SOON).expect("no error").expect("comes") == *numbered(7));
     }
 }
 
@@ -179,7 +184,7 @@ fn the_memory_that_a_device_writes_stays_taken_until_its_process_is_gone() {
     }
 }
 
-/// How many rings the topic has needed so far.
+/// Returns how many rings the topic has needed so far.
 fn rings(fake: &Fake) -> usize {
     match fake.domain.entry("frames").expect("there").detail {
         outlive::Detail::Topic(usage) => usage.rings.len(),

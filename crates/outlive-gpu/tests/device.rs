@@ -26,14 +26,14 @@ fn bytes_go_from_device_to_device() {
             // SAFETY: as long as the loan, and stays until it is published.
             unsafe { loan.copy_from_device(from.address(), &stream) }.expect("enqueued");
             publisher.publish_on(loan, &stream).expect("due");
-            let sample = subscriber.recv_until(SOON).expect("comes");
+            let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
             assert!(**sample == *bytes, "{len} bytes, as the processor sees them");
             let to = DeviceMemory::new(&gpu, len).expect("memory");
             // SAFETY: as long as the sample, and read below.
             unsafe { sample.copy_to_device(to.address(), &stream) }.expect("enqueued");
             assert!(bytes_of(&to, &stream) == bytes, "{len} bytes, as the device sees them");
         }
-        topic.wait_over(SOON).expect("over");
+        topic.wait_over_timeout(SOON).expect("over");
         assert!(topic.registered_bytes() > 2 * (12 << 20), "both mappings of the large ones");
     }
     fake.expect_clean();
@@ -44,7 +44,7 @@ fn parts_and_values() {
     let fake = Fake::new("parts");
     let gpu = fake.gpu();
     let stream = Stream::new(&gpu).expect("a stream");
-    let topic = PinnedTopic::<u32>::open(&gpu, &fake.domain, "values").expect("a topic");
+    let topic = PinnedTopic::<u32>::open_or_create(&gpu, &fake.domain, "values").expect("a topic");
     let (publisher, mut subscriber) =
         (topic.publisher().expect("one"), topic.subscriber().expect("one"));
     let bytes: Vec<u8> = (0..1000_u32).flat_map(u32::to_ne_bytes).collect();
@@ -58,7 +58,7 @@ fn parts_and_values() {
         assert_eq!(beyond, Err(Error::OutOfBounds { len: 1000 }));
     }
     publisher.publish_on(loan, &stream).expect("due");
-    let sample = subscriber.recv_until(SOON).expect("comes");
+    let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
     assert!(sample.iter().copied().eq((600..1000).chain(0..600)));
     let to = DeviceMemory::new(&gpu, 40).expect("memory");
     // SAFETY: ten values, and read below.
@@ -73,7 +73,10 @@ fn messages_of_each_stream_come_in_order() {
     const MESSAGES: u64 = 40;
     let fake = Fake::new("order");
     let gpu = fake.gpu();
-    let core = Topic::<[u64]>::options().depth(256).open(&fake.domain, "order").expect("a topic");
+    let core = Topic::<[u64]>::options()
+        .depth(256)
+        .open_or_create(&fake.domain, "order")
+        .expect("a topic");
     let topic = PinnedTopic::new(&gpu, core);
     let (publisher, mut subscriber) =
         (topic.publisher().expect("one"), topic.subscriber().expect("one"));
@@ -103,7 +106,7 @@ fn messages_of_each_stream_come_in_order() {
     });
     let mut next = [0; STREAMS as usize];
     for sequence in 0..STREAMS * MESSAGES {
-        let sample = subscriber.recv_until(SOON).expect("comes");
+        let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
         let number = sample[0];
         assert!(sample.iter().all(|&value| value == number), "of one message");
         assert_eq!((sample.len() as u64, sample.sequence()), (1 + number * 7 % 3000, sequence));
@@ -132,7 +135,7 @@ fn a_loan_written_on_several_streams_is_published_after_all_of_them() {
         loan.copy_part_from_device(0..1, from.address(), &quick).expect("enqueued");
     }
     publisher.publish_on(loan, &quick).expect("due");
-    assert!(**subscriber.recv_until(SOON).expect("comes") == *bytes);
+    assert!(**subscriber.recv_timeout(SOON).expect("no error").expect("comes") == *bytes);
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn registrations_grow_with_the_topic_and_are_made_once() {
             // SAFETY: at least as long as the loan, and stays.
             unsafe { loan.copy_from_device(from.address(), &stream) }.expect("enqueued");
             publisher.publish_on(loan, &stream).expect("due");
-            let sample = keeper.recv_until(SOON).expect("comes");
+            let sample = keeper.recv_timeout(SOON).expect("no error").expect("comes");
             // SAFETY: the same.
             unsafe { sample.copy_to_device(to.address(), &stream) }.expect("enqueued");
             kept.push(sample);
@@ -171,14 +174,14 @@ fn registrations_grow_with_the_topic_and_are_made_once() {
             // SAFETY: the same.
             unsafe { sample.copy_to_device(to.address(), &stream) }.expect("enqueued");
         }
-        topic.wait_over(SOON).expect("over");
+        topic.wait_over_timeout(SOON).expect("over");
         assert_eq!(
             fake.count(What::EverRegistered),
             ever,
             "what is registered is not registered again"
         );
         drop((kept, keeper, publisher, from, to, stream));
-        topic.close(SOON).expect("closed");
+        topic.close_timeout(SOON).expect("closed");
         assert_eq!(fake.count(What::Registered), 0);
     }
     fake.expect_clean();
@@ -192,7 +195,7 @@ fn a_span_that_was_taken_apart_is_registered_anew() {
     let core = Topic::<[u8]>::options()
         .depth(1)
         .max_bytes(8 << 20)
-        .open(&fake.domain, "small")
+        .open_or_create(&fake.domain, "small")
         .expect("a topic");
     let topic = PinnedTopic::new(&gpu, core);
     let publisher = topic.publisher().expect("one");
@@ -213,7 +216,7 @@ fn a_span_that_was_taken_apart_is_registered_anew() {
             "round {round}: the device has written elsewhere"
         );
         drop(loan);
-        topic.wait_over(SOON).expect("over");
+        topic.wait_over_timeout(SOON).expect("over");
         let before = last.replace(memory.life);
         assert_ne!(before, last, "it was taken apart");
         assert_eq!(
@@ -232,30 +235,31 @@ fn reliable_subscribers_are_waited_for_before_a_message_is_due() {
     let fake = Fake::new("reliable");
     let gpu = fake.gpu();
     let stream = Stream::new(&gpu).expect("a stream");
-    let core = Topic::<[u8]>::options().depth(2).open(&fake.domain, "steps").expect("a topic");
+    let core =
+        Topic::<[u8]>::options().depth(2).open_or_create(&fake.domain, "steps").expect("a topic");
     let topic = PinnedTopic::new(&gpu, core);
     let publisher = topic.publisher().expect("one");
     let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
     let mut subscriber = topic.subscriber_with(reliable).expect("one");
     let publish = |number: u8, until| {
-        publisher.publish_on_until(loan(&publisher, &gpu, &stream, number), &stream, until)
+        publisher.publish_on_timeout(loan(&publisher, &gpu, &stream, number), &stream, until)
     };
     std::thread::scope(|scope| {
         publish(0, SOON).expect("due");
         publish(1, SOON).expect("due");
         assert_eq!(publish(2, Duration::from_millis(10)), Err(Error::TimedOut));
-        publisher.wait_published(SOON).expect("published");
+        publisher.wait_published_timeout(SOON).expect("published");
         assert_eq!(publish(2, Duration::from_millis(10)), Err(Error::TimedOut));
         let waiting = scope.spawn(|| publish(2, SOON));
-        assert_eq!(subscriber.recv_until(SOON).expect("comes")[0], 0);
+        assert_eq!(subscriber.recv_timeout(SOON).expect("no error").expect("comes")[0], 0);
         waiting.join().expect("no panic").expect("due");
     });
-    assert_eq!(subscriber.recv_until(SOON).expect("comes")[0], 1);
-    assert_eq!(subscriber.recv_until(SOON).expect("comes")[0], 2);
+    assert_eq!(subscriber.recv_timeout(SOON).expect("no error").expect("comes")[0], 1);
+    assert_eq!(subscriber.recv_timeout(SOON).expect("no error").expect("comes")[0], 2);
     assert_eq!(subscriber.lost(), 0);
 }
 
-/// A loan with 1,000 bytes of that number.
+/// Returns a loan with 1,000 bytes of that number.
 fn loan(
     publisher: &outlive_gpu::PinnedPublisher,
     gpu: &outlive_gpu::Gpu,

@@ -68,10 +68,10 @@ fn what_is_refused_before_a_copy_leaves_all_as_it_was() {
     }
     assert!(places.iter().all(|&at| ptr::eq(at, places[0])), "each one took the same memory");
     scene.publish(&publisher).1.expect("due");
-    let sample = subscriber.recv_until(SOON).expect("comes");
+    let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
     assert!(**sample == *pattern(0, LEN));
     // The message is seen a moment before the host function that published it is over.
-    scene.topic.wait_over(SOON).expect("over");
+    scene.topic.wait_over_timeout(SOON).expect("over");
     let to = DeviceMemory::new(&scene.gpu, LEN).expect("memory");
     for function in [c"cuMemHostRegister", c"cuMemcpyHtoDAsync"] {
         scene.fake.fail(function, 0, OUT_OF_MEMORY);
@@ -106,7 +106,7 @@ fn what_is_refused_after_a_copy_keeps_the_memory_out_of_use() {
         let (at, result) = scene.publish(&publisher);
         result.expect("due");
         assert!(!kept.contains(&at), "a device may be writing there");
-        let sample = subscriber.recv_until(SOON).expect("comes");
+        let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
         assert!(**sample == *pattern(0, LEN));
     }
     // What the kept memory keeps: the publisher's ring, so that no other publisher uses it either,
@@ -139,7 +139,7 @@ fn a_copy_that_fails_in_the_middle_is_held_until_it_is_over() {
             assert!(!ptr::eq(other.as_ptr(), at));
             loans.push(other);
             drop(shut);
-            scene.topic.wait_over(SOON).expect("over");
+            scene.topic.wait_over_timeout(SOON).expect("over");
         } else {
             // The fault is waiting still.
             // SAFETY: the same.
@@ -159,8 +159,8 @@ fn a_context_that_breaks_is_told_and_nothing_of_what_was_due_is_seen() {
     let publisher = scene.topic.publisher().expect("one");
     let mut subscriber = scene.topic.subscriber().expect("one");
     scene.publish(&publisher).1.expect("due");
-    let sample = subscriber.recv_until(SOON).expect("comes");
-    scene.topic.wait_over(SOON).expect("published, and its host function over");
+    let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
+    scene.topic.wait_over_timeout(SOON).expect("published, and its host function over");
     let shut = scene.fake.shut();
     let to = DeviceMemory::new(&scene.gpu, LEN).expect("memory");
     // SAFETY: as long as the sample.
@@ -170,15 +170,15 @@ fn a_context_that_breaks_is_told_and_nothing_of_what_was_due_is_seen() {
     assert_eq!((publisher.due(), scene.topic.outstanding()), (1, 2));
     scene.fake.break_context(ILLEGAL_ADDRESS);
     drop(shut);
-    assert_eq!(code_of(&publisher.wait_published(SOON)), Some(ILLEGAL_ADDRESS));
-    assert_eq!(code_of(&scene.topic.wait_over(SOON)), Some(ILLEGAL_ADDRESS));
+    assert_eq!(code_of(&publisher.wait_published_timeout(SOON)), Some(ILLEGAL_ADDRESS));
+    assert_eq!(code_of(&scene.topic.wait_over_timeout(SOON)), Some(ILLEGAL_ADDRESS));
     assert_eq!(code_of(&scene.publish(&publisher).1), Some(ILLEGAL_ADDRESS));
     assert_eq!(code_of(&scene.gpu.check()), Some(ILLEGAL_ADDRESS));
     assert!(subscriber.try_recv().expect("nothing is wrong with the topic").is_none());
     // Others, and this process without the device, go on.
     let another = scene.topic.topic().publisher().expect("one");
-    another.publish_copy(b"still here").expect("published");
-    assert!(**subscriber.recv_until(SOON).expect("comes") == *b"still here");
+    another.publish(b"still here").expect("published");
+    assert!(**subscriber.recv_timeout(SOON).expect("no error").expect("comes") == *b"still here");
 }
 
 #[test]
@@ -189,5 +189,5 @@ fn streams_that_are_captured_are_refused() {
     assert_eq!(scene.publish(&publisher).1, Err(Error::Capturing));
     scene.fake.set_attribute(-1, 0);
     scene.publish(&publisher).1.expect("due");
-    publisher.wait_published(SOON).expect("published");
+    publisher.wait_published_timeout(SOON).expect("published");
 }

@@ -6,7 +6,7 @@ mod fake;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The example, which Cargo builds with the tests of this package.
+/// Returns the example, which Cargo builds with the tests of this package.
 fn example() -> Command {
     let beside = std::env::current_exe().expect("a test has a path");
     let example = beside.with_file_name("../examples/gpu_frames");

@@ -44,10 +44,12 @@ fn a_message_is_seen_when_its_stream_has_got_there() {
     publisher.publish_on(loan, &stream).expect("due");
     assert_eq!((publisher.due(), topic.outstanding()), (1, 1), "nobody has waited");
     assert!(subscriber.try_recv().expect("nothing is wrong").is_none());
-    assert_eq!(publisher.wait_published(Duration::from_millis(5)), Err(Error::TimedOut));
+    assert_eq!(publisher.wait_published_timeout(Duration::from_millis(5)), Err(Error::TimedOut));
     drop(shut);
-    assert!(**subscriber.recv_until(SOON).expect("comes") == *pattern(1, 100_000));
-    publisher.wait_published(SOON).expect("published");
+    assert!(
+        **subscriber.recv_timeout(SOON).expect("no error").expect("comes") == *pattern(1, 100_000)
+    );
+    publisher.wait_published_timeout(SOON).expect("published");
     assert_eq!(fake.count(What::Violations), 0);
 }
 
@@ -59,8 +61,8 @@ fn a_sample_that_was_dropped_is_held_until_its_copy_is_over() {
     let (publisher, mut subscriber) =
         (topic.topic().publisher().expect("one"), topic.subscriber().expect("one"));
     let to = DeviceMemory::new(&gpu, 200_000).expect("memory");
-    publisher.publish_copy(&pattern(7, 200_000)).expect("published");
-    let sample = subscriber.recv_until(SOON).expect("comes");
+    publisher.publish(&pattern(7, 200_000)).expect("published");
+    let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
     let at = sample.as_ptr();
     let shut = fake.shut();
     // SAFETY: as long as the sample, and read below.
@@ -68,7 +70,7 @@ fn a_sample_that_was_dropped_is_held_until_its_copy_is_over() {
     drop(sample);
     // All else is used again and again.
     for number in 100..300 {
-        publisher.publish_copy(&pattern(number, 200_000)).expect("published");
+        publisher.publish(&pattern(number, 200_000)).expect("published");
         if let Some(sample) = subscriber.try_recv().expect("nothing is wrong") {
             assert!(
                 !ptr::eq(sample.as_ptr(), at),
@@ -78,11 +80,11 @@ fn a_sample_that_was_dropped_is_held_until_its_copy_is_over() {
     }
     drop(shut);
     assert!(bytes_of(&to, &stream) == pattern(7, 200_000));
-    topic.wait_over(SOON).expect("over");
+    topic.wait_over_timeout(SOON).expect("over");
     // And let go of.
     let lies_there = |number| {
-        publisher.publish_copy(&pattern(number, 200_000)).expect("published");
-        ptr::eq(subscriber.recv_until(SOON).expect("comes").as_ptr(), at)
+        publisher.publish(&pattern(number, 200_000)).expect("published");
+        ptr::eq(subscriber.recv_timeout(SOON).expect("no error").expect("comes").as_ptr(), at)
     };
     assert!((300..600).any(lies_there), "its memory is used again");
 }
@@ -107,7 +109,7 @@ fn a_loan_that_was_dropped_is_kept_until_its_copy_is_over() {
     let others: Vec<_> = (0..40).map(|_| publisher.loan(200_000).expect("room")).collect();
     assert!(others.iter().all(|other| !ptr::eq(other.as_ptr(), at)));
     drop(shut);
-    topic.wait_over(SOON).expect("over");
+    topic.wait_over_timeout(SOON).expect("over");
     assert!(
         ptr::eq(publisher.loan(200_000).expect("room").as_ptr(), at),
         "it is the publisher's again"
@@ -134,12 +136,15 @@ fn a_publisher_that_was_dropped_stays_until_all_is_published() {
         assert_eq!(subscriber.publisher_count(), 1);
         drop(shut);
         for _ in 0..3 {
-            assert!(*subscriber.recv_until(SOON).expect("comes") == *pattern(1, 300_000));
+            assert!(
+                *subscriber.recv_timeout(SOON).expect("no error").expect("comes")
+                    == *pattern(1, 300_000)
+            );
         }
         wait_for("the publisher's leaving", || subscriber.publisher_count() == 0);
         // The last one to go was a host function, which may not unregister.
         wait_for("the last host function", || fake.count(What::HostFunctions) >= 3);
-        drop(PinnedTopic::<u8>::open(&gpu, &fake.domain, "another").expect("a topic"));
+        drop(PinnedTopic::<u8>::open_or_create(&gpu, &fake.domain, "another").expect("a topic"));
     }
     wait_for("all to be given back", || fake.count(What::Registered) == 0);
     fake.expect_clean();
@@ -155,14 +160,9 @@ fn where_the_device_registers_no_read_only_memory_the_driver_has_buffers() {
         assert_eq!((gpu.reads_pinned(), gpu.writes_pinned()), (pinned, true));
         let (topic, stream) = (fake.topic(&gpu), Stream::new(&gpu).expect("a stream"));
         let mut subscriber = topic.subscriber().expect("one");
-        topic
-            .topic()
-            .publisher()
-            .expect("one")
-            .publish_copy(&pattern(1, 100_000))
-            .expect("published");
+        topic.topic().publisher().expect("one").publish(&pattern(1, 100_000)).expect("published");
         let to = DeviceMemory::new(&gpu, 100_000).expect("memory");
-        let sample = subscriber.recv_until(SOON).expect("comes");
+        let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
         // SAFETY: as long as the sample, and read below.
         unsafe { sample.copy_to_device(to.address(), &stream) }.expect("enqueued");
         assert!(bytes_of(&to, &stream) == pattern(1, 100_000));
@@ -175,7 +175,8 @@ fn what_is_due_counts_where_reliable_subscribers_are_waited_for() {
     let fake = Fake::new("due");
     let gpu = fake.gpu();
     let stream = Stream::new(&gpu).expect("a stream");
-    let core = Topic::<[u8]>::options().depth(2).open(&fake.domain, "steps").expect("a topic");
+    let core =
+        Topic::<[u8]>::options().depth(2).open_or_create(&fake.domain, "steps").expect("a topic");
     let topic = PinnedTopic::new(&gpu, core);
     let publisher = topic.publisher().expect("one");
     let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
@@ -185,7 +186,7 @@ fn what_is_due_counts_where_reliable_subscribers_are_waited_for() {
         let mut loan = publisher.loan(5000).expect("room");
         // SAFETY: as long as the loan, and stays.
         unsafe { loan.copy_from_device(from.address(), &stream) }.expect("enqueued");
-        publisher.publish_on_until(loan, &stream, until)
+        publisher.publish_on_timeout(loan, &stream, until)
     };
     let shut = fake.shut();
     publish(SOON).expect("due");
@@ -193,10 +194,10 @@ fn what_is_due_counts_where_reliable_subscribers_are_waited_for() {
     // Nothing is published yet, and there would be no way for it when its turn came.
     assert_eq!(publish(Duration::from_millis(10)), Err(Error::TimedOut));
     drop(shut);
-    drop(subscriber.recv_until(SOON).expect("comes"));
+    drop(subscriber.recv_timeout(SOON).expect("no error").expect("comes"));
     publish(SOON).expect("due");
     for _ in 0..2 {
-        drop(subscriber.recv_until(SOON).expect("comes"));
+        drop(subscriber.recv_timeout(SOON).expect("no error").expect("comes"));
     }
-    assert_eq!((subscriber.lost(), publisher.wait_published(SOON)), (0, Ok(())));
+    assert_eq!((subscriber.lost(), publisher.wait_published_timeout(SOON)), (0, Ok(())));
 }

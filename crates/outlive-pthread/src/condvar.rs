@@ -53,7 +53,7 @@ struct Sequence {
 const _: () = assert!(size_of::<Sequence>() <= size_of::<pthread_cond_t>());
 const _: () = assert!(align_of::<Sequence>() <= align_of::<pthread_cond_t>());
 
-/// The condition variable, if it is ours.
+/// Returns the condition variable, if it is ours.
 ///
 /// # Safety
 /// It is initialised.

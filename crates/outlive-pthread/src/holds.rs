@@ -117,7 +117,7 @@ enum Look {
     Full,
 }
 
-/// The table of the locks with such keys. It stays open until the process ends.
+/// Returns the table of the locks with such keys. It stays open until the process ends.
 pub(crate) fn table(key: u64) -> Result<&'static Open, outlive::Error> {
     static OPENED: [AtomicPtr<Open>; TABLES] =
         [const { AtomicPtr::new(core::ptr::null_mut()) }; TABLES];

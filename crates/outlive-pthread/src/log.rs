@@ -95,7 +95,7 @@ fn put(bytes: &[u8]) {
     }
 }
 
-/// The time of day in UTC, by hand: libc's `gmtime_r` takes a lock.
+/// Returns the time of day in UTC, by hand: libc's `gmtime_r` takes a lock.
 fn stamp(line: &mut Line) -> fmt::Result {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a place of our own.

@@ -47,7 +47,7 @@ const _: () = assert!(size_of::<pthread_mutex_t>() == 40);
 #[cfg(target_arch = "aarch64")]
 const _: () = assert!(size_of::<pthread_mutex_t>() == 48);
 
-/// A word of the mutex.
+/// Returns a word of the mutex.
 ///
 /// # Safety
 /// The mutex is initialised, and `at` one of the offsets above.
@@ -182,7 +182,7 @@ pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
     }
 }
 
-/// Whether a thread that sleeps for it looks at it now and then: see the file's head.
+/// Returns whether a thread that sleeps for it looks at it now and then: see the file's head.
 #[inline]
 unsafe fn looks(mutex: *mut pthread_mutex_t) -> bool {
     // SAFETY: the caller's promise to POSIX: the mutex is initialised. Relaxed: one that is marked

@@ -40,7 +40,7 @@ impl<F: Copy> Real<F> {
         Real { name, version, found: AtomicPtr::new(core::ptr::null_mut()), _type: PhantomData }
     }
 
-    /// The function; `None` in a libc that is too old to have it.
+    /// Returns the function; `None` in a libc that is too old to have it.
     #[inline]
     pub(crate) fn find(&self) -> Option<F> {
         // Acquire and Release are not needed: what is pointed to is code, there since before the
@@ -54,7 +54,7 @@ impl<F: Copy> Real<F> {
         (!found.is_null()).then(|| unsafe { core::mem::transmute_copy::<*mut c_void, F>(&found) })
     }
 
-    /// The function, which every libc has.
+    /// Returns the function, which every libc has.
     #[inline]
     pub(crate) fn get(&self) -> F {
         match self.find() {

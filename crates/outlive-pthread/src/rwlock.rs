@@ -41,7 +41,7 @@ enum Until {
     At(clockid_t, *const timespec),
 }
 
-/// The lock, if it is ours.
+/// Returns the lock, if it is ours.
 ///
 /// # Safety
 /// It is initialised.
@@ -196,7 +196,7 @@ unsafe fn take(lock: &Lock, want: Want, until: Until) -> c_int {
     }
 }
 
-/// The table of its key, if it is in this process's domain.
+/// Returns the table of its key, if it is in this process's domain.
 fn table(lock: &Lock) -> Result<&'static holds::Open, Refused> {
     let table = holds::table(lock.key.load(Ordering::Relaxed)).map_err(Refused::Outlive)?;
     if table.born == lock.born.load(Ordering::Relaxed) {

@@ -68,22 +68,22 @@ fn has(word: u32) -> bool {
     WORDS.load(Ordering::Relaxed) & word != 0
 }
 
-/// Callers are to see `EOWNERDEAD`.
+/// Returns whether callers are to see `EOWNERDEAD`.
 pub(crate) fn is_strict() -> bool {
     has(STRICT)
 }
 
-/// Locks that are initialised here are left to libc.
+/// Returns whether locks that are initialised here are left to libc.
 pub(crate) fn is_off() -> bool {
     has(OFF)
 }
 
-/// A lock that cannot be given ends the process.
+/// Returns whether a lock that cannot be given ends the process.
 pub(crate) fn aborts() -> bool {
     has(ABORT)
 }
 
-/// Nanoseconds; `None` is never.
+/// Returns the time between two rechecks in nanoseconds; `None` is never.
 pub(crate) fn recheck() -> Option<u64> {
     read();
     match RECHECK.load(Ordering::Relaxed) {
@@ -92,7 +92,7 @@ pub(crate) fn recheck() -> Option<u64> {
     }
 }
 
-/// The file that lines go to; null is standard error.
+/// Returns the file that lines go to; null is standard error.
 pub(crate) fn log_file() -> *const c_char {
     read();
     LOG.load(Ordering::Acquire)

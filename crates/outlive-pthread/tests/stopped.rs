@@ -5,8 +5,8 @@ mod programs;
 
 use programs::{Place, Running, compile, stretch};
 
-/// What `everywhere` says of a process that is stopped at each instruction of its unlock, another
-/// asleep beside it, which has so many milliseconds where the mutex is free.
+/// Returns what `everywhere` says of a process that is stopped at each instruction of its unlock,
+/// another asleep beside it, which has so many milliseconds where the mutex is free.
 fn stopped_in(operation: &str, recheck: &str, patience: &str) -> String {
     let place =
         Place::new(&format!("{operation}-{recheck}"), true).set("OUTLIVE_PTHREAD_RECHECK", recheck);

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use outlive::rpc::{self, CallError, Pending, Reply};
 use outlive::wait::{Key, WaitSet};
@@ -35,13 +36,14 @@ impl Begun {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
-        let found = self.pending.next_until(passed());
-        if let Err(error) = &found
-            && !matches!(error, CallError::TimedOut { .. })
-        {
-            self.failed = Some(error.clone());
+        match self.pending.next_until(passed()) {
+            Ok(Poll::Ready(found)) => Ok(found),
+            Ok(Poll::Pending) => Err(CallError::TimedOut { begun: self.pending.is_begun() }),
+            Err(error) => {
+                self.failed = Some(error.clone());
+                Err(error)
+            }
         }
-        found
     }
 }
 

@@ -3,21 +3,23 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use outlive::Deadline;
-use outlive::topic::{Header, SubscribeError, SubscriberOptions};
+use outlive::topic::{Header, SubscriberOptions};
 use outlive_gpu::{DeviceLoan, DevicePointer, DevicePublisher, Error, Stream};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::domain;
-use crate::errors::Raised;
+use crate::errors::{Raise, Raised};
 use crate::gpu::{OnGpu, on_gpu, stream_number};
 use crate::gpu_array::{GpuArray, Place};
 use crate::gpu_library::{self, Where};
 use crate::gpu_loan::{GpuLoan, Lent};
 use crate::layout::Layout;
-use crate::topic::subscriber_options;
+use crate::subscriber::nothing_came;
+use crate::topic::{open_or_create, subscriber_options};
 use crate::turn::Turn;
 use crate::waiting::{Until, detached, wait};
 
@@ -111,8 +113,8 @@ impl Lent for InPlace {
         Arc::clone(&self.end.turn)
     }
 
-    fn wait_clear(&self, deadline: Deadline) -> Result<(), Error> {
-        self.end.publisher()?.wait_clear_until(deadline)
+    fn wait_writable(&self, deadline: Deadline) -> Result<(), Error> {
+        self.end.publisher()?.wait_writable_until(deadline)
     }
 
     fn publish(mut self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), Error> {
@@ -130,18 +132,21 @@ impl Drop for InPlace {
 #[pymethods]
 impl DeviceTopic {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, device=0, depth=16))]
+    #[pyo3(signature = (name, domain=None, *, device=0, depth=None))]
     fn new(
         py: Python<'_>,
         name: String,
         domain: Option<&Bound<'_, PyAny>>,
         device: u32,
-        depth: u32,
+        depth: Option<u32>,
     ) -> PyResult<DeviceTopic> {
         let (domain, on) = (domain::of(py, domain)?, on_gpu(py, device)?);
         let opened = detached(py, || {
-            let topic =
-                outlive_gpu::DeviceTopic::<u8>::options().depth(depth).open(&domain, &name)?;
+            let mut options = outlive_gpu::DeviceTopic::<u8>::options();
+            if let Some(depth) = depth {
+                options = options.depth(depth);
+            }
+            let topic = open_or_create(options, &domain, &name)?;
             outlive_gpu::DeviceTopic::new(&on.gpu, &domain, topic)
         });
         let turn = Arc::new(Turn::new(()));
@@ -226,7 +231,7 @@ impl DeviceTopic {
     #[pyo3(signature = (timeout=None))]
     fn wait_gpu(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let over = wait(py, Until::timeout(timeout)?, |deadline| {
-            match self.end.topic.wait_over(deadline) {
+            match self.end.topic.wait_over_until(deadline) {
                 Err(Error::TimedOut) => None,
                 other => Some(other),
             }
@@ -236,7 +241,7 @@ impl DeviceTopic {
         self.end
             .publisher
             .get()
-            .map_or(Ok(()), |publisher| publisher.wait_published(crate::waiting::passed()))
+            .map_or(Ok(()), |publisher| publisher.wait_published_timeout(Duration::ZERO))
             .raised(py)
     }
 
@@ -275,20 +280,28 @@ impl DeviceSubscriber {
 
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<DeviceSample> {
         on_gpu(py, self.on.number)?;
-        let timed_out = || Error::Subscribe(SubscribeError::TimedOut);
         let Some(mut inside) = self.turn.enter_until(py, until)? else {
-            return Err(timed_out()).raised(py);
+            return Err(nothing_came(py));
         };
         let subscriber = &mut *inside;
-        let mut last = timed_out();
+        // A message is there, and its publisher has not answered.
+        let mut unanswered = false;
         let taken = wait(py, until, |deadline| match subscriber.recv_until(deadline) {
-            Err(error @ (Error::TimedOut | Error::Subscribe(SubscribeError::TimedOut))) => {
-                last = error;
+            Ok(None) => {
+                unanswered = false;
                 None
             }
-            other => Some(other),
+            Err(Error::TimedOut) => {
+                unanswered = true;
+                None
+            }
+            other => Some(other.map(|sample| sample.map(|sample| self.sample(sample)))),
         })?;
-        taken.unwrap_or(Err(last)).map(|sample| self.sample(sample)).raised(py)
+        match taken {
+            Some(taken) => taken.raised(py)?.ok_or_else(|| nothing_came(py)),
+            None if unanswered => Err(Error::TimedOut.raise(py)),
+            None => Err(nothing_came(py)),
+        }
     }
 }
 

@@ -2,11 +2,9 @@
 //! Python's own kind.
 
 use outlive::pool::PoolError;
-use outlive::queue::{RecvError, SendError};
-use outlive::rpc::{CallError, ReplyError, ServeError};
+use outlive::rpc::CallError;
 use outlive::sync::{AcquireError, LockError};
-use outlive::topic::{PublishError, SubscribeError};
-use outlive::{Error, WaitError};
+use outlive::{Error, RecvError, SendError, WaitError};
 use outlive_gpu::Error as GpuError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -130,41 +128,6 @@ impl Raise for WaitError {
     }
 }
 
-impl Raise for PublishError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        let class = match &self {
-            PublishError::Damaged(error) | PublishError::System(error) => {
-                return error.clone().raise(py);
-            }
-            PublishError::Full { .. } | PublishError::TimedOut { .. } => "Timeout",
-            PublishError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
-            PublishError::TooLarge { .. } => "TooLarge",
-            PublishError::NotPublisher => "NotYours",
-            PublishError::Encoding(_) => {
-                return pyo3::exceptions::PyTypeError::new_err(self.to_string());
-            }
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
-    }
-}
-
-impl Raise for SubscribeError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        let class = match &self {
-            SubscribeError::Damaged(error) | SubscribeError::System(error) => {
-                return error.clone().raise(py);
-            }
-            SubscribeError::TimedOut => "Timeout",
-            SubscribeError::Missed => "Missed",
-            SubscribeError::TooManyHeld => "TooMany",
-            SubscribeError::NotSubscriber => "NotYours",
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
-    }
-}
-
 impl Raise for GpuError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
@@ -188,10 +151,20 @@ impl Raise for SendError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
             SendError::Damaged(error) | SendError::System(error) => return error.clone().raise(py),
-            SendError::Full | SendError::TimedOut => "Full",
+            // A topic's: a subscriber is in the way.
+            SendError::Full { slowest: Some(_) } | SendError::TimedOut { slowest: Some(_) } => {
+                "Timeout"
+            }
+            SendError::Full { slowest: None } | SendError::TimedOut { slowest: None } => "Full",
+            SendError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
             SendError::ReceiverDied => "ReceiverDied",
             SendError::NoReceiver => "NoReceiver",
-            SendError::TooLarge { .. } => "TooLarge",
+            SendError::Cancelled => "Cancelled",
+            SendError::TooLarge { .. } | SendError::OtherLength { .. } => "TooLarge",
+            SendError::NotOwner => "NotYours",
+            SendError::Encoding(_) => {
+                return pyo3::exceptions::PyTypeError::new_err(self.to_string());
+            }
             _ => "OutliveError",
         };
         raise(py, class, self)
@@ -221,26 +194,10 @@ impl Raise for RecvError {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
             RecvError::Damaged(error) | RecvError::System(error) => return error.clone().raise(py),
-            RecvError::Empty | RecvError::TimedOut => "Empty",
-            RecvError::SendersGone => "SendersGone",
-            RecvError::NotReceiver => "NotYours",
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
-    }
-}
-
-impl Raise for outlive::SendError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        use outlive::SendError;
-        let class = match &self {
-            SendError::Damaged(error) | SendError::System(error) => return error.clone().raise(py),
-            SendError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
-            SendError::NoReceiver => "NoReceiver",
-            SendError::ReceiverDied => "ReceiverDied",
-            SendError::Cancelled => "Cancelled",
-            SendError::TooLarge { .. } | SendError::OtherLength { .. } => "TooLarge",
-            SendError::NotOwner => "NotYours",
+            RecvError::Closed => "SendersGone",
+            RecvError::Missed => "Missed",
+            RecvError::TooManyHeld => "TooMany",
+            RecvError::NotOwner => "NotYours",
             _ => "OutliveError",
         };
         raise(py, class, self)
@@ -267,34 +224,15 @@ impl Raise for CallError {
     }
 }
 
-impl Raise for ServeError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        let class = match &self {
-            ServeError::Damaged(error) | ServeError::System(error) => {
-                return error.clone().raise(py);
-            }
-            ServeError::Empty | ServeError::TimedOut => "Timeout",
-            ServeError::NotServer => "NotYours",
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
-    }
-}
-
-impl Raise for ReplyError {
-    fn raise(self, py: Python<'_>) -> PyErr {
-        let class = match &self {
-            ReplyError::Damaged(error) | ReplyError::System(error) => {
-                return error.clone().raise(py);
-            }
-            ReplyError::Cancelled => "Cancelled",
-            ReplyError::ClientDied => "ClientDied",
-            ReplyError::TimedOut => "Timeout",
-            ReplyError::TooLarge { .. } => "TooLarge",
-            ReplyError::NoSpace => return raise_errno(py, "NoSpace", ENOSPC, self),
-            ReplyError::NotServer => "NotYours",
-            _ => "OutliveError",
-        };
-        raise(py, class, self)
+/// Raises the error of a reply: the receiver that died is the client.
+pub(crate) fn reply_failed(py: Python<'_>, error: SendError) -> PyErr {
+    match error {
+        SendError::ReceiverDied => raise(py, "ClientDied", "the client died"),
+        SendError::TimedOut { .. } => raise(
+            py,
+            "Timeout",
+            "the client had not taken earlier replies when the deadline passed",
+        ),
+        other => other.raise(py),
     }
 }

@@ -21,7 +21,7 @@ pub(crate) trait Lent: Send {
     /// Returns the turn of the threads that publish by the same publisher.
     fn turn(&self) -> Arc<Turn<()>>;
     /// Waits until no reliable subscriber is in the way.
-    fn wait_clear(&self, deadline: Deadline) -> Result<(), Error>;
+    fn wait_writable(&self, deadline: Deadline) -> Result<(), Error>;
     /// Publishes it when the stream has completed all work enqueued so far.
     fn publish(self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), Error>;
 }
@@ -60,10 +60,11 @@ impl GpuLoan {
 
 /// Waits until no reliable subscriber is in the way.
 fn make_way(py: Python<'_>, lent: &dyn Lent, timeout: Option<f64>) -> PyResult<()> {
-    let clear = wait(py, Until::timeout(timeout)?, |deadline| match lent.wait_clear(deadline) {
-        Err(Error::TimedOut) => None,
-        other => Some(other),
-    })?;
+    let clear =
+        wait(py, Until::timeout(timeout)?, |deadline| match lent.wait_writable(deadline) {
+            Err(Error::TimedOut) => None,
+            other => Some(other),
+        })?;
     clear.unwrap_or(Err(Error::TimedOut)).raised(py)
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use outlive::Deadline;
 use outlive::topic::{Header, Sample, Topic};
@@ -56,8 +57,8 @@ impl Lent for Pinned {
         Arc::clone(&self.end.turn)
     }
 
-    fn wait_clear(&self, deadline: Deadline) -> Result<(), Error> {
-        self.end.publisher()?.wait_clear_until(deadline)
+    fn wait_writable(&self, deadline: Deadline) -> Result<(), Error> {
+        self.end.publisher()?.wait_writable_until(deadline)
     }
 
     fn publish(mut self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), Error> {
@@ -146,14 +147,14 @@ impl OnGpus {
         let ends: Vec<_> =
             self.ends.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         for end in ends {
-            let over = wait(py, until, |deadline| match end.topic.wait_over(deadline) {
+            let over = wait(py, until, |deadline| match end.topic.wait_over_until(deadline) {
                 Err(Error::TimedOut) => None,
                 other => Some(other),
             })?;
             over.unwrap_or(Err(Error::TimedOut)).raised(py)?;
             if let Some(publisher) = end.publisher.get() {
                 // Reports what became of them.
-                publisher.wait_published(crate::waiting::passed()).raised(py)?;
+                publisher.wait_published_timeout(Duration::ZERO).raised(py)?;
             }
         }
         Ok(())

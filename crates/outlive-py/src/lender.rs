@@ -1,5 +1,4 @@
-//! A handle of the core's, and what it lends to objects that outlive the call: a publisher's loans,
-//! a client's calls.
+//! A handle of the core's, and what it lends to objects that outlive the call: a client's calls.
 //!
 //! Only a thread that is inside with the lender may touch what was lent, since the core changes the
 //! lender by it. So what is collected while another thread is inside is put aside (a stray), and
@@ -33,12 +32,8 @@ impl<T, L> Lender<T, L> {
         Arc::new(Lender { strays: Mutex::new(Vec::new()), turn: Turn::new(value) })
     }
 
-    /// Enters. The lender is given by shared reference only: what is lent refers to it.
-    pub(crate) fn enter(&self, py: Python<'_>) -> PyResult<Alone<'_, T>> {
-        Ok(self.let_in(self.turn.enter(py)?))
-    }
-
-    /// Enters; returns `None` when that took too long.
+    /// Enters; returns `None` when that took too long. The lender is given by shared reference only:
+    /// what is lent refers to it.
     pub(crate) fn enter_until(
         &self,
         py: Python<'_>,

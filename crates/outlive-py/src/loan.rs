@@ -1,27 +1,25 @@
 //! `Loan`: a publisher's memory, to be written in place.
 //!
-//! The loan lies in a box that stays until the object goes: the bytes of a short message lie in
-//! there, and an array that the user keeps goes on pointing to them when they have been published.
-//! Those of a long one lie in the topic's file, which the publisher keeps mapped.
+//! An array that the user keeps goes on pointing to the bytes when they have been published. Those
+//! of a short message lie in the loan: a copy of it is published, and the loan stays until the
+//! object goes. Those of a long one lie in the topic's file, which the publisher keeps mapped.
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlive::topic;
+use outlive::topic::{self, Header, Outgoing, Publisher};
 use pyo3::exceptions::{PyBufferError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 use pyo3::{ffi, intern};
 
+use crate::errors::Raised;
 use crate::layout::Layout;
 use crate::sample::{ASARRAY, WEAK_REFERENCE};
-use crate::topic::Lender;
-use crate::turn::process;
+use crate::topic::make_way;
+use crate::turn::{Turn, process};
 use crate::waiting::Until;
-
-type Place = Box<MaybeUninit<topic::Loan<'static>>>;
 
 /// Memory for a message, made by ``Publisher.loan``.
 ///
@@ -38,9 +36,11 @@ type Place = Box<MaybeUninit<topic::Loan<'static>>>;
 /// (b'bytes', None)
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Loan {
-    place: Place,
-    /// Whether `place` still holds a loan.
+    /// Locked for a moment. The bytes of a short message lie in it.
+    loan: Mutex<Option<topic::Loan>>,
+    /// Whether it was neither published nor given back.
     is_there: AtomicBool,
+    header: Option<Header>,
     data: *mut u8,
     len: usize,
     layout: Layout,
@@ -49,50 +49,48 @@ pub(crate) struct Loan {
     process: u32,
     /// What the block got: a weak reference to the array, or the memoryview.
     shown: Mutex<Option<Py<PyAny>>>,
-    lender: Arc<Lender>,
+    publisher: Arc<Turn<Publisher>>,
 }
 
-// SAFETY: only the thread that swaps `is_there` to false takes the place, once; the user writes the
-// bytes at `data` by Python's means.
+// SAFETY: `data` points to the loan's bytes, which the user writes by Python's means; a mutex and an
+// atomic guard the rest.
 unsafe impl Send for Loan {}
-// SAFETY: the place is taken by an atomic swap; the user writes the bytes at `data` by Python's
-// means.
+// SAFETY: `data` points to the loan's bytes, which the user writes by Python's means; a mutex and an
+// atomic guard the rest.
 unsafe impl Sync for Loan {}
 
 impl Loan {
     pub(crate) fn new(
-        loan: topic::Loan<'static>,
+        mut loan: topic::Loan,
+        header: Option<Header>,
         layout: Layout,
         is_array: bool,
         timeout: Option<f64>,
-        lender: Arc<Lender>,
+        publisher: Arc<Turn<Publisher>>,
     ) -> Loan {
-        let len = loan.len();
-        let mut place: Place = Box::new(MaybeUninit::new(loan));
-        // SAFETY: just written; in a box, so it does not move.
-        let data = unsafe { place.assume_init_mut() }.as_mut_ptr();
-        let shown = Mutex::new(None);
-        let is_there = AtomicBool::new(true);
+        let (data, len) = (loan.as_mut_ptr(), loan.len());
         Loan {
-            place,
-            is_there,
+            loan: Mutex::new(Some(loan)),
+            is_there: AtomicBool::new(true),
+            header,
             data,
             len,
             layout,
             is_array,
             timeout,
             process: process(),
-            shown,
-            lender,
+            shown: Mutex::new(None),
+            publisher,
         }
     }
 
-    fn take(&self) -> Option<topic::Loan<'static>> {
-        // SAFETY: it was there, and the swap says that no other thread takes it. Its bytes stay
-        // where they are.
-        self.is_there
-            .swap(false, Ordering::AcqRel)
-            .then(|| unsafe { self.place.assume_init_read() })
+    fn loan(&self) -> MutexGuard<'_, Option<topic::Loan>> {
+        self.loan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether the calling thread is the one that publishes it or gives it back.
+    fn take(&self) -> bool {
+        self.is_there.swap(false, Ordering::AcqRel)
     }
 
     /// Makes what the block got read-only.
@@ -119,20 +117,43 @@ impl Loan {
         if !self.is_there.load(Ordering::Acquire) {
             return Err(over());
         }
-        let inside = self.lender.enter(py)?;
+        let inside = self.publisher.enter(py)?;
         // Interrupted or timed out: the loan is still there, and may be published later.
-        inside.make_way(py, Until::timeout(self.timeout)?)?;
-        let loan = self.take().ok_or_else(over)?;
+        make_way(py, &inside, Until::timeout(self.timeout)?)?;
+        if !self.take() {
+            return Err(over());
+        }
         self.hide(py)?;
-        inside.publish(py, loan)
+        let mut place = self.loan();
+        let published = match place.take() {
+            Some(loan) if loan.is_short() => {
+                let message = Outgoing::new(&*loan);
+                let published = match self.header {
+                    Some(header) => inside.publish(message.header(header)),
+                    None => inside.publish(message),
+                };
+                *place = Some(loan);
+                published
+            }
+            Some(mut loan) => {
+                if let Some(header) = self.header {
+                    loan.set_header(header);
+                }
+                inside.publish(loan)
+            }
+            None => return Err(over()),
+        };
+        Ok(published.raised(py)?.sequence())
     }
 
     fn give_back(&self) {
-        // In a forked child it belongs to the parent.
-        if process() == self.process
-            && let Some(loan) = self.take()
-        {
-            self.lender.give_back(loan);
+        // In a forked child it belongs to the parent. A short one stays where it is: an array may
+        // point there.
+        if process() == self.process && self.take() {
+            let mut place = self.loan();
+            if place.as_ref().is_some_and(|loan| !loan.is_short()) {
+                drop(place.take());
+            }
         }
     }
 }
@@ -208,6 +229,10 @@ impl Loan {
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        self.give_back();
+        let loan = self.loan.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if process() != self.process {
+            // In a forked child it belongs to the parent.
+            std::mem::forget(loan);
+        }
     }
 }

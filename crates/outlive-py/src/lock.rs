@@ -190,7 +190,7 @@ impl Lock {
         value: u64,
     ) -> PyResult<Lock> {
         let domain = domain::of(py, domain)?;
-        let mutex = Arc::new(Mutex::open(&domain, &name, value).raised(py)?);
+        let mutex = Arc::new(Mutex::options(value).open_or_create(&domain, &name).raised(py)?);
         let (owner_died, gave_up) = (AtomicBool::new(false), std::sync::Mutex::default());
         Ok(Lock { held: Held::nothing(), owner_died, gave_up, mutex, domain, name })
     }

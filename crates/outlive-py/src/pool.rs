@@ -26,9 +26,10 @@ use crate::turn::process;
 /// returns by any means to the process that claims it (``claim``). ``Block.share`` turns it into
 /// one that several processes hold and none may write any more.
 ///
-/// ``max_bytes``: the most bytes of the file system that a new pool may take. The whole file
-/// counts: blocks, the pool's own words, and a record of 16 bytes for each block, which stays when
-/// memory of small blocks is used for larger ones.
+/// ``max_bytes``: the most bytes of the file system that the pool may take, 64 KiB to 8 GiB; an
+/// existing pool with another limit is an error. The whole file counts: blocks, the pool's own
+/// words, and a record of 16 bytes for each block, which stays when memory of small blocks is used
+/// for larger ones.
 ///
 /// >>> pool = Pool("frames", folder)
 /// >>> block = pool.alloc((2, 3), np.float32)
@@ -62,10 +63,14 @@ impl Pool {
         cache_bytes: Option<u64>,
     ) -> PyResult<Pool> {
         let domain = domain::of(py, domain)?;
-        let mut options = pool::PoolOptions::DEFAULT;
-        options.max_bytes = max_bytes.unwrap_or(options.max_bytes);
-        options.cache_bytes = cache_bytes.unwrap_or(options.cache_bytes);
-        let pool = Arc::new(pool::Pool::open(&domain, &name, options).raised(py)?);
+        let mut options = pool::Pool::options();
+        if let Some(bytes) = max_bytes {
+            options = options.max_bytes(bytes);
+        }
+        if let Some(bytes) = cache_bytes {
+            options = options.cache_bytes(bytes);
+        }
+        let pool = Arc::new(options.open_or_create(&domain, &name).raised(py)?);
         Ok(Pool { pool, domain, name })
     }
 

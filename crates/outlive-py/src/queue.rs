@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use outlive::queue::{Queue as Core, Receiver, RecvError, SendError, Sender};
+use outlive::queue::{Queue as Core, Receiver, Sender};
 use outlive::sync::{LockError, Mutex};
 use outlive::wait::WaitSet;
+use outlive::{Error, RecvError, SendError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -83,16 +84,16 @@ impl Queue {
         until: Option<Until>,
     ) -> PyResult<Result<(), SendError>> {
         let Some(mut inside) = self.sender(py, until.unwrap_or_else(Until::now))? else {
-            return Ok(Err(SendError::Full));
+            return Ok(Err(SendError::Full { slowest: None }));
         };
         let sender = self.sender_in(py, &mut inside)?;
         match (sender.try_send(bytes), until) {
-            (Err(SendError::Full), Some(until)) => {
+            (Err(SendError::Full { .. }), Some(until)) => {
                 let sent = wait(py, until, |deadline| match sender.send_until(bytes, deadline) {
-                    Err(SendError::TimedOut) => None,
+                    Err(SendError::TimedOut { .. }) => None,
                     other => Some(other),
                 })?;
-                Ok(sent.unwrap_or(Err(SendError::TimedOut)))
+                Ok(sent.unwrap_or(Err(SendError::TimedOut { slowest: None })))
             }
             (sent, _) => Ok(sent),
         }
@@ -139,13 +140,13 @@ impl Queue {
         &self,
         py: Python<'_>,
         until: Option<Until>,
-    ) -> PyResult<Result<Vec<u8>, RecvError>> {
+    ) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
         let Some(mut inside) = self.receiver(py, until.unwrap_or_else(Until::now))? else {
-            return Ok(Err(RecvError::Empty));
+            return Ok(Ok(None));
         };
         match &mut *inside {
             Some((_, receiver)) => self.receive(py, receiver, until),
-            None => Ok(Err(RecvError::NotReceiver)),
+            None => Ok(Err(RecvError::NotOwner)),
         }
     }
 
@@ -155,11 +156,11 @@ impl Queue {
         &self,
         py: Python<'_>,
         until: Option<Until>,
-    ) -> PyResult<Result<Vec<u8>, RecvError>> {
+    ) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
         self.check()?;
         let patience = until.unwrap_or_else(Until::now);
         let Some(mut inside) = self.receiver.enter_until(py, patience)? else {
-            return Ok(Err(RecvError::Empty));
+            return Ok(Ok(None));
         };
         if let Some((of, receiver)) = &mut *inside
             && *of == process()
@@ -171,11 +172,13 @@ impl Queue {
         let getters = match &mut *getters {
             Some(getters) => getters,
             none => none.insert(
-                Mutex::open(&self.domain, &format!("{}.getters", self.name), 0).raised(py)?,
+                Mutex::options(0)
+                    .open_or_create(&self.domain, &format!("{}.getters", self.name))
+                    .raised(py)?,
             ),
         };
         let mut turn = match (getters.try_lock(), until) {
-            (Err(LockError::WouldBlock), None) => return Ok(Err(RecvError::Empty)),
+            (Err(LockError::WouldBlock), None) => return Ok(Ok(None)),
             (Err(LockError::WouldBlock), Some(until)) => {
                 let turn = wait(py, until, |deadline| match getters.lock_until(deadline) {
                     Err(LockError::TimedOut) => None,
@@ -183,7 +186,7 @@ impl Queue {
                 })?;
                 match turn {
                     Some(turn) => turn,
-                    None => return Ok(Err(RecvError::TimedOut)),
+                    None => return Ok(Ok(None)),
                 }
             }
             (turn, _) => turn,
@@ -206,7 +209,7 @@ impl Queue {
         py: Python<'_>,
         receiver: &mut Receiver,
         until: Option<Until>,
-    ) -> PyResult<Result<Vec<u8>, RecvError>> {
+    ) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
         let received = receive(py, receiver, until)?;
         self.taken.fetch_add(1, Ordering::Relaxed);
         Ok(received)
@@ -225,17 +228,19 @@ fn receive(
     py: Python<'_>,
     receiver: &mut Receiver,
     until: Option<Until>,
-) -> PyResult<Result<Vec<u8>, RecvError>> {
+) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
     match (receiver.try_recv(), until) {
-        (Err(RecvError::Empty), Some(until)) => {
-            let received = wait(py, until, |deadline| match receiver.recv_until(deadline) {
-                Err(RecvError::TimedOut) => None,
-                other => Some(other),
-            })?;
-            Ok(received.unwrap_or(Err(RecvError::TimedOut)))
+        (Ok(None), Some(until)) => {
+            let received = wait(py, until, |deadline| receiver.recv_until(deadline).transpose())?;
+            Ok(received.transpose())
         }
         (received, _) => Ok(received),
     }
+}
+
+/// What was received, or the exception that says that nothing was.
+fn some<T>(py: Python<'_>, received: Result<Option<T>, RecvError>) -> PyResult<T> {
+    received.raised(py)?.ok_or_else(|| raise(py, "Empty", "nothing came to receive"))
 }
 
 /// Returns how long to try, from the arguments of `multiprocessing.Queue`'s methods.
@@ -261,11 +266,25 @@ impl Queue {
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
         let domain = domain::of(py, domain)?;
-        let mut options = Core::options().need_receiver(need_receiver);
-        if let Some(bytes) = max_bytes {
-            options = options.max_bytes(bytes);
-        }
-        let queue = options.create(&domain, &name).raised(py)?;
+        let options = || {
+            let options = Core::<[u8]>::options().need_receiver(need_receiver);
+            match max_bytes {
+                Some(bytes) => options.max_bytes(bytes.clamp(64 << 10, 6 << 30)),
+                None => options,
+            }
+        };
+        // An existing queue keeps its options: they are not compared.
+        let queue = loop {
+            match Core::open(&domain, &name) {
+                Err(Error::NotFound { .. }) => {}
+                opened => break opened.raised(py)?,
+            }
+            match options().create_new(&domain, &name) {
+                // Another process was quicker.
+                Err(Error::AlreadyExists { .. }) => {}
+                made => break made.raised(py)?,
+            }
+        };
         Ok(Queue {
             sender: Turn::new(None),
             receiver: Turn::new(None),
@@ -319,7 +338,7 @@ impl Queue {
         block: bool,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let bytes = self.get_bytes(py, patience(block, timeout)?)?.raised(py)?;
+        let bytes = some(py, self.get_bytes(py, patience(block, timeout)?)?)?;
         py.import("pickle")?.call_method1("loads", (PyBytes::new(py, &bytes),))
     }
 
@@ -400,16 +419,14 @@ impl Queue {
     /// seconds.
     #[pyo3(signature = (timeout=None))]
     fn recv<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.recv_bytes(py, Some(Until::timeout(timeout)?))?.raised(py)?;
+        let bytes = some(py, self.recv_bytes(py, Some(Until::timeout(timeout)?))?)?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     /// Receives bytes, or returns None at once.
     fn try_recv<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        match self.recv_bytes(py, None)? {
-            Err(RecvError::Empty) => Ok(None),
-            other => Ok(Some(PyBytes::new(py, &other.raised(py)?))),
-        }
+        let bytes = self.recv_bytes(py, None)?.raised(py)?;
+        Ok(bytes.map(|bytes| PyBytes::new(py, &bytes)))
     }
 
     /// Sends many messages in one step, and returns their number: either all are in the queue, one
@@ -428,14 +445,15 @@ impl Queue {
             .collect::<PyResult<Vec<_>>>()?;
         let rows = given.iter().map(|given| given.row(py)).collect::<PyResult<Vec<_>>>()?;
         let Some(mut inside) = self.sender(py, until)? else {
-            return Err(SendError::Full).raised(py);
+            return Err(SendError::Full { slowest: None }).raised(py);
         };
         let sender = self.sender_in(py, &mut inside)?;
         let sent = wait(py, until, |deadline| match sender.send_batch_until(&rows, deadline) {
-            Err(SendError::TimedOut) => None,
+            Err(SendError::TimedOut { .. }) => None,
             other => Some(other),
         })?;
-        sent.unwrap_or(Err(SendError::TimedOut)).raised(py)
+        sent.unwrap_or(Err(SendError::TimedOut { slowest: None })).raised(py)?;
+        Ok(given.len())
     }
 
     /// Receives the messages that are there, at most so many, as the queue's one receiver; waits
@@ -453,15 +471,15 @@ impl Queue {
             return Err(PyValueError::new_err("most must be one or more"));
         }
         let Some(mut inside) = self.receiver(py, until)? else {
-            return Err(RecvError::Empty).raised(py);
+            return some(py, Ok(None));
         };
         let Some((_, receiver)) = &mut *inside else {
-            return Err(RecvError::NotReceiver).raised(py);
+            return Err(RecvError::NotOwner).raised(py);
         };
-        let mut received = vec![self.receive(py, receiver, Some(until))?.raised(py)?];
+        let mut received = vec![some(py, self.receive(py, receiver, Some(until))?)?];
         // An error, or the end, is reported by the next receive.
         while received.len() < most
-            && let Ok(message) = receiver.try_recv()
+            && let Ok(Some(message)) = receiver.try_recv()
         {
             received.push(message);
         }
@@ -481,18 +499,15 @@ impl Queue {
         let look = |found: outlive::queue::Peeked<'_>| (found.to_vec(), found.redelivered());
         let mut inside = this.receiver(py, until)?;
         let receiver = inside.as_mut().and_then(|inside| inside.as_mut());
-        let Some((_, receiver)) = receiver else { return Err(RecvError::Empty).raised(py) };
-        let found = match receiver.try_peek().map(look) {
-            Err(RecvError::Empty) => {
-                wait(py, until, |deadline| match receiver.peek(deadline).map(look) {
-                    Err(RecvError::TimedOut) => None,
-                    other => Some(other),
-                })?
-                .unwrap_or(Err(RecvError::TimedOut))
-            }
+        let Some((_, receiver)) = receiver else { return some(py, Ok(None)) };
+        let found = match receiver.try_peek().map(|found| found.map(look)) {
+            Ok(None) => wait(py, until, |deadline| {
+                receiver.peek_until(deadline).map(|found| found.map(look)).transpose()
+            })?
+            .transpose(),
             found => found,
         };
-        let (data, redelivered) = found.raised(py)?;
+        let (data, redelivered) = some(py, found)?;
         let data = PyBytes::new(py, &data).unbind();
         let at = this.taken.load(Ordering::Relaxed);
         Ok(Peeked {
@@ -511,8 +526,8 @@ impl Queue {
     /// Waits for each message; with ``end_when_senders_gone``, ends when the senders are.
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         match self.recv_bytes(py, Some(Until::NEVER))? {
-            Err(RecvError::SendersGone) => Ok(None),
-            other => Ok(Some(PyBytes::new(py, &other.raised(py)?))),
+            Err(RecvError::Closed) => Ok(None),
+            other => Ok(Some(PyBytes::new(py, &some(py, other)?))),
         }
     }
 
@@ -635,7 +650,7 @@ impl Peeked {
             _ => return Err(over()),
         };
         // The same message: no thread has taken it since.
-        receiver.try_peek().raised(py)?.commit();
+        receiver.try_peek().raised(py)?.ok_or_else(over)?.commit();
         queue.taken.fetch_add(1, Ordering::Relaxed);
         self.committed.store(true, Ordering::Relaxed);
         Ok(())

@@ -45,7 +45,7 @@ impl RwLock {
         value: u64,
     ) -> PyResult<RwLock> {
         let domain = domain::of(py, domain)?;
-        let lock = Arc::new(Core::open(&domain, &name, value).raised(py)?);
+        let lock = Arc::new(Core::options(value).open_or_create(&domain, &name).raised(py)?);
         Ok(RwLock { lock, domain, name })
     }
 

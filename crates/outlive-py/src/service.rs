@@ -1,9 +1,9 @@
 //! `Client`, `Server` and `Request`.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
-use outlive::rpc;
-use outlive::rpc::{CallError, ServeError};
+use outlive::rpc::{self, CallError};
 use outlive::wait::WaitSet;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -12,7 +12,7 @@ use pyo3::types::PyBytes;
 use crate::bytes::Given;
 use crate::call::{Call, Lender};
 use crate::domain;
-use crate::errors::{Raise, Raised};
+use crate::errors::{Raise, Raised, raise, reply_failed};
 use crate::stream::Stream;
 use crate::turn::Turn;
 use crate::wait_set::descriptor;
@@ -46,8 +46,10 @@ impl Client {
         wait_for_server: bool,
     ) -> PyResult<Client> {
         let domain = domain::of(py, domain)?;
-        let client = rpc::Client::open(&domain, &name).raised(py)?;
-        client.wait_for_server(wait_for_server);
+        let client = rpc::Service::open_or_create(&domain, &name)
+            .and_then(|service| service.client())
+            .raised(py)?;
+        client.set_patient(wait_for_server);
         Ok(Client { lender: Lender::new(client), domain, name, wait_for_server })
     }
 
@@ -80,8 +82,9 @@ impl Client {
         // If it is interrupted, it is dropped, which cancels the call.
         let mut pending = begun.raised(py)?;
         let answer = wait(py, until, |deadline| match pending.next_until(deadline) {
-            Err(CallError::TimedOut { .. }) => None,
-            other => Some(other),
+            Ok(Poll::Pending) => None,
+            Ok(Poll::Ready(answer)) => Some(Ok(answer)),
+            Err(error) => Some(Err(error)),
         })?;
         match answer {
             Some(answer) => match answer.raised(py)? {
@@ -157,18 +160,19 @@ pub(crate) struct Server {
     name: String,
 }
 
+const LATE: &str = "no request came until the deadline passed";
+
 impl Server {
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<Request> {
         let Some(mut inside) = self.turn.enter_until(py, until)? else {
-            return Err(ServeError::TimedOut.raise(py));
+            return Err(raise(py, "Timeout", LATE));
         };
         let server = &mut *inside;
-        let taken = wait(py, until, |deadline| match server.next_until(deadline) {
-            Err(ServeError::TimedOut) => None,
-            other => Some(other),
-        })?;
-        let request = taken.unwrap_or(Err(ServeError::TimedOut)).raised(py)?;
-        Ok(Request::new(py, request))
+        let taken = wait(py, until, |deadline| server.next_until(deadline).transpose())?;
+        match taken {
+            Some(request) => Ok(Request::new(py, request.raised(py)?)),
+            None => Err(raise(py, "Timeout", LATE)),
+        }
     }
 }
 
@@ -178,7 +182,11 @@ impl Server {
     #[pyo3(signature = (name, domain=None))]
     fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>) -> PyResult<Server> {
         let domain = domain::of(py, domain)?;
-        let turn = Turn::new(rpc::Server::open(&domain, &name).raised(py)?);
+        let turn = Turn::new(
+            rpc::Service::open_or_create(&domain, &name)
+                .and_then(|service| service.server())
+                .raised(py)?,
+        );
         Ok(Server { turn, set: Turn::new(None), domain, name })
     }
 
@@ -205,10 +213,7 @@ impl Server {
     /// Returns the next request, or None at once.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Request>> {
         let mut inside = self.turn.enter(py)?;
-        match inside.try_next() {
-            Err(ServeError::Empty) => Ok(None),
-            taken => Ok(Some(Request::new(py, taken.raised(py)?))),
-        }
+        Ok(inside.try_next().raised(py)?.map(|request| Request::new(py, request)))
     }
 
     /// Returns the next request, for ``asyncio``: as ``async for request in server``.
@@ -273,7 +278,7 @@ impl Request {
     fn reply(&self, py: Python<'_>, answer: &Bound<'_, PyAny>) -> PyResult<()> {
         let answer = Given::of(answer)?;
         let request = self.take()?;
-        answer.with(py, |bytes| request.reply(bytes))?.raised(py)
+        answer.with(py, |bytes| request.reply(bytes))?.map_err(|error| reply_failed(py, error))
     }
 
     /// Begins several replies, one after the other, with ``with``.

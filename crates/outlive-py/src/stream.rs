@@ -1,12 +1,12 @@
 //! `Stream`: several replies to one request.
 
-use outlive::rpc::{self, ReplyError};
+use outlive::{SendError, rpc};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::bytes::Given;
-use crate::errors::{Raise, Raised};
+use crate::errors::reply_failed;
 use crate::turn::Turn;
 use crate::waiting::{Until, wait};
 
@@ -29,6 +29,8 @@ pub(crate) struct Stream {
     stream: Turn<Option<rpc::Stream>>,
 }
 
+const LATE: SendError = SendError::TimedOut { slowest: None };
+
 fn over() -> PyErr {
     PyRuntimeError::new_err("the stream has been finished already")
 }
@@ -48,16 +50,16 @@ impl Stream {
         let until = Until::timeout(timeout)?;
         let data = Given::of(data)?;
         let Some(mut inside) = self.stream.enter_until(py, until)? else {
-            return Err(ReplyError::TimedOut.raise(py));
+            return Err(reply_failed(py, LATE));
         };
         let stream = inside.as_mut().ok_or_else(over)?;
         let sent = data.with(py, |bytes| {
             wait(py, until, |deadline| match stream.send_until(bytes, deadline) {
-                Err(ReplyError::TimedOut) => None,
+                Err(SendError::TimedOut { .. }) => None,
                 other => Some(other),
             })
         })??;
-        sent.unwrap_or(Err(ReplyError::TimedOut)).raised(py)
+        sent.unwrap_or(Err(LATE)).map_err(|error| reply_failed(py, error))
     }
 
     /// Sends a reply, for ``asyncio``: in a thread of the loop's executor if it has to wait.
@@ -71,7 +73,7 @@ impl Stream {
     /// Ends the stream: no more replies come.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         let stream = self.stream.enter(py)?.take();
-        stream.ok_or_else(over)?.finish().raised(py)
+        stream.ok_or_else(over)?.finish().map_err(|error| reply_failed(py, error))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -86,7 +88,9 @@ impl Stream {
         _more: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
         match self.stream.enter(py)?.take() {
-            Some(stream) if raised.is_none() => stream.finish().raised(py),
+            Some(stream) if raised.is_none() => {
+                stream.finish().map_err(|error| reply_failed(py, error))
+            }
             // Dropped; or finished in the block.
             _ => Ok(()),
         }

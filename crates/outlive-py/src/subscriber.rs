@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use outlive::topic::{SubscribeError, Subscriber as Core};
+use outlive::topic::Subscriber as Core;
 use outlive::wait::WaitSet;
 use pyo3::prelude::*;
 
-use crate::errors::Raised;
+use crate::errors::{Raised, raise};
 use crate::gpu_topic::OnGpus;
 use crate::sample::Sample;
 use crate::turn::Turn;
@@ -38,6 +38,11 @@ pub(crate) struct Subscriber {
     gpus: Arc<OnGpus>,
 }
 
+/// The exception of a receive that took too long.
+pub(crate) fn nothing_came(py: Python<'_>) -> PyErr {
+    raise(py, "Timeout", "nothing came until the deadline passed")
+}
+
 impl Subscriber {
     pub(crate) fn new(
         subscriber: Core,
@@ -54,17 +59,17 @@ impl Subscriber {
 
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<Sample> {
         let Some(mut inside) = self.turn.enter_until(py, until)? else {
-            return Err(SubscribeError::TimedOut).raised(py);
+            return Err(nothing_came(py));
         };
         if let Some(sample) = inside.try_recv().raised(py)? {
             return Ok(self.sample(sample));
         }
         let subscriber = &mut *inside;
-        let taken = wait(py, until, |deadline| match subscriber.recv_until(deadline) {
-            Err(SubscribeError::TimedOut) => None,
-            other => Some(other),
-        })?;
-        taken.unwrap_or(Err(SubscribeError::TimedOut)).map(|sample| self.sample(sample)).raised(py)
+        let taken = wait(py, until, |deadline| subscriber.recv_until(deadline).transpose())?;
+        match taken {
+            Some(taken) => Ok(self.sample(taken.raised(py)?)),
+            None => Err(nothing_came(py)),
+        }
     }
 }
 

@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outlive::topic::{
-    Header, PublishError, Publisher as Core, SubscriberOptions, Topic as CoreTopic,
+    Header, Publisher as Core, SubscriberOptions, Topic as CoreTopic, TopicOptions,
 };
+use outlive::{Error, Payload, SendError};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -17,12 +18,12 @@ use crate::gpu_library;
 use crate::gpu_loan::GpuLoan;
 use crate::gpu_topic::OnGpus;
 use crate::layout::{self, Item, Layout};
-use crate::lender::Alone;
 use crate::loan::Loan;
 use crate::msgpack;
 use crate::sample::DTYPE;
 use crate::subscriber::Subscriber;
-use crate::waiting::{Until, passed, wait};
+use crate::turn::Turn;
+use crate::waiting::{Until, wait};
 
 /// Messages from many publishers to many subscribers, in shared memory: bytes, numpy arrays,
 /// msgpack.
@@ -49,6 +50,18 @@ pub(crate) struct Topic {
     gpus: Arc<OnGpus>,
 }
 
+/// Opens a topic or makes it. An existing one keeps its own options, whatever these say.
+pub(crate) fn open_or_create<M: Payload + ?Sized>(
+    options: TopicOptions<M>,
+    domain: &outlive::Domain,
+    name: &str,
+) -> Result<CoreTopic<M>, Error> {
+    match options.open_or_create(domain, name) {
+        Err(Error::OtherOptions { .. }) => CoreTopic::open(domain, name),
+        other => other,
+    }
+}
+
 /// Reads the options of a subscriber.
 pub(crate) fn subscriber_options(
     reliable: bool,
@@ -72,25 +85,31 @@ pub(crate) fn subscriber_options(
 #[pymethods]
 impl Topic {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, depth=16, max_bytes=None, stamps=true, exists=false))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=true, exists=false))]
     fn new(
         py: Python<'_>,
         name: String,
         domain: Option<&Bound<'_, PyAny>>,
-        depth: u32,
+        depth: Option<u32>,
         max_bytes: Option<u64>,
         stamps: bool,
         exists: bool,
     ) -> PyResult<Topic> {
         let domain = domain::of(py, domain)?;
-        let mut options = CoreTopic::options().depth(depth).stamps(stamps);
+        let mut options = CoreTopic::options();
+        if let Some(depth) = depth {
+            options = options.depth(depth);
+        }
+        if !stamps {
+            options = options.stamps(false);
+        }
         if let Some(bytes) = max_bytes {
             options = options.max_bytes(bytes);
         }
         let topic = if exists {
             CoreTopic::open_as_bytes(&domain, &name)
         } else {
-            options.open(&domain, &name)
+            open_or_create(options, &domain, &name)
         };
         let topic = topic.raised(py)?;
         Ok(Topic { gpus: Arc::new(OnGpus::new(topic.clone())), topic, domain, name })
@@ -109,7 +128,7 @@ impl Topic {
     /// Makes a new publisher, of up to 62.
     fn publisher(&self, py: Python<'_>) -> PyResult<Publisher> {
         let publisher = self.topic.publisher().raised(py)?;
-        Ok(Publisher { lender: Lender::new(publisher), last_type: Mutex::default() })
+        Ok(Publisher { turn: Arc::new(Turn::new(publisher)), last_type: Mutex::default() })
     }
 
     /// Makes a new subscriber, of up to 64: it receives what is published from now on, and the last
@@ -202,51 +221,29 @@ impl Topic {
     }
 }
 
-/// A publisher of the core's, with its loans.
-pub(crate) type Lender = crate::lender::Lender<Core, outlive::topic::Loan<'static>>;
-
-impl Alone<'_, Core> {
-    /// Lends memory for a message. It has to be dropped inside as well.
-    ///
-    /// # Safety
-    /// The caller drops the loan before the lender.
-    pub(crate) unsafe fn lend(
-        &self,
-        len: usize,
-    ) -> Result<outlive::topic::Loan<'static>, PublishError> {
-        // SAFETY: the caller drops the loan before the lender.
-        unsafe { self.lender() }.loan(len)
+/// Waits until no reliable subscriber is in the way of the next message, which then is published
+/// without waiting.
+pub(crate) fn make_way(py: Python<'_>, publisher: &Core, until: Until) -> PyResult<()> {
+    match publisher.try_wait_writable() {
+        Err(SendError::Full { .. }) => {}
+        other => return other.raised(py),
     }
-
-    /// Waits until no reliable subscriber is in the way of the next message, which then is
-    /// published without waiting.
-    pub(crate) fn make_way(&self, py: Python<'_>, until: Until) -> PyResult<()> {
-        let publisher = &**self;
-        match publisher.wait_clear_until(passed()) {
-            Err(PublishError::TimedOut { .. }) => {}
-            other => return other.raised(py),
+    let mut slowest = None;
+    let clear = wait(py, until, |deadline| match publisher.wait_writable_until(deadline) {
+        Err(SendError::TimedOut { slowest: holder }) => {
+            slowest = holder;
+            None
         }
-        let mut slowest = None;
-        let clear = wait(py, until, |deadline| match publisher.wait_clear_until(deadline) {
-            Err(PublishError::TimedOut { slowest: holder }) => {
-                slowest = Some(holder);
-                None
-            }
-            other => Some(other),
-        })?;
-        match (clear, slowest) {
-            (Some(clear), _) => clear.raised(py),
-            (None, Some(slowest)) => Err(PublishError::TimedOut { slowest }.raise(py)),
-            (None, None) => Err(raise(
-                py,
-                "Timeout",
-                "a reliable subscriber was in the way when the timeout passed",
-            )),
-        }
-    }
-
-    pub(crate) fn publish(&self, py: Python<'_>, loan: outlive::topic::Loan<'_>) -> PyResult<u64> {
-        Ok((**self).publish(loan).raised(py)?.sequence())
+        other => Some(other),
+    })?;
+    match (clear, slowest) {
+        (Some(clear), _) => clear.raised(py),
+        (None, slowest @ Some(_)) => Err(SendError::TimedOut { slowest }.raise(py)),
+        (None, None) => Err(raise(
+            py,
+            "Timeout",
+            "a reliable subscriber was in the way when the timeout passed",
+        )),
     }
 }
 
@@ -263,7 +260,7 @@ impl Alone<'_, Core> {
 /// (b'hello', {'pi': 3.14, 'seen': [1, 2, None]})
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Publisher {
-    lender: Arc<Lender>,
+    turn: Arc<Turn<Core>>,
     /// The type of the last loan, and its item: so numpy need not be asked again. Locked for a
     /// moment.
     last_type: Mutex<Option<(Py<PyAny>, &'static Item)>>,
@@ -346,16 +343,15 @@ impl Publisher {
         let until = Until::timeout(timeout)?;
         let given = Given::array_of(data)?;
         let header = header(given.layout()?.as_ref(), key, frame, stamp, own)?;
-        let inside = self.lender.enter(py)?;
-        inside.make_way(py, until)?;
-        // SAFETY: published or dropped before this returns, inside.
-        let mut loan = unsafe { inside.lend(given.len()) }.raised(py)?;
+        let inside = self.turn.enter(py)?;
+        make_way(py, &inside, until)?;
+        let mut loan = inside.loan(given.len()).raised(py)?;
         // SAFETY: the loan has as many bytes, and is this call's alone.
         unsafe { given.copy_to(py, loan.as_mut_ptr())? };
         if let Some(header) = header {
             loan.set_header(header);
         }
-        inside.publish(py, loan)
+        Ok(inside.publish(loan).raised(py)?.sequence())
     }
 
     /// Publishes a value as msgpack: None, bool, int, float, str, bytes, list, tuple and dict.
@@ -367,10 +363,10 @@ impl Publisher {
         timeout: Option<f64>,
     ) -> PyResult<u64> {
         let until = Until::timeout(timeout)?;
-        let inside = self.lender.enter(py)?;
-        inside.make_way(py, until)?;
+        let inside = self.turn.enter(py)?;
+        make_way(py, &inside, until)?;
         let raised = RefCell::new(None);
-        let published = (*inside).publish_msgpack(&msgpack::Value::new(value, &raised));
+        let published = (*inside).publish(outlive::Msgpack(&msgpack::Value::new(value, &raised)));
         let published = published.map(|published| published.sequence());
         match raised.into_inner() {
             Some(raised) => Err(raised),
@@ -412,25 +408,20 @@ impl Publisher {
             .len()
             .ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))?;
         let header = header(dtype.map(|_| &layout), key, frame, stamp, own)?;
-        let inside = self.lender.enter(py)?;
-        // SAFETY: `Loan` keeps the lender, and gives the loan back or publishes it before it drops
-        // the lender.
-        let mut loan = unsafe { inside.lend(len) }.raised(py)?;
-        if let Some(header) = header {
-            loan.set_header(header);
-        }
-        Ok(Loan::new(loan, layout, dtype.is_some(), timeout, Arc::clone(&self.lender)))
+        let inside = self.turn.enter(py)?;
+        let loan = inside.loan(len).raised(py)?;
+        Ok(Loan::new(loan, header, layout, dtype.is_some(), timeout, Arc::clone(&self.turn)))
     }
 
     /// Whether there is a living subscriber.
     #[getter]
     fn has_subscribers(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.lender.enter(py)?.has_subscribers())
+        Ok(self.turn.enter(py)?.has_subscribers())
     }
 
     /// How many living subscribers there are.
     #[getter]
     fn subscriber_count(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(self.lender.enter(py)?.subscriber_count())
+        Ok(self.turn.enter(py)?.subscriber_count())
     }
 }

@@ -12,8 +12,8 @@
 //! # /*
 //! let domain = Domain::open_default()?;       // /dev/shm/outlive-UID/default; nothing to set up
 //! # */
-//! let total = Mutex::<u64>::open(&domain, "total", 0)?;
-//! let queue = Queue::create(&domain, "orders")?;
+//! let total = Mutex::<u64>::options(0).open_or_create(&domain, "total")?;
+//! let queue = Queue::<[u8]>::open_or_create(&domain, "orders")?;
 //! let sender = queue.sender()?;
 //! let mut receiver = queue.receiver()?;
 //!
@@ -60,7 +60,7 @@
 //! | [`queue`] | the growing queue |
 //! | [`topic`] | messages to many processes |
 //! | [`state`] | the latest value under a name |
-//! | [`rpc`] | requests and replies: [`rpc::Client`], [`rpc::Server`] |
+//! | [`rpc`] | requests and replies: [`rpc::Service`], [`rpc::Client`], [`rpc::Server`] |
 //! | [`wait`] | waiting for many things at once; descriptors, `async` |
 //! | `inspect` | what is in a domain, and cleaning up after the dead |
 //!
@@ -81,6 +81,8 @@ pub mod futex;
 mod inspect;
 mod kind;
 mod liveness;
+#[cfg(feature = "msgpack")]
+mod msgpack;
 mod payload;
 pub mod pool;
 pub mod queue;
@@ -100,6 +102,8 @@ pub use error::Error;
 pub use inspect::{Blocked, Deadlock, Detail, Entry, SweepReport, Waiter};
 pub use kind::Kind;
 pub use liveness::{Peer, TokenId, TokenInfo, TokenKind};
+#[cfg(feature = "msgpack")]
+pub use msgpack::Msgpack;
 pub use payload::{Payload, Plain, Shareable};
 pub use sys::clock::Deadline;
 pub use wake::{WaitError, WaitStrategy};

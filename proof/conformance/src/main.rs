@@ -147,7 +147,8 @@ impl Drop for Base {
 /// A scenario, the program of roles a and c, and that of b.
 type Planned<'a> = (usize, &'a Program, &'a Program);
 
-/// Which runs there are: each scenario in each language alone, and in all pairs of two or in one.
+/// Returns which runs there are: each scenario in each language alone, and in all pairs of two or
+/// in one.
 fn plan<'a>(scenarios: &[Scenario], programs: &'a [Program], one_pair: bool) -> Vec<Planned<'a>> {
     let mut plan = Vec::new();
     // How many scenarios before this one could be played by two languages.
@@ -170,7 +171,7 @@ fn plan<'a>(scenarios: &[Scenario], programs: &'a [Program], one_pair: bool) -> 
     plan
 }
 
-/// All runs, several at a time; they wait far more than they work.
+/// Plays all runs, several at a time; they wait far more than they work.
 fn play_all(scenarios: &[Scenario], plan: &[Planned<'_>], words: &Words, base: &Path) -> Vec<Run> {
     let next = AtomicUsize::new(0);
     let runs = Mutex::new(Vec::new());

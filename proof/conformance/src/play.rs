@@ -283,7 +283,7 @@ fn in_words(expected: &Expected) -> String {
     expected.iter().map(|one| one.join(" ")).collect::<Vec<_>>().join(" | ")
 }
 
-/// A command with `$x` replaced.
+/// Returns a command with `$x` replaced.
 fn with_values(command: &str, names: &HashMap<String, String>) -> String {
     let value = |word: &str| word.strip_prefix('$').and_then(|name| names.get(name)).cloned();
     command

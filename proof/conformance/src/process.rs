@@ -126,7 +126,7 @@ impl Process {
         self.child.wait().map(drop).map_err(|error| error.to_string())
     }
 
-    /// Its end, by itself.
+    /// Waits for its end, by itself.
     pub(crate) fn ended(&mut self, patience: Duration) -> Result<ExitStatus, String> {
         let end = Instant::now() + patience;
         loop {

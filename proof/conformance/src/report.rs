@@ -8,7 +8,7 @@ use crate::play::{Failure, Outcome};
 use crate::scenario::{Act, Scenario, Step};
 use crate::words::Language;
 
-/// Whether all is well.
+/// Returns whether all is well.
 pub(crate) fn print(scenarios: &[Scenario], languages: &[Language], runs: &[Run]) -> bool {
     table(scenarios, languages, runs);
     let mut count = [0; 3];
@@ -125,13 +125,13 @@ const OWN_WORDS: [&str; 10] = [
     "other-places",
 ];
 
-/// Whether what a step's error says is to be the same in all languages.
+/// Returns whether what a step's error says is to be the same in all languages.
 fn is_compared(step: &Step) -> bool {
     let (Act::Do(_, expected) | Act::Answers(expected)) = &step.act else { return false };
     !expected.iter().flatten().any(|word| OWN_WORDS.iter().any(|own| word.starts_with(own)))
 }
 
-/// Where languages' messages for the same step differ; how many there are.
+/// Returns where languages' messages for the same step differ; how many there are.
 fn messages(scenarios: &[Scenario], runs: &[Run]) -> usize {
     let mut by_step: BTreeMap<(usize, usize), BTreeMap<Language, BTreeSet<String>>> =
         BTreeMap::new();

@@ -46,8 +46,8 @@ impl Words {
         Ok(Words(words))
     }
 
-    /// Whether the answer is one of those expected. Names with `$` are bound where they have no
-    /// value yet.
+    /// Returns whether the answer is one of those expected. Names with `$` are bound where they
+    /// have no value yet.
     pub(crate) fn fits(
         &self,
         language: Language,

@@ -37,7 +37,7 @@ impl Board {
         self.0[PLACES + 2 * place].store(u64::MAX, Ordering::SeqCst);
     }
 
-    /// Which operation the child at `place` is in, if it has come to one, and for how long.
+    /// Returns which operation the child at `place` is in, if it has come to one, and for how long.
     pub fn current(&self, place: usize) -> (Option<usize>, Duration) {
         let operation = self.0[PLACES + 2 * place].load(Ordering::SeqCst);
         let since = self.0[PLACES + 2 * place + 1].load(Ordering::SeqCst);

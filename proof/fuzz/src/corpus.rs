@@ -19,7 +19,7 @@ pub struct Case {
     pub writes: Vec<Write>,
 }
 
-/// All of them, by name.
+/// Returns all of them, by name.
 pub fn all() -> Result<Vec<Case>, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let mut paths: Vec<_> = fs::read_dir(&folder)

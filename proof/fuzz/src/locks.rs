@@ -52,8 +52,8 @@ pub fn make(domain: &Domain) -> Locks {
 
 fn open(domain: &Domain) -> Result<Locks, outlive::Error> {
     Ok(Locks {
-        held: RwLock::open(domain, NAMES[0], 1)?,
-        dead: RwLock::open(domain, NAMES[1], 1)?,
+        held: RwLock::options(1).open_or_create(domain, NAMES[0])?,
+        dead: RwLock::options(1).open_or_create(domain, NAMES[1])?,
         condvar: Condvar::open_or_create(domain, NAMES[2])?,
         event: Event::options().reset(Reset::Manual).open_or_create(domain, NAMES[3])?,
         automatic: Event::options().reset(Reset::Automatic).open_or_create(domain, NAMES[4])?,

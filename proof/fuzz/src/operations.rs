@@ -6,10 +6,9 @@ use std::hint::black_box;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use outlive::Plain;
 use outlive::queue::{Queue, Receiver, Sender};
 use outlive::sync::{LockError, Mutex, MutexGuard};
-use outlive::{Deadline, Domain};
+use outlive::{Deadline, Domain, Plain};
 
 use crate::board::Board;
 use crate::locks;
@@ -57,7 +56,7 @@ pub const ALL: &[(&str, Operation)] = &[
     ("remove elsewhere", remove_elsewhere),
 ];
 
-/// Its name, for a find.
+/// Returns its name, for a find.
 pub fn name(operation: Option<usize>) -> &'static str {
     operation.and_then(|index| ALL.get(index)).map_or("start", |(name, _)| name)
 }
@@ -157,7 +156,7 @@ fn record(world: &World, random: &mut Random) {
     }
 }
 
-/// A sender of each queue that gives one.
+/// Returns a sender of each queue that gives one.
 fn senders(world: &World) -> impl Iterator<Item = Sender> + '_ {
     world.queues.iter().filter_map(|queue| queue.sender().ok())
 }
@@ -201,7 +200,8 @@ fn receive(world: &World, random: &mut Random) {
         receiver.end_when_senders_gone(random.below(2) == 0);
         for _ in 0..random.below(300) {
             match receiver.try_recv() {
-                Ok(message) => drop(black_box(message)),
+                Ok(Some(message)) => drop(black_box(message)),
+                Ok(None) => break,
                 Err(error) => {
                     black_box(error.to_string());
                     break;
@@ -215,23 +215,23 @@ fn receive(world: &World, random: &mut Random) {
 fn peek(world: &World, random: &mut Random) {
     for mut receiver in receivers(world) {
         for _ in 0..random.below(40) {
-            let Ok(peeked) = receiver.try_peek() else { break };
+            let Ok(Some(peeked)) = receiver.try_peek() else { break };
             let sum: u64 = peeked.iter().map(|&byte| u64::from(byte)).sum();
             black_box((sum, peeked.redelivered()));
             if random.below(3) > 0 {
                 peeked.commit();
             }
         }
-        let _ = black_box(receiver.peek(soon()).map(|peeked| peeked.len()));
+        let _ =
+            black_box(receiver.peek_until(soon()).map(|peeked| peeked.map(|peeked| peeked.len())));
     }
 }
 
 fn receive_values(world: &World, _: &mut Random) {
-    for queue in &world.queues {
-        let Ok(mut receiver) = queue.typed_receiver::<[u8; 24]>() else { continue };
-        for _ in 0..8 {
-            let _ = black_box(receiver.recv_until(Duration::ZERO));
-        }
+    let Ok(mut receiver) = world.values.receiver() else { return };
+    for _ in 0..8 {
+        let _ = black_box(receiver.try_peek().map(|peeked| peeked.map(|peeked| *peeked)));
+        let _ = black_box(receiver.recv_timeout(Duration::ZERO));
     }
 }
 
@@ -270,11 +270,14 @@ fn sweep(world: &World, _: &mut Random) {
 /// Opens what can be opened by name, and uses it a little.
 fn open_and_use(domain: &Domain) {
     for name in MUTEXES {
-        if let Ok(mutex) = Mutex::<u64>::open(domain, name, 0) {
+        if let Ok(mutex) = Mutex::<u64>::options(0).open_or_create(domain, name) {
             use_guard(mutex.try_lock(), true);
         }
         let _ = black_box(
-            Mutex::<[u32; 2]>::open(domain, name, [0; 2]).err().map(|error| error.to_string()),
+            Mutex::<[u32; 2]>::options([0; 2])
+                .open_or_create(domain, name)
+                .err()
+                .map(|error| error.to_string()),
         );
     }
     locks::open_and_use(domain);
@@ -284,7 +287,7 @@ fn open_and_use(domain: &Domain) {
         use_guard(record.lock_until(|record| &record.locks[0], soon()), true);
     }
     for name in QUEUES {
-        let Ok(queue) = Queue::open(domain, name) else { continue };
+        let Ok(queue) = Queue::<[u8]>::open(domain, name) else { continue };
         let _ = black_box(queue.counters());
         if let Ok(sender) = queue.sender() {
             let _ = black_box(sender.try_send(&[6; 10]));
@@ -302,7 +305,7 @@ fn open_anew(world: &World, _: &mut Random) {
     open_and_use(&world.domain);
 }
 
-/// The same bytes under another path: a registry that this process has not seen.
+/// Returns the same bytes under another path: a registry that this process has not seen.
 fn copy(world: &World) -> Option<Domain> {
     let folder = world.beside();
     let _ = fs::remove_dir_all(&folder);
@@ -336,7 +339,7 @@ fn remove_elsewhere(world: &World, _: &mut Random) {
         }
         // What would not go is in the way of what is made now.
         for name in QUEUES {
-            let _ = black_box(Queue::create(&domain, name));
+            let _ = black_box(Queue::<[u8]>::open_or_create(&domain, name));
         }
     }
     let _ = fs::remove_dir_all(world.beside());

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use outlive::Domain;
-use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, on_fault};
+use outlive::pool::{Object, Offset, Pool, PoolError, on_fault};
 
 use crate::random::Random;
 use crate::world::World;
@@ -13,14 +13,6 @@ use crate::world::World;
 pub const NAME: &str = "objects";
 
 const LENS: [usize; 7] = [0, 64, 200, 5_000, 100_000, 1 << 20, 3 << 20];
-
-fn open(domain: &Domain, cache_bytes: u64) -> Result<Pool, outlive::Error> {
-    Pool::open(
-        domain,
-        NAME,
-        PoolOptions { max_bytes: 24 << 20, cache_bytes, ..PoolOptions::default() },
-    )
-}
 
 /// A scribble may turn a debug mode on, which then finds what the other scribbles did, and by
 /// default aborts, as it says it does.
@@ -32,7 +24,8 @@ pub fn pass_faults_over() {
 
 /// Opens it, made when it is not there.
 pub fn make(domain: &Domain) -> Pool {
-    open(domain, 1 << 20).expect("opens")
+    let options = Pool::options().max_bytes(24 << 20).cache_bytes(1 << 20);
+    options.open_or_create(domain, NAME).expect("opens")
 }
 
 /// Takes objects, in a process that is then killed: in use, in caches, in lists, on offer.
@@ -133,7 +126,9 @@ pub fn collect(world: &World, random: &mut Random) {
 /// Opens it by name, in a copy, and uses it a little.
 pub fn open_and_use(domain: &Domain) {
     for cache_bytes in [0, 1 << 20] {
-        let Ok(pool) = open(domain, cache_bytes) else { continue };
+        let Ok(pool) = Pool::options().cache_bytes(cache_bytes).open(domain, NAME) else {
+            continue;
+        };
         for len in LENS {
             if let Ok(mut object) = pool.alloc(len) {
                 fill(&mut object, 1);

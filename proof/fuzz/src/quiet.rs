@@ -30,7 +30,7 @@ pub fn run(world: &World, board: Board, seed: u64, writes: &[Write]) -> Result<(
     Ok(())
 }
 
-/// A script of the seed's.
+/// Returns a script of the seed's.
 pub fn script(world: &World, seed: u64) -> Vec<Write> {
     let mut random = Random::new(seed);
     let count = 1 + random.below(*random.clone().pick(&[1, 3, 8, 30]));

@@ -26,7 +26,7 @@ impl Random {
         (self.next() >> 11) % limit
     }
 
-    /// One of them.
+    /// Returns one of them.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len() as u64) as usize]
     }

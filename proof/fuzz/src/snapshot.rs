@@ -65,12 +65,12 @@ impl Snapshot {
         &self.used
     }
 
-    /// Bytes with memory behind them, as ranges.
+    /// Returns bytes with memory behind them, as ranges.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.extents.iter().map(|(start, bytes)| (*start, start + bytes.len() as u64))
     }
 
-    /// What lies there now; 0 beyond the end.
+    /// Returns what lies there now; 0 beyond the end.
     pub fn word(&self, at: u64) -> u64 {
         let mut bytes = [0; 8];
         let _ = self.file.read_exact_at(&mut bytes, at);

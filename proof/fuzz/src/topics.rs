@@ -4,9 +4,7 @@
 use std::hint::black_box;
 
 use outlive::Domain;
-use outlive::topic::{
-    Header, Participants, Publisher, Sample, Subscriber, SubscriberOptions, Topic,
-};
+use outlive::topic::{Header, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
 
 use crate::operations::soon;
 use crate::random::Random;
@@ -18,7 +16,7 @@ pub const NAME: &str = "messages";
 const LENS: [usize; 7] = [0, 48, 168, 200, 5_000, 100_000, 1 << 20];
 
 fn open(domain: &Domain) -> Result<Topic, outlive::Error> {
-    Topic::options().depth(8).max_bytes(16 << 20).open(domain, NAME)
+    Topic::options().depth(8).max_bytes(16 << 20).open_or_create(domain, NAME)
 }
 
 /// Opens it, made when it is not there.
@@ -46,7 +44,7 @@ fn claim(domain: &Domain) {
     for _ in 0..3 {
         // Zeroes: what is to be scribbled over is the words that say something.
         for len in &LENS[..5] {
-            publisher.publish_copy(&vec![0; *len]).expect("room");
+            publisher.publish(&vec![0; *len]).expect("room");
             samples.extend(subscriber.try_recv().expect("ours"));
         }
     }
@@ -68,7 +66,7 @@ fn fill(publisher: &Publisher, random: &mut Random) {
                 Err(error) => Err(error),
             }
         } else {
-            publisher.publish_copy_until(&vec![mark; len], soon())
+            publisher.publish_until(&vec![mark; len], soon())
         };
         match published {
             Ok(published) => {
@@ -76,7 +74,7 @@ fn fill(publisher: &Publisher, random: &mut Random) {
             }
             Err(error) => drop(black_box(error.to_string())),
         }
-        drop(black_box(publisher.try_publish_copy(&[mark; 30]).map(drop)));
+        drop(black_box(publisher.try_publish(&[mark; 30]).map(drop)));
     }
     black_box((publisher.has_subscribers(), publisher.subscriber_count()));
 }
@@ -126,9 +124,9 @@ pub fn subscribe(world: &World, random: &mut Random) {
 
 pub fn look(world: &World, _: &mut Random) {
     black_box((world.topic.publishers(), world.topic.subscribers()));
-    let mut present = Participants::default();
-    drop(black_box(world.topic.wait_change_until(&mut present, soon())));
-    drop(black_box(world.topic.wait_change_until(&mut present, soon())));
+    let mut presence = world.topic.watch();
+    drop(black_box(presence.changed_until(soon())));
+    drop(black_box(presence.changed_until(soon())));
     black_box(world.topic.is_removed());
 }
 

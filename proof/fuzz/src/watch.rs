@@ -40,7 +40,7 @@ pub struct Find {
 }
 
 impl Find {
-    /// Whether it is the same trouble, as far as can be told.
+    /// Returns whether it is the same trouble, as far as can be told.
     pub fn is_like(&self, other: &Find) -> bool {
         let kind = |find: &Find| match &find.wrong {
             Wrong::Signal(signal) => format!("signal {signal}"),
@@ -179,7 +179,7 @@ impl Child {
         }
     }
 
-    /// What has become of it, if it has ended or hangs.
+    /// Returns what has become of it, if it has ended or hangs.
     pub fn look(&mut self, board: Board, place: usize) -> Option<Result<(), Find>> {
         let ended = self.reap();
         let (operation, span) = board.current(place);

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use outlive::Domain;
 use outlive::pool::Pool;
 use outlive::queue::{Queue, QueueOptions};
 use outlive::sync::{EmbeddedMutex, Mutex, Record};
 use outlive::topic::Topic;
-use outlive::{Deadline, Domain};
 
 use crate::board::Board;
 use crate::locks::{self, Locks};
@@ -33,6 +33,8 @@ outlive::record! {
 pub const MUTEXES: [&str; 3] = ["free", "held", "dead"];
 /// The queues: never used; full, its receiver alive elsewhere; its receiver and a sender dead.
 pub const QUEUES: [&str; 3] = ["fresh", "full", "orphan"];
+/// A queue of values instead of bytes, with some in it.
+pub const VALUES: &str = "values";
 /// The record.
 pub const RECORD: &str = "record";
 
@@ -43,6 +45,7 @@ pub struct World {
     pub mutexes: Vec<Mutex<u64>>,
     pub record: Record<Shared>,
     pub queues: Vec<Queue>,
+    pub values: Queue<[u8; 24]>,
     pub locks: Locks,
     pub pool: Pool,
     pub topic: Topic,
@@ -85,6 +88,9 @@ impl World {
         // Children make everything, so that no token of this process is in the registry.
         Child::start(|| {
             let domain = open();
+            let values = make_values(&domain).sender().expect("a sender");
+            values.send_batch(&[[8; 24]; 3]).expect("room");
+            values.send(&[9; 24]).expect("room");
             drop((
                 make(&domain),
                 locks::make(&domain),
@@ -112,7 +118,7 @@ impl World {
                 receiver.recv().expect("sent");
             }
             // Not committed: the next receiver gets it again.
-            receiver.peek(Deadline::NEVER).expect("sent");
+            receiver.peek().expect("sent");
             std::mem::forget((receiver, sender));
             locks::claim_as_the_dying(&domain);
             pools::claim_as_the_dying(&domain);
@@ -151,6 +157,7 @@ impl World {
         }
         let domain = open();
         let (mutexes, record, queues) = make(&domain);
+        let values = make_values(&domain);
         let locks = locks::make(&domain);
         let pool = pools::make(&domain);
         let topic = topics::make(&domain);
@@ -159,7 +166,7 @@ impl World {
             .chain(MUTEXES)
             .chain(QUEUES)
             .chain(locks::NAMES)
-            .chain([pools::NAME, topics::NAME]);
+            .chain([VALUES, pools::NAME, topics::NAME]);
         let files =
             names.map(|name| Snapshot::take(domain.path(), name).expect("readable")).collect();
         let ids = domain.tokens().iter().map(|token| token.id.as_u32()).collect();
@@ -169,6 +176,7 @@ impl World {
             mutexes,
             record,
             queues,
+            values,
             locks,
             pool,
             topic,
@@ -189,12 +197,12 @@ impl World {
         self.files.iter().find(|file| file.name == name)
     }
 
-    /// A folder beside the domain, for copies.
+    /// Returns a folder beside the domain, for copies.
     pub fn beside(&self) -> PathBuf {
         self.folder.join("copy")
     }
 
-    /// Bytes of memory that the files take.
+    /// Returns bytes of memory that the files take.
     pub fn bytes(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;
         let entries = fs::read_dir(self.domain.path()).into_iter().flatten().flatten();
@@ -209,13 +217,18 @@ impl Drop for World {
 }
 
 fn options() -> QueueOptions {
-    Queue::options().max_bytes(1 << 20).first_slots(4)
+    Queue::<[u8]>::options().max_bytes(1 << 20).slots(4)
 }
 
 /// Opens everything, made when it is not there.
 pub fn make(domain: &Domain) -> (Vec<Mutex<u64>>, Record<Shared>, Vec<Queue>) {
-    let mutexes = MUTEXES.map(|name| Mutex::open(domain, name, 1).expect("opens"));
+    let mutexes =
+        MUTEXES.map(|name| Mutex::options(1).open_or_create(domain, name).expect("opens"));
     let record = Record::open(domain, RECORD, |_| {}).expect("opens");
-    let queues = QUEUES.map(|name| options().create(domain, name).expect("made"));
+    let queues = QUEUES.map(|name| options().open_or_create(domain, name).expect("made"));
     (mutexes.into(), record, queues.into())
+}
+
+fn make_values(domain: &Domain) -> Queue<[u8; 24]> {
+    Queue::options().max_bytes(1 << 20).slots(4).open_or_create(domain, VALUES).expect("made")
 }

@@ -75,7 +75,7 @@ pub(crate) fn count() -> u64 {
     (handles + lock(&RESERVED).len() + lock(&MAPPED).len()) as u64
 }
 
-/// The mapping that begins there or before.
+/// Returns the mapping that begins there or before.
 pub(crate) fn mapped_at(address: usize) -> Option<Arc<Memory>> {
     lock(&MAPPED).range(..=address).next_back().map(|(_, memory)| Arc::clone(memory))
 }

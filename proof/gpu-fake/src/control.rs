@@ -39,7 +39,7 @@ pub(crate) enum Needs {
     Sound,
 }
 
-/// Every entry point begins here.
+/// Begins every entry point.
 pub(crate) fn enter(name: &str, needs: Needs) -> Result<(), Code> {
     if INSIDE_HOST_FUNCTION.get() {
         VIOLATIONS.fetch_add(1, Ordering::Relaxed);
@@ -70,7 +70,7 @@ pub(crate) fn broken() -> Option<Code> {
     Some(BROKEN.load(Ordering::Acquire)).filter(|&code| code != 0)
 }
 
-/// The context has that error from now on, if it had none.
+/// Gives the context that error from now on, if it had none.
 pub(crate) fn break_context(code: Code) {
     let _ = BROKEN.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
 }
@@ -83,7 +83,7 @@ pub(crate) fn pass_gate() {
     }
 }
 
-/// A copy rests.
+/// Lets a copy rest.
 pub(crate) fn rest() {
     let delay = DELAY.load(Ordering::Relaxed);
     if delay > 0 {
@@ -91,7 +91,7 @@ pub(crate) fn rest() {
     }
 }
 
-/// What a device says of itself.
+/// Returns what a device says of itself.
 pub(crate) fn attribute(which: c_int) -> c_int {
     let set = lock(&ATTRIBUTES);
     // Registering is supported, of memory that may only be read, too; so are blocks, and to export
@@ -139,9 +139,9 @@ pub extern "C" fn outlive_fake_shut(shut: c_int) {
     GATE_CHANGED.notify_all();
 }
 
-/// How many there are: 0 registrations, 1 registrations there ever were, 2 violations, 3 streams, 4
-/// allocations, 5 contexts that are retained, 6 events, 7 host functions called, 8 modules, 9
-/// handles, reservations and mappings of blocks.
+/// Returns how many there are: 0 registrations, 1 registrations there ever were, 2 violations, 3
+/// streams, 4 allocations, 5 contexts that are retained, 6 events, 7 host functions called, 8
+/// modules, 9 handles, reservations and mappings of blocks.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_fake_count(what: c_int) -> u64 {
     match what {

@@ -66,7 +66,7 @@ impl Memory {
         }
     }
 
-    /// A part of a block, where addresses are reserved. No access is allowed there yet.
+    /// Maps a part of a block, where addresses are reserved. No access is allowed there yet.
     pub(crate) fn mapped(
         address: usize,
         file: &OwnedFd,
@@ -81,7 +81,7 @@ impl Memory {
         self.access.store(access, Ordering::Relaxed);
     }
 
-    /// Where the driver's threads reach that address.
+    /// Returns where the driver's threads reach that address.
     pub(crate) fn at(&self, address: usize) -> *mut u8 {
         ptr::with_exposed_provenance_mut(self.within_reach + (address - self.address))
     }
@@ -97,12 +97,12 @@ impl Drop for Memory {
     }
 }
 
-/// The memory in which all of that lies, to be read.
+/// Returns the memory in which all of that lies, to be read.
 pub(crate) fn find(address: u64, len: usize) -> Result<Arc<Memory>, Code> {
     find_for(address, len, READ)
 }
 
-/// The same, to be written.
+/// Returns the same, to be written.
 pub(crate) fn find_writable(address: u64, len: usize) -> Result<Arc<Memory>, Code> {
     find_for(address, len, READ_WRITE)
 }

@@ -37,7 +37,7 @@ pub(crate) enum Road {
     Buffered,
 }
 
-/// The processor's right to a range: `None`, it is not mapped as a whole; whether it may be
+/// Returns the processor's right to a range: `None`, it is not mapped as a whole; whether it may be
 /// written.
 fn mapped(from: usize, len: usize) -> Option<bool> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -62,8 +62,8 @@ fn mapped(from: usize, len: usize) -> Option<bool> {
     None
 }
 
-/// Whether the kernel can read each page: one behind the end of its file it cannot, nor could the
-/// driver pin it.
+/// Returns whether the kernel can read each page: one behind the end of its file it cannot, nor
+/// could the driver pin it.
 fn has_pages(from: usize, len: usize) -> bool {
     // SAFETY: plain system calls; the kernel looks at what it is given.
     unsafe {
@@ -76,7 +76,7 @@ fn has_pages(from: usize, len: usize) -> bool {
     }
 }
 
-/// How memory is reached. What lies half in registered memory is refused.
+/// Returns how memory is reached. What lies half in registered memory is refused.
 pub(crate) fn road(from: usize, len: usize, is_written: bool) -> Result<Road, Code> {
     let registered = lock(&REGISTERED);
     let overlapping = registered
@@ -100,7 +100,7 @@ pub(crate) fn count() -> u64 {
     lock(&REGISTERED).values().filter(|range| !range.is_allocated).count() as u64
 }
 
-/// How many are registered and not mapped any more.
+/// Returns how many are registered and not mapped any more.
 pub(crate) fn unmapped() -> u64 {
     lock(&REGISTERED).iter().filter(|(at, range)| mapped(**at, range.len).is_none()).count() as u64
 }

@@ -27,7 +27,7 @@ pub(crate) fn find(name: &str) -> Option<(Body, &'static [usize])> {
     KNOWN.iter().find(|known| known.0 == name).map(|known| (known.1, known.2))
 }
 
-/// Device memory as so many values, to be read.
+/// Returns device memory as so many values, to be read.
 fn values<'m, T: 'm>(address: u64, count: u64) -> Result<&'m [T], Code> {
     let memory =
         device_memory::find(address, bytes_of::<T>(count)?).map_err(|_| ILLEGAL_ADDRESS)?;
@@ -48,7 +48,7 @@ fn bytes_of<T>(count: u64) -> Result<usize, Code> {
         .ok_or(ILLEGAL_ADDRESS)
 }
 
-/// The same, to be written.
+/// Returns the same, to be written.
 fn values_mut<'m, T: 'm>(address: u64, count: u64) -> Result<&'m mut [T], Code> {
     let len = bytes_of::<T>(count)?;
     let memory = device_memory::find_writable(address, len).map_err(|_| ILLEGAL_ADDRESS)?;
@@ -113,7 +113,7 @@ const RADIUS: f32 = 0.62;
 const COLOURS: [Vec3; 3] = [vec3(0.95, 0.26, 0.21), vec3(0.13, 0.59, 0.95), vec3(1.0, 0.76, 0.03)];
 const FLOOR: usize = 3;
 
-/// Where the balls are at that time.
+/// Returns where the balls are at that time.
 fn balls(time: f32) -> [Vec3; 3] {
     [0.0, 1.0, 2.0].map(|number| {
         let (turn, bounce) = (time * 0.9 + number * 2.094_395_1, (time * 2.2 + number * 1.3).sin());
@@ -121,7 +121,7 @@ fn balls(time: f32) -> [Vec3; 3] {
     })
 }
 
-/// What a ray meets first, and how far away.
+/// Returns what a ray meets first, and how far away.
 fn meet(from: Vec3, to: Vec3, balls: &[Vec3; 3]) -> Option<(usize, f32)> {
     let (mut met, mut distance) = (None, 60.0);
     if to.y < -0.001 {
@@ -140,7 +140,7 @@ fn meet(from: Vec3, to: Vec3, balls: &[Vec3; 3]) -> Option<(usize, f32)> {
     met.map(|met| (met, distance))
 }
 
-/// The light that comes along a ray.
+/// Returns the light that comes along a ray.
 fn light_of(mut from: Vec3, mut to: Vec3, balls: &[Vec3; 3]) -> Vec3 {
     let sun = vec3(0.5, 0.8, -0.35).unit();
     let (mut seen, mut weight) = (vec3(0.0, 0.0, 0.0), 1.0);

@@ -47,7 +47,7 @@ pub(crate) const NOT_REGISTERED: Code = 713;
 pub(crate) const NOT_PERMITTED: Code = 800;
 pub(crate) const NOT_SUPPORTED: Code = 801;
 
-/// As a call's result.
+/// Returns it as a call's result.
 pub(crate) fn code(result: Result<(), Code>) -> Code {
     result.err().unwrap_or(SUCCESS)
 }

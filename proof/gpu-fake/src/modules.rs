@@ -40,7 +40,7 @@ pub(crate) fn count() -> u64 {
     lock(&MODULES).as_ref().map_or(0, |modules| modules.len() as u64)
 }
 
-/// The entries of a PTX text; its instructions are not looked at.
+/// Returns the entries of a PTX text; its instructions are not looked at.
 fn parse(text: &str) -> Option<Vec<Arc<Entry>>> {
     let has = |directive: &str| text.lines().any(|line| line.trim_start().starts_with(directive));
     if !has(".version") || !has(".target") || !has(".address_size 64") {
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     }))
 }
 
-/// The values of a launch's parameters.
+/// Returns the values of a launch's parameters.
 ///
 /// # Safety
 /// `places` has one for each of them, and each has so many bytes.

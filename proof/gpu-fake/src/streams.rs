@@ -120,7 +120,7 @@ fn take(step: Step) {
     }
 }
 
-/// A stream by its handle; the default ones are made when they are first used.
+/// Returns a stream by its handle; the default ones are made when they are first used.
 pub(crate) fn find(handle: *mut c_void) -> Result<Arc<Stream>, Code> {
     let mut streams = lock(&STREAMS);
     let streams = streams.get_or_insert_default();
@@ -130,7 +130,7 @@ pub(crate) fn find(handle: *mut c_void) -> Result<Arc<Stream>, Code> {
     streams.get(&handle.addr()).cloned().ok_or(INVALID_HANDLE)
 }
 
-/// Made and not destroyed; the default ones do not count.
+/// Returns how many streams were made and not destroyed; the default ones do not count.
 pub(crate) fn count() -> u64 {
     lock(&STREAMS)
         .as_ref()

@@ -1,5 +1,7 @@
 //! Words that name their owner.
 
+#[path = "../../../crates/outlive/src/claim/holder.rs"]
+mod holder;
 #[path = "../../../crates/outlive/src/claim/role.rs"]
 mod role;
 #[path = "../../../crates/outlive/src/claim/transfer.rs"]
@@ -7,12 +9,7 @@ mod transfer;
 #[path = "../../../crates/outlive/src/claim/word.rs"]
 mod word;
 
+pub use holder::Holder;
 pub(crate) use role::{NoRole, ROLE_DIED, Role, RoleWords, Standing, sweep_role};
 pub use transfer::{RecvError, SendError};
 pub(crate) use word::{Claimed, DIED, Unclaimed, Word};
-
-/// The holder of a claim, as an error names it. No protocol that loom explores names one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    pub(crate) pid: u32,
-}

@@ -31,6 +31,8 @@ mod error;
 #[path = "../../../crates/outlive/src/kind.rs"]
 mod kind;
 mod liveness;
+#[path = "../../../crates/outlive/src/payload.rs"]
+mod payload;
 mod pool;
 mod queue;
 mod rpc;
@@ -46,5 +48,6 @@ pub use claim::{RecvError, SendError};
 pub use error::Error;
 pub use kind::Kind;
 pub use liveness::TokenId;
+pub use payload::{Payload, Plain, Shareable};
 pub use sys::clock::Deadline;
 pub use wake::WaitStrategy;

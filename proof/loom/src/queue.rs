@@ -4,8 +4,8 @@
 mod batch;
 #[path = "../../../crates/outlive/src/queue/endpoint.rs"]
 mod endpoint;
-#[path = "../../../crates/outlive/src/queue/error.rs"]
-mod error;
+#[path = "../../../crates/outlive/src/queue/handles.rs"]
+mod handles;
 #[path = "../../../crates/outlive/src/queue/head.rs"]
 mod head;
 #[path = "../../../crates/outlive/src/queue/inner.rs"]
@@ -32,11 +32,9 @@ mod tests;
 #[path = "../../../crates/outlive/src/queue/wake.rs"]
 mod wake;
 
-pub use error::{RecvError, SendError};
+pub use handles::{Receiver, Sender};
 pub(crate) use inner::Inner;
 pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
 pub(crate) use readiness::QueueReadiness;
-pub use receiver::Receiver;
-pub use send::Sender;
 pub(crate) use sweep::sweep;

@@ -60,7 +60,7 @@ pub(crate) struct DeathArgs {
 }
 
 impl DeathArgs {
-    /// As short as can be.
+    /// Makes it as short as can be.
     pub fn quick() -> Self {
         Self { quick: true, times: 1, deadline_ms: 500, json: false }
     }
@@ -113,17 +113,17 @@ struct Document<'a> {
 struct Waiter<'a>(&'a Board);
 
 impl Waiter<'_> {
-    /// Another step done without waiting, or the last one before it waits.
+    /// Notes another step, done without waiting, or the last one before the process waits.
     fn step(&self) {
         self.0.step.0.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether a process has been killed.
+    /// Returns whether a process has been killed.
     fn killed(&self) -> bool {
         self.0.sent_at.0.load(Ordering::Acquire) != 0
     }
 
-    /// Released.
+    /// Notes that the process was released.
     fn released(&self, end: End) {
         self.0.leave(0, [clock::now(), u64::from(end == End::Told), 0, 0]);
         self.0.done.0.store(1, Ordering::Release);
@@ -192,7 +192,7 @@ impl Field<'_> {
         self.absent.push(Absent { name, why: why.into() });
     }
 
-    /// One row: as often as asked, or until a process is not released.
+    /// Measures one row: as often as asked, or until a process is not released.
     fn row(
         &mut self,
         case: &'static str,
@@ -346,10 +346,10 @@ impl Field<'_> {
 fn open_lock(scratch: &Scratch) -> Result<RwLock<u64>, Error> {
     let domain =
         Domain::open_at(scratch.path()).map_err(|error| Error::told("opening a domain", error))?;
-    RwLock::open(&domain, "lock", 0).map_err(|error| Error::told("opening a lock", error))
+    RwLock::options(0).open_or_create(&domain, "lock").map_err(|error| Error::told("opening a lock", error))
 }
 
-/// A publisher fills what its only subscriber does not empty, and waits.
+/// Lets a publisher fill what its only subscriber does not empty, and wait.
 fn full<T: Topic>(
     place: &T::Place,
     deadline: Duration,

@@ -37,7 +37,7 @@ pub(crate) struct Turn {
     pub count: u32,
 }
 
-/// Before the first.
+/// Begins, before the first one.
 pub(crate) fn begin() {
     trace::arm_interrupts();
 }
@@ -49,7 +49,7 @@ impl Loop<'_> {
         Ok((long as f64 - short as f64) / f64::from(LONG - SHORT))
     }
 
-    /// Those of the whole loop, and of what begins and ends it.
+    /// Counts the instructions of the whole loop, and of what begins and ends it.
     fn count(&self, count: u32, arguments: impl Fn(&Turn) -> Vec<String>) -> Result<u64, Error> {
         let place = self.scratch.inner("counted")?;
         let stepping = |source| Error::System { doing: "stepping through a program", source };
@@ -83,8 +83,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// So many instructions, beside those of the row that others are compared with; `None`: it is
-    /// that row.
+    /// Makes a row of so many instructions, beside those of the row that others are compared with;
+    /// `None`: it is that row.
     pub fn new(name: String, instructions: f64, of: Option<f64>) -> Self {
         let ratio = instructions / of.unwrap_or(instructions);
         Self { name, unit: "instructions", median: instructions, ratio, baseline: of.is_none() }

@@ -25,7 +25,7 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// Will look at that one.
+    /// Prepares to look at that process.
     pub fn new(pid: u32) -> Result<Self, Error> {
         let stat = File::open(format!("/proc/{pid}/stat")).map_err(|source| Error::System {
             doing: "opening a process's state in /proc",
@@ -52,7 +52,8 @@ impl Sleeper {
     }
 }
 
-/// The letter after the program's name, which is in parentheses and may hold any character itself.
+/// Returns the letter after the program's name, which is in parentheses and may hold any character
+/// itself.
 fn state(stat: &[u8]) -> Option<u8> {
     let name_ends = stat.iter().rposition(|&byte| byte == b')')?;
     stat.get(name_ends + 2).copied()

@@ -57,7 +57,7 @@ impl Scale {
         Self::Logarithmic(10_f64.powf((least / 2.0).log10().floor()), most * 1.15)
     }
 
-    /// For points, which need no length: from the decade of the least.
+    /// Returns the scale for points, which need no length: it begins at the decade of the least.
     pub(super) fn for_points(self, least: f64) -> Self {
         match self {
             Self::Logarithmic(_, most) => {
@@ -67,7 +67,7 @@ impl Scale {
         }
     }
 
-    /// What the axis shows.
+    /// Returns what the axis shows.
     pub(super) fn axis(self) -> &'static str {
         match self {
             Self::Linear(_) => "nanoseconds, less is better",
@@ -98,7 +98,7 @@ impl Scale {
     }
 }
 
-/// A round step that divides an axis up to `most` into four to ten parts.
+/// Returns a round step that divides an axis up to `most` into four to ten parts.
 fn step(most: f64) -> f64 {
     let decade = 10_f64.powf((most / 4.0).log10().floor());
     [5.0, 2.0, 1.0]
@@ -130,7 +130,7 @@ pub fn svg(report: &Report, heading: bool) -> Result<String, Error> {
 pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-/// A line of text, centred on its height.
+/// Returns a line of text, centred on its height.
 pub(super) fn text(
     area: &Area<'_>,
     content: &str,
@@ -144,7 +144,7 @@ pub(super) fn text(
     Ok(())
 }
 
-/// What was measured and on what.
+/// Returns what was measured and on what.
 pub(super) fn heading(area: &Area<'_>, report: &Report) -> Drawn {
     let bold = ("sans-serif", 21).into_font().style(FontStyle::Bold).color(&INK);
     let title = format!("outlive bench {} · {}", report.title.bench, report.title.mode);
@@ -207,7 +207,7 @@ fn draw_bars(report: &Report, part: &Part, with_heading: bool, svg: &mut String)
     Ok(())
 }
 
-/// From the smallest to the largest, with a cap at both ends.
+/// Returns the lines from the smallest to the largest, with a cap at both ends.
 fn whisker(from: i32, to: i32, middle: i32) -> [[(i32, i32); 2]; 3] {
     [
         [(from, middle), (to, middle)],
@@ -216,7 +216,7 @@ fn whisker(from: i32, to: i32, middle: i32) -> [[(i32, i32); 2]; 3] {
     ]
 }
 
-/// In the unit that a person would use.
+/// Returns a tick's label, in the unit that a person would use.
 pub(super) fn tick_label(tick: impl Into<f64> + Display + Copy) -> String {
     let value: f64 = tick.into();
     match value {

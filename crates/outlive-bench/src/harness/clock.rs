@@ -34,7 +34,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// As much as this core does in so many nanoseconds when nothing interrupts it.
+    /// Measures how much this core computes in so many nanoseconds when nothing interrupts it.
     pub fn of(nanoseconds: u32) -> Self {
         const TRIED: u64 = 20_000;
         let tried = Self { rounds: TRIED };
@@ -47,7 +47,7 @@ impl Work {
         Self { rounds: u64::from(nanoseconds) * TRIED / took.min().unwrap_or(1).max(1) }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_none(self) -> bool {
         self.rounds == 0
     }

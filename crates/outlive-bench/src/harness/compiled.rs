@@ -60,7 +60,7 @@ impl Object {
         NonNull::new(loaded).map(Self).ok_or_else(refused)
     }
 
-    /// One of its functions.
+    /// Returns one of its functions.
     pub fn function(&self, name: &CStr) -> Result<*mut c_void, Error> {
         // SAFETY: a loaded object and a string with its NUL.
         let found = unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) };

@@ -62,7 +62,7 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// An empty one.
+    /// Returns an empty one.
     pub fn new() -> Result<Self, Error> {
         Ok(Self { hands: Vec::new(), last_words: Shared::new()? })
     }
@@ -133,7 +133,7 @@ impl Crew {
         }
     }
 
-    /// Whether one has ended already; if it ended badly, how.
+    /// Returns whether one has ended already; if it ended badly, how.
     pub fn any_ended(&mut self) -> Result<bool, Error> {
         for hand in self.hands.iter_mut().filter(|hand| !hand.ended) {
             hand.reap(&self.last_words)?;
@@ -227,7 +227,7 @@ pub fn stay() -> ! {
     }
 }
 
-/// The cores that this process may use.
+/// Returns the cores that this process may use.
 pub fn allowed_cores() -> Result<Vec<usize>, Error> {
     // SAFETY: a cpu_set_t is plain bits; the call fills at most its size.
     let set = unsafe {
@@ -265,7 +265,7 @@ pub fn set_niceness(niceness: i32) -> Result<(), Error> {
         .map(drop)
 }
 
-/// Forking from a program with several threads would copy their locks in any state.
+/// Fails if the program has several threads: a fork would copy their locks in any state.
 pub fn require_one_thread() -> Result<(), Error> {
     let threads = fs::read_dir("/proc/self/task")
         .map_err(|source| Error::System { doing: "counting this program's threads", source })?

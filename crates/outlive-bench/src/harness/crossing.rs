@@ -49,7 +49,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As printed and in JSON.
+    /// Returns its name, as printed and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Near => "near",
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// The border between near and far for these crossings.
+/// Returns the border between near and far for these crossings.
 ///
 /// The usual one, unless the crossings fall into two groups with a clear gap between them: then the
 /// geometric middle of that gap. A group must hold a tenth of all, lest one disturbed measurement

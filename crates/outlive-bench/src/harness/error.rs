@@ -27,12 +27,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// The last error of the C library, with what was being done.
+    /// Returns the last error of the C library, with what was being done.
     pub fn last(doing: &'static str) -> Self {
         Self::System { doing, source: io::Error::last_os_error() }
     }
 
-    /// An error of another crate, told inside a child of the benchmark.
+    /// Returns an error of another crate, told inside a child of the benchmark.
     pub fn told(doing: &str, error: impl fmt::Display) -> Self {
         Self::Child(format!("{doing}: {error}"))
     }
@@ -67,7 +67,7 @@ pub fn check(returned: libc::c_int, doing: &'static str) -> Result<libc::c_int, 
     if returned == -1 { Err(Error::last(doing)) } else { Ok(returned) }
 }
 
-/// What came of something, whose error is told as that of what was being done.
+/// Returns what came of something, whose error is told as that of what was being done.
 pub fn told<T, E: fmt::Display>(result: Result<T, E>, doing: &str) -> Result<T, Error> {
     result.map_err(|error| Error::told(doing, error))
 }

@@ -53,7 +53,7 @@ impl Drop for Guard {
     }
 }
 
-/// An error once a signal has come.
+/// Returns an error once a signal has come.
 pub fn check() -> Result<(), Error> {
     match CAUGHT.load(Ordering::Relaxed) {
         0 => Ok(()),
@@ -62,7 +62,7 @@ pub fn check() -> Result<(), Error> {
     }
 }
 
-/// For a child: signals kill it again, as they would any program.
+/// Restores the signals' defaults in a child: they kill it again, as they would any program.
 pub fn defaults_in_child() {
     for signal in SIGNALS {
         // SAFETY: the default action runs no code of ours.

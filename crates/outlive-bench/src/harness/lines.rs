@@ -130,7 +130,7 @@ pub(super) fn draw(report: &Report, with_heading: bool, svg: &mut String) -> Dra
     Ok(())
 }
 
-/// Each once, in the order of the rows.
+/// Returns each name once, in the order of the rows.
 fn names_of(report: &Report) -> Vec<&'static str> {
     let mut names = Vec::new();
     for row in report.parts.iter().flat_map(|part| &part.rows) {

@@ -55,7 +55,7 @@ impl Machine {
         self
     }
 
-    /// The crossings in words.
+    /// Returns the crossings in words.
     pub fn crossing(&self) -> String {
         self.crossing_ns.map_or("one core: nothing crosses".to_owned(), |crossing| {
             let Crossing { min, median, max, threshold, .. } = crossing;
@@ -77,8 +77,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())
 }
 
-/// How many processes wanted a core in the last minute, by the kernel's count; above half a core,
-/// figures suffer.
+/// Returns how many processes wanted a core in the last minute, by the kernel's count; above half a
+/// core, figures suffer.
 pub fn load_average() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }

@@ -138,7 +138,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// With these contenders, all compared with each other, in two processes on two cores.
+    /// Makes a benchmark of these contenders, all compared with each other, in two processes on two
+    /// cores.
     pub fn of(title: Title, rows: Vec<Box<dyn Contender>>, baseline: &'static str) -> Self {
         Self {
             title,
@@ -151,19 +152,19 @@ impl Prepared {
         }
     }
 
-    /// In one process, to which it does not matter how far apart the cores are.
+    /// Runs it in one process, to which it does not matter how far apart the cores are.
     pub fn alone(mut self) -> Self {
         self.needs_two_cores = false;
         self.groups.iter_mut().for_each(|group| group.kinds_differ = false);
         self
     }
 
-    /// With this wait strategy for Outlive's own row.
+    /// Sets the wait strategy of Outlive's own row.
     pub fn waiting(self, wait: WaitName) -> Self {
         Self { wait: wait.into(), ..self }
     }
 
-    /// With these contenders named as left out.
+    /// Names these contenders as left out.
     pub fn without(self, absent: Vec<Absent>) -> Self {
         Self { absent, ..self }
     }
@@ -188,7 +189,7 @@ pub fn begin(limit: u32, nice: Option<i32>) -> Result<interrupt::Guard, Error> {
     Ok(guard)
 }
 
-/// A report as one line of JSON.
+/// Returns a report as one line of JSON.
 pub fn json_line(document: &impl Serialize) -> Result<String, Error> {
     let json =
         serde_json::to_string(document).map_err(|error| Error::Refused(error.to_string()))?;
@@ -244,7 +245,7 @@ pub fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
     })
 }
 
-/// Where turns take place: on these cores, or on the first two allowed.
+/// Returns where turns take place: on these cores, or on the first two allowed.
 pub fn stage(asked: Option<Cores>, wait: WaitStrategy) -> Result<Stage, Error> {
     let allowed = crew::allowed_cores()?;
     let cores = choose_cores(&allowed, asked)?;
@@ -292,7 +293,7 @@ pub fn parse_turn(text: &str) -> Result<u64, String> {
     Ok(turn.as_millis() as u64)
 }
 
-/// Whole seconds until the alarm, rounded up.
+/// Reads a limit as whole seconds until the alarm, rounded up.
 pub fn parse_limit(text: &str) -> Result<u32, String> {
     let limit = within(
         duration::of(text, TimeUnit::Second)?,
@@ -301,7 +302,7 @@ pub fn parse_limit(text: &str) -> Result<u32, String> {
     Ok(limit.as_secs_f64().ceil() as u32)
 }
 
-/// A time, if it lies in the range.
+/// Returns a time, if it lies in the range.
 pub fn within(time: Duration, range: RangeInclusive<Duration>) -> Result<Duration, String> {
     if range.contains(&time) {
         Ok(time)
@@ -310,7 +311,7 @@ pub fn within(time: Duration, range: RangeInclusive<Duration>) -> Result<Duratio
     }
 }
 
-/// Two core numbers, as in `0,1`.
+/// Reads two core numbers, as in `0,1`.
 ///
 /// # Errors
 /// What is wrong with the text.

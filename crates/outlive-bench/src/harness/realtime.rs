@@ -13,7 +13,7 @@ pub fn enter(priority: libc::c_int) -> Result<(), Error> {
     schedule(libc::SCHED_FIFO, priority).map(drop)
 }
 
-/// Why this process may not enter, if it may not.
+/// Returns why this process may not enter, if it may not.
 pub fn refuses() -> Option<String> {
     // SAFETY: touches no memory of ours.
     let before = unsafe { libc::sched_getscheduler(0) };

@@ -73,7 +73,7 @@ struct Document<'a> {
     absent: &'a [Absent],
 }
 
-/// Each as a field of the document itself.
+/// Writes each setting as a field of the document itself.
 fn by_key<S: Serializer>(settings: &[Setting], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(settings.iter().map(|setting| (setting.key(), setting.number())))
 }
@@ -202,7 +202,7 @@ impl Part {
         self.rows.iter().map(|row| SetRow { row, setting: self.setting })
     }
 
-    /// Which rounds it rests on.
+    /// Returns which rounds it rests on.
     pub fn counted(&self) -> String {
         format!(
             "{} of {} rounds compared ({})",
@@ -224,7 +224,7 @@ impl Report {
         }
     }
 
-    /// The JSON document.
+    /// Returns the JSON document.
     pub fn document(&self) -> impl Serialize + '_ {
         let alone = if let [part] = &self.parts[..] { Some(part) } else { None };
         Document {
@@ -245,21 +245,21 @@ impl Report {
         }
     }
 
-    /// What was measured.
+    /// Returns what was measured.
     fn what(&self) -> String {
         let fixed: String =
             self.fixed.iter().map(|setting| format!(", {}", setting.label())).collect();
         format!("{}{fixed}", self.title.meaning)
     }
 
-    /// What was measured, as a line of its own.
+    /// Returns what was measured, as a line of its own.
     pub fn subtitle(&self) -> String {
         let what = self.what();
         let mut letters = what.chars();
         letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
     }
 
-    /// The heading: what was measured, on what, under which circumstances.
+    /// Returns the heading: what was measured, on what, under which circumstances.
     pub fn heading(&self) -> [String; 2] {
         let first = format!("{} {}: {}", self.title.bench, self.title.mode, self.what());
         let counted = if let [part] = &self.parts[..] {
@@ -273,7 +273,7 @@ impl Report {
         [first, second]
     }
 
-    /// The table that a person reads.
+    /// Returns the table that a person reads.
     pub fn table(&self) -> String {
         let [first, second] = self.heading();
         let mut text = format!("{first}\n{second}\n");
@@ -367,7 +367,7 @@ fn rows(all: &Tracks, kind: Option<Kind>, threshold: f64) -> Vec<Row> {
     all.tracks.iter().enumerate().filter_map(row).collect()
 }
 
-/// Three significant digits or so, whole numbers in groups of three.
+/// Prints a figure with three significant digits or so, whole numbers in groups of three.
 pub fn figure(nanoseconds: f64) -> String {
     if nanoseconds < 10.0 {
         format!("{nanoseconds:.2}")
@@ -378,7 +378,7 @@ pub fn figure(nanoseconds: f64) -> String {
     }
 }
 
-/// A ratio as printed.
+/// Returns a ratio as printed.
 pub fn ratio(ratio: f64) -> String {
     match ratio {
         ..0.1 => format!("{ratio:.3}"),

@@ -15,19 +15,19 @@ use std::time::Duration;
 /// Something that is measured. What a turn needs it sets up inside the turn, untimed, and takes
 /// down again by dropping.
 pub trait Contender {
-    /// The row's name: an interface, scripts look for it.
+    /// Returns the row's name: an interface, scripts look for it.
     fn name(&self) -> &'static str;
 
-    /// One turn of so many operations: its cost in nanoseconds per operation, and how often a
-    /// process of it lost its core to another.
+    /// Runs one turn of so many operations: returns its cost in nanoseconds per operation, and how
+    /// often a process of it lost its core to another.
     fn turn(&mut self, stage: &Stage, operations: u64) -> Result<Figure, Error>;
 
-    /// The fewest operations of which a turn says something.
+    /// Returns the fewest operations of which a turn says something.
     fn least_operations(&self) -> u64 {
         16
     }
 
-    /// The number of operations, where it is not to be chosen by time.
+    /// Returns the number of operations, where it is not to be chosen by time.
     fn fixed_operations(&self) -> Option<u64> {
         None
     }
@@ -67,7 +67,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// As a heading.
+    /// Returns it as a heading.
     pub fn label(self) -> String {
         match self {
             Self::Threads(1) => "1 thread".into(),
@@ -87,7 +87,7 @@ impl Setting {
         }
     }
 
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub fn key(self) -> &'static str {
         match self {
             Self::Threads(_) => "threads",
@@ -102,7 +102,7 @@ impl Setting {
         }
     }
 
-    /// On an axis.
+    /// Returns its place on an axis.
     pub fn number(self) -> usize {
         match self {
             Self::Threads(number)
@@ -117,7 +117,7 @@ impl Setting {
         }
     }
 
-    /// What the axis counts.
+    /// Returns what the axis counts.
     pub fn axis(self) -> &'static str {
         match self {
             Self::Threads(_) => "threads",
@@ -173,12 +173,12 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// The first process's core.
+    /// Returns the first process's core.
     pub fn first_core(&self) -> Option<usize> {
         self.cores.map(|cores| cores.first)
     }
 
-    /// The second's.
+    /// Returns the second's.
     pub fn second_core(&self) -> Option<usize> {
         self.cores.map(|cores| cores.second)
     }
@@ -240,8 +240,8 @@ pub struct Tracks {
 }
 
 impl Tracks {
-    /// The kind of each turn of a track under this threshold. Where nothing crosses, all count as
-    /// near.
+    /// Returns the kind of each turn of a track under this threshold. Where nothing crosses, all
+    /// count as near.
     pub fn kinds<'a>(
         &self,
         track: &'a Track,
@@ -254,7 +254,7 @@ impl Tracks {
         })
     }
 
-    /// The figures of one kind, a place for each round: what may be compared.
+    /// Returns the figures of one kind, a place for each round: what may be compared.
     pub fn figures(&self, track: &Track, kind: Option<Kind>, threshold: f64) -> Vec<Option<f64>> {
         self.kinds(track, threshold)
             .zip(&track.turns)
@@ -262,7 +262,7 @@ impl Tracks {
             .collect()
     }
 
-    /// How many rounds of a kind the least lucky row can be compared with the baseline in.
+    /// Returns how many rounds of a kind the least lucky row can be compared with the baseline in.
     pub fn comparable(&self, kind: Kind, threshold: f64) -> usize {
         let base = self.figures(&self.tracks[self.baseline], Some(kind), threshold);
         self.tracks
@@ -279,7 +279,7 @@ impl Tracks {
             .unwrap_or(0)
     }
 
-    /// The kind in which most can be compared, and how many rounds that is.
+    /// Returns the kind in which most can be compared, and how many rounds that is.
     pub fn best_kind(&self, threshold: f64) -> (Kind, usize) {
         let near = self.comparable(Kind::Near, threshold);
         let far = self.comparable(Kind::Far, threshold);

@@ -42,7 +42,7 @@ impl Scratch {
         Ok(Self { path })
     }
 
-    /// Where it is.
+    /// Returns where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -113,7 +113,7 @@ impl Board {
         }
     }
 
-    /// What that worker has left.
+    /// Returns what that worker has left.
     pub fn left(&self, worker: usize) -> [u64; 4] {
         [0, 1, 2, 3].map(|word| self.left[worker].0[word].load(Ordering::Relaxed))
     }
@@ -131,7 +131,7 @@ impl Board {
         self.leave_figure(span as f64 / operations as f64, span);
     }
 
-    /// The figure that a child has left; `preempted` is what the parent saw.
+    /// Returns the figure that a child has left; `preempted` is what the parent saw.
     pub fn figure(&self, preempted: u64) -> Result<Figure, Error> {
         let ns = f64::from_bits(self.figure.0[0].load(Ordering::Relaxed));
         let span = Duration::from_nanos(self.figure.0[1].load(Ordering::Relaxed));

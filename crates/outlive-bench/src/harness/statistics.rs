@@ -1,6 +1,7 @@
 //! Medians, and ratios taken round by round.
 
-/// The middle of some figures; the mean of the two middle ones when they are even in number.
+/// Returns the middle of some figures; the mean of the two middle ones when they are even in
+/// number.
 pub fn median(figures: &[f64]) -> Option<f64> {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -24,7 +25,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// None when there are no figures.
+    /// Summarises figures; returns `None` when there are none.
     pub fn of(figures: &[f64]) -> Option<Self> {
         Some(Self {
             median: median(figures)?,
@@ -34,9 +35,9 @@ impl Summary {
     }
 }
 
-/// The median of the rounds' ratios: each round's figure is divided by the baseline's of the *same*
-/// round, so what slows a whole round down (a neighbour, a warm processor) cancels out. Rounds that
-/// lack either are left out.
+/// Returns the median of the rounds' ratios: each round's figure is divided by the baseline's of
+/// the *same* round, so what slows a whole round down (a neighbour, a warm processor) cancels out.
+/// Rounds that lack either are left out.
 pub fn paired_ratio(figures: &[Option<f64>], baseline: &[Option<f64>]) -> Option<f64> {
     let ratios: Vec<f64> = figures
         .iter()

@@ -132,7 +132,7 @@ impl Told {
         }
     }
 
-    /// What it ran on.
+    /// Returns what it ran on.
     pub(super) fn machine(&self) -> &Machine {
         match self {
             Self::Compared(report) => &report.machine,

@@ -100,12 +100,12 @@ impl Contender for Copying {
                 crew.start("publisher", stage.first_core(), || {
                     let domain = told(Domain::open_at(scratch.path()), "opening a domain")?;
                     let topic = told(
-                        Topic::options().depth(1).stamps(false).open(&domain, "topic"),
+                        Topic::options().depth(1).stamps(false).open_or_create(&domain, "topic"),
                         "opening a topic",
                     )?;
                     let publisher = told(topic.publisher(), "opening a publisher")?;
                     measure(&board, bytes, operations, |message, _| {
-                        told(publisher.publish_copy(message), "publishing").map(drop)
+                        told(publisher.publish(message), "publishing").map(drop)
                     })
                 })?;
                 board.figure(crew.finish(stage.turn_limit)?)
@@ -133,8 +133,8 @@ impl Contender for Copying {
     }
 }
 
-/// The same loop for all: a message is a caller's, which has it in its caches as a program that
-/// just made it.
+/// Runs the same loop for all rows: a message is a caller's, which has it in its caches as a
+/// program that just made it.
 #[inline]
 fn measure(
     board: &Board,

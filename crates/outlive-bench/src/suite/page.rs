@@ -52,7 +52,7 @@ pub(super) fn write(entries: &[Entry], quick: bool) -> Result<String, Error> {
     Ok(page)
 }
 
-/// What is on the page; and for each, how Outlive's first row compares.
+/// Writes what is on the page; and for each, how Outlive's first row compares.
 fn contents(page: &mut String, entries: &[Entry]) {
     page.push_str("<nav><ol>\n");
     for (place, Entry { typed, outcome }) in entries.iter().enumerate() {
@@ -140,7 +140,7 @@ fn table_of_one(page: &mut String, report: &Report, part: &Part) {
     page.push_str("</tbody>\n</table>\n");
 }
 
-/// A column for each group; in a cell the median, and under it min and max, and the ratio.
+/// Writes a column for each group; in a cell the median, and under it min and max, and the ratio.
 fn table_of_many(page: &mut String, report: &Report, parts: &[Part]) {
     page.push_str(
         "<table>\n<thead><tr><th>median ns<small>min to max</small><small>ratio</small></th>",
@@ -178,7 +178,7 @@ fn compared(row: &Row) -> String {
     if row.baseline { "baseline".into() } else { format!("{} ×", ratio(row.ratio)) }
 }
 
-/// The note under a table: the crossing, the rounds, the missing contenders.
+/// Writes the note under a table: the crossing, the rounds, the missing contenders.
 fn notes(page: &mut String, report: &Report) {
     let _ = write!(page, "<p class=\"small\">{}", Text(&report.machine.crossing()));
     for part in &report.parts {

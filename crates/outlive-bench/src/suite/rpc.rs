@@ -15,7 +15,7 @@ use crate::harness::shared::{Board, Shared};
 use crate::harness::{Common, Prepared, Waiting};
 use clap::Args;
 use outlive::Domain;
-use outlive::rpc::{CallError, Client, Server};
+use outlive::rpc::{CallError, Service};
 
 /// The arguments of `outlive bench calls`.
 #[derive(Args, Clone, Debug)]
@@ -88,7 +88,10 @@ impl Contender for Calling {
         let bytes = self.bytes;
         let mut crew = Crew::new()?;
         crew.start("server", stage.second_core(), || {
-            let server = Server::options().wait(stage.wait).serve(&open()?, "service");
+            let server = Service::options()
+                .wait(stage.wait)
+                .open_or_create(&open()?, "service")
+                .and_then(|service| service.server());
             let mut server = server.map_err(|error| Error::told("opening a server", error))?;
             board.meet(2);
             for _ in 0..all {
@@ -102,7 +105,10 @@ impl Contender for Calling {
             Ok(())
         })?;
         crew.start("client", stage.first_core(), || {
-            let client = Client::options().wait(stage.wait).client(&open()?, "service");
+            let client = Service::options()
+                .wait(stage.wait)
+                .open_or_create(&open()?, "service")
+                .and_then(|service| service.client());
             let client = client.map_err(|error| Error::told("opening a client", error))?;
             let mut message = vec![0; bytes];
             board.meet(2);

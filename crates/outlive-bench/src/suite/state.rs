@@ -78,7 +78,7 @@ trait Latest: Sized + 'static {
     type Place;
     type Writer;
 
-    /// Before the fork.
+    /// Makes it, before the fork.
     fn place(stage: &Stage) -> Result<Self::Place, Error>;
     fn reader(place: &Self::Place) -> Result<Self, Error>;
     fn writer(place: &Self::Place) -> Result<Self::Writer, Error>;
@@ -195,7 +195,7 @@ impl Latest for RwLock<Value> {
     }
 
     fn reader(place: &Scratch) -> Result<Self, Error> {
-        told(RwLock::open(&domain(place)?, "value", [0; WORDS]), "opening a lock")
+        told(RwLock::options([0; WORDS]).open_or_create(&domain(place)?, "value"), "opening a lock")
     }
 
     fn writer(place: &Scratch) -> Result<Self, Error> {

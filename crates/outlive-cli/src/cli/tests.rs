@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 
 use super::*;
 
-/// Every command with its path, the program itself left out. Hidden ones that are no short form are
-/// not for people.
+/// Returns every command with its path, the program itself left out. Hidden ones that are no short
+/// form are not for people.
 fn all() -> Vec<(String, Command)> {
     fn collect(command: &Command, path: &str, into: &mut Vec<(String, Command)>) {
         for verb in command.get_subcommands() {
@@ -30,7 +30,7 @@ fn all() -> Vec<(String, Command)> {
     commands
 }
 
-/// Those that do something themselves.
+/// Returns the commands that do something themselves.
 fn verbs() -> Vec<(String, Command)> {
     all().into_iter().filter(|(path, verb)| path == "lock" || !verb.has_subcommands()).collect()
 }
@@ -61,7 +61,8 @@ fn each_command_says_what_it_does_and_has_an_example() {
     }
 }
 
-/// The words of what is typed after `outlive`, as a shell cuts them; each command of a pipe.
+/// Returns the words of what is typed after `outlive`, as a shell cuts them; each command of a
+/// pipe.
 fn typed(line: &str) -> Vec<Vec<String>> {
     let (mut commands, mut words, mut word, mut quote) =
         (Vec::new(), Vec::new(), None::<String>, None);
@@ -96,7 +97,7 @@ fn typed(line: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// Each run of `outlive` in a line, also one that xargs starts.
+/// Parses each run of `outlive` in a line, also one that xargs starts.
 #[track_caller]
 fn parses(line: &str) -> usize {
     let mut found = 0;
@@ -294,7 +295,7 @@ fn a_short_form_is_its_long_form() {
     }
 }
 
-/// What a line means, by the types that it is parsed into.
+/// Returns what a line means, by the types that it is parsed into.
 fn meaning(line: &str) -> String {
     let words = line.split(' ').map(OsString::from).collect();
     format!("{:?}", parse(words).1.verb)

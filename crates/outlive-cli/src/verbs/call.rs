@@ -2,11 +2,12 @@
 
 use std::io::{Read, stdin};
 use std::path::PathBuf;
+use std::task::Poll;
 use std::time::Duration;
 
 use clap::Args;
 use outlive::Deadline;
-use outlive::rpc::{CallError, Client};
+use outlive::rpc::{CallError, Service};
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -70,11 +71,19 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
         // Says so when it is not there; what it is, the opening below compares.
         domain.entry(&args.service)?;
     }
-    let client = Client::open(&domain, &args.service)?;
-    client.wait_for_server(args.wait_for_server);
+    let client =
+        Service::open_or_create(&domain, &args.service).and_then(|service| service.client())?;
+    client.set_patient(args.wait_for_server);
     let deadline = args.timeout.map_or(Deadline::NEVER, Deadline::after);
     let mut call = client.begin_until(&request, deadline).map_err(|error| failure(&error))?;
-    while let Some(reply) = call.next_until(deadline).map_err(|error| failure(&error))? {
+    loop {
+        let reply = match call.next_until(deadline).map_err(|error| failure(&error))? {
+            Poll::Ready(Some(reply)) => reply,
+            Poll::Ready(None) => break,
+            Poll::Pending => {
+                return Err(failure(&CallError::TimedOut { begun: call.is_begun() }));
+            }
+        };
         if common.json {
             let text = str::from_utf8(&reply).ok();
             let hex =

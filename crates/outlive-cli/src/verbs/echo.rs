@@ -232,7 +232,8 @@ fn hex(bytes: &[u8]) -> String {
 /// Bytes of a message that a person is shown when it is no text.
 const SHOWN: usize = 64;
 
-/// A message on a line: text that a terminal takes as it is, or the beginning in hexadecimal.
+/// Returns a message on a line: text that a terminal takes as it is, or the beginning in
+/// hexadecimal.
 pub fn shown(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if text.chars().all(|c| c == '\t' || !c.is_control()) => text.to_owned(),

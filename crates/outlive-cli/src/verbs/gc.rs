@@ -80,7 +80,7 @@ pub fn run(args: &GcArgs, common: &Common) -> Result<(), Failure> {
     }
 }
 
-/// What was swept, in a line.
+/// Returns what was swept, in a line.
 pub fn told(report: &SweepReport, dry_run: bool) -> String {
     let found = [
         (report.claims, "claim"),

@@ -105,7 +105,7 @@ pub struct Asleep {
 }
 
 impl Asleep {
-    /// A waiter in words that JSON knows.
+    /// Returns a waiter in words that JSON knows.
     pub fn new(waiter: &Waiter) -> Asleep {
         Asleep {
             who: Owner::new(&waiter.who),
@@ -158,7 +158,7 @@ impl Owner {
 }
 
 impl Described {
-    /// An entry in words that JSON knows.
+    /// Returns an entry in words that JSON knows.
     pub fn new(entry: &Entry) -> Described {
         let mut described = Described {
             name: entry.name.clone(),
@@ -277,7 +277,7 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
     )
 }
 
-/// All that is known about one thing by itself, a line each, with what the line is about.
+/// Returns all that is known about one thing by itself, a line each, with what the line is about.
 pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("name", entry.name.escape_debug().to_string()),
@@ -371,7 +371,7 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// What a state says in numbers.
+/// Returns what a state says in numbers.
 fn state_figures(version: u64, capacity: u64, buffers: u32, pins: u32) -> [(&'static str, u64); 4] {
     [
         ("version", version),
@@ -381,7 +381,7 @@ fn state_figures(version: u64, capacity: u64, buffers: u32, pins: u32) -> [(&'st
     ]
 }
 
-/// What there is of a service's requests and calls.
+/// Returns what there is of a service's requests and calls.
 fn service_figures(overview: &outlive::rpc::Overview) -> [(&'static str, u64); 4] {
     [
         ("requests", overview.requests.sent),
@@ -391,7 +391,7 @@ fn service_figures(overview: &outlive::rpc::Overview) -> [(&'static str, u64); 4
     ]
 }
 
-/// What there is of a pool's objects, of all sizes together.
+/// Returns what there is of a pool's objects, of all sizes together.
 fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 9] {
     [
         ("objects", sum.total),
@@ -406,7 +406,7 @@ fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 9] {
     ]
 }
 
-/// What there is of a topic's messages, of all publishers together.
+/// Returns what there is of a topic's messages, of all publishers together.
 fn topic_figures(usage: &TopicUsage) -> [(&'static str, u64); 5] {
     [
         ("published", list::published(usage)),
@@ -417,7 +417,7 @@ fn topic_figures(usage: &TopicUsage) -> [(&'static str, u64); 5] {
     ]
 }
 
-/// A subscriber in a few words.
+/// Returns a subscriber in a few words.
 pub fn subscribes(one: &SubscriberUsage) -> String {
     let kind = match (one.leaving, one.reliable) {
         (true, _) => ", gone",
@@ -433,7 +433,7 @@ pub fn subscribes(one: &SubscriberUsage) -> String {
     format!("{}{kind}, {} to take{figures}", who(&one.who), count(one.lag))
 }
 
-/// A holder, and since when it has been one as far as its waiters can tell.
+/// Returns a holder, and since when it has been one as far as its waiters can tell.
 fn held(holder: &Holder, entry: &Entry) -> String {
     let of = entry
         .waiters
@@ -447,7 +447,7 @@ fn held(holder: &Holder, entry: &Entry) -> String {
     )
 }
 
-/// A waiter, for how long it has waited, and for which thread.
+/// Returns a waiter, for how long it has waited, and for which thread.
 fn waits(waiter: &Waiter, entry: &Entry) -> String {
     let place = if matches!(entry.detail, Detail::Record { .. }) {
         format!(", at byte {}", waiter.offset)
@@ -461,7 +461,7 @@ fn waits(waiter: &Waiter, entry: &Entry) -> String {
     format!("{}, for {}{place}{holder}", thread(&waiter.who), span(waiter.waited))
 }
 
-/// A span for a person: `0.4 s`, `3 min 20 s`, `5 h 1 min`.
+/// Returns a span for a person: `0.4 s`, `3 min 20 s`, `5 h 1 min`.
 pub fn span(span: Duration) -> String {
     match span.as_secs() {
         0..60 => format!("{:.1} s", span.as_secs_f64()),
@@ -470,7 +470,7 @@ pub fn span(span: Duration) -> String {
     }
 }
 
-/// A thread in a few words.
+/// Returns a thread in a few words.
 pub fn thread(holder: &Holder) -> String {
     let tid = if [0, holder.pid].contains(&holder.tid) {
         String::new()
@@ -480,7 +480,7 @@ pub fn thread(holder: &Holder) -> String {
     format!("{}{tid}", who(holder))
 }
 
-/// A holder in a few words.
+/// Returns a holder in a few words.
 pub fn who(holder: &Holder) -> String {
     let program = if holder.program.is_empty() { "?" } else { &holder.program };
     let dead = if holder.alive { "" } else { ", dead" };
@@ -492,7 +492,7 @@ fn user(pid: u32) -> String {
     format!("{pid} ({})", program.escape_debug())
 }
 
-/// A file takes whole pages, also when what is in it needs less.
+/// Returns a size in words. A file takes whole pages, also when its contents need less.
 fn size(now: u64, most: u64) -> String {
     if most > now { format!("{}, at most {}", bytes(now), bytes(most)) } else { bytes(now) }
 }

@@ -85,7 +85,7 @@ fn open(args: &LockArgs, common: &Common, domain: &Domain) -> Result<RwLock<Runn
         // Says so when it is not there; what it is, the opening below compares.
         domain.entry(&args.name)?;
     }
-    Ok(RwLock::<Running>::open(domain, &args.name, running::empty())?)
+    Ok(RwLock::<Running>::options(running::empty()).open_or_create(domain, &args.name)?)
 }
 
 /// Takes the lock, and makes sure that no command of a dead holder runs beside this one's that may

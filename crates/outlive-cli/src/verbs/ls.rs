@@ -65,8 +65,9 @@ pub fn run_of(kinds: &[Kind], common: &Common) -> Result<(), Failure> {
     ))
 }
 
-/// Whether an entry is listed with things of these kinds. One whose kind cannot be told may be of
-/// them, unless it is no file of this version of Outlive at all; a record without locks is no lock.
+/// Returns whether an entry is listed with things of these kinds. One whose kind cannot be told may
+/// be of them, unless it is no file of this version of Outlive at all; a record without locks is no
+/// lock.
 fn is_of(entry: &Entry, kinds: &[Kind]) -> bool {
     match (&entry.kind, &entry.detail) {
         (Ok(_), Detail::Record { locks: 0, .. })
@@ -76,7 +77,7 @@ fn is_of(entry: &Entry, kinds: &[Kind]) -> bool {
     }
 }
 
-/// What things of these kinds are called together.
+/// Returns what things of these kinds are called together.
 pub fn word(kinds: &[Kind]) -> String {
     match kinds {
         [kind] => kind.to_string(),
@@ -97,7 +98,7 @@ fn row(entry: &Entry) -> Vec<String> {
     ]
 }
 
-/// What it is doing, in a few words.
+/// Returns what it is doing, in a few words.
 pub fn state(entry: &Entry) -> String {
     use crate::verbs::info::who;
     if let Err(error) = &entry.kind {

@@ -38,13 +38,13 @@ pub fn run(args: &ManArgs) -> Result<(), Failure> {
     output::print(written.iter().map(|path| format!("{}\n", path.display())).collect::<String>())
 }
 
-/// The verb `help` has no page, so none should name it.
+/// Removes the verb `help`: it has no page, so none should name it.
 fn without_help_verbs(command: Command) -> Command {
     command.disable_help_subcommand(true).mut_subcommands(without_help_verbs)
 }
 
-/// The page of a command, and those of its verbs. Short forms are hidden from help, but have their
-/// pages.
+/// Writes the page of a command, and those of its verbs. Short forms are hidden from help, but have
+/// their pages.
 fn write_all(
     command: &Command,
     name: &str,

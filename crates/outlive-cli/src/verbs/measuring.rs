@@ -45,7 +45,7 @@ pub trait Gauge {
     /// A message came.
     fn take(&mut self, sample: &Sample<[u8]>, at: Instant);
 
-    /// What came since the last report.
+    /// Returns what came since the last report.
     fn report(&mut self, span: Span) -> (Self::Report, String);
 }
 
@@ -128,7 +128,7 @@ impl Spread {
     }
 }
 
-/// A short time for a person: `340 ns`, `1.25 us`, `33.3 ms`, `2.00 s`.
+/// Returns a short time for a person: `340 ns`, `1.25 us`, `33.3 ms`, `2.00 s`.
 pub fn seconds(figure: f64) -> String {
     let size = figure.abs();
     match size {
@@ -139,7 +139,7 @@ pub fn seconds(figure: f64) -> String {
     }
 }
 
-/// A rate for a person: three digits, or all before the point.
+/// Returns a rate for a person: three digits, or all before the point.
 pub fn rate(figure: f64) -> String {
     match figure {
         _ if figure >= 99.95 => output::count(figure.round() as u64),
@@ -149,7 +149,7 @@ pub fn rate(figure: f64) -> String {
     }
 }
 
-/// What was lost, if anything.
+/// Returns what was lost, if anything.
 pub fn told_lost(lost: u64) -> String {
     if lost == 0 { String::new() } else { format!(", {} lost", output::count(lost)) }
 }

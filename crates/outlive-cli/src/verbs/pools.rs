@@ -1,7 +1,7 @@
 //! `outlive pools`: what is in pools, size by size, and which processes have it.
 
 use clap::{Args, ValueEnum};
-use outlive::pool::{Held, HolderUsage, MODES, Modes, PoolOptions, SizeUsage, Usage};
+use outlive::pool::{Held, HolderUsage, MODES, Modes, SizeUsage, Usage};
 use outlive::{Detail, Entry, Error};
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ pub struct PoolsArgs {
     modes: Option<Modes>,
 }
 
-/// The library's table of modes.
+/// Returns the library's table of modes.
 fn modes_help() -> String {
     let mut text = "Turn these debug modes on in the pools named, and all others off\n\n\
         A list, as 'tag,poison', or 'none'. It holds for all processes that use the pool, and for what they take from now on:\n"
@@ -300,7 +300,7 @@ impl Place {
     }
 }
 
-/// What is held, by the place where it was taken; most bytes first.
+/// Returns what is held, by the place where it was taken; most bytes first.
 fn places(held: &[Held]) -> Vec<Place> {
     let mut places: Vec<Place> = Vec::new();
     for Held { bytes, caller, .. } in held {
@@ -330,7 +330,7 @@ fn places(held: &[Held]) -> Vec<Place> {
 /// Pools, and what could not be looked at.
 type Chosen = (Vec<Pool>, Vec<(String, Error)>);
 
-/// The pools that were asked for.
+/// Returns the pools that were asked for.
 fn chosen(args: &PoolsArgs, domain: &outlive::Domain) -> Result<Chosen, Failure> {
     let (mut pools, mut failed) = (Vec::new(), Vec::new());
     let named = !args.names.is_empty();
@@ -344,8 +344,7 @@ fn chosen(args: &PoolsArgs, domain: &outlive::Domain) -> Result<Chosen, Failure>
             (Detail::Pool(usage), _) => {
                 let mut pool = Pool::new(&entry.name, usage);
                 if args.modes.is_some() || args.by == By::Caller {
-                    let opened =
-                        outlive::pool::Pool::open(domain, &entry.name, PoolOptions::default())?;
+                    let opened = outlive::pool::Pool::open(domain, &entry.name)?;
                     if let Some(modes) = args.modes {
                         opened.set_modes(modes);
                         pool.modes = opened.modes().to_string();

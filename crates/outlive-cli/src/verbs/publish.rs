@@ -7,10 +7,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use outlive::topic::{
-    Header, LARGEST_PAYLOAD, Participants, PublishError, Publisher, SubscribeError, Topic,
-};
-use outlive::{Deadline, Domain, Error};
+use outlive::topic::{Header, LARGEST_PAYLOAD, Outgoing, Publisher, Topic};
+use outlive::{Deadline, Domain, Error, SendError};
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -177,9 +175,9 @@ fn open(args: &PublishArgs, domain: &Domain, create: bool) -> Result<Topic<[u8]>
     if let Some(bytes) = args.max_bytes {
         options = options.max_bytes(bytes);
     }
-    match options.open(domain, &args.topic) {
-        // Another process has just made it.
-        Err(Error::OtherType { .. }) => Ok(Topic::open_as_bytes(domain, &args.topic)?),
+    match options.create_new(domain, &args.topic) {
+        // Made by another process just now.
+        Err(Error::AlreadyExists { .. }) => Ok(Topic::open_as_bytes(domain, &args.topic)?),
         other => Ok(other?),
     }
 }
@@ -297,10 +295,10 @@ impl Publishing<'_> {
                 Ok(()) => break,
                 Err(error) => error,
             };
-            let PublishError::TimedOut { slowest } = &error else {
+            let SendError::TimedOut { slowest } = &error else {
                 return Err(Failure::from(error).into());
             };
-            if !told {
+            if !told && let Some(slowest) = slowest {
                 told = true;
                 let pid = slowest.pid;
                 talk(
@@ -320,15 +318,13 @@ impl Publishing<'_> {
         Ok(())
     }
 
-    fn publish(&self, message: &[u8], until: Instant) -> Result<(), PublishError> {
+    fn publish(&self, message: &[u8], until: Instant) -> Result<(), SendError> {
         let deadline = Deadline::at(until);
         let Some(key) = self.args.key else {
-            return self.publisher.publish_copy_until(message, deadline).map(drop);
+            return self.publisher.publish_until(message, deadline).map(drop);
         };
-        let mut loan = self.publisher.loan(message.len())?;
-        loan.copy_from_slice(message);
-        loan.set_header(Header { key, ..Header::default() });
-        self.publisher.publish_until(loan, deadline).map(drop)
+        let message = Outgoing::new(message).header(Header { key, ..Header::default() });
+        self.publisher.publish_until(message, deadline).map(drop)
     }
 
     fn wait_until_due(&mut self) -> Result<(), Stop> {
@@ -363,12 +359,9 @@ impl Publishing<'_> {
     fn wait_for_subscribers(&mut self, topic: &Topic<[u8]>) -> Result<(), Stop> {
         let Some(wanted) = self.args.wait_for else { return Ok(()) };
         let begun = Instant::now();
-        let mut seen = Participants::default();
+        let mut presence = topic.watch();
         while self.publisher.subscriber_count() < wanted {
-            match topic.wait_change_until(&mut seen, SLICE) {
-                Ok(()) | Err(SubscribeError::TimedOut) => {}
-                Err(error) => return Err(Failure::from(error).into()),
-            }
+            presence.changed_timeout(SLICE).map_err(Failure::from)?;
             self.heed_signals(true)?;
             if self.args.timeout.is_some_and(|timeout| begun.elapsed() >= timeout) {
                 let there = self.publisher.subscriber_count();

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use outlive::Deadline;
-use outlive::queue::{Receiver, RecvError};
+use outlive::queue::Receiver;
+use outlive::{Deadline, RecvError};
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -132,17 +132,17 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
             received,
             idle_end.map_or(slice, |end| end.min(slice)),
         ) {
-            Ok(bytes) => {
+            Ok(Some(bytes)) => {
                 received += 1;
                 idle_since = Instant::now();
                 progress.add(bytes);
             }
-            Err(Stop::Recv(RecvError::TimedOut)) => {
+            Ok(None) => {
                 if idle_end.is_some_and(|end| Instant::now() >= end) {
                     break;
                 }
             }
-            Err(Stop::Recv(RecvError::SendersGone)) => break,
+            Err(Stop::Recv(RecvError::Closed)) => break,
             Err(Stop::Recv(error)) => return Err(error.into()),
             Err(Stop::Write(failure)) => return Err(failure),
         }
@@ -155,7 +155,7 @@ enum Stop {
     Write(Failure),
 }
 
-/// Looks at a message, writes it, takes it out of the queue. Returns its length.
+/// Looks at a message, writes it, takes it out of the queue. Returns its length, if one came.
 fn take(
     receiver: &mut Receiver,
     args: &RecvArgs,
@@ -164,8 +164,9 @@ fn take(
     warned: &mut bool,
     number: u64,
     deadline: Instant,
-) -> Result<u64, Stop> {
-    let message = receiver.peek(Deadline::at(deadline)).map_err(Stop::Recv)?;
+) -> Result<Option<u64>, Stop> {
+    let message = receiver.peek_until(Deadline::at(deadline)).map_err(Stop::Recv)?;
+    let Some(message) = message else { return Ok(None) };
     if message.redelivered() {
         let text = format!(
             "message {} ({} bytes) is redelivered: a receiver that is gone may have written it before",
@@ -193,7 +194,7 @@ fn take(
     written.map_err(Stop::Write)?;
     let bytes = message.len() as u64;
     message.commit();
-    Ok(bytes)
+    Ok(Some(bytes))
 }
 
 /// Writes a file whole or not at all. What is no ordinary file (a pipe, a device) is written to as

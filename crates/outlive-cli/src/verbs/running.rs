@@ -25,7 +25,7 @@ pub type Entry = [AtomicU64; 2];
 /// What the lock guards. A Rust program may take the same lock as `RwLock<[[AtomicU64; 2]; 512]>`.
 pub type Running = [[AtomicU64; 2]; 512];
 
-/// No command at all.
+/// Returns a table without a command.
 pub const fn empty() -> Running {
     [const { [const { AtomicU64::new(0) }; 2] }; 512]
 }
@@ -46,12 +46,12 @@ impl Named {
         Named(process::start_time(pid).unwrap_or(0) << START | u64::from(pid))
     }
 
-    /// Its pid, in its namespace.
+    /// Returns its pid, in its namespace.
     pub fn pid(self) -> u32 {
         (self.0 & ((1 << START) - 1)) as u32
     }
 
-    /// The process, if it is still there.
+    /// Returns the process, if it is still there.
     pub fn find(self) -> io::Result<Option<Process>> {
         Process::find(self.pid(), Some(self.0 >> START))
     }
@@ -82,7 +82,7 @@ pub fn reserve(running: &[Entry]) -> io::Result<Option<usize>> {
     Ok(None)
 }
 
-/// Which process an entry names, and whether its pid means anything here.
+/// Returns which process an entry names, and whether its pid means anything here.
 pub fn named(running: &[Entry], entry: usize) -> Option<(Named, bool)> {
     let words = &running[entry];
     let seen = words[0].load(Ordering::Acquire);

@@ -148,7 +148,7 @@ fn acquire<'a>(
     }
 }
 
-/// Which of them has a command that is gone by now.
+/// Returns which of them has a command that is gone by now.
 fn gone(held_back: &[(Permit<'_>, LeftOver)], running: &[Entry]) -> Result<Option<usize>, Failure> {
     for (at, (_, left_over)) in held_back.iter().enumerate() {
         if left_over.outwait(running, Some(Instant::now()))? {

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use outlive::queue::{LARGEST_MESSAGE, Queue, SendError, Sender};
-use outlive::{Deadline, Domain};
+use outlive::queue::{LARGEST_MESSAGE, Queue, QueueOptions, Sender};
+use outlive::{Deadline, Domain, Error, SendError};
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -67,22 +67,34 @@ pub struct MakeArgs {
 }
 
 impl MakeArgs {
-    /// The queue of that name, made as asked unless it is there.
+    /// Returns the queue of that name, made as asked unless it is there.
     pub fn open(&self, domain: &Domain, name: &str, create: bool) -> Result<Queue, Failure> {
-        if !create {
-            return Ok(Queue::open(domain, name)?);
+        loop {
+            // A queue that is there is taken as it is.
+            match Queue::open(domain, name) {
+                Err(Error::NotFound { .. }) if create => {}
+                opened => return Ok(opened?),
+            }
+            match self.options().create_new(domain, name) {
+                // Another process was quicker.
+                Err(Error::AlreadyExists { .. }) => {}
+                made => return Ok(made?),
+            }
         }
+    }
+
+    fn options(&self) -> QueueOptions {
         let mut options = Queue::options().need_receiver(self.need_receiver);
         if let Some(bytes) = self.max_bytes {
             options = options.max_bytes(bytes);
         }
         if let Some(bytes) = self.slot_bytes {
-            options = options.slot_bytes(u32::try_from(bytes).unwrap_or(u32::MAX).min(4096));
+            options = options.slot_bytes(u32::try_from(bytes).unwrap_or(u32::MAX));
         }
         if let Some(slots) = self.first_slots {
-            options = options.first_slots(slots.min(65_536));
+            options = options.slots(slots);
         }
-        Ok(options.create(domain, name)?)
+        options
     }
 }
 
@@ -142,7 +154,7 @@ impl Sending {
 
     fn batch(&mut self, batch: &[&[u8]]) -> Result<(), Failure> {
         match self.sender.send_batch_until(batch, self.deadline()) {
-            Ok(_) => {
+            Ok(()) => {
                 self.sent.messages += batch.len() as u64;
                 self.sent.bytes += batch.iter().map(|message| message.len() as u64).sum::<u64>();
                 Ok(())

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use clap::Args;
-use outlive::rpc::{ReplyError, Request, Server};
+use outlive::SendError;
+use outlive::rpc::{Request, Service};
 
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
@@ -47,7 +48,8 @@ pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
     if common.domain.no_create {
         domain.entry(&args.name)?;
     }
-    let mut server = Server::open(&domain, &args.name)?;
+    let mut server =
+        Service::open_or_create(&domain, &args.name).and_then(|service| service.server())?;
     for _ in 0..args.count.unwrap_or(u64::MAX) {
         let request =
             server.next().map_err(|error| Failure::new(Code::System, error.to_string()))?;
@@ -82,7 +84,7 @@ fn answer(args: &ServeArgs, request: Request) -> Result<(), Failure> {
     }
     match request.reply(&output.stdout) {
         Ok(()) => Ok(()),
-        Err(error @ (ReplyError::Damaged(_) | ReplyError::System(_))) => {
+        Err(error @ (SendError::Damaged(_) | SendError::System(_))) => {
             Err(Failure::new(Code::System, error.to_string()))
         }
         // The client has gone, or there is no room: the next one may do better.

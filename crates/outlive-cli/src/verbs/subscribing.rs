@@ -7,7 +7,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use outlive::topic::{Sample, SubscribeError, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain, Error};
 use rustix::fs::inotify;
 
@@ -83,7 +83,7 @@ impl Subscribing {
         Ok(subscribing)
     }
 
-    /// The next message, waited for until that moment.
+    /// Returns the next message, waited for until that moment.
     pub fn next(&mut self, until: Option<Instant>) -> Result<Came, Failure> {
         loop {
             let now = Instant::now();
@@ -110,11 +110,11 @@ impl Subscribing {
             };
             let slice = until.map_or(now + SLICE, |until| until.min(now + SLICE));
             match subscriber.recv_until(Deadline::at(slice)) {
-                Ok(sample) => {
+                Ok(Some(sample)) => {
                     self.since = Instant::now();
                     return Ok(Came::Sample(sample));
                 }
-                Err(SubscribeError::TimedOut) if topic.is_removed() => {
+                Ok(None) if topic.is_removed() => {
                     talk(
                         self.verb,
                         format_args!("'{}' has been removed", self.name.escape_debug()),
@@ -123,18 +123,18 @@ impl Subscribing {
                     self.here = None;
                     self.open(true)?;
                 }
-                Err(SubscribeError::TimedOut) => self.give_up_in_time()?,
+                Ok(None) => self.give_up_in_time()?,
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// How many messages were overwritten before they were taken.
+    /// Returns how many messages were overwritten before they were taken.
     pub fn lost(&self) -> u64 {
         self.lost_before + self.here.as_ref().map_or(0, |(_, subscriber)| subscriber.lost())
     }
 
-    /// The topic, while it is there.
+    /// Returns the topic, while it is there.
     pub fn topic(&self) -> Option<&Topic<[u8]>> {
         self.here.as_ref().map(|(topic, _)| topic)
     }

@@ -82,12 +82,12 @@ impl<'a> Under<'a> {
         Under { verb, name, args, until: span.map(|span| Instant::now() + span) }
     }
 
-    /// Whether it is not to wait at all.
+    /// Returns whether it is not to wait at all.
     pub fn is_nonblocking(&self) -> bool {
         self.args.nonblock
     }
 
-    /// The same moment, for the library.
+    /// Returns the same moment, for the library.
     pub fn deadline(&self) -> Deadline {
         self.until.map_or(Deadline::NEVER, Deadline::at)
     }
@@ -97,14 +97,14 @@ impl<'a> Under<'a> {
         talk(self.verb, format_args!("'{}': {text}", self.name));
     }
 
-    /// The message and exit code for giving up.
+    /// Returns the message and exit code for giving up.
     pub fn gave_up(&self, text: impl Display) -> Failure {
         self.say(text);
         Failure::Silent(self.args.conflict_exit_code)
     }
 
-    /// The command that an entry still names after its holder's death, if it still runs. The entry
-    /// of one that is gone is cleared.
+    /// Returns the command that an entry still names after its holder's death, if it still runs.
+    /// The entry of one that is gone is cleared.
     pub fn left_over(&self, running: &[Entry], entry: usize) -> Result<Option<LeftOver>, Failure> {
         let Some((named, of_our_namespace)) = running::named(running, entry) else {
             return Ok(None);
@@ -127,8 +127,8 @@ impl<'a> Under<'a> {
         self.say(format_args!("waiting for the dead holder's command, process {pid}, to be gone"));
     }
 
-    /// The failure when it was not gone in time. Its entry stays: the next holder waits for it as
-    /// well.
+    /// Returns the failure when it was not gone in time. Its entry stays: the next holder waits for
+    /// it as well.
     pub fn still_runs(&self, left_over: &LeftOver) -> Failure {
         let pid = left_over.named.pid();
         self.gave_up(format_args!("the dead holder's command, process {pid}, still runs"))
@@ -194,7 +194,7 @@ impl LeftOver {
     }
 }
 
-/// What the system said while something was done for a command that did not run.
+/// Returns what the system said while something was done for a command that did not run.
 pub fn failed(doing: &'static str) -> impl Fn(std::io::Error) -> Failure {
     move |error| Failure::system(doing, &error).with_code(Code::LockFailed)
 }

@@ -143,7 +143,7 @@ fn wait_for_name(
     Ok((pids, true))
 }
 
-/// The one holder of something that has one holder at most.
+/// Returns the one holder of something that has one holder at most.
 fn holders(domain: &Domain, name: &str) -> Result<Vec<Holder>, Error> {
     Ok(match domain.entry(name)?.detail {
         Detail::Lock(lock) => lock.holders,

@@ -4,7 +4,8 @@ use std::fs;
 
 use crate::stage::{Running, Stage, until};
 
-/// A command that tells whether a process is there. A zombie is not: it runs nothing any more.
+/// Returns a command that tells whether a process is there. A zombie is not: it runs nothing any
+/// more.
 pub fn check(pid: u32) -> String {
     format!(
         "state=$(sed -n 's/^State:[[:space:]]*\\(.\\).*/\\1/p' /proc/{pid}/status 2>/dev/null); \
@@ -12,7 +13,7 @@ pub fn check(pid: u32) -> String {
     )
 }
 
-/// The pid that a command writes into that file when it runs.
+/// Returns the pid that a command writes into that file when it runs.
 pub fn written_pid(stage: &Stage, pid_file: &str) -> u32 {
     let mut pid = None;
     until("the command runs", || {
@@ -31,8 +32,8 @@ pub fn see_waiting(waiting: &Running) {
     });
 }
 
-/// A command that the kernel does not kill with its parent: it writes its pid, and runs until there
-/// is a file `go`.
+/// Returns a command that the kernel does not kill with its parent: it writes its pid, and runs
+/// until there is a file `go`.
 pub fn survivor(go: &std::path::Path, pid_file: &str) -> String {
     // Its streams are its own: those of the holder are read to their end. It ends by itself, should
     // the test fail.

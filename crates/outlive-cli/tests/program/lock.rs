@@ -35,7 +35,7 @@ fn one_at_a_time() {
     assert_eq!(fs::read_to_string(stage.path("count")).expect("read").trim(), "40");
 }
 
-/// A lock held by a command that writes its pid and sleeps.
+/// Returns a lock held by a command that writes its pid and sleeps.
 fn held(stage: &Stage, command: &str) -> (crate::stage::Running, u32) {
     held_as(stage, "--exclusive", "pid", command)
 }

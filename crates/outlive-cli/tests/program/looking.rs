@@ -229,8 +229,12 @@ fn takes_two_locks() {
     let domain = outlive::Domain::open_default().expect("opens");
     if std::env::var_os("OTHERS").is_some() {
         // A lock of one kind, and of another.
-        let table = outlive::sync::RwLock::<u64>::open(&domain, "table", 0).expect("opens");
-        let valve = outlive::sync::PiMutex::<u64>::open(&domain, "valve", 0).expect("opens");
+        let table = outlive::sync::RwLock::<u64>::options(0)
+            .open_or_create(&domain, "table")
+            .expect("opens");
+        let valve = outlive::sync::PiMutex::<u64>::options(0)
+            .open_or_create(&domain, "valve")
+            .expect("opens");
         let guards = if first == "table" {
             (Some(table.read().expect("free")), valve.lock().expect("free"))
         } else {
@@ -241,7 +245,9 @@ fn takes_two_locks() {
         drop(guards);
         return;
     }
-    let open = |name: &str| outlive::sync::Mutex::<u64>::open(&domain, name, 0).expect("opens");
+    let open = |name: &str| {
+        outlive::sync::Mutex::<u64>::options(0).open_or_create(&domain, name).expect("opens")
+    };
     let (one, other) = (open(&first), open(&then));
     if std::env::var_os("OUTLIVE_LOCK_ORDER").is_some() {
         let guard = one.lock().expect("free");

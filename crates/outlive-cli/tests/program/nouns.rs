@@ -251,7 +251,7 @@ fn waiters_are_told_with_whom_they_wait_for() {
     waiter.end().expect(0);
 }
 
-/// What the help of a verb says of its JSON: the members of a line.
+/// Returns what the help of a verb says of its JSON: the members of a line.
 fn members(stage: &Stage, verb: &[&str]) -> Vec<String> {
     let help = stage.run(&[&["help"], verb].concat()).expect(0).text();
     let told = help
@@ -272,11 +272,8 @@ fn json_is_lines_of_the_form_that_the_help_names() {
     stage.run(&["state", "set", "s", "text"]).expect(0);
     stage.run(&["semaphore", "run", "--permits", "1", "S", "true"]).expect(0);
     stage.run(&["lock", "L", "true"]).expect(0);
-    let _pool = outlive::pool::Pool::open(
-        &outlive::Domain::open_at(stage.domain()).expect("opens"),
-        "p",
-        outlive::pool::PoolOptions::default(),
-    );
+    let domain = outlive::Domain::open_at(stage.domain()).expect("opens");
+    let _pool = outlive::pool::Pool::open_or_create(&domain, "p").expect("made");
     let mut server = stage.start(&["service", "serve", "echo", "cat"]);
     until("it serves", || {
         stage.entry("echo").is_some_and(|entry| entry["receiver"]["alive"] == true)

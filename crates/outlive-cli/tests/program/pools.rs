@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use outlive::Domain;
-use outlive::pool::{Pool, PoolError, PoolOptions};
+use outlive::pool::{Pool, PoolError};
 
 use crate::stage::{Running, Stage, until};
 
@@ -14,8 +14,8 @@ const HOLDER: &str = "OUTLIVE_TEST_HOLDS";
 
 fn open(domain: &str) -> Pool {
     let domain = Domain::open_at(domain).expect("opens");
-    let options = PoolOptions { max_bytes: 16 << 20, ..PoolOptions::default() };
-    Pool::open(&domain, "frames", options).expect("opens")
+    let options = Pool::options().max_bytes(16 << 20);
+    options.open_or_create(&domain, "frames").expect("opens")
 }
 
 /// The copy's part: takes objects, keeps one in its cache, and sleeps until it is killed.
@@ -40,7 +40,7 @@ fn hold(stage: &Stage, count: usize) -> Running {
     running
 }
 
-/// What `pools --json` says that a process has.
+/// Returns what `pools --json` says that a process has.
 fn objects_of(stage: &Stage, pid: u32, alive: bool) -> u64 {
     let report = stage.run(&["pools", "--json"]);
     if report.code() != 0 {
@@ -158,7 +158,7 @@ fn a_damaged_pool_is_left_out_and_told() {
     let domain = stage.domain().display().to_string();
     drop(open(&domain).alloc(100));
     let opened = Domain::open_at(&domain).expect("opens");
-    drop(Pool::open(&opened, "whole", PoolOptions::default()).expect("opens"));
+    drop(Pool::open_or_create(&opened, "whole").expect("opens"));
     let file =
         std::fs::File::options().write(true).open(stage.domain().join("frames")).expect("there");
     // Where its records are.

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::stage::{Ended, Running, Stage, until};
 
-/// A receiver that lives and does not receive: its output is a pipe that no process reads.
+/// Returns a receiver that lives and does not receive: its output is a pipe that no process reads.
 fn stuck_receiver(stage: &Stage) -> Running {
     let mut command = stage.command(["recv", "q", "--max-bytes", "64K"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -16,7 +16,7 @@ fn stuck_receiver(stage: &Stage) -> Running {
     receiver
 }
 
-/// A sender that waits, since the queue is full.
+/// Returns a sender that waits, since the queue is full.
 fn waiting_sender(stage: &Stage) -> Running {
     let path = stage.path("input");
     let input: String = (0..200_000).map(|number| format!("{number}\n")).collect();

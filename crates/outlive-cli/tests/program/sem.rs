@@ -37,7 +37,7 @@ fn sem_exits_with_the_commands_code() {
     assert_eq!(stage.feed(&["sem", "S", "-p", "2", "--", "cat"], b"input").expect(0).out, b"input");
 }
 
-/// A command under one of two permits that writes its pid into that file.
+/// Returns a command under one of two permits that writes its pid into that file.
 fn held(stage: &Stage, pid_file: &str, command: &str) -> (Running, u32) {
     let holder = stage.start(&["sem", "S", "-p", "2", "--", "sh", "-c", command]);
     (holder, written_pid(stage, pid_file))

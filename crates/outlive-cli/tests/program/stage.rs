@@ -22,7 +22,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A fresh one.
+    /// Returns a fresh one.
     pub fn new() -> Stage {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let shm = Path::new("/dev/shm");
@@ -33,17 +33,17 @@ impl Stage {
         Stage { folder }
     }
 
-    /// A path beside the domain.
+    /// Returns a path beside the domain.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// The domain's folder.
+    /// Returns the domain's folder.
     pub fn domain(&self) -> PathBuf {
         self.path("domain")
     }
 
-    /// The program with these arguments, not started yet.
+    /// Returns the program with these arguments, not started yet.
     pub fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_outlive"));
         command
@@ -73,7 +73,7 @@ impl Stage {
         Running::new(self.command(args))
     }
 
-    /// What `ls --json` says of a name.
+    /// Returns what `ls --json` says of a name.
     pub fn entry(&self, name: &str) -> Option<serde_json::Value> {
         let listing = self.run(&["ls", "--json"]);
         // The domain may not be there yet.
@@ -189,7 +189,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Its exit code; a signal is shown as a negative number.
+    /// Returns its exit code; a signal is shown as a negative number.
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| -self.status.signal().unwrap_or(0))
     }
@@ -229,7 +229,7 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The next line of a program's output, waited for.
+/// Returns the next line of a program's output, waited for.
 #[track_caller]
 pub fn line(out: &mut BufReader<ChildStdout>) -> String {
     if out.buffer().is_empty() {
@@ -242,7 +242,7 @@ pub fn line(out: &mut BufReader<ChildStdout>) -> String {
     line
 }
 
-/// Whether a process is there that has not ended.
+/// Returns whether a process is there that has not ended.
 pub fn is_alive(pid: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let state = stat.rfind(')').and_then(|at| stat.get(at + 2..at + 3));

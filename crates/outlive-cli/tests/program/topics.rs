@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::stage::{Running, Stage, line, until};
 
-/// How many living subscribers a topic has.
+/// Returns how many living subscribers a topic has.
 fn subscribers(stage: &Stage, name: &str) -> usize {
     let report = stage.run(&["topic", "list", "--json"]);
     if report.code() != 0 {
@@ -21,7 +21,7 @@ fn subscribers(stage: &Stage, name: &str) -> usize {
     topic.and_then(|topic| topic["subscribers"].as_u64()).unwrap_or(0) as usize
 }
 
-/// A subscriber whose output the test reads line by line.
+/// Returns a subscriber whose output the test reads line by line.
 fn reader(stage: &Stage, args: &[&str]) -> (Running, BufReader<std::process::ChildStdout>) {
     let mut command = stage.command(args);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -108,8 +108,8 @@ fn json_goes_in_as_msgpack_and_comes_out_as_json() {
     stage.feed(&["pub", "drive", "--msgpack"], b"{1}").expect(16).says("no JSON");
     // A program of ours reads what was published here, and the other way round.
     let domain = outlive::Domain::open_at(stage.domain()).expect("opens");
-    let topic = outlive::topic::Topic::<[u8]>::open(&domain, "values").expect("made");
-    topic.publisher().expect("made").publish_msgpack(&("text", 5)).expect("published");
+    let topic = outlive::topic::Topic::<[u8]>::open_or_create(&domain, "values").expect("made");
+    topic.publisher().expect("made").publish(outlive::Msgpack(&("text", 5))).expect("published");
     assert_eq!(
         stage.run(&["echo", "values", "--history", "1", "-n", "1", "--msgpack"]).expect(0).text(),
         "[\"text\",5]\n"
@@ -342,9 +342,9 @@ fn what_is_no_topic_is_refused() {
 fn typed_topics_are_looked_at_as_bytes() {
     let stage = Stage::new();
     let domain = outlive::Domain::open_at(stage.domain()).expect("made");
-    let topic = outlive::topic::Topic::<[f32]>::open(&domain, "ranges").expect("made");
+    let topic = outlive::topic::Topic::<[f32]>::open_or_create(&domain, "ranges").expect("made");
     let publisher = topic.publisher().expect("made");
-    publisher.publish_copy(&[1.0, 2.0]).expect("published");
+    publisher.publish(&[1.0, 2.0]).expect("published");
     assert_eq!(
         stage.run(&["echo", "ranges", "--history", "1", "-n", "1"]).expect(0).text(),
         "0000803f00000040\n"
@@ -352,6 +352,9 @@ fn typed_topics_are_looked_at_as_bytes() {
     assert!(stage.run(&["topic", "list"]).expect(0).text().contains("[f32]"));
     let mut subscriber = topic.subscriber().expect("made");
     stage.feed(&["pub", "ranges", "--frame", "4"], &3.0f32.to_le_bytes()).expect(0);
-    let sample = subscriber.recv_until(std::time::Duration::from_secs(30)).expect("published");
+    let sample = subscriber
+        .recv_timeout(std::time::Duration::from_secs(30))
+        .expect("no error")
+        .expect("published");
     assert_eq!(*sample, [3.0]);
 }

@@ -107,7 +107,7 @@ impl Studio {
 fn camera(options: &Options, domain: &Domain) -> Result<()> {
     let studio = Studio::open(options)?;
     let render = studio.module.kernel(c"outlive_render")?;
-    let topic = PinnedTopic::open(&studio.gpu, domain, "frames")?;
+    let topic = PinnedTopic::open_or_create(&studio.gpu, domain, "frames")?;
     let publisher = topic.publisher()?;
     let picture = DeviceMemory::new(&studio.gpu, BYTES)?;
     let begun = Instant::now();
@@ -123,7 +123,7 @@ fn camera(options: &Options, domain: &Domain) -> Result<()> {
         studio.publish(&publisher, &picture, number)?;
     }
     studio.end(&publisher, options.frames)?;
-    Ok(topic.close(SOON)?)
+    Ok(topic.close_timeout(SOON)?)
 }
 
 /// Publishes the edges of each frame: copy in, kernel, copy out, all of it on the stream while this
@@ -132,20 +132,20 @@ fn filter(options: &Options, domain: &Domain) -> Result<()> {
     let studio = Studio::open(options)?;
     let kernel = studio.module.kernel(c"outlive_filter")?;
     let (frames, edges) = (
-        PinnedTopic::<u8>::open(&studio.gpu, domain, "frames")?,
-        PinnedTopic::<u8>::open(&studio.gpu, domain, "edges")?,
+        PinnedTopic::<u8>::open_or_create(&studio.gpu, domain, "frames")?,
+        PinnedTopic::<u8>::open_or_create(&studio.gpu, domain, "edges")?,
     );
     let publisher = edges.publisher()?;
     let [seen, made] =
         [DeviceMemory::new(&studio.gpu, BYTES)?, DeviceMemory::new(&studio.gpu, BYTES)?];
     let mut subscriber = frames.subscriber()?;
     loop {
-        let frame = subscriber.recv_until(SOON)?;
+        let frame = subscriber.recv_timeout(SOON)?.ok_or(outlive_gpu::Error::TimedOut)?;
         let number = frame.header().frame;
         if frame.is_empty() {
             studio.end(&publisher, number)?;
-            edges.close(SOON)?;
-            return Ok(frames.close(SOON)?);
+            edges.close_timeout(SOON)?;
+            return Ok(frames.close_timeout(SOON)?);
         }
         let places = [seen.address(), made.address()].map(Argument::Address);
         // SAFETY: as large as a frame, and what the kernel declares; both stay until the topics are
@@ -175,7 +175,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// A frame that is to be shown; `None`: the end.
+    /// Returns a frame that is to be shown; `None`: the end.
     fn note(&mut self, sample: &Sample<[u8]>) -> Option<u64> {
         let (number, now) = (sample.header().frame, Instant::now());
         if sample.is_empty() {
@@ -197,8 +197,8 @@ impl Seen {
 /// Shows both topics as pictures, from where the bytes lie; needs no GPU, and does not ask whether
 /// there is one.
 fn viewer(options: &Options, domain: &Domain) -> Result<()> {
-    let mut frames = Topic::<[u8]>::open(domain, "frames")?.subscriber()?;
-    let mut edges = Topic::<[u8]>::open(domain, "edges")?.subscriber()?;
+    let mut frames = Topic::<[u8]>::open_or_create(domain, "frames")?.subscriber()?;
+    let mut edges = Topic::<[u8]>::open_or_create(domain, "edges")?.subscriber()?;
     let mut set = WaitSet::new(domain);
     set.add(&frames)?;
     set.add(&edges)?;
@@ -247,8 +247,10 @@ fn conductor(options: &Options) -> Result<()> {
     let folder = PathBuf::from(format!("/dev/shm/outlive-gpu-frames-{}", std::process::id()));
     let mut cast = Cast { folder: folder.clone(), started: Vec::new() };
     let domain = Domain::open_at(&folder)?;
-    let (frames, edges) =
-        (Topic::<[u8]>::open(&domain, "frames")?, Topic::<[u8]>::open(&domain, "edges")?);
+    let (frames, edges) = (
+        Topic::<[u8]>::open_or_create(&domain, "frames")?,
+        Topic::<[u8]>::open_or_create(&domain, "edges")?,
+    );
     cast.start("viewer", options)?;
     cast.start("filter", options)?;
     wait_for(&frames, |seen| seen.subscribers.len() == 2)?;
@@ -256,7 +258,7 @@ fn conductor(options: &Options) -> Result<()> {
     let mut watched = frames.subscriber()?;
     cast.start("camera", options)?;
     let mut wait_for_frame = |number: u64| -> Result<()> {
-        while watched.recv_until(SOON)?.header().frame < number {}
+        while watched.recv_timeout(SOON)?.ok_or("no frame came")?.header().frame < number {}
         Ok(())
     };
     wait_for_frame(options.frames / 3)?;
@@ -270,10 +272,8 @@ fn conductor(options: &Options) -> Result<()> {
 }
 
 fn wait_for(topic: &Topic<[u8]>, is_so: impl Fn(&Participants) -> bool) -> Result<()> {
-    let (mut seen, deadline) = (Participants::default(), outlive::Deadline::after(SOON));
-    while !is_so(&seen) {
-        topic.wait_change_until(&mut seen, deadline)?;
-    }
+    let (mut presence, deadline) = (topic.watch(), outlive::Deadline::after(SOON));
+    while !is_so(&presence.changed_until(deadline)?.ok_or("not all have come")?) {}
     Ok(())
 }
 

@@ -9,10 +9,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use outlive::Deadline;
-use outlive::Plain;
-use outlive::topic::{Header, LARGEST_PAYLOAD, Loan, PublishError, Publisher};
+use outlive::topic::{Header, LARGEST_PAYLOAD, Loan, Publisher};
+use outlive::{Deadline, Plain, SendError};
 
 use super::blocks::{Block, Blocks};
 use super::card::Card;
@@ -54,19 +54,19 @@ pub struct DeviceLoan<T: Plain = u8> {
 type Found<T> = (Lent<T>, usize, Option<Arc<Block>>);
 
 /// The same while the publisher's turn lasts.
-type Chosen<'p, T> = (Loan<'p, Card<T>>, Option<Arc<Block>>);
+type Chosen<T> = (Loan<Card<T>>, Option<Arc<Block>>);
 
-fn place<T: Plain>(loan: &Loan<'_, Card<T>>) -> usize {
+fn place<T: Plain>(loan: &Loan<Card<T>>) -> usize {
     std::ptr::from_ref::<Card<T>>(loan).addr()
 }
 
 /// Lends a card whose block fits; else one whose block may go, or that had none yet; else a new
 /// one.
-fn lend<'p, T: Plain>(
-    publisher: &'p Publisher<Card<T>>,
+fn lend<T: Plain>(
+    publisher: &Publisher<Card<T>>,
     blocks: &Blocks,
     wanted: u64,
-) -> Result<Chosen<'p, T>, PublishError> {
+) -> Result<Chosen<T>, SendError> {
     let mut found = None;
     // By card: free blocks that do not fit.
     let mut idle = HashMap::new();
@@ -104,7 +104,7 @@ impl<T: Plain> DevicePublisher<T> {
         let lent = self.lender.lend(|publisher| {
             let (loan, block) = lend(publisher, blocks, wanted)?;
             let place = place(&loan);
-            Ok::<_, PublishError>((loan, (place, block)))
+            Ok::<_, SendError>((loan, (place, block)))
         });
         let (lent, (place, block)) = lent?;
         Ok((lent, place, block))
@@ -120,7 +120,7 @@ impl<T: Plain> DevicePublisher<T> {
                 taken.push(loan);
                 // Lent, no subscriber can see them.
             }
-            Ok::<HashSet<usize>, PublishError>(taken.iter().map(place).collect())
+            Ok::<HashSet<usize>, SendError>(taken.iter().map(place).collect())
         })?;
         blocks.unbind(&cards);
         Ok(())
@@ -149,7 +149,7 @@ impl<T: Plain> DevicePublisher<T> {
         let blocks = &self.lender.keeper;
         let len = count.checked_mul(size_of::<T>()).map(|len| len as u64);
         let wanted = len.and_then(|len| Some((len, blocks.block_len(len)?)));
-        let too_large = PublishError::TooLarge { len: u64::MAX, most: LARGEST_PAYLOAD as u64 };
+        let too_large = SendError::TooLarge { len: u64::MAX, most: LARGEST_PAYLOAD as u64 };
         let (len, wanted) = wanted.ok_or(too_large)?;
         let (mut lent, place, block) = self.find(wanted)?;
         let block = match block {
@@ -186,8 +186,35 @@ impl<T: Plain> DevicePublisher<T> {
         self.publish_on_until(loan, stream, Deadline::NEVER)
     }
 
-    /// Publishes a loan as [`DevicePublisher::publish_on`] does, waiting until the deadline at
-    /// most.
+    /// Publishes a loan as [`DevicePublisher::publish_on`] does, or returns [`Error::TimedOut`] at
+    /// once where that would wait.
+    ///
+    /// # Errors
+    /// The errors of [`DevicePublisher::publish_on`], and [`Error::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`DevicePublisher::publish_on`].
+    pub fn try_publish_on(&self, loan: DeviceLoan<T>, stream: &Stream) -> Result<(), Error> {
+        self.publish_on_timeout(loan, stream, Duration::ZERO)
+    }
+
+    /// Publishes a loan as [`DevicePublisher::publish_on`] does, waiting as long as `span` at most.
+    ///
+    /// # Errors
+    /// The errors of [`DevicePublisher::publish_on`], and [`Error::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`DevicePublisher::publish_on`].
+    pub fn publish_on_timeout(
+        &self,
+        loan: DeviceLoan<T>,
+        stream: &Stream,
+        span: Duration,
+    ) -> Result<(), Error> {
+        self.publish_on_until(loan, stream, Deadline::after(span))
+    }
+
+    /// Publishes a loan as [`DevicePublisher::publish_on`] does, waiting until the deadline at most.
     ///
     /// # Errors
     /// The errors of [`DevicePublisher::publish_on`], and [`Error::TimedOut`].
@@ -198,9 +225,9 @@ impl<T: Plain> DevicePublisher<T> {
         &self,
         mut loan: DeviceLoan<T>,
         stream: &Stream,
-        deadline: impl Into<Deadline>,
+        deadline: Deadline,
     ) -> Result<(), Error> {
-        let prepared = self.lender.prepare(stream, deadline.into());
+        let prepared = self.lender.prepare(stream, deadline);
         if prepared != Err(Error::Capturing) {
             // If it is not published, it is given back when that stream has got there.
             loan.written_on(stream);
@@ -215,20 +242,66 @@ impl<T: Plain> DevicePublisher<T> {
     /// publisher meanwhile.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Driver`].
+    /// [`Error::Driver`].
     ///
     /// # If a process dies
     /// Such a subscriber's death ends the wait at once.
-    pub fn wait_clear_until(&self, deadline: impl Into<Deadline>) -> Result<(), Error> {
-        self.lender.wait_clear(deadline.into())
+    pub fn wait_writable(&self) -> Result<(), Error> {
+        self.wait_writable_until(Deadline::NEVER)
+    }
+
+    /// Returns [`Error::TimedOut`] if [`DevicePublisher::wait_writable`] would wait.
+    ///
+    /// # Errors
+    /// The errors of [`DevicePublisher::wait_writable`], and [`Error::TimedOut`].
+    pub fn try_wait_writable(&self) -> Result<(), Error> {
+        self.wait_writable_timeout(Duration::ZERO)
+    }
+
+    /// Waits as [`DevicePublisher::wait_writable`] does, as long as `span` at most.
+    ///
+    /// # Errors
+    /// The errors of [`DevicePublisher::wait_writable`], and [`Error::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`DevicePublisher::wait_writable`].
+    pub fn wait_writable_timeout(&self, span: Duration) -> Result<(), Error> {
+        self.wait_writable_until(Deadline::after(span))
+    }
+
+    /// Waits as [`DevicePublisher::wait_writable`] does, until the deadline at most.
+    ///
+    /// # Errors
+    /// The errors of [`DevicePublisher::wait_writable`], and [`Error::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`DevicePublisher::wait_writable`].
+    pub fn wait_writable_until(&self, deadline: Deadline) -> Result<(), Error> {
+        self.lender.wait_writable(deadline)
     }
 
     /// Waits until all messages that are due have been published.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Driver`], and [`Error::Publish`] for a message that was due.
-    pub fn wait_published(&self, deadline: impl Into<Deadline>) -> Result<(), Error> {
-        self.lender.wait_published(deadline.into())
+    /// [`Error::Driver`], and [`Error::Publish`] for a message that was due.
+    pub fn wait_published(&self) -> Result<(), Error> {
+        self.wait_published_until(Deadline::NEVER)
+    }
+
+    /// Waits as [`DevicePublisher::wait_published`] does, as long as `span` at most.
+    ///
+    /// # Errors
+    /// The errors of [`DevicePublisher::wait_published`], and [`Error::TimedOut`].
+    pub fn wait_published_timeout(&self, span: Duration) -> Result<(), Error> {
+        self.wait_published_until(Deadline::after(span))
+    }
+
+    /// Waits as [`DevicePublisher::wait_published`] does, until the deadline at most.
+    ///
+    /// # Errors
+    /// The errors of [`DevicePublisher::wait_published`], and [`Error::TimedOut`].
+    pub fn wait_published_until(&self, deadline: Deadline) -> Result<(), Error> {
+        self.lender.wait_published(deadline)
     }
 
     /// Returns how many messages are due.

@@ -81,10 +81,27 @@ impl<T: Plain> DeviceSubscriber<T> {
     /// # If a process dies
     /// The same as with [`DeviceSubscriber::recv_until`].
     pub fn recv(&mut self) -> Result<DeviceSample<T>, Error> {
-        self.recv_until(Deadline::NEVER)
+        let card = match self.waiting.take() {
+            Some(card) => card,
+            None => self.subscriber.recv()?,
+        };
+        self.map(card, Deadline::NEVER)
     }
 
-    /// Returns the next message, waiting for one until the deadline.
+    /// Returns the next message, waiting for one as long as `span` at most; `None` when that has
+    /// passed.
+    ///
+    /// # Errors
+    /// The errors of [`DeviceSubscriber::recv_until`].
+    ///
+    /// # If a process dies
+    /// The same as with [`DeviceSubscriber::recv_until`].
+    pub fn recv_timeout(&mut self, span: Duration) -> Result<Option<DeviceSample<T>>, Error> {
+        self.recv_until(Deadline::after(span))
+    }
+
+    /// Returns the next message, waiting for one until the deadline at most; `None` when that has
+    /// passed.
     ///
     /// # Errors
     /// [`Error::Subscribe`]. For a message that is there: [`Error::TimedOut`] when its publisher's
@@ -96,13 +113,15 @@ impl<T: Plain> DeviceSubscriber<T> {
     /// # If a process dies
     /// If a publisher's process dies, its messages in blocks that are mapped here are received as
     /// before; the others give [`Error::OwnerDied`], at once.
-    pub fn recv_until(&mut self, deadline: impl Into<Deadline>) -> Result<DeviceSample<T>, Error> {
-        let deadline = deadline.into();
+    pub fn recv_until(&mut self, deadline: Deadline) -> Result<Option<DeviceSample<T>>, Error> {
         let card = match self.waiting.take() {
             Some(card) => card,
-            None => self.subscriber.recv_until(deadline)?,
+            None => match self.subscriber.recv_until(deadline)? {
+                Some(card) => card,
+                None => return Ok(None),
+            },
         };
-        self.map(card, deadline)
+        self.map(card, deadline).map(Some)
     }
 
     /// Returns the newest message that is there, taken before or not.

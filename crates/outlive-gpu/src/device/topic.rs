@@ -1,6 +1,7 @@
 //! A topic whose payloads stay in GPU memory.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlive::Plain;
 use outlive::topic::{SubscriberOptions, Topic, TopicOptions};
@@ -32,7 +33,7 @@ pub struct DeviceTopic<T: Plain = u8> {
 }
 
 impl<T: Plain> DeviceTopic<T> {
-    /// Opens the topic of that name, or makes it with default options if there is none.
+    /// Opens the existing topic of that name.
     ///
     /// # Errors
     /// [`Error::Topic`]; [`Error::CannotShare`] if this GPU's memory cannot be exported.
@@ -40,7 +41,18 @@ impl<T: Plain> DeviceTopic<T> {
         DeviceTopic::new(gpu, domain, Topic::open(domain, name)?)
     }
 
-    /// Returns the default options. A topic that [`TopicOptions::open`] opens with them goes to
+    /// Opens the topic of that name, or makes it with default options if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Topic`]; [`Error::CannotShare`] if this GPU's memory cannot be exported.
+    ///
+    /// # If a process dies
+    /// The same as with [`Topic::open_or_create`].
+    pub fn open_or_create(gpu: &Gpu, domain: &Domain, name: &str) -> Result<DeviceTopic<T>, Error> {
+        DeviceTopic::new(gpu, domain, Topic::open_or_create(domain, name)?)
+    }
+
+    /// Returns options, of which none is set. A topic that is opened or made with them goes to
     /// [`DeviceTopic::new`]. `max_bytes` counts cards, which take 256 bytes each, not payloads.
     #[must_use]
     pub fn options() -> TopicOptions<Card<T>> {
@@ -128,10 +140,26 @@ impl<T: Plain> DeviceTopic<T> {
     /// Waits until all that this process has enqueued on its streams is published and released.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::Driver`] if the context has an error: then some work never
+    /// [`Error::Driver`] if the context has an error: then some work never
     /// completes, and its memory is not reused as long as this process lives.
-    pub fn wait_over(&self, deadline: impl Into<Deadline>) -> Result<(), Error> {
-        self.blocks.wait_until(deadline.into(), &mut |outstanding| outstanding == 0)
+    pub fn wait_over(&self) -> Result<(), Error> {
+        self.wait_over_until(Deadline::NEVER)
+    }
+
+    /// Waits as [`DeviceTopic::wait_over`] does, as long as `span` at most.
+    ///
+    /// # Errors
+    /// The errors of [`DeviceTopic::wait_over`], and [`Error::TimedOut`].
+    pub fn wait_over_timeout(&self, span: Duration) -> Result<(), Error> {
+        self.wait_over_until(Deadline::after(span))
+    }
+
+    /// Waits as [`DeviceTopic::wait_over`] does, until the deadline at most.
+    ///
+    /// # Errors
+    /// The errors of [`DeviceTopic::wait_over`], and [`Error::TimedOut`].
+    pub fn wait_over_until(&self, deadline: Deadline) -> Result<(), Error> {
+        self.blocks.wait_until(deadline, &mut |outstanding| outstanding == 0)
     }
 
     /// Waits as [`DeviceTopic::wait_over`] does, and closes the topic: this process's mappings and
@@ -139,8 +167,24 @@ impl<T: Plain> DeviceTopic<T> {
     ///
     /// # Errors
     /// The errors of [`DeviceTopic::wait_over`].
-    pub fn close(self, deadline: impl Into<Deadline>) -> Result<(), Error> {
-        self.wait_over(deadline)?;
+    pub fn close(self) -> Result<(), Error> {
+        self.close_until(Deadline::NEVER)
+    }
+
+    /// Closes the topic as [`DeviceTopic::close`] does, waiting as long as `span` at most.
+    ///
+    /// # Errors
+    /// The errors of [`DeviceTopic::close`], and [`Error::TimedOut`].
+    pub fn close_timeout(self, span: Duration) -> Result<(), Error> {
+        self.close_until(Deadline::after(span))
+    }
+
+    /// Closes the topic as [`DeviceTopic::close`] does, waiting until the deadline at most.
+    ///
+    /// # Errors
+    /// The errors of [`DeviceTopic::close`], and [`Error::TimedOut`].
+    pub fn close_until(self, deadline: Deadline) -> Result<(), Error> {
+        self.wait_over_until(deadline)?;
         drop(self);
         under_way::look_after_left();
         Ok(())

@@ -36,7 +36,7 @@ pub enum What {
     Blocks = 9,
 }
 
-/// The library. Cargo builds it before the tests of this package and puts it beside them.
+/// Returns the library. Cargo builds it before the tests of this package and puts it beside them.
 pub fn library() -> PathBuf {
     let beside = std::env::current_exe().expect("a test has a path");
     let library = beside.with_file_name("liboutlive_gpu_fake.so");
@@ -180,11 +180,11 @@ impl Fake {
     }
 
     pub fn topic(&self, gpu: &Gpu) -> PinnedTopic {
-        PinnedTopic::open(gpu, &self.domain, "frames").expect("a topic")
+        PinnedTopic::open_or_create(gpu, &self.domain, "frames").expect("a topic")
     }
 
     pub fn device_topic(&self, gpu: &Gpu) -> DeviceTopic {
-        DeviceTopic::open(gpu, &self.domain, "images").expect("a topic")
+        DeviceTopic::open_or_create(gpu, &self.domain, "images").expect("a topic")
     }
 
     /// Sockets of the processes that answer for blocks.
@@ -231,7 +231,7 @@ impl Drop for Fake {
     }
 }
 
-/// Bytes that tell their message and their place.
+/// Returns bytes that tell their message and their place.
 pub fn pattern(number: u64, len: usize) -> Vec<u8> {
     (0..len as u64).map(|at| (number.wrapping_mul(0x9E37_79B9) ^ at ^ at >> 8) as u8).collect()
 }
@@ -257,7 +257,7 @@ pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Bytes that lie anywhere on the device, through a copy of them.
+/// Returns bytes that lie anywhere on the device, through a copy of them.
 pub fn bytes_at(
     gpu: &Gpu,
     at: DevicePointer,
@@ -273,7 +273,7 @@ pub fn bytes_at(
     bytes
 }
 
-/// How many descriptors this process has open.
+/// Returns how many descriptors this process has open.
 pub fn open_files() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("there").count()
 }

@@ -30,7 +30,7 @@ pub fn all() -> [Box<dyn Scenario>; 5] {
 fn few(scene: &Scene, name: &str) -> DeviceTopic {
     let topic = DeviceTopic::<u8>::options()
         .depth(DEPTH as u32)
-        .open(&scene.fake.domain, name)
+        .open_or_create(&scene.fake.domain, name)
         .expect("a topic");
     DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks")
 }
@@ -41,7 +41,7 @@ fn publish(scene: &Scene, publisher: &DevicePublisher, number: u64) {
     // SAFETY: as long as the loan; freeing it waits for the copy.
     unsafe { loan.copy_from_device(from.address(), &scene.stream) }.expect("enqueued");
     publisher.publish_on(loan, &scene.stream).expect("due");
-    publisher.wait_published(SOON).expect("published");
+    publisher.wait_published_timeout(SOON).expect("published");
 }
 
 fn joins(topic: &DeviceTopic) -> DeviceSubscriber {
@@ -50,7 +50,7 @@ fn joins(topic: &DeviceTopic) -> DeviceSubscriber {
 }
 
 fn receives(scene: &Scene, subscriber: &mut DeviceSubscriber, number: u64) {
-    let sample = subscriber.recv_until(SOON).expect("comes");
+    let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
     assert!(scene.bytes(&sample) == pattern(number, LEN), "message {number}, whole");
 }
 
@@ -212,7 +212,7 @@ impl Scenario for Read {
                 publish(scene, &publisher, number);
                 receives(scene, &mut witness, number);
                 // Let go of by the copy, too.
-                topic.wait_over(SOON).expect("over");
+                topic.wait_over_timeout(SOON).expect("over");
             }
             let most = (DEPTH + 4) * BLOCK;
             assert!(topic.exported_bytes() <= most, "{} of {most}", topic.exported_bytes());
@@ -232,7 +232,7 @@ impl Scenario for Read {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let scene = victims(place)?;
         let mut subscriber = joins(&few(&scene, place.name));
-        let first = subscriber.recv_until(SOON).expect("comes");
+        let first = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
         if *self == Read::Release {
             dies(
                 stage
@@ -240,6 +240,6 @@ impl Scenario for Read {
             );
         }
         // One that is not mapped yet.
-        dies(stage.perform(|| subscriber.recv_until(SOON).inspect(|_| stage.acknowledge(1))))
+        dies(stage.perform(|| subscriber.recv_timeout(SOON).inspect(|_| stage.acknowledge(1))))
     }
 }

@@ -23,7 +23,7 @@ fn few(scene: &Scene, name: &str) -> PinnedTopic {
     let topic = Topic::options()
         .depth(DEPTH as u32)
         .max_bytes(256 << 10)
-        .open(&scene.fake.domain, name)
+        .open_or_create(&scene.fake.domain, name)
         .expect("a topic");
     PinnedTopic::new(&scene.gpu, topic)
 }
@@ -34,12 +34,12 @@ fn publish(scene: &Scene, publisher: &PinnedPublisher, number: u64) {
     // SAFETY: as long as the loan; freeing it waits for the copy.
     unsafe { loan.copy_from_device(from.address(), &scene.stream) }.expect("enqueued");
     publisher.publish_on(loan, &scene.stream).expect("due");
-    publisher.wait_published(SOON).expect("published");
+    publisher.wait_published_timeout(SOON).expect("published");
 }
 
 fn receives(subscriber: &mut PinnedSubscriber, number: u64) {
     assert!(
-        **subscriber.recv_until(SOON).expect("comes") == *pattern(number, LEN),
+        **subscriber.recv_timeout(SOON).expect("no error").expect("comes") == *pattern(number, LEN),
         "message {number}, whole"
     );
 }
@@ -163,7 +163,7 @@ impl Scenario for Read {
         let options = SubscriberOptions { history: DEPTH as u32, ..SubscriberOptions::default() };
         let mut subscriber = few(&scene, place.name).subscriber_with(options).expect("one");
         dies(stage.perform(|| -> Result<(), Error> {
-            let sample = subscriber.recv_until(SOON)?;
+            let sample = subscriber.recv_timeout(SOON)?.ok_or(outlive_gpu::Error::TimedOut)?;
             // SAFETY: as long as the sample, and stays.
             unsafe { sample.copy_to_device(to.address(), &scene.stream) }?;
             drop(sample);

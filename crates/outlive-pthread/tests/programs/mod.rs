@@ -17,7 +17,7 @@ pub fn skip(why: &str) {
     let _ = writeln!(std::io::stdout(), "skipped: {why}");
 }
 
-/// How many times as long everything may take beside what else runs here.
+/// Returns how many times as long everything may take beside what else runs here.
 pub fn stretch() -> u32 {
     let average = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let running: f64 = average.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(1.0);
@@ -29,7 +29,8 @@ pub fn stretch() -> u32 {
 /// How long something must not happen for, to be called a hang: longer than any recheck.
 pub const HANG: Duration = Duration::from_millis(1500);
 
-/// The shared library. Cargo builds it before the tests of this package and puts it beside them.
+/// Returns the shared library. Cargo builds it before the tests of this package and puts it beside
+/// them.
 pub fn shim() -> PathBuf {
     let beside = std::env::current_exe().expect("a test has a path");
     let library = beside.with_file_name("liboutlive_pthread.so");
@@ -71,7 +72,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Where programs run with the shim, or without.
+    /// Returns where programs run with the shim, or without.
     pub fn new(name: &str, with_shim: bool) -> Place {
         let folder = format!("/dev/shm/outlive-pthread-{}-{name}-{with_shim}", std::process::id());
         let folder = PathBuf::from(folder);
@@ -93,7 +94,7 @@ impl Place {
         self.folder.join(name)
     }
 
-    /// A command that knows where things are.
+    /// Returns a command that knows where things are.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command
@@ -121,7 +122,7 @@ impl Place {
         self.start(steps).all_lines()
     }
 
-    /// What the shim has written.
+    /// Returns what the shim has written.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
@@ -155,7 +156,7 @@ impl Running {
         self.child.id()
     }
 
-    /// The next line; it must come soon.
+    /// Returns the next line; it must come soon.
     #[track_caller]
     pub fn line(&self) -> String {
         match self.lines.recv_timeout(SOON) {
@@ -232,8 +233,8 @@ impl Running {
         all.join(", ")
     }
 
-    /// The last line that it says before it ends. Its own deadlines are its own affair, within ten
-    /// minutes of a quiet machine.
+    /// Returns the last line that it says before it ends. Its own deadlines are its own affair,
+    /// within ten minutes of a quiet machine.
     pub fn last_line(&self) -> String {
         let mut last = String::new();
         let by = Instant::now() + Duration::from_secs(600) * stretch();

@@ -26,12 +26,12 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Whether there is no message in it.
+    /// Returns whether there is no message in it.
     pub fn is_empty(&self) -> bool {
         self.sent == self.received
     }
 
-    /// Whether there is no room in it.
+    /// Returns whether there is no room in it.
     pub fn is_full(&self) -> bool {
         self.sent.wrapping_sub(self.received) >= MOST_MESSAGES as u64
     }

@@ -53,7 +53,7 @@ pub enum SendError {
     /// The value cannot be written as msgpack. Only with the feature `msgpack`.
     Encoding(String),
     /// This handle does not send, or not any more: it is a forked child's copy, or its process was
-    /// taken for dead.
+    /// taken for dead. Or the loan is another publisher's.
     NotOwner,
     /// The shared memory is damaged, by a stray write or by a hostile process.
     Damaged(Error),
@@ -86,7 +86,7 @@ impl fmt::Display for SendError {
             }
             SendError::NoReceiver => f.write_str("there is no receiver; start one first"),
             SendError::ReceiverDied => f.write_str(
-                "the receiver died; start another, which takes over what is unread",
+                "the receiver died; a queue's next receiver takes over what is unread",
             ),
             SendError::Cancelled => f.write_str("the client wants no reply any more"),
             SendError::TooLarge { len, most } => {
@@ -112,7 +112,7 @@ impl fmt::Display for SendError {
             }
             SendError::Encoding(why) => write!(f, "the value cannot be written as msgpack: {why}"),
             SendError::NotOwner => f.write_str(
-                "this handle cannot send: it is a forked child's copy, or its process was taken for dead; open another",
+                "this handle cannot send: it is a forked child's copy, its process was taken for dead, or it did not lend this loan; use another",
             ),
             SendError::Damaged(error) | SendError::System(error) => error.fmt(f),
         }

@@ -12,7 +12,7 @@ use crate::segment::{Folder, Opening, Segment, Spec, check_name};
 use crate::wake::WaitError;
 use crate::{Deadline, Error};
 
-pub(crate) use options::{agree, three_openings};
+pub(crate) use options::{agree, check_range, three_openings};
 
 /// A folder on a memory file system in which processes meet: every named thing is a file in it.
 ///

@@ -12,6 +12,7 @@
 //! compared.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 
 use crate::Error;
 use crate::segment::Segment;
@@ -30,6 +31,21 @@ pub(crate) fn agree<T: PartialEq + Display>(
             found: found.to_string().into(),
             wanted: wanted.to_string().into(),
         }),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an option that was set to a value outside of `range`; `why` says that range in words.
+pub(crate) fn check_range<T: PartialOrd + Display>(
+    what: &'static str,
+    wanted: Option<T>,
+    range: RangeInclusive<T>,
+    why: &'static str,
+) -> Result<(), Error> {
+    match wanted {
+        Some(wanted) if !range.contains(&wanted) => {
+            Err(Error::InvalidOption { what, wanted: wanted.to_string().into(), why })
+        }
         _ => Ok(()),
     }
 }

@@ -132,7 +132,14 @@ impl fmt::Display for PoolError {
     }
 }
 
-impl std::error::Error for PoolError {}
+impl std::error::Error for PoolError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            PoolError::System(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl From<Error> for PoolError {
     fn from(error: Error) -> PoolError {

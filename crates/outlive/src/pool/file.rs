@@ -29,6 +29,8 @@ const LISTS_AT: u64 = HEADER_AT + 4096;
 const CONTROL_AT: u64 = LISTS_AT + (CLASSES as u64 * LIST).next_multiple_of(4096);
 /// Bytes of one class's lists.
 const LIST: u64 = size_of::<[FreeList; BUCKETS]>() as u64;
+/// The fewest bytes of a pool: its own words, and a few pages.
+pub(super) const LEAST_BYTES: u64 = 64 << 10;
 /// The most bytes of a pool: with the offsets that its objects need besides, it fits into one
 /// file's address space.
 pub(super) const MOST_BYTES: u64 = 8 << 30;

@@ -15,9 +15,9 @@
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-pools-{}", std::process::id()));
 //! # let domain = outlive::Domain::open_at(&folder)?;
-//! use outlive::pool::{Pool, PoolOptions};
+//! use outlive::pool::Pool;
 //!
-//! let pool = Pool::open(&domain, "images", PoolOptions { max_bytes: 64 << 20, ..PoolOptions::default() })?;
+//! let pool = Pool::options().max_bytes(64 << 20).open_or_create(&domain, "images")?;
 //! let image = pool.alloc(1 << 20)?;
 //! assert_eq!(pool.usage()?.sum.used, 1);
 //! drop(image);
@@ -48,7 +48,7 @@ pub use gc::Trimmed;
 pub(crate) use gc::sweep;
 pub(crate) use heap::{Collected, Heap, HeapHost, Message, ObjectRef, SPAN, Shape, Tag};
 pub use object::Object;
-pub use pool::{LARGEST_OBJECT, Pool, PoolOptions};
+pub use pool::{LARGEST_OBJECT, Pool, PoolConfig, PoolOptions};
 pub use share::{Offer, Offset, SharedObject};
 pub(crate) use usage::usage_of;
 pub use usage::{Held, HolderUsage, SizeUsage, Usage};

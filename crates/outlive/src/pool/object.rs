@@ -28,8 +28,8 @@ use crate::shim::Ordering;
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-object-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// # use outlive::pool::{Pool, PoolOptions};
-/// # let pool = Pool::open(&domain, "frames", PoolOptions::default())?;
+/// # use outlive::pool::Pool;
+/// # let pool = Pool::open_or_create(&domain, "frames")?;
 /// let mut object = pool.alloc(100)?;
 /// object.copy_from_slice(&[1; 100]);
 /// assert!(object.len() == 100 && object.capacity() >= 100);
@@ -321,8 +321,8 @@ impl Object<'_> {
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-raw-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
-    /// # use outlive::pool::{Pool, PoolError, PoolOptions};
-    /// let pool = Pool::open(&domain, "frames", PoolOptions::default())?;
+    /// # use outlive::pool::{Pool, PoolError};
+    /// let pool = Pool::open_or_create(&domain, "frames")?;
     /// let address = pool.alloc(100)?.into_raw();
     /// // SAFETY: `into_raw` returned it just now, and no thread uses the object.
     /// unsafe { pool.free_raw(address)? };

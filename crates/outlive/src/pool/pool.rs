@@ -18,18 +18,21 @@ use super::cache::{
 };
 use super::debug::{GuardPages, Modes};
 use super::error::PoolError;
-use super::file::{File, MOST_BYTES, ObjectPtr, Plan};
+use super::file::{File, LEAST_BYTES, MOST_BYTES, ObjectPtr, Plan};
 use super::heap::{
     CLASSES, CLUSTER, ObjectRef, Tag, class_of, class_of_short_or_long, pop_any, size_of_class,
 };
 use super::object::Object;
+use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry, TokenId};
-use crate::segment::Spec;
+use crate::segment::{Opening, Spec};
 use crate::shim::Ordering;
 use crate::{Domain, Error, Kind};
 
 /// The largest object: 1 GiB.
 pub const LARGEST_OBJECT: usize = 1 << 30;
+/// What a thread's cache may hold, if no handle says otherwise.
+const CACHE_BYTES: u64 = 16 << 20;
 /// The largest alignment: a page.
 const LARGEST_ALIGN: usize = 4096;
 
@@ -42,14 +45,13 @@ const LARGEST_ALIGN: usize = 4096;
 /// taking and freeing mostly touch no shared memory but the object's own.
 ///
 /// All handles of one pool in a process, clones and openings alike, are one.
-/// All handles of one pool in a process, clones and openings alike, are one.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pool-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::pool::{Pool, PoolOptions};
+/// use outlive::pool::Pool;
 ///
-/// let pool = Pool::open(&domain, "frames", PoolOptions::default())?;
+/// let pool = Pool::open_or_create(&domain, "frames")?;
 /// let mut frame = pool.alloc(640 * 480)?;
 /// frame.fill(7);
 /// let offset = frame.into_offset()?;              // a number, to be sent to another process
@@ -72,11 +74,37 @@ pub struct Pool {
     number: u32,
 }
 
-/// Options for opening a pool.
+/// Options for opening or making a [`Pool`]; made by [`Pool::options`].
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-pool-options-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::Error;
+/// use outlive::pool::Pool;
+///
+/// let pool = Pool::options().max_bytes(64 << 20).open_or_create(&domain, "frames")?;
+/// let again = Pool::options().cache_bytes(1 << 20).open(&domain, "frames")?;
+/// assert_eq!(again.config().max_bytes, 64 << 20);
+///
+/// let other = Pool::options().max_bytes(32 << 20).open_or_create(&domain, "frames");
+/// assert!(matches!(other, Err(Error::OtherOptions { what: "max_bytes", .. })));
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "options make nothing until one of the openings is called"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PoolOptions {
-    /// The most bytes of the file system that a new pool may take. An existing pool keeps its
-    /// limit.
+    max_bytes: Option<u64>,
+    cache_bytes: Option<u64>,
+    modes: Option<Modes>,
+    huge_pages: bool,
+}
+
+impl PoolOptions {
+    /// Sets the most bytes of the file system that the pool may take: 64 KiB to 8 GiB. The file
+    /// keeps this option: opening an existing pool that has another limit is
+    /// [`Error::OtherOptions`].
     ///
     /// The whole file counts: objects, the pool's own words, and a record of 16 bytes for each
     /// object. The records stay in the file when memory of small objects is used for larger ones:
@@ -84,33 +112,88 @@ pub struct PoolOptions {
     /// afterwards. Threads that grow the pool at the same moment may each exceed the limit by what
     /// they asked for.
     ///
-    /// Default: a quarter of the file system, at most 8 GiB.
-    pub max_bytes: u64,
-    /// The most bytes of free objects that a thread of this process keeps in its cache of the pool;
-    /// within that, as many of each size as have been of use (64 at first). Default: 16 MiB.
-    pub cache_bytes: u64,
-    /// The debug modes of a new pool; see [`MODES`](super::MODES) and [`Pool::set_modes`]. Default:
-    /// none.
-    pub modes: Modes,
-    /// Whether this process asks for huge pages: [`Pool::huge_bytes`] returns how many it got.
-    /// Default: no.
-    pub huge_pages: bool,
-}
-
-impl PoolOptions {
-    /// The default options, as a constant.
-    pub const DEFAULT: PoolOptions = PoolOptions {
-        max_bytes: u64::MAX,
-        cache_bytes: 16 << 20,
-        huge_pages: false,
-        modes: Modes::NONE,
-    };
-}
-
-impl Default for PoolOptions {
-    fn default() -> PoolOptions {
-        PoolOptions::DEFAULT
+    /// Default of a new pool: a quarter of the file system, at most 8 GiB.
+    pub const fn max_bytes(mut self, bytes: u64) -> PoolOptions {
+        self.max_bytes = Some(bytes);
+        self
     }
+
+    /// Sets the most bytes of free objects that a thread of this process keeps in its cache of the
+    /// pool; within that, as many of each size as have been of use (64 at first).
+    ///
+    /// It is of this process alone, and of all its handles of the pool. Default: what another
+    /// handle of this process has set, or 16 MiB.
+    pub const fn cache_bytes(mut self, bytes: u64) -> PoolOptions {
+        self.cache_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets the debug modes of a new pool; see [`MODES`](super::MODES).
+    ///
+    /// They are only what the pool begins with, since any process may change them at any time
+    /// ([`Pool::set_modes`]): an existing pool keeps the modes that it has. Default: none.
+    pub const fn modes(mut self, modes: Modes) -> PoolOptions {
+        self.modes = Some(modes);
+        self
+    }
+
+    /// Sets whether this process asks for huge pages: [`Pool::huge_bytes`] returns how many it got.
+    ///
+    /// It is of this process alone, which goes on asking once one of its handles has asked.
+    /// Default: no.
+    pub const fn huge_pages(mut self, ask: bool) -> PoolOptions {
+        self.huge_pages = ask;
+        self
+    }
+
+    three_openings!(
+        Pool,
+        "pool",
+        "[`Error::InvalidOption`](crate::Error::InvalidOption) when `max_bytes` is out of range."
+    );
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Pool, Error> {
+        let max_bytes = match self.max_bytes {
+            Some(bytes) if !(LEAST_BYTES..=MOST_BYTES).contains(&bytes) => {
+                return Err(Error::InvalidOption {
+                    what: "max_bytes",
+                    wanted: bytes.to_string().into(),
+                    why: "64 KiB (65536) to 8 GiB (8589934592)",
+                });
+            }
+            Some(bytes) => bytes,
+            None => (domain.folder().file_system_bytes()? / 4).clamp(LEAST_BYTES, MOST_BYTES),
+        };
+        let plan = Plan::new(max_bytes);
+        let spec = Spec {
+            kind: Kind::Pool,
+            type_name: String::new(),
+            type_size: 0,
+            type_align: 1,
+            reserve: plan.end,
+            max_bytes,
+            initial: Plan::INITIAL,
+        };
+        let modes = self.modes.unwrap_or(Modes::NONE);
+        let segment = domain.open_as(name, opening, &spec, |segment| plan.write(segment, modes))?;
+        agree(&segment, "max_bytes", segment.header().max_bytes(), self.max_bytes)?;
+        let pool = Pool::of_file(File::new(segment)?, domain.registry(), self)?;
+        Ok(pool.heeding_environment(name))
+    }
+}
+
+/// The options of a pool as they are; returned by [`Pool::config`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolConfig {
+    /// The most bytes of the file system that the pool may take.
+    pub max_bytes: u64,
+    /// The most bytes of free objects that a thread of this process keeps in its cache.
+    pub cache_bytes: u64,
+    /// The debug modes that the pool has now.
+    pub modes: Modes,
+    /// Whether this process asks for huge pages.
+    pub huge_pages: bool,
 }
 
 /// Returns the file of the pool that this process has mapped at that address.
@@ -149,47 +232,64 @@ pub(super) struct Inner {
 static OPENED: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 
 impl Pool {
-    /// Opens the pool of that name, or makes it with these options if there is none.
+    /// Returns options to open or make a pool with.
+    pub const fn options() -> PoolOptions {
+        PoolOptions { max_bytes: None, cache_bytes: None, modes: None, huge_pages: false }
+    }
+
+    /// Opens the pool of that name, or makes it with the default options; the short form of
+    /// [`PoolOptions::open_or_create`].
     ///
     /// The environment's `OUTLIVE_POOL`, as `tag,poison` or `NAME:tag;NAME:uaf`, sets its debug
-    /// modes ([`Pool::set_modes`]).
+    /// modes ([`Pool::set_modes`]), in each way of opening.
     ///
     /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`], and errors of the system.
+    /// The errors of [`PoolOptions::open_or_create`].
     ///
     /// # If a process dies
     /// If this process dies while it makes the pool, nothing is left of it.
-    pub fn open(domain: &Domain, name: &str, options: PoolOptions) -> Result<Pool, Error> {
-        let max_bytes = match options.max_bytes {
-            u64::MAX => domain.folder().file_system_bytes()? / 4,
-            bytes => bytes,
-        };
-        let max_bytes = max_bytes.clamp(64 << 10, MOST_BYTES);
-        let plan = Plan::new(max_bytes);
-        let spec = Spec {
-            kind: Kind::Pool,
-            type_name: String::new(),
-            type_size: 0,
-            type_align: 1,
-            reserve: plan.end,
-            max_bytes,
-            initial: Plan::INITIAL,
-        };
-        let file = File::new(
-            domain.create_or_open(name, &spec, |segment| plan.write(segment, options.modes))?,
-        )?;
-        let facts = file.segment.facts()?;
-        let file_id = facts.identity();
+    pub fn open_or_create(domain: &Domain, name: &str) -> Result<Pool, Error> {
+        Pool::options().open_or_create(domain, name)
+    }
+
+    /// Opens the existing pool of that name; the short form of [`PoolOptions::open`].
+    ///
+    /// # Errors
+    /// The errors of [`PoolOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<Pool, Error> {
+        Pool::options().open(domain, name)
+    }
+
+    /// Returns the options that the pool has, in its file and in this process.
+    #[must_use]
+    pub fn config(&self) -> PoolConfig {
+        PoolConfig {
+            max_bytes: self.inner.file.segment.header().max_bytes(),
+            cache_bytes: self.inner.cache_bytes.load(Ordering::Relaxed),
+            modes: self.modes(),
+            huge_pages: self.inner.huge_pages.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns a handle of the pool in that file: another one of those that this process has, or
+    /// the first.
+    fn of_file(
+        file: File,
+        registry: &'static Registry,
+        options: PoolOptions,
+    ) -> Result<Pool, Error> {
+        let file_id = file.segment.facts()?.identity();
         // As with malloc: a child forked while a thread is in here must not come here before exec.
         let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(inner) =
             opened.iter().filter_map(Weak::upgrade).find(|inner| inner.file_id == file_id)
         {
             inner.handles.fetch_add(1, Ordering::Relaxed);
-            inner.cache_bytes.store(options.cache_bytes, Ordering::Relaxed);
+            if let Some(bytes) = options.cache_bytes {
+                inner.cache_bytes.store(bytes, Ordering::Relaxed);
+            }
             inner.ask_for_huge_pages(options);
-            return Ok(Pool::of(inner).heeding_environment(name));
+            return Ok(Pool::of(inner));
         }
         let number =
             opened.iter().position(|pool| pool.strong_count() == 0).unwrap_or(opened.len());
@@ -198,9 +298,9 @@ impl Pool {
             file,
             entries: Entries::default(),
             guard_pages: GuardPages::default(),
-            registry: domain.registry(),
+            registry,
             number: number.min(MOST_CACHES),
-            cache_bytes: AtomicU64::new(options.cache_bytes),
+            cache_bytes: AtomicU64::new(options.cache_bytes.unwrap_or(CACHE_BYTES)),
             file_id,
             negative: NegativeCache::default(),
             huge_pages: AtomicBool::new(false),
@@ -213,7 +313,7 @@ impl Pool {
             Some(closed) => *closed = weak,
             None => opened.push(weak),
         }
-        Ok(Pool::of(inner).heeding_environment(name))
+        Ok(Pool::of(inner))
     }
 
     fn of(inner: Arc<Inner>) -> Pool {

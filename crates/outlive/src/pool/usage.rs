@@ -146,8 +146,8 @@ impl Pool {
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-held-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
-    /// # use outlive::pool::{Modes, Pool, PoolOptions};
-    /// let pool = Pool::open(&domain, "frames", PoolOptions { modes: Modes::CALLER, ..PoolOptions::default() })?;
+    /// # use outlive::pool::{Modes, Pool};
+    /// let pool = Pool::options().modes(Modes::CALLER).open_or_create(&domain, "frames")?;
     /// let kept = pool.alloc(100)?;
     /// let held = pool.held()?;
     /// let caller = held[0].caller.as_ref().expect("noted");

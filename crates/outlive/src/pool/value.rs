@@ -40,8 +40,8 @@ fn stamp_of<T>() -> [u8; STAMP] {
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pooled-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// # use outlive::pool::{Pool, PoolError, PoolOptions};
-/// # let pool = Pool::open(&domain, "poses", PoolOptions::default())?;
+/// # use outlive::pool::{Pool, PoolError};
+/// # let pool = Pool::open_or_create(&domain, "poses")?;
 /// let mut pose = pool.alloc_value([0.0_f64; 3])?;
 /// pose[2] = 1.5;
 /// let offset = pose.into_offset()?;               // for the process that claims it

@@ -1,25 +1,27 @@
 //! Batches: many messages in one slot, each behind its length in 4 little-endian bytes.
 
-use super::error::SendError;
+use core::borrow::Borrow;
+
 use super::layout::{LARGEST_MESSAGE, MOST_BATCHED};
+use crate::{Payload, SendError};
 
 /// Packs the messages into one buffer and passes it to `send`, with their number.
-pub(super) fn pack<M: AsRef<[u8]>>(
-    messages: &[M],
+pub(super) fn pack<M: Payload + ?Sized, B: Borrow<M>>(
+    messages: &[B],
     send: impl FnOnce(&[u8], u32) -> Result<(), SendError>,
 ) -> Result<(), SendError> {
-    let len: u64 = messages.iter().map(|m| m.as_ref().len() as u64 + 4).sum();
+    let len: u64 = messages.iter().map(|message| message.borrow().bytes().len() as u64 + 4).sum();
     if len > LARGEST_MESSAGE || messages.len() > MOST_BATCHED {
         return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
     }
     BUFFER.with(|buffer| {
-        // A buffer that the thread keeps. A caller's `AsRef` that itself sends finds it in use and
+        // A buffer that the thread keeps. A caller's `Borrow` that itself sends finds it in use and
         // gets a new one.
         let mut packed = buffer.take();
         packed.clear();
         packed.reserve(len as usize);
         for message in messages {
-            let message = message.as_ref();
+            let message = message.borrow().bytes();
             packed.extend_from_slice(&(message.len() as u32).to_le_bytes());
             packed.extend_from_slice(message);
         }
@@ -65,13 +67,13 @@ mod tests {
 
     #[test]
     fn what_is_packed_comes_out_again_and_garbage_does_not() {
-        let messages = ["", "a", "four", "zwölf"];
-        pack(&messages, |packed, count| {
+        let messages = ["", "a", "four", "zwölf"].map(str::as_bytes);
+        pack::<[u8], _>(&messages, |packed, count| {
             assert_eq!(count, 4);
             let mut at = 0;
             for message in messages {
                 let (range, next) = next(packed, at).expect("packed above");
-                assert_eq!(&packed[range], message.as_bytes());
+                assert_eq!(&packed[range], message);
                 at = next;
             }
             assert_eq!(next(packed, at), None);

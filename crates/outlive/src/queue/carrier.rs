@@ -1,12 +1,13 @@
 //! What the layer above uses of a queue: its ends, its server, its eventcounts, and its pool for
 //! long requests and replies.
 
+use std::sync::Arc;
+
 use super::endpoint::{self, CurrentReceiver};
-use super::error::RecvError;
 use super::send::wait_for_memory;
 use super::sweep::collect_objects;
 use super::wake::{wake_receiver, wake_senders};
-use super::{Queue, Receiver, SendError};
+use super::{Queue, RawReceiver};
 use crate::liveness::{Me, Registry, TokenId, WAITERS};
 use crate::pool::{ObjectRef, Tag};
 use crate::segment::Segment;
@@ -15,7 +16,7 @@ use crate::sys::Errno;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, EventCount, Sleep, SpinWait, WaitWords};
-use crate::{Deadline, Error, WaitStrategy};
+use crate::{Deadline, Error, RecvError, SendError, WaitStrategy};
 
 /// In tags: the number that stands for no region, but for objects of another layer.
 const ANNEX: u32 = 63;
@@ -29,6 +30,11 @@ pub(crate) enum Server {
 }
 
 impl Queue {
+    /// Makes this process the server.
+    pub(crate) fn raw_receiver(&self) -> Result<RawReceiver, Error> {
+        RawReceiver::new(Arc::clone(&self.inner))
+    }
+
     pub(crate) fn segment(&self) -> &Segment {
         &self.inner.ring.segment
     }
@@ -177,9 +183,9 @@ impl Queue {
     }
 }
 
-impl Receiver {
-    /// Waits until `look` finds something; `is_there` is called while spinning. It sleeps as step 5
-    /// of `receive.rs` says.
+impl RawReceiver {
+    /// Waits until `look` finds something; `is_there` is called while spinning. `None`: the
+    /// deadline has passed. It sleeps as step 5 of `receive.rs` says.
     #[cold]
     pub(crate) fn wait_for<R>(
         &self,
@@ -187,12 +193,12 @@ impl Receiver {
         deadline: Deadline,
         is_there: impl Fn() -> bool,
         mut look: impl FnMut() -> Result<Option<R>, RecvError>,
-    ) -> Result<R, RecvError> {
+    ) -> Result<Option<R>, RecvError> {
         let inner = &*self.inner;
         if inner.spin_wait.spin(is_there)
             && let Some(found) = look()?
         {
-            return Ok(found);
+            return Ok(Some(found));
         }
         let head = inner.ring.head();
         // All sleeps of one wait have the same number.
@@ -204,7 +210,7 @@ impl Receiver {
             let found = look();
             if out_of_time || !matches!(found, Ok(None)) {
                 awake();
-                return found.and_then(|found| found.ok_or(RecvError::TimedOut));
+                return found;
             }
             // The wait watches no process: a client may be stopped before it notifies.
             let watch = [head.messages.watch(ticket)];
@@ -212,7 +218,7 @@ impl Receiver {
             awake();
             // Looks before the next wait is prepared, which may cost a membarrier.
             if let Some(found) = look()? {
-                return Ok(found);
+                return Ok(Some(found));
             }
             match end {
                 Ok(Asleep::LookAgain) => {}

@@ -23,7 +23,6 @@
 use std::time::Duration;
 
 use super::Inner;
-use super::error::SendError;
 use super::layout::RECEIVER_DIED;
 use crate::liveness::{Me, Peer, TokenId, WAITERS};
 use crate::shim::Ordering;
@@ -31,7 +30,7 @@ use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep, WaitError, WaitWords, has_changed};
-use crate::{Deadline, Error};
+use crate::{Deadline, Error, SendError};
 
 /// Which process receives at the moment.
 pub(super) enum CurrentReceiver {

@@ -13,17 +13,16 @@
 //! `receive.rs`, which has the table of deaths.
 
 use super::batch::{self, Batch};
-use super::error::RecvError;
 use super::layout::{
     CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, State, pack, published, within,
 };
-use super::receiver::Receiver;
+use super::receiver::RawReceiver;
 use super::ring::Slot;
 use super::sweep::{self, Fate};
-use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::pool::ObjectRef;
 use crate::shim::{AtomicU64, Ordering};
+use crate::{Error, RecvError};
 
 /// A message in shared memory, as it was found.
 #[derive(Clone, Copy)]
@@ -45,7 +44,7 @@ pub(super) enum AtHead<'a> {
     Nothing(Option<TokenId>),
 }
 
-impl Receiver {
+impl RawReceiver {
     /// Does steps 1 to 3.
     #[inline]
     pub(super) fn look(&self, me: Me) -> Result<AtHead<'_>, RecvError> {

@@ -6,7 +6,7 @@
 //! # let domain = outlive::Domain::open_at(&folder)?;
 //! use outlive::queue::Queue;
 //!
-//! let queue = Queue::create(&domain, "orders")?;
+//! let queue = Queue::<[u8]>::open_or_create(&domain, "orders")?;
 //! let sender = queue.sender()?;
 //! let mut receiver = queue.receiver()?;
 //! sender.send(b"buy 10")?;
@@ -18,7 +18,7 @@
 mod batch;
 mod carrier;
 mod endpoint;
-mod error;
+mod handles;
 mod head;
 mod inner;
 mod layout;
@@ -32,17 +32,14 @@ mod ring;
 mod send;
 mod senders;
 mod sweep;
-mod typed;
 mod wake;
 
 pub(crate) use carrier::Server;
-pub use error::{RecvError, SendError};
+pub use handles::{Receiver, Sender};
 pub(crate) use inner::Inner;
 pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
 pub(crate) use queue::Annex;
-pub use queue::{Counters, Queue, QueueOptions};
-pub use receiver::Receiver;
-pub use send::Sender;
+pub use queue::{Counters, Queue, QueueConfig, QueueOptions};
+pub(crate) use receiver::RawReceiver;
 pub(crate) use sweep::sweep;
-pub use typed::{TypedReceiver, TypedSender};

@@ -10,67 +10,70 @@
 //! | before 2 | gets the message as if for the first time, which it is |
 //! | 2 to 4 | finds it at the head, where `taken` says: `redelivered` |
 
+use core::borrow::Borrow;
 use std::ops::Deref;
 
-use super::error::RecvError;
 use super::head::{AtHead, FoundMessage};
 use super::layout::pack;
-use super::receiver::Receiver;
-use crate::Deadline;
+use super::receive::no_such_message;
+use super::receiver::RawReceiver;
+use crate::liveness::Me;
 use crate::shim::Ordering;
+use crate::{Deadline, Payload, RecvError};
 
 /// A message that stays in the queue until the receiver commits it.
 ///
-/// It dereferences to the bytes in shared memory, without a copy; no sender writes there before the
-/// commit.
-pub struct Peeked<'a> {
-    receiver: &'a Receiver,
+/// It dereferences to the message in shared memory, without a copy; no sender writes there before
+/// the commit. A value of a batch that does not lie there as its type is aligned is copied.
+pub struct Peeked<'a, M: Payload + ?Sized = [u8]> {
+    receiver: &'a RawReceiver,
     found: FoundMessage<'a>,
+    value: Value<'a, M>,
     redelivered: bool,
 }
 
-impl Receiver {
-    /// Returns the next message without taking it out of the queue, waiting for one until the
-    /// deadline.
-    ///
-    /// The message stays in the queue until [`Peeked::commit`]. Dropped without a commit, it is the
-    /// next message again. So each message is processed at least once.
-    ///
-    /// # Errors
-    /// The errors of [`Receiver::recv_until`].
-    ///
-    /// # If a process dies
-    /// If this process dies before the commit, the next receiver gets the same message, marked
-    /// [`redelivered`](Peeked::redelivered).
-    pub fn peek(&mut self, deadline: impl Into<Deadline>) -> Result<Peeked<'_>, RecvError> {
-        self.peeked(Some(deadline.into()))
+enum Value<'a, M: Payload + ?Sized> {
+    InPlace(&'a M),
+    Copied(M::Owned),
+}
+
+impl RawReceiver {
+    /// Returns the message at the head; `None` for a deadline does not wait.
+    pub(super) fn peeked<M: Payload + ?Sized>(
+        &self,
+        deadline: Option<Deadline>,
+    ) -> Result<Option<Peeked<'_, M>>, RecvError> {
+        let Some((found, redelivered)) = self.found_to_peek(self.enter()?, deadline)? else {
+            return Ok(None);
+        };
+        let Some(value) = value_of(&found) else {
+            self.commit(&found);
+            return Err(no_such_message::<M>());
+        };
+        Ok(Some(Peeked { receiver: self, found, value, redelivered }))
     }
 
-    /// Returns the next message without taking it out of the queue, or `Empty` at once.
-    ///
-    /// # Errors
-    /// The errors of [`Receiver::try_recv`].
-    pub fn try_peek(&mut self) -> Result<Peeked<'_>, RecvError> {
-        self.peeked(None)
-    }
-
-    fn peeked(&mut self, deadline: Option<Deadline>) -> Result<Peeked<'_>, RecvError> {
-        let me = self.enter()?;
-        let this = &*self;
-        let found = match this.look(me)? {
+    /// Does steps 1 and 2; returns whether a predecessor had the message.
+    fn found_to_peek(
+        &self,
+        me: Me,
+        deadline: Option<Deadline>,
+    ) -> Result<Option<(FoundMessage<'_>, bool)>, RecvError> {
+        let found = match self.look(me)? {
             AtHead::Message(found) => found,
             AtHead::Nothing(_) => {
                 if deadline.is_some() {
-                    this.spin();
+                    self.spin();
                 }
-                this.wait_for_message(me, deadline)?
+                let Some(found) = self.wait_for_message(me, deadline)? else { return Ok(None) };
+                found
             }
         };
-        let place = pack(this.region.get(), this.head.get(), found.number);
-        let words = &this.inner.ring.head().receiver_words;
-        let redelivered = this.taken_before.get() == place;
+        let place = pack(self.region.get(), self.head.get(), found.number);
+        let words = &self.inner.ring.head().receiver_words;
+        let redelivered = self.taken_before.get() == place;
         if redelivered {
-            this.taken_before.set(0);
+            self.taken_before.set(0);
             words.redelivered.store(
                 words.redelivered.load(Ordering::Relaxed).wrapping_add(1),
                 Ordering::Relaxed,
@@ -79,11 +82,24 @@ impl Receiver {
         // Release, and before the caller sees the message. If this process died just before, the
         // next receiver gets the message as if for the first time, which it is.
         words.taken.store(place, Ordering::Release);
-        Ok(Peeked { receiver: this, found, redelivered })
+        Ok(Some((found, redelivered)))
     }
 }
 
-impl Peeked<'_> {
+/// Returns the value of a message, where it lies if it is aligned; `None`: it is none of the type.
+fn value_of<'a, M: Payload + ?Sized>(found: &FoundMessage<'a>) -> Option<Value<'a, M>> {
+    if found.bytes.addr().is_multiple_of(M::METADATA.align) {
+        // SAFETY: the address is aligned as the type is; `look` has checked that `len` bytes lie
+        // there; no sender writes to a slot or to its object before `give_back`.
+        return unsafe { M::at(found.bytes, found.len) }.map(Value::InPlace);
+    }
+    // SAFETY: as above.
+    let bytes = unsafe { core::slice::from_raw_parts(found.bytes, found.len) };
+    let mut copy = M::blank();
+    M::replace(&mut copy, bytes).then_some(Value::Copied(copy))
+}
+
+impl<M: Payload + ?Sized> Peeked<'_, M> {
     /// Returns whether an earlier receiver got this message too and died before it committed: it
     /// may have acted on it.
     pub fn redelivered(&self) -> bool {
@@ -96,12 +112,13 @@ impl Peeked<'_> {
     }
 }
 
-impl Deref for Peeked<'_> {
-    type Target = [u8];
+impl<M: Payload + ?Sized> Deref for Peeked<'_, M> {
+    type Target = M;
 
-    fn deref(&self) -> &[u8] {
-        // SAFETY: `found` has checked that `len` bytes lie there; no sender writes to a slot or to
-        // its object before `give_back`.
-        unsafe { core::slice::from_raw_parts(self.found.bytes, self.found.len) }
+    fn deref(&self) -> &M {
+        match &self.value {
+            Value::InPlace(value) => value,
+            Value::Copied(copy) => copy.borrow(),
+        }
     }
 }

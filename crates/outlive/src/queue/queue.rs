@@ -1,57 +1,87 @@
 //! A queue as a whole: making, opening and inspecting it.
 
+use core::marker::PhantomData;
 use std::sync::Arc;
 
 use super::Inner;
+use super::handles::{Receiver, Sender};
 use super::layout::{self, CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, REFUSE_WITHOUT_RECEIVER};
-use super::receiver::Receiver;
 use super::ring::Ring;
-use super::send::Sender;
 use crate::claim::Holder;
+use crate::domain::{agree, check_range, three_openings};
 use crate::liveness::{Registry, TokenId};
 use crate::pool::{Heap, SPAN, Shape};
-use crate::segment::{MOST_RESERVED, Segment, Spec};
+use crate::segment::{MOST_RESERVED, Opening, Segment, Spec};
 use crate::shim::Ordering;
 use crate::wake::SpinWait;
-use crate::{Domain, Error, Kind, WaitStrategy};
+use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 
 /// A queue, open in this process; makes its senders and its receiver.
 ///
-/// A queue has any number of [`Sender`]s and one [`Receiver`] at a time. Messages are byte strings
-/// of 0 bytes to 1 GiB; the messages of one sender arrive in the order in which it sent them. The
-/// queue begins with 32 KiB of memory and doubles as needed, in steps of at most 2 MiB, up to
+/// A queue has any number of [`Sender`]s and one [`Receiver`] at a time. Messages are bytes
+/// (`Queue<[u8]>`), values of a [`Plain`](crate::Plain) type, or slices of one, of any length from
+/// 0 bytes to 1 GiB; the messages of one sender arrive in the order in which it sent them. The queue
+/// begins with 32 KiB of memory and doubles as needed, in steps of at most 2 MiB, up to
 /// `max_bytes`. Then it is full, and a send fails or waits, as the caller chooses. Sending and
 /// receiving make no system call unless the other side sleeps or memory is added.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-queue2-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::queue::{Queue, SendError};
+/// use outlive::{SendError, queue::Queue};
 ///
-/// let queue = Queue::options().max_bytes(1 << 20).create(&domain, "frames")?;
+/// let queue = Queue::<[u8]>::options().max_bytes(1 << 20).open_or_create(&domain, "frames")?;
 /// let sender = queue.sender()?;
 /// while sender.try_send(&[7; 1000]).is_ok() {}
-/// assert_eq!(sender.try_send(&[7; 1000]), Err(SendError::Full));
+/// assert_eq!(sender.try_send(&[7; 1000]), Err(SendError::Full { slowest: None }));
 /// assert_eq!(queue.counters()?.sent, queue.counters()?.pending);
+///
+/// let readings = Queue::<[f64; 3]>::open_or_create(&domain, "readings")?;
+/// let mut receiver = readings.receiver()?;
+/// readings.sender()?.send(&[1.0, 2.0, 3.0])?;
+/// assert_eq!(receiver.recv()?, [1.0, 2.0, 3.0]);
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # If a process dies
 /// Sent messages stay in the queue; see [`Sender`] and [`Receiver`].
-#[derive(Clone)]
-pub struct Queue {
+pub struct Queue<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
+    _message: PhantomData<fn(&M)>,
 }
 
-/// Options for making a queue. An existing queue keeps the options that it was made with.
-#[derive(Clone, Debug)]
-pub struct QueueOptions {
+impl<M: Payload + ?Sized> Clone for Queue<M> {
+    fn clone(&self) -> Queue<M> {
+        Queue { inner: Arc::clone(&self.inner), _message: PhantomData }
+    }
+}
+
+/// Options for opening a queue. What is not set is as it is in an existing queue, and has its
+/// default in a new one. What is set must be so in an existing queue.
+#[must_use]
+#[derive(Debug)]
+pub struct QueueOptions<M: Payload + ?Sized = [u8]> {
     max_bytes: Option<u64>,
-    first_slots: u32,
-    slot_bytes: u32,
-    need_receiver: bool,
+    slots: Option<u32>,
+    slot_bytes: Option<u32>,
+    need_receiver: Option<bool>,
     wait: WaitStrategy,
+    _message: PhantomData<fn(&M)>,
+}
+
+/// What a queue was made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueConfig {
+    /// The most bytes that the queue may take, messages included.
+    pub max_bytes: u64,
+    /// The number of slots that it began with.
+    pub slots: u32,
+    /// The bytes of a slot.
+    pub slot_bytes: u32,
+    /// Whether a send fails while the queue has no receiver.
+    pub need_receiver: bool,
 }
 
 /// Counts what has happened to a queue. The figures are exact when the queue is quiet; while it is
@@ -80,109 +110,114 @@ pub struct Counters {
     pub max_bytes: u64,
 }
 
-impl QueueOptions {
-    /// Sets the most bytes that the queue may take, messages included. At least 64 KiB; default: a
+impl<M: Payload + ?Sized> QueueOptions<M> {
+    /// Sets the most bytes that the queue may take, messages included: 64 KiB to 6 GiB. Default: a
     /// quarter of the file system, and at most 6 GiB. The file may take up to 64 KiB more for each
     /// 2 MiB of it, where memory of short messages is reused for long ones.
-    pub fn max_bytes(mut self, bytes: u64) -> QueueOptions {
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
         self
     }
 
-    /// Sets the number of slots to begin with, rounded up to a power of two from 4 to 65,536.
-    /// Default: 64.
-    pub fn first_slots(mut self, slots: u32) -> QueueOptions {
-        self.first_slots = slots;
+    /// Sets the number of slots to begin with, 1 to 65,536; it is rounded up to a power of two and
+    /// to 4. Default: 64.
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.slots = Some(slots);
         self
     }
 
-    /// Sets the bytes of a slot, rounded up to a power of two from 64 to 4,096. Default: 128. A
-    /// message of up to 24 bytes less lies in its slot; a larger one lies in an object of the pool,
-    /// to which the slot refers.
-    pub fn slot_bytes(mut self, bytes: u32) -> QueueOptions {
-        self.slot_bytes = bytes;
+    /// Sets the bytes of a slot, 1 to 4,096; they are rounded up to a power of two and to 64.
+    /// Default: 128. A message of up to 24 bytes less lies in its slot; a larger one lies in an
+    /// object of the pool, to which the slot refers.
+    pub fn slot_bytes(mut self, bytes: u32) -> Self {
+        self.slot_bytes = Some(bytes);
         self
     }
 
-    /// Sets whether a send fails with [`SendError::NoReceiver`](super::SendError::NoReceiver) while
+    /// Sets whether a send fails with [`SendError::NoReceiver`](crate::SendError::NoReceiver) while
     /// the queue has no receiver. Default: no, messages wait for a receiver.
-    pub fn need_receiver(mut self, needed: bool) -> QueueOptions {
-        self.need_receiver = needed;
+    pub fn need_receiver(mut self, needed: bool) -> Self {
+        self.need_receiver = Some(needed);
         self
     }
 
     /// Sets how this process's handles wait.
-    pub fn wait(mut self, wait: WaitStrategy) -> QueueOptions {
+    pub fn wait(mut self, wait: WaitStrategy) -> Self {
         self.wait = wait;
         self
     }
 
-    /// Opens the queue of that name, or makes it with these options if there is none.
-    ///
-    /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::InvalidName`], and errors of the system.
-    ///
-    /// # If a process dies
-    /// If this process dies while it makes the queue, nothing is left of it.
-    pub fn create(self, domain: &Domain, name: &str) -> Result<Queue, Error> {
-        self.create_as(domain, name, Kind::Queue, Annex { len: 0, first: 0 })
+    three_openings!(
+        Queue<M>,
+        "queue",
+        "[`Error::OtherType`](crate::Error::OtherType) when its messages are of another type,
+         [`Error::InvalidOption`](crate::Error::InvalidOption) for an option out of its range."
+    );
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Queue<M>, Error> {
+        self.open_kind(domain, name, opening, Kind::Queue, Annex::NONE)
     }
 
     /// Does the same for a file of that kind, with another layer's words in it.
-    pub(crate) fn create_as(
+    pub(crate) fn open_kind(
         self,
         domain: &Domain,
         name: &str,
+        opening: Opening,
         kind: Kind,
         annex: Annex,
-    ) -> Result<Queue, Error> {
-        let slot_bytes = self.slot_bytes.clamp(64, 4096).next_power_of_two();
-        let first_slots = self.first_slots.clamp(4, 65_536).next_power_of_two();
-        let quarter = domain.folder().file_system_bytes()? / 4;
-        let max_bytes = self.max_bytes.unwrap_or(quarter).clamp(64 << 10, MOST_BYTES);
-        // Where another layer's words carry the messages, the ring holds none.
-        let most_regions = if annex.len == 0 { MOST_REGIONS } else { 1 };
-        let plan = Plan::new(
-            u64::from(slot_bytes),
-            u64::from(first_slots),
-            most_regions,
+    ) -> Result<Queue<M>, Error> {
+        check_range("max_bytes", self.max_bytes, LEAST_BYTES..=MOST_BYTES, "64 KiB to 6 GiB")?;
+        check_range("the number of slots", self.slots, 1..=MOST_SLOTS, "1 to 65,536")?;
+        check_range("slot_bytes", self.slot_bytes, 1..=MOST_SLOT_BYTES, "1 to 4,096")?;
+        let slots = self.slots.map(|slots| slots.next_power_of_two().max(4));
+        let slot_bytes = self.slot_bytes.map(|bytes| bytes.next_power_of_two().max(64));
+        let max_bytes = match self.max_bytes {
+            Some(bytes) => bytes,
+            // Nothing is made.
+            None if opening == Opening::Open => MOST_BYTES,
+            None => match annex.usual_bytes {
+                Some(bytes) => bytes,
+                None => (domain.folder().file_system_bytes()? / 4).clamp(LEAST_BYTES, MOST_BYTES),
+            },
+        };
+        let made = QueueConfig {
             max_bytes,
-            annex.len,
-        );
+            slots: slots.unwrap_or(64),
+            slot_bytes: slot_bytes.unwrap_or(128),
+            need_receiver: self.need_receiver.unwrap_or(false),
+        };
+        let plan = Plan::new(made, annex);
+        // Files of bytes name no type.
+        let (type_name, facts) = (M::METADATA.type_name(), M::METADATA);
+        let (size, align) = if type_name.is_empty() { (0, 1) } else { (facts.size, facts.align) };
         let spec = Spec {
             kind,
-            type_name: String::new(),
-            type_size: 0,
-            type_align: 1,
+            type_name,
+            type_size: size,
+            type_align: align as u64,
             reserve: plan.end,
             max_bytes,
             initial: CONTROL_AT + Heap::FIRST_CONTROL,
         };
-        let segment = domain.create_or_open(name, &spec, |segment| {
-            segment.grow(plan.rings_at, u64::from(slot_bytes * first_slots))?;
-            if annex.first > 0 {
-                segment.grow(plan.annex_at, annex.first)?;
-            }
-            let head: &QueueHead = segment.at(HEAD_AT)?;
-            head.slot_bytes.store(slot_bytes, Ordering::Relaxed);
-            head.first_slots.store(first_slots, Ordering::Relaxed);
-            head.regions.store(plan.regions, Ordering::Relaxed);
-            head.options
-                .store(u32::from(self.need_receiver) * REFUSE_WITHOUT_RECEIVER, Ordering::Relaxed);
-            head.pool_tags_at.store(plan.tags_at, Ordering::Relaxed);
-            head.pool_spans_at.store(plan.spans_at, Ordering::Relaxed);
-            head.pool_spans.store(plan.spans, Ordering::Relaxed);
-            head.limits[0].store(u64::from(first_slots), Ordering::Relaxed);
-            Ok(())
-        })?;
-        Queue::finish_as(segment, domain.registry(), self.wait, kind)
+        let segment =
+            domain.open_as(name, opening, &spec, |segment| plan.write(segment, made, annex))?;
+        let queue = Queue::finish_as(segment, domain.registry(), self.wait, kind)?;
+        let (segment, found) = (&queue.inner.ring.segment, queue.config());
+        agree(segment, "max_bytes", found.max_bytes, self.max_bytes)?;
+        agree(segment, "number of slots to begin with", found.slots, slots)?;
+        agree(segment, "slot_bytes", found.slot_bytes, slot_bytes)?;
+        agree(segment, "option need_receiver", found.need_receiver, self.need_receiver)?;
+        Ok(queue)
     }
 }
 
-/// The most bytes of a queue: rings and pool of that size fit into the address space reserved for
-/// one file.
+/// The least and the most bytes of a queue: rings and pool of that size fit into the address space
+/// reserved for one file.
+const LEAST_BYTES: u64 = 64 << 10;
 const MOST_BYTES: u64 = 6 << 30;
+const MOST_SLOTS: u32 = 65_536;
+const MOST_SLOT_BYTES: u32 = 4096;
 
 /// Another layer's words, between slots and tags: address space, and bytes that exist from the
 /// beginning.
@@ -190,6 +225,12 @@ const MOST_BYTES: u64 = 6 << 30;
 pub(crate) struct Annex {
     pub(crate) len: u64,
     pub(crate) first: u64,
+    /// The default of `max_bytes`, where it is not the queue's.
+    pub(crate) usual_bytes: Option<u64>,
+}
+
+impl Annex {
+    const NONE: Annex = Annex { len: 0, first: 0, usual_bytes: None };
 }
 
 /// Where each part lies in the file.
@@ -204,14 +245,11 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(
-        slot_bytes: u64,
-        first_slots: u64,
-        most_regions: usize,
-        max_bytes: u64,
-        annex: u64,
-    ) -> Plan {
-        let first = slot_bytes * first_slots;
+    fn new(made: QueueConfig, annex: Annex) -> Plan {
+        let (first, max_bytes) = (bytes_of_slots(made), made.max_bytes);
+        // Where another layer's words carry the messages, the ring holds none.
+        let most_regions = if annex.len == 0 { MOST_REGIONS } else { 1 };
+        let annex = annex.len;
         // As many regions as reach max_bytes together; max_bytes may cut the last one short.
         let mut regions = 1;
         while first * ((1 << regions) - 1) < max_bytes && (regions as usize) < most_regions {
@@ -237,42 +275,60 @@ impl Plan {
             end: spans_at + u64::from(spans) * SPAN,
         }
     }
+
+    /// Fills a new file, which has no name yet: no other process sees it.
+    fn write(&self, segment: &Segment, made: QueueConfig, annex: Annex) -> Result<(), Error> {
+        segment.grow(self.rings_at, bytes_of_slots(made))?;
+        if annex.first > 0 {
+            segment.grow(self.annex_at, annex.first)?;
+        }
+        let head: &QueueHead = segment.at(HEAD_AT)?;
+        head.slot_bytes.store(made.slot_bytes, Ordering::Relaxed);
+        head.first_slots.store(made.slots, Ordering::Relaxed);
+        head.regions.store(self.regions, Ordering::Relaxed);
+        let options = u32::from(made.need_receiver) * REFUSE_WITHOUT_RECEIVER;
+        head.options.store(options, Ordering::Relaxed);
+        head.pool_tags_at.store(self.tags_at, Ordering::Relaxed);
+        head.pool_spans_at.store(self.spans_at, Ordering::Relaxed);
+        head.pool_spans.store(self.spans, Ordering::Relaxed);
+        head.limits[0].store(u64::from(made.slots), Ordering::Relaxed);
+        Ok(())
+    }
 }
 
-impl Queue {
-    /// Returns the default options, for changing them.
-    pub fn options() -> QueueOptions {
+/// Returns how many bytes the slots take that the queue begins with.
+fn bytes_of_slots(made: QueueConfig) -> u64 {
+    u64::from(made.slot_bytes) * u64::from(made.slots)
+}
+
+impl<M: Payload + ?Sized> Queue<M> {
+    /// Returns options of which none is set.
+    pub fn options() -> QueueOptions<M> {
         QueueOptions {
             max_bytes: None,
-            first_slots: 64,
-            slot_bytes: 128,
-            need_receiver: false,
+            slots: None,
+            slot_bytes: None,
+            need_receiver: None,
             wait: WaitStrategy::Adaptive,
+            _message: PhantomData,
         }
     }
 
     /// Opens the queue of that name, or makes it with default options if there is none.
     ///
     /// # Errors
-    /// The errors of [`QueueOptions::create`].
-    pub fn create(domain: &Domain, name: &str) -> Result<Queue, Error> {
-        Queue::options().create(domain, name)
+    /// The errors of [`QueueOptions::open_or_create`].
+    pub fn open_or_create(domain: &Domain, name: &str) -> Result<Queue<M>, Error> {
+        Queue::options().open_or_create(domain, name)
     }
 
     /// Opens the existing queue of that name.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::OtherKind`], [`Error::Damaged`], and errors of the system.
-    pub fn open(domain: &Domain, name: &str) -> Result<Queue, Error> {
-        Queue::finish(domain.open_segment(name)?, domain.registry(), WaitStrategy::Adaptive)
-    }
-
-    pub(crate) fn finish(
-        segment: Segment,
-        registry: &'static Registry,
-        wait: WaitStrategy,
-    ) -> Result<Queue, Error> {
-        Queue::finish_as(segment, registry, wait, Kind::Queue)
+    /// [`Error::NotFound`], [`Error::OtherKind`], [`Error::OtherType`], [`Error::Damaged`], and
+    /// errors of the system.
+    pub fn open(domain: &Domain, name: &str) -> Result<Queue<M>, Error> {
+        Queue::options().open(domain, name)
     }
 
     pub(crate) fn finish_as(
@@ -280,21 +336,29 @@ impl Queue {
         registry: &'static Registry,
         wait: WaitStrategy,
         kind: Kind,
-    ) -> Result<Queue, Error> {
+    ) -> Result<Queue<M>, Error> {
         segment.expect(kind)?;
         let ring = Ring::new(segment)?;
         let refuse = ring.head().options.load(Ordering::Relaxed) & REFUSE_WITHOUT_RECEIVER != 0;
         let spin_wait = SpinWait::new();
         spin_wait.set(wait);
         let inner = Inner { ring, registry, spin_wait, need_receiver: refuse };
-        Ok(Queue { inner: Arc::new(inner) })
+        Ok(Queue { inner: Arc::new(inner), _message: PhantomData })
+    }
+
+    /// Returns what the queue was made with.
+    pub fn config(&self) -> QueueConfig {
+        let Inner { ring, need_receiver, .. } = &*self.inner;
+        let (slots, slot_bytes) = ring.first_slots();
+        let max_bytes = ring.segment.header().max_bytes();
+        QueueConfig { max_bytes, slots, slot_bytes, need_receiver: *need_receiver }
     }
 
     /// Makes a new sender.
     ///
     /// # Errors
     /// [`Error::NoToken`] or [`Error::NoSpace`] when the calling thread cannot get a token.
-    pub fn sender(&self) -> Result<Sender, Error> {
+    pub fn sender(&self) -> Result<Sender<M>, Error> {
         Sender::new(Arc::clone(&self.inner))
     }
 
@@ -309,7 +373,7 @@ impl Queue {
     ///
     /// # If a process dies
     /// If this process dies while it takes over, the next process to call this function takes over.
-    pub fn receiver(&self) -> Result<Receiver, Error> {
+    pub fn receiver(&self) -> Result<Receiver<M>, Error> {
         Receiver::new(Arc::clone(&self.inner))
     }
 
@@ -417,5 +481,45 @@ impl Queue {
 
     pub(crate) fn inner(&self) -> &Inner {
         &self.inner
+    }
+}
+
+impl Queue {
+    /// Opens a queue of messages of any type, for inspection.
+    pub(crate) fn finish(
+        segment: Segment,
+        registry: &'static Registry,
+        wait: WaitStrategy,
+    ) -> Result<Queue, Error> {
+        Queue::finish_as(segment, registry, wait, Kind::Queue)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::RecvError;
+
+    /// A process that does not keep to the type sends a message of a length that no value has.
+    #[test]
+    fn a_message_that_is_no_value_of_the_type_is_skipped() {
+        let folder = std::env::temp_dir().join(format!("outlive-no-value-{}", std::process::id()));
+        let domain = Domain::open_at(&folder).expect("opens");
+        let values = Queue::<u64>::open_or_create(&domain, "q").expect("made");
+        let bytes: Queue = Queue { inner: Arc::clone(&values.inner), _message: PhantomData };
+        let sender = bytes.sender().expect("a sender");
+        let mut receiver = values.receiver().expect("the only one");
+        let encoding = |error| assert!(matches!(error, Some(RecvError::Encoding(_))), "{error:?}");
+        for _ in 0..2 {
+            sender.send(b"short").expect("room");
+        }
+        sender.send_batch(&[b"in".as_slice(), b"a", b"batch"]).expect("room");
+        encoding(receiver.try_recv().err());
+        encoding(receiver.try_peek().err());
+        (0..3).for_each(|_| encoding(receiver.recv().err()));
+        assert_eq!(receiver.try_recv(), Ok(None));
+        values.sender().expect("a sender").send(&7).expect("room");
+        assert_eq!(receiver.recv(), Ok(7));
+        std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

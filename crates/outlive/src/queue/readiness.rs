@@ -9,15 +9,16 @@
 use std::sync::Arc;
 
 use super::Inner;
+use super::handles::Receiver;
 use super::layout::{CLOSED, MOST_REGIONS, SlotWord, State, published};
-use super::receiver::Receiver;
+use super::receiver::RawReceiver;
 use super::senders::{self, Senders};
-use crate::Error;
 use crate::liveness::Registry;
 use crate::shim::Ordering;
 use crate::wake::{
     EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched,
 };
+use crate::{Error, Payload};
 
 /// A queue as a wait set sees it.
 #[derive(Clone)]
@@ -32,15 +33,21 @@ const MOST_MOVES: usize = 8;
 
 /// Ready when a receive is worth a try, or would be told that the senders have gone
 /// (`end_when_senders_gone`, as it is set when the receiver is added).
-impl Source for Receiver {
+impl<M: Payload + ?Sized> Source for Receiver<M> {
     fn watched(&self) -> Result<Watched, Error> {
-        let readiness = self.readiness();
+        let readiness = self.raw.readiness();
         let registry = readiness.registry();
         Ok(Watched::of(readiness, registry))
     }
 }
 
-impl Receiver {
+impl<M: Payload + ?Sized> Receiver<M> {
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.raw.inner.registry
+    }
+}
+
+impl RawReceiver {
     pub(crate) fn readiness(&self) -> QueueReadiness {
         QueueReadiness { inner: Arc::clone(&self.inner), end_when_gone: self.end_when_gone.get() }
     }

@@ -25,10 +25,9 @@
 //! | asleep | prepares a wait of its own |
 
 use super::batch;
-use super::error::RecvError;
 use super::head::{AtHead, FoundMessage};
 use super::layout::{CLOSED, MOST_REGIONS, SlotWord, pack, published};
-use super::receiver::Receiver;
+use super::receiver::RawReceiver;
 use super::ring::Slot;
 use super::senders::{self, Senders};
 use super::wake::wake_senders;
@@ -36,99 +35,36 @@ use crate::liveness::Me;
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep};
-use crate::{Deadline, Error};
+use crate::{Deadline, Error, Payload, RecvError};
 
-impl Receiver {
-    /// Takes the next message out of the queue and returns it, waiting for one.
-    ///
-    /// The message is committed before it is returned, so it is received at most once.
-    ///
-    /// # Errors
-    /// [`RecvError::SendersGone`], [`RecvError::NotReceiver`], [`RecvError::Damaged`] (that message
-    /// is skipped), [`RecvError::System`].
-    ///
-    /// # If a process dies
-    /// If this process dies after the commit, the message is lost with it. [`Receiver::peek`] does
-    /// not lose it.
-    pub fn recv(&mut self) -> Result<Vec<u8>, RecvError> {
-        self.recv_until(Deadline::NEVER)
-    }
-
-    /// Takes the next message out of the queue and returns it, or `Empty` at once.
-    ///
-    /// # Errors
-    /// The errors of [`Receiver::recv`], and [`RecvError::Empty`].
-    pub fn try_recv(&mut self) -> Result<Vec<u8>, RecvError> {
-        let mut message = Vec::new();
-        self.take(&mut message, None)?;
-        Ok(message)
-    }
-
-    /// Takes the next message out of the queue and returns it, waiting until the deadline.
-    ///
-    /// # Errors
-    /// The errors of [`Receiver::recv`], and [`RecvError::TimedOut`].
-    pub fn recv_until(&mut self, deadline: impl Into<Deadline>) -> Result<Vec<u8>, RecvError> {
-        let mut message = Vec::new();
-        self.take(&mut message, Some(deadline.into()))?;
-        Ok(message)
-    }
-
-    /// Receives a message into a buffer, whose contents it replaces; it allocates nothing once the
-    /// buffer is large enough.
-    ///
-    /// # Errors
-    /// The errors of [`Receiver::recv`].
+impl RawReceiver {
+    /// Takes a message into `message`; `None` for a deadline does not wait. `Ok(None)`: nothing was
+    /// there, or nothing came until then.
     #[inline]
-    pub fn recv_into(&mut self, message: &mut Vec<u8>) -> Result<(), RecvError> {
-        self.take(message, Some(Deadline::NEVER))
-    }
-
-    /// Receives a message into a buffer, or returns `Empty` at once.
-    ///
-    /// # Errors
-    /// The errors of [`Receiver::try_recv`].
-    #[inline]
-    pub fn try_recv_into(&mut self, message: &mut Vec<u8>) -> Result<(), RecvError> {
-        self.take(message, None)
-    }
-
-    /// Receives a message into a buffer, waiting until the deadline.
-    ///
-    /// # Errors
-    /// The errors of [`Receiver::recv_until`].
-    #[inline]
-    pub fn recv_into_until(
-        &mut self,
-        message: &mut Vec<u8>,
-        deadline: impl Into<Deadline>,
-    ) -> Result<(), RecvError> {
-        self.take(message, Some(deadline.into()))
-    }
-
-    /// Iterates over the messages as they arrive, until [`RecvError::SendersGone`] or an error.
-    pub fn iter(&mut self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        core::iter::from_fn(|| self.recv().ok())
-    }
-
-    #[inline]
-    fn take(&self, message: &mut Vec<u8>, deadline: Option<Deadline>) -> Result<(), RecvError> {
+    pub(super) fn take<M: Payload + ?Sized>(
+        &self,
+        message: &mut M::Owned,
+        deadline: Option<Deadline>,
+    ) -> Result<Option<()>, RecvError> {
         let me = self.enter()?;
-        if self.take_plain(message) {
-            return Ok(());
+        match self.take_plain::<M>(message) {
+            Some(true) => Ok(Some(())),
+            Some(false) => Err(no_such_message::<M>()),
+            None => self.take_slow::<M>(me, message, deadline),
         }
-        self.take_slow(me, message, deadline)
     }
 
-    /// Takes the message at the head if it lies in its slot and is no batch.
+    /// Takes the message at the head if it lies in its slot and is no batch; returns whether it was
+    /// one of the type, or was dropped.
     #[inline]
-    fn take_plain(&self, message: &mut Vec<u8>) -> bool {
-        let Some((slot, lap, len)) = self.plain() else { return false };
+    fn take_plain<M: Payload + ?Sized>(&self, message: &mut M::Owned) -> Option<bool> {
+        let (slot, lap, len) = self.plain()?;
         // SAFETY: `plain` has checked `len` against the slot's payload; no sender writes to the
         // slot until it is given back.
-        unsafe { copy(slot.payload, len, message) };
+        let bytes = unsafe { core::slice::from_raw_parts(slot.payload, len) };
+        let fits = M::replace(message, bytes);
         self.give_back(slot, lap, None, 1, 0);
-        true
+        Some(fits)
     }
 
     /// Returns the message at the head if it lies in its slot and is no batch: slot, lap, length.
@@ -147,119 +83,95 @@ impl Receiver {
         (meta <= ring.inline_bytes() as u64).then_some((slot, place.lap, meta as usize))
     }
 
-    /// Receives a message into the caller's memory, which may be uninitialised, and returns its
-    /// length. `None` for a deadline does not wait.
-    ///
-    /// A length greater than `room` means that nothing was received: the message stays. This
-    /// function is for bindings to languages that bring their own buffers.
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-recv-to-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
-    /// let queue = outlive::queue::Queue::create(&domain, "orders")?;
-    /// let mut receiver = queue.receiver()?;
-    /// queue.sender()?.send_batch(&["buy 10", "sell", "buy 9"])?;
-    /// let mut buffer = [0; 6];
-    /// for (room, len) in [(5, 6), (6, 6), (4, 4), (4, 5), (5, 5)] {
-    ///     // SAFETY: `buffer` has `room` bytes or more.
-    ///     assert_eq!(unsafe { receiver.recv_to(buffer.as_mut_ptr(), room, None) }?, len);
-    /// }
-    /// assert_eq!(&buffer, b"buy 90");
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The errors of [`Receiver::recv_until`], or of [`Receiver::try_recv`].
+    /// Takes a message into the caller's memory and returns its length; a message longer than
+    /// `room` stays.
     ///
     /// # Safety
     /// The caller guarantees that `room` bytes can be written at `to`.
-    ///
-    /// # If a process dies
-    /// The same as with [`Receiver::recv`].
     #[inline]
-    pub unsafe fn recv_to(
-        &mut self,
+    pub(super) unsafe fn take_to(
+        &self,
         to: *mut u8,
         room: usize,
         deadline: Option<Deadline>,
-    ) -> Result<usize, RecvError> {
+    ) -> Result<Option<usize>, RecvError> {
         let me = self.enter()?;
-        let this = &*self;
-        let Some((slot, lap, len)) = this.plain() else {
-            // SAFETY: the caller of `recv_to` guarantees that `room` bytes can be written at `to`.
-            return unsafe { this.recv_to_slow(me, to, room, deadline) };
+        let Some((slot, lap, len)) = self.plain() else {
+            // SAFETY: the caller of `take_to` guarantees that `room` bytes can be written at `to`.
+            return unsafe { self.take_to_slow(me, to, room, deadline) };
         };
         if len <= room {
             // SAFETY: the length fits both the slot (`plain` checked it) and `room`; the slot is
             // the receiver's until it is given back.
             unsafe { core::ptr::copy_nonoverlapping(slot.payload.cast_const(), to, len) };
-            this.give_back(slot, lap, None, 1, 0);
+            self.give_back(slot, lap, None, 1, 0);
         }
-        Ok(len)
+        Ok(Some(len))
     }
 
     /// # Safety
-    /// The caller guarantees what [`Receiver::recv_to`] asks for.
+    /// The caller guarantees what [`RawReceiver::take_to`] asks for.
     #[inline(never)]
-    unsafe fn recv_to_slow(
+    unsafe fn take_to_slow(
         &self,
         me: Me,
         to: *mut u8,
         room: usize,
         deadline: Option<Deadline>,
-    ) -> Result<usize, RecvError> {
+    ) -> Result<Option<usize>, RecvError> {
         if deadline.is_some() {
             self.spin();
         }
-        let found = self.wait_for_message(me, deadline)?;
+        let Some(found) = self.wait_for_message(me, deadline)? else { return Ok(None) };
         if found.len <= room {
             // SAFETY: `found` has checked that `len` bytes lie there; the slot is the receiver's
             // until `give_back`; `len` fits `room`.
             unsafe { core::ptr::copy_nonoverlapping(found.bytes, to, found.len) };
             self.commit(&found);
         }
-        Ok(found.len)
+        Ok(Some(found.len))
     }
 
     #[inline(never)]
-    fn take_slow(
+    fn take_slow<M: Payload + ?Sized>(
         &self,
         me: Me,
-        message: &mut Vec<u8>,
+        message: &mut M::Owned,
         deadline: Option<Deadline>,
-    ) -> Result<(), RecvError> {
-        if self.take_from_batch(message) {
-            return Ok(());
-        }
-        if deadline.is_some() && self.spin() && self.take_plain(message) {
-            return Ok(());
-        }
-        let found = self.wait_for_message(me, deadline)?;
-        // SAFETY: `found` has checked that `len` bytes lie there; the slot is the receiver's until
-        // `give_back`.
-        unsafe { copy(found.bytes, found.len, message) };
-        self.commit(&found);
-        Ok(())
+    ) -> Result<Option<()>, RecvError> {
+        let taken = self.take_from_batch::<M>(message).or_else(|| {
+            if deadline.is_some() && self.spin() { self.take_plain::<M>(message) } else { None }
+        });
+        let fits = match taken {
+            Some(fits) => fits,
+            None => {
+                let Some(found) = self.wait_for_message(me, deadline)? else { return Ok(None) };
+                // SAFETY: `found` has checked that `len` bytes lie there; the slot is the
+                // receiver's until `give_back`.
+                let bytes = unsafe { core::slice::from_raw_parts(found.bytes, found.len) };
+                let fits = M::replace(message, bytes);
+                self.commit(&found);
+                fits
+            }
+        };
+        if fits { Ok(Some(())) } else { Err(no_such_message::<M>()) }
     }
 
     /// Takes the next message of the batch at the head, except the last one, with which the slot is
     /// given back.
     #[inline]
-    fn take_from_batch(&self, message: &mut Vec<u8>) -> bool {
-        let Some(batch) = self.batch.get() else { return false };
+    fn take_from_batch<M: Payload + ?Sized>(&self, message: &mut M::Owned) -> Option<bool> {
+        let batch = self.batch.get()?;
         let (number, at) = self.batch_at.get();
         // SAFETY: `found` checked the range; the batch is in `self.batch` only while its slot is
         // not given back.
         let packed = unsafe { core::slice::from_raw_parts(batch.bytes, batch.len) };
-        let (true, Some((range, next_at))) = (number + 1 < batch.count, batch::next(packed, at))
-        else {
-            return false;
-        };
-        // SAFETY: `batch::next` returns only ranges inside `packed`.
-        unsafe { copy(batch.bytes.add(range.start), range.len(), message) };
+        let (range, next_at) =
+            (number + 1 < batch.count).then(|| batch::next(packed, at)).flatten()?;
+        // Only a hostile process changes the bytes now, and `batch::next` has checked the range.
+        let fits = M::replace(message, packed.get(range)?);
         self.commit_in_batch(number + 1, next_at);
-        true
+        Some(fits)
     }
 
     /// Marks the messages of the batch before this one as received.
@@ -349,24 +261,22 @@ impl Receiver {
         head.receiver_words.high_water.fetch_max(tail.saturating_sub(h), Ordering::Relaxed);
     }
 
-    /// Does step 5 until there is a message.
+    /// Does step 5 until there is a message, or until the deadline has passed: `None`.
     #[cold]
     pub(super) fn wait_for_message(
         &self,
         me: Me,
         deadline: Option<Deadline>,
-    ) -> Result<FoundMessage<'_>, RecvError> {
+    ) -> Result<Option<FoundMessage<'_>>, RecvError> {
         if let AtHead::Message(found) = self.look(me)? {
-            return Ok(found);
+            return Ok(Some(found));
         }
         let Some(deadline) = deadline else {
-            return Err(
-                if self.senders_gone() && matches!(self.look(me)?, AtHead::Nothing(None)) {
-                    RecvError::SendersGone
-                } else {
-                    RecvError::Empty
-                },
-            );
+            return if self.senders_gone() && matches!(self.look(me)?, AtHead::Nothing(None)) {
+                Err(RecvError::Closed)
+            } else {
+                Ok(None)
+            };
         };
         let inner = &*self.inner;
         let head = inner.ring.head();
@@ -378,7 +288,7 @@ impl Receiver {
             let writer = match self.look(me) {
                 Ok(AtHead::Message(found)) => {
                     awake();
-                    return Ok(found);
+                    return Ok(Some(found));
                 }
                 Ok(AtHead::Nothing(writer)) => writer,
                 Err(error) => {
@@ -388,7 +298,7 @@ impl Receiver {
             };
             if out_of_time {
                 awake();
-                return Err(RecvError::TimedOut);
+                return Ok(None);
             }
             let slice = ticket.until(deadline);
             let owner = match writer {
@@ -400,9 +310,9 @@ impl Receiver {
                         let last = self.look(me);
                         awake();
                         match last? {
-                            AtHead::Message(found) => return Ok(found),
+                            AtHead::Message(found) => return Ok(Some(found)),
                             AtHead::Nothing(Some(_)) => continue,
-                            AtHead::Nothing(None) => return Err(RecvError::SendersGone),
+                            AtHead::Nothing(None) => return Err(RecvError::Closed),
                         }
                     }
                     Senders::NeverSeen | Senders::Unknown => None,
@@ -415,7 +325,7 @@ impl Receiver {
             awake();
             // Looks before the next wait is prepared, which costs a membarrier.
             if let AtHead::Message(found) = self.look(me)? {
-                return Ok(found);
+                return Ok(Some(found));
             }
             match end {
                 Ok(Asleep::LookAgain) => {}
@@ -453,18 +363,8 @@ impl Receiver {
     }
 }
 
-/// Replaces a buffer's contents.
-///
-/// # Safety
-/// The caller guarantees that `len` bytes lie at `bytes`.
-#[inline]
-unsafe fn copy(bytes: *const u8, len: usize, message: &mut Vec<u8>) {
-    message.clear();
-    message.reserve(len);
-    // SAFETY: the caller guarantees `len` readable bytes; `reserve` made room for as many in the
-    // buffer.
-    unsafe {
-        core::ptr::copy_nonoverlapping(bytes, message.as_mut_ptr(), len);
-        message.set_len(len);
-    }
+/// The error for a message that cannot be of the type: it was dropped.
+#[cold]
+pub(super) fn no_such_message<M: Payload + ?Sized>() -> RecvError {
+    RecvError::Encoding(format!("its length is not that of a {}", M::METADATA.type_name()))
 }

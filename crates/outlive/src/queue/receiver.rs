@@ -11,21 +11,15 @@ use std::sync::Arc;
 use super::Inner;
 use super::batch::Batch;
 use super::endpoint;
-use super::error::RecvError;
 use super::layout::{MOST_REGIONS, pack};
 use super::sweep;
 use super::wake::wake_senders;
 use crate::liveness::{Me, TokenId};
 use crate::shim::Ordering;
-use crate::{Error, WaitStrategy};
+use crate::{Error, RecvError};
 
-/// Takes messages out of a queue. A queue has one receiver at a time; it may move between threads.
-///
-/// # If a process dies
-/// If the receiver's process dies, senders are told at once, and the next process to call
-/// [`Queue::receiver`](super::Queue::receiver) goes on where it stopped. If a sender's process
-/// dies, the messages that it had sent are received, and the one that it was sending is skipped.
-pub struct Receiver {
+/// The receiving end, which knows messages as bytes alone.
+pub(crate) struct RawReceiver {
     pub(super) inner: Arc<Inner>,
     process: TokenId,
     /// The thread that last entered, as in the shared `inside`.
@@ -43,8 +37,8 @@ pub struct Receiver {
     _not_sync: PhantomData<Cell<()>>,
 }
 
-impl Receiver {
-    pub(super) fn new(inner: Arc<Inner>) -> Result<Receiver, Error> {
+impl RawReceiver {
+    pub(super) fn new(inner: Arc<Inner>) -> Result<RawReceiver, Error> {
         let process = inner.registry.process_token()?;
         let me = inner.registry.me()?;
         endpoint::take_receiver(&inner, me, process)?;
@@ -65,7 +59,7 @@ impl Receiver {
         };
         let taken = words.taken.load(Ordering::Acquire);
         let head = ring.head().regions_words[region as usize].head.load(Ordering::Acquire);
-        let receiver = Receiver {
+        let receiver = RawReceiver {
             process,
             inside: Cell::new(me.id.as_u32()),
             region: Cell::new(region),
@@ -82,18 +76,6 @@ impl Receiver {
         Ok(receiver)
     }
 
-    /// Sets whether a receive that finds nothing ends with [`RecvError::SendersGone`] once there
-    /// have been senders and all of them have died or been dropped. Default: no, it waits for the
-    /// next sender.
-    pub fn end_when_senders_gone(&self, end: bool) {
-        self.end_when_gone.set(end);
-    }
-
-    /// Sets how this process waits on this queue, for all its handles of it.
-    pub fn set_wait(&self, wait: WaitStrategy) {
-        self.inner.spin_wait.set(wait);
-    }
-
     /// Puts the calling thread into `inside` unless it is there.
     #[inline]
     pub(crate) fn enter(&self) -> Result<Me, RecvError> {
@@ -108,7 +90,7 @@ impl Receiver {
     fn enter_slow(&self, me: Me) -> Result<(), RecvError> {
         // A forked child has its parent's handle, and is not its parent.
         if self.inner.registry.process_token_if_any() != Some(self.process) {
-            return Err(RecvError::NotReceiver);
+            return Err(RecvError::NotOwner);
         }
         // From the value that this handle last put there, so that a receiver that was taken for
         // dead does not enter again. AcqRel: before any other shared store of this thread. `&mut
@@ -122,7 +104,7 @@ impl Receiver {
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             )
-            .map_err(|_| RecvError::NotReceiver)?;
+            .map_err(|_| RecvError::NotOwner)?;
         self.inside.set(me.id.as_u32());
         Ok(())
     }
@@ -165,7 +147,7 @@ impl Receiver {
     }
 }
 
-impl Drop for Receiver {
+impl Drop for RawReceiver {
     fn drop(&mut self) {
         // A forked child's copy is not the receiver.
         if self.inner.registry.process_token_if_any() == Some(self.process) {

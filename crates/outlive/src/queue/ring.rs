@@ -103,6 +103,12 @@ impl Ring {
         unsafe { &*self.segment.address(SENDERS_AT).cast() }
     }
 
+    /// Returns how many slots the queue began with, and the bytes of each.
+    pub(super) fn first_slots(&self) -> (u32, u32) {
+        // `new` has checked that both are small.
+        (self.first_slots as u32, self.slot_bytes as u32)
+    }
+
     pub(super) fn regions(&self) -> u32 {
         self.regions
     }

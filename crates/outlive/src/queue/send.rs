@@ -28,9 +28,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Inner;
-use super::batch;
 use super::endpoint::{self, CurrentReceiver};
-use super::error::SendError;
 use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, published};
 use super::ring::{Growth, Position, Ring, Slot};
 use super::senders;
@@ -41,22 +39,11 @@ use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep};
-use crate::{Deadline, Error};
+use crate::{Deadline, Error, SendError};
 
-/// Puts messages into a queue. A queue has any number of senders, in any number of processes and
-/// threads.
-///
-/// A sender may move between threads. Its messages arrive in the order in which it sent them.
-///
-/// # If a process dies
-/// If the receiver dies, every send, also one that is waiting, fails with
-/// [`SendError::ReceiverDied`] until another process takes over. If a sender dies during a send,
-/// that message is dropped and counted as abandoned; the other senders and the receiver go on. A
-/// sender that is *stopped* (`SIGSTOP`) during a send delays no other sender; but the receiver gets
-/// past its slot only when it has gone on or died, while other messages keep arriving behind it.
-/// on or died, while other messages keep arriving behind it.
-pub struct Sender {
-    inner: Arc<Inner>,
+/// A sending end, which knows messages as bytes alone.
+pub(crate) struct RawSender {
+    pub(super) inner: Arc<Inner>,
     /// The region where this sender's claims begin, and that region's limit as last read. Both
     /// change together: a limit of another region would lead outside the mapping.
     region: Cell<u32>,
@@ -94,14 +81,14 @@ struct Claim<'a> {
     lap: u64,
 }
 
-impl Sender {
-    pub(super) fn new(inner: Arc<Inner>) -> Result<Sender, Error> {
+impl RawSender {
+    pub(super) fn new(inner: Arc<Inner>) -> Result<RawSender, Error> {
         // If it begins too low, the sender follows the closed tails.
         let region =
             inner.ring.head().current.load(Ordering::Acquire).min(inner.ring.regions() - 1);
         let limit = inner.ring.limit(region)?;
         let entry = senders::enter_sender(&inner)?;
-        Ok(Sender {
+        Ok(RawSender {
             inner,
             region: Cell::new(region),
             limit: Cell::new(limit),
@@ -110,88 +97,9 @@ impl Sender {
         })
     }
 
-    /// Sends a message, waiting while the queue is full and at its largest size.
-    ///
-    /// # Errors
-    /// [`SendError::ReceiverDied`], [`SendError::NoReceiver`], [`SendError::TooLarge`],
-    /// [`SendError::Damaged`], [`SendError::System`].
-    ///
-    /// # If a process dies
-    /// Once this returns `Ok`, the message is in the queue and outlives this process.
+    /// Sends a message, or a batch of so many; `None` for a deadline does not wait.
     #[inline]
-    pub fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        self.send_until(message, Deadline::NEVER)
-    }
-
-    /// Sends a message if there is room, growing the queue where it may.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::send`], and [`SendError::Full`].
-    #[inline]
-    pub fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
-        self.send_message(message, 0, None)
-    }
-
-    /// Sends a message, waiting until the deadline while the queue is full and at its largest size.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::send`], and [`SendError::TimedOut`].
-    #[inline]
-    pub fn send_until(
-        &self,
-        message: &[u8],
-        deadline: impl Into<Deadline>,
-    ) -> Result<(), SendError> {
-        self.send_message(message, 0, Some(deadline.into()))
-    }
-
-    /// Sends a message; `None` for a deadline does not wait. For bindings, whose calls have the
-    /// deadline as a number.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::try_send`], or of [`Sender::send_until`].
-    #[doc(hidden)]
-    // Always inline: a binding's function is this and nothing else.
-    #[inline(always)]
-    pub fn send_or_try(&self, message: &[u8], deadline: Option<Deadline>) -> Result<(), SendError> {
-        self.send_here(message, 0, deadline)
-    }
-
-    /// Sends many messages in one step and returns their number: either all of them are in the
-    /// queue, one after the other, or none is. All together cost one claim and one wake-up.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::send`]. [`SendError::TooLarge`] when the messages together, with 4
-    /// bytes each, are longer than the largest message.
-    ///
-    /// # If a process dies
-    /// If this process dies during the call, none of the messages is received.
-    pub fn send_batch<M: AsRef<[u8]>>(&self, messages: &[M]) -> Result<usize, SendError> {
-        self.send_batch_until(messages, Deadline::NEVER)
-    }
-
-    /// Sends many messages in one step, as [`Sender::send_batch`], waiting until the deadline.
-    ///
-    /// # Errors
-    /// The errors of [`Sender::send_batch`], and [`SendError::TimedOut`].
-    pub fn send_batch_until<M: AsRef<[u8]>>(
-        &self,
-        messages: &[M],
-        deadline: impl Into<Deadline>,
-    ) -> Result<usize, SendError> {
-        let deadline = deadline.into();
-        match messages {
-            [] => {}
-            [one] => self.send_until(one.as_ref(), deadline)?,
-            many => {
-                batch::pack(many, |packed, count| self.send_message(packed, count, Some(deadline)))?
-            }
-        }
-        Ok(messages.len())
-    }
-
-    #[inline]
-    fn send_message(
+    pub(super) fn send_message(
         &self,
         bytes: &[u8],
         batch: u32,
@@ -201,7 +109,7 @@ impl Sender {
     }
 
     #[inline(always)]
-    fn send_here(
+    pub(super) fn send_here(
         &self,
         bytes: &[u8],
         batch: u32,
@@ -479,11 +387,6 @@ impl Sender {
         let look = || Ok(if is_free() { Space::Some } else { Space::None });
         wait_until(inner, me, deadline, &is_free, &look)
     }
-
-    /// Sets how this process waits on this queue, for all its handles of it.
-    pub fn set_wait(&self, wait: crate::WaitStrategy) {
-        self.inner.spin_wait.set(wait);
-    }
 }
 
 /// When a sender that waits for memory has last scanned all tags for what dead processes left.
@@ -598,7 +501,11 @@ fn wait_until(
         // The sender whose message the receiver should be awake for may have died before it could
         // wake it.
         wake_receiver(inner);
-        return if let Space::Some = look()? { Ok(()) } else { Err(SendError::Full) };
+        return if let Space::Some = look()? {
+            Ok(())
+        } else {
+            Err(SendError::Full { slowest: None })
+        };
     };
     if inner.spin_wait.spin(worth_a_look)
         && let Space::Some = look()?
@@ -613,7 +520,7 @@ fn wait_until(
         wake_receiver(inner);
         let slice = match look()? {
             Space::Some => return Ok(()),
-            _ if out_of_time => return Err(SendError::TimedOut),
+            _ if out_of_time => return Err(SendError::TimedOut { slowest: None }),
             Space::None => ticket.until(deadline),
             Space::InHand => deadline.earlier(endpoint::short_slice()),
         };
@@ -640,7 +547,7 @@ fn wait_until(
     }
 }
 
-impl Drop for Sender {
+impl Drop for RawSender {
     fn drop(&mut self) {
         if let Some(entry) = self.entry.take() {
             senders::leave_sender(&self.inner, entry);
@@ -653,7 +560,7 @@ mod tests {
     use super::*;
     use crate::liveness::TokenId;
     use crate::pool::Tag;
-    use crate::queue::{Queue, RecvError};
+    use crate::queue::Queue;
 
     /// An object that is not the sender's any more when it should become the message's delays no
     /// other sender.
@@ -661,18 +568,18 @@ mod tests {
     fn a_message_that_fails_in_its_slot_holds_up_nobody() {
         let folder = std::env::temp_dir().join(format!("outlive-failing-{}", std::process::id()));
         let domain = crate::Domain::open_at(&folder).expect("opens");
-        let queue = Queue::create(&domain, "q").expect("made");
+        let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
         let (sender, mut receiver) =
             (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
-        let (ring, me) = (&sender.inner.ring, domain.me().expect("a token"));
+        let (ring, me) = (&sender.raw.inner.ring, domain.me().expect("a token"));
         let object = ring.pool.allocate(&ring.segment, me, 1000, ring).expect("room");
         ring.pool.free_held(&ring.segment, &object, me, ring).expect("ours");
         let meta = Meta { len: 1000, batch: 0, object: true };
-        let failed = sender.put(me, &Body::Object(object), meta, None);
+        let failed = sender.raw.put(me, &Body::Object(object), meta, None);
         assert!(matches!(failed, Err(SendError::Damaged(_))), "{failed:?}");
         sender.send(b"behind it").expect("room");
-        assert_eq!(receiver.try_recv().as_deref(), Ok(&b"behind it"[..]));
-        assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+        assert_eq!(receiver.try_recv(), Ok(Some(b"behind it".to_vec())));
+        assert_eq!(receiver.try_recv(), Ok(None));
         assert_eq!(queue.counters().map(|counts| (counts.received, counts.abandoned)), Ok((1, 1)));
         std::fs::remove_dir_all(&folder).expect("removed");
     }
@@ -685,14 +592,15 @@ mod tests {
         const LEN: u64 = 100_000;
         let folder = std::env::temp_dir().join(format!("outlive-looks-{}", std::process::id()));
         let domain = crate::Domain::open_at(&folder).expect("opens");
-        let queue = Queue::options().max_bytes(1 << 20).create(&domain, "q").expect("made");
+        let queue =
+            Queue::<[u8]>::options().max_bytes(1 << 20).open_or_create(&domain, "q").expect("made");
         let (sender, mut receiver) =
             (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
-        let (ring, me) = (&sender.inner.ring, domain.me().expect("a token"));
+        let (ring, me) = (&sender.raw.inner.ring, domain.me().expect("a token"));
         // So that the first slot has been given back and does not lie just before the head.
         for message in [b"1", b"2"] {
             sender.send(message).expect("room");
-            receiver.try_recv().expect("there");
+            assert!(receiver.try_recv().expect("readable").is_some());
         }
         while sender.try_send(&[1; LEN as usize]).is_ok() {}
         let looks = Looks::new(ring, LEN);
@@ -742,9 +650,9 @@ mod tests {
     fn a_slot_that_is_another_s_by_now_stays_its() {
         let folder = std::env::temp_dir().join(format!("outlive-successor-{}", std::process::id()));
         let domain = crate::Domain::open_at(&folder).expect("opens");
-        let queue = Queue::create(&domain, "q").expect("made");
+        let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
         let sender = queue.sender().expect("a sender");
-        let (me, slot) = (domain.me().expect("a token"), sender.inner.ring.slot(0, 0));
+        let (me, slot) = (domain.me().expect("a token"), sender.raw.inner.ring.slot(0, 0));
         let another = TokenId::new(me.id.slot() + 1, 0);
         let claim = Claim { slot, region: 0, position: 0, lap: 0 };
         for (seen, left) in [
@@ -754,7 +662,7 @@ mod tests {
         ] {
             slot.claim.store(seen.0, Ordering::Relaxed);
             assert!(matches!(
-                sender.abandon(me, &claim, SendError::NoReceiver),
+                sender.raw.abandon(me, &claim, SendError::NoReceiver),
                 SendError::NoReceiver
             ));
             assert_eq!(slot.claim.load(Ordering::Relaxed), left.0);

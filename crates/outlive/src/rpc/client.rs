@@ -4,28 +4,29 @@
 //! Its claim is one behind, which says "not begun". `pending.rs` has the rest of its life.
 
 use std::cell::{Cell, RefCell};
+use std::time::Duration;
 
 use super::asked::Asked;
 use super::call::{Settled, next};
 use super::client_slot::ClientWord;
 use super::error::CallError;
-use super::layout::{CallSlot, INLINE_REQUEST, MOST_CLIENT_SLOTS, SLOTS, Service, ServiceOptions};
+use super::layout::{CallSlot, INLINE_REQUEST, MOST_CLIENT_SLOTS, SLOTS, Service};
 use super::pending::Pending;
 use super::reply::Reply;
 use crate::liveness::{Me, TokenId};
 use crate::pool::ObjectRef;
-use crate::queue::{self, LARGEST_MESSAGE, SendError};
+use crate::queue::{self, LARGEST_MESSAGE};
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Asleep;
-use crate::{Deadline, Domain, Error, WaitStrategy};
+use crate::{Deadline, Error, SendError, WaitStrategy};
 
 /// The most calls in flight of one client.
 const MOST_IN_FLIGHT: usize = 1024;
 /// How often a client that waits for memory looks for what dead processes left, and for what its
 /// own abandoned calls hold.
-const LOOK_FOR_MEMORY: std::time::Duration = std::time::Duration::from_secs(1);
+const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
 
 /// Calls a service. A service has any number of clients, in any number of processes; each may have
 /// up to 1,024 calls in flight.
@@ -35,23 +36,24 @@ const LOOK_FOR_MEMORY: std::time::Duration = std::time::Duration::from_secs(1);
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-client-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::rpc::{CallError, Client, Server};
+/// use outlive::rpc::{CallError, Service};
 /// use std::time::Duration;
 ///
-/// let client = Client::open(&domain, "clock")?;
+/// let service = Service::open_or_create(&domain, "clock")?;
+/// let client = service.client()?;
 /// assert_eq!(client.call(b"now").unwrap_err(), CallError::NoServer);
 ///
-/// let mut server = Server::open(&domain, "clock")?;
-/// let late = client.call_until(b"now", Duration::from_millis(1));
+/// let mut server = service.server()?;
+/// let late = client.call_timeout(b"now", Duration::from_millis(1));
 /// assert_eq!(late.unwrap_err(), CallError::TimedOut { begun: false });
-/// assert!(server.try_next().is_err(), "and no server will begin it");
+/// assert!(server.try_next()?.is_none(), "and no server will begin it");
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # If a process dies
 /// If the server dies, every call of every client ends at once with [`CallError::ServerDied`],
-/// which says whether the server had begun it. With [`Client::wait_for_server`], calls that were
+/// which says whether the server had begun it. With [`Client::set_patient`], calls that were
 /// not begun wait for the next server instead. No call is ever begun twice. If this client's
 /// process dies, its calls that are not begun never will be, and its replies are freed.
 pub struct Client {
@@ -68,25 +70,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// Returns the default options, for changing them.
-    #[must_use]
-    pub fn options() -> ServiceOptions {
-        ServiceOptions::default()
-    }
-
-    /// Opens the service of that name as a client, or makes it with default options if there is
-    /// none.
-    ///
-    /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`],
-    /// [`Error::NoToken`], [`Error::InvalidName`], [`Error::Damaged`], and errors of the system.
-    ///
-    /// # If a process dies
-    /// If this process dies while it makes the service, nothing is left of it.
-    pub fn open(domain: &Domain, name: &str) -> Result<Client, Error> {
-        Client::options().client(domain, name)
-    }
-
     pub(super) fn new(service: Service) -> Result<Client, Error> {
         let registry = service.queue.registry();
         let process = registry.process_token()?;
@@ -106,8 +89,70 @@ impl Client {
 
     /// Sets whether calls wait for a server while there is none, or when it has died without having
     /// begun them. Default: no, they fail at once.
-    pub fn wait_for_server(&self, wait: bool) {
-        self.is_patient.set(wait);
+    pub fn set_patient(&self, patient: bool) {
+        self.is_patient.set(patient);
+    }
+
+    /// Waits until the service has a living server.
+    ///
+    /// # Errors
+    /// [`CallError::NotClient`], [`CallError::Damaged`], [`CallError::System`].
+    ///
+    /// # If a process dies
+    /// If the server dies, this waits for the next one. A server may die just after this returns.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-wait-server-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::rpc::{CallError, Service};
+    /// let service = Service::open_or_create(&domain, "clock")?;
+    /// let client = service.client()?;
+    /// assert_eq!(client.try_wait_for_server(), Err(CallError::NoServer));
+    /// let _server = service.server()?;                    // in another process, as a rule
+    /// client.wait_for_server()?;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait_for_server(&self) -> Result<(), CallError> {
+        self.wait_for_server_until(Deadline::NEVER)
+    }
+
+    /// Returns whether the service has a living server, as an error if not. Never waits.
+    ///
+    /// # Errors
+    /// [`CallError::NoServer`], also when the last one is dead; else the errors of
+    /// [`Client::wait_for_server`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::wait_for_server`].
+    pub fn try_wait_for_server(&self) -> Result<(), CallError> {
+        match self.service.queue.server()? {
+            queue::Server::Alive(_) => Ok(()),
+            _ => Err(CallError::NoServer),
+        }
+    }
+
+    /// Waits as long as `span` until the service has a living server.
+    ///
+    /// # Errors
+    /// [`CallError::TimedOut`]; else the errors of [`Client::wait_for_server`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::wait_for_server`].
+    pub fn wait_for_server_timeout(&self, span: Duration) -> Result<(), CallError> {
+        self.wait_for_server_until(Deadline::after(span))
+    }
+
+    /// Waits until the deadline until the service has a living server.
+    ///
+    /// # Errors
+    /// [`CallError::TimedOut`]; else the errors of [`Client::wait_for_server`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::wait_for_server`].
+    pub fn wait_for_server_until(&self, deadline: Deadline) -> Result<(), CallError> {
+        let me = self.enter()?;
+        self.wait_for_a_server(me, deadline)
     }
 
     /// Sets how this client's waits wait.
@@ -116,6 +161,8 @@ impl Client {
     }
 
     /// Sends a request and waits for the reply; of several replies, it returns the first.
+    ///
+    /// A call has no form that does not wait: [`Client::begin`] is that.
     ///
     /// # Errors
     /// [`CallError::NoServer`], [`CallError::ServerDied`], [`CallError::Dropped`],
@@ -126,35 +173,38 @@ impl Client {
     /// If the server dies, the call ends at once with [`CallError::ServerDied`].
     #[inline]
     pub fn call(&self, request: &[u8]) -> Result<Reply, CallError> {
-        self.call_until(request, Deadline::NEVER)
+        self.begin(request)?.wait()
+    }
+
+    /// Sends a request and waits for the reply as long as `span`; then it cancels the call.
+    ///
+    /// # Errors
+    /// The errors of [`Client::call`], and [`CallError::TimedOut`], which says whether a server had
+    /// begun the call.
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::call`].
+    #[inline]
+    pub fn call_timeout(&self, request: &[u8], span: Duration) -> Result<Reply, CallError> {
+        self.call_until(request, Deadline::after(span))
     }
 
     /// Sends a request and waits for the reply until the deadline; then it cancels the call.
     ///
     /// # Errors
-    /// The errors of [`Client::call`], and [`CallError::TimedOut`].
+    /// The errors of [`Client::call_timeout`].
     ///
     /// # If a process dies
     /// The same as with [`Client::call`].
     #[inline]
-    pub fn call_until(
-        &self,
-        request: &[u8],
-        deadline: impl Into<Deadline>,
-    ) -> Result<Reply, CallError> {
-        let deadline = deadline.into();
-        let mut pending = self.begin_until(request, deadline)?;
-        match pending.next_until(deadline) {
-            Ok(Some(reply)) => Ok(reply),
-            Ok(None) => Err(CallError::Dropped),
-            // Whether it was begun is known once the call is over.
-            Err(CallError::TimedOut { .. }) => Err(CallError::TimedOut { begun: pending.cancel() }),
-            Err(error) => Err(error),
-        }
+    pub fn call_until(&self, request: &[u8], deadline: Deadline) -> Result<Reply, CallError> {
+        self.begin_until(request, deadline)?.wait_until(deadline)
     }
 
-    /// Sends a request and returns at once; the [`Pending`] waits for the reply. Up to 1,024 calls
-    /// may be in flight.
+    /// Sends a request and returns before the reply is there: the [`Pending`] waits for it. Up to
+    /// 1,024 calls may be in flight.
+    ///
+    /// It waits for memory for a long request, and, with [`Client::set_patient`], for a server.
     ///
     /// # Errors
     /// The errors of [`Client::call`].
@@ -166,21 +216,46 @@ impl Client {
         self.begin_until(request, Deadline::NEVER)
     }
 
-    /// Sends a request as [`Client::begin`] does, waiting until the deadline for memory for a long
-    /// request (and, with [`Client::wait_for_server`], for a server).
+    /// Sends a request as [`Client::begin`] does, without waiting for memory or for a server.
+    ///
+    /// # Errors
+    /// The errors of [`Client::begin`], and [`CallError::TimedOut`] when it would have to wait.
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn try_begin(&self, request: &[u8]) -> Result<Pending<'_>, CallError> {
+        self.begin_until(request, Deadline::at_nanos(0))
+    }
+
+    /// Sends a request as [`Client::begin`] does, waiting as long as `span` for memory or for a
+    /// server.
     ///
     /// # Errors
     /// The errors of [`Client::begin`], and [`CallError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn begin_timeout(&self, request: &[u8], span: Duration) -> Result<Pending<'_>, CallError> {
+        self.begin_until(request, Deadline::after(span))
+    }
+
+    /// Sends a request as [`Client::begin`] does, waiting until the deadline for memory or for a
+    /// server.
+    ///
+    /// # Errors
+    /// The errors of [`Client::begin`], and [`CallError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
     #[inline]
     pub fn begin_until(
         &self,
         request: &[u8],
-        deadline: impl Into<Deadline>,
+        deadline: Deadline,
     ) -> Result<Pending<'_>, CallError> {
         let me = self.enter()?;
         let (slot, last) = self.free_slot(me)?;
         let number = next(last);
-        let deadline = deadline.into();
         match self.ask(me, slot, number, request, deadline) {
             Ok(()) => Pending::new(self, slot, number),
             Err(error) => self.begin_slow(me, error, (slot, last), request, deadline),
@@ -264,10 +339,10 @@ impl Client {
                 self.settle_parked(me).and(self.service.settle_dead(me, self.process, false));
             let soon = deadline.earlier(Deadline::after(LOOK_FOR_MEMORY));
             match self.service.queue.allocate_until(me, len, soon) {
-                Err(SendError::TimedOut) => {
+                Err(SendError::TimedOut { slowest: None }) => {
                     settled?;
                     if deadline.has_passed() {
-                        return Err(SendError::TimedOut);
+                        return Err(SendError::TimedOut { slowest: None });
                     }
                 }
                 other => return other,

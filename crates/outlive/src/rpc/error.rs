@@ -1,9 +1,8 @@
-//! The errors of calling and serving.
+//! The error of calling.
 
 use std::fmt;
 
-use crate::Error;
-use crate::queue::{RecvError, SendError};
+use crate::{Error, SendError};
 
 /// Says why a call has no (further) reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +18,7 @@ pub enum CallError {
     },
     /// The server dropped the request without a last reply: it had none, or could not send it.
     Dropped,
-    /// The deadline passed.
+    /// The deadline passed. A call that waited for its reply is cancelled by that.
     TimedOut {
         /// Whether a server had begun the call. If not, and the call is over (as with
         /// [`Client::call_until`](super::Client::call_until)), no server will begin it.
@@ -73,7 +72,14 @@ impl fmt::Display for CallError {
     }
 }
 
-impl std::error::Error for CallError {}
+impl std::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            CallError::Damaged(error) | CallError::System(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl From<Error> for CallError {
     fn from(error: Error) -> CallError {
@@ -90,122 +96,17 @@ impl From<SendError> for CallError {
         match error {
             SendError::ReceiverDied => CallError::ServerDied { begun: false },
             SendError::NoReceiver => CallError::NoServer,
-            SendError::Full | SendError::TimedOut => CallError::TimedOut { begun: false },
-            SendError::TooLarge { len, most } => CallError::TooLarge { len, most },
+            SendError::Full { .. } | SendError::TimedOut { .. } | SendError::NoSpace { .. } => {
+                CallError::TimedOut { begun: false }
+            }
+            SendError::TooLarge { len, most } | SendError::OtherLength { len, wanted: most } => {
+                CallError::TooLarge { len, most }
+            }
+            SendError::Cancelled => CallError::Dropped,
+            SendError::Encoding(why) => CallError::Encoding(why),
+            SendError::NotOwner => CallError::NotClient,
             SendError::Damaged(error) => CallError::Damaged(error),
             SendError::System(error) => CallError::System(error),
-        }
-    }
-}
-
-/// Says why no request was received.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// No request is there. Only [`Server::try_next`](super::Server::try_next) returns it.
-    Empty,
-    /// The deadline passed before a request came.
-    TimedOut,
-    /// This handle is not the service's server, or not any more: it is a forked child's copy, or
-    /// its process was taken for dead.
-    NotServer,
-    /// A request's shared words are damaged; it is skipped.
-    Damaged(Error),
-    /// The calling thread could not get a token, or the system refused a call.
-    System(Error),
-}
-
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ServeError::Empty => f.write_str("no request just now; wait, or try later"),
-            ServeError::TimedOut => f.write_str("no request came until the deadline passed"),
-            ServeError::NotServer => {
-                f.write_str("this is not the service's server; a forked child needs one of its own")
-            }
-            ServeError::Damaged(error) | ServeError::System(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ServeError {}
-
-impl From<RecvError> for ServeError {
-    fn from(error: RecvError) -> ServeError {
-        match error {
-            RecvError::Empty | RecvError::SendersGone => ServeError::Empty,
-            RecvError::TimedOut => ServeError::TimedOut,
-            RecvError::NotReceiver => ServeError::NotServer,
-            RecvError::Damaged(error) => ServeError::Damaged(error),
-            RecvError::System(error) => ServeError::System(error),
-        }
-    }
-}
-
-/// Says why a reply did not reach its client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReplyError {
-    /// The client wants no (further) reply: it gave up, or took this server for dead.
-    Cancelled,
-    /// The client died.
-    ClientDied,
-    /// The deadline passed before the client had taken earlier replies of the stream.
-    TimedOut,
-    /// The reply is longer than a reply may be.
-    TooLarge {
-        /// The reply's length in bytes.
-        len: u64,
-        /// The largest possible length in bytes.
-        most: u64,
-    },
-    /// The service is as large as it may grow, or the file system is full. The client gets
-    /// [`CallError::Dropped`], unless the reply is part of a stream.
-    NoSpace,
-    /// The value cannot be written as msgpack. Only with the feature `msgpack`.
-    Encoding(String),
-    /// A forked child does not have its parent's request.
-    NotServer,
-    /// The service's shared memory is damaged, by a stray write or by a hostile process.
-    Damaged(Error),
-    /// The calling thread could not get a token, or the system refused a call.
-    System(Error),
-}
-
-impl fmt::Display for ReplyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReplyError::Cancelled => f.write_str("the client wants no reply any more"),
-            ReplyError::ClientDied => f.write_str("the client died"),
-            ReplyError::TimedOut => {
-                f.write_str("the client had not taken earlier replies when the deadline passed")
-            }
-            ReplyError::TooLarge { len, most } => {
-                write!(
-                    f,
-                    "a reply of {len} bytes does not fit, the most is {most}; stream it, or raise max_bytes"
-                )
-            }
-            ReplyError::NoSpace => {
-                f.write_str("there is no memory for the reply; raise max_bytes, or reply in pieces")
-            }
-            ReplyError::Encoding(why) => write!(f, "the value cannot be written as msgpack: {why}"),
-            ReplyError::NotServer => {
-                f.write_str("this is a forked child's copy of a request, which is its parent's")
-            }
-            ReplyError::Damaged(error) | ReplyError::System(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ReplyError {}
-
-impl From<Error> for ReplyError {
-    fn from(error: Error) -> ReplyError {
-        match error {
-            Error::NoSpace { .. } => ReplyError::NoSpace,
-            Error::Damaged { .. } => ReplyError::Damaged(error),
-            other => ReplyError::System(other),
         }
     }
 }

@@ -12,11 +12,11 @@
 
 use super::asked::{Asked, Asks, Question};
 use super::call::CallWords;
+use crate::Error;
 use crate::pool::ObjectRef;
 use crate::queue::{Annex, LARGEST_MESSAGE, Queue};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
-use crate::{Domain, Error, Kind, WaitStrategy};
 
 /// Bytes of a reply, or of a copy, that need no memory outside the slot.
 pub(super) const INLINE: usize = 112;
@@ -36,8 +36,11 @@ const SLOT: u64 = 1536;
 pub(super) const CLIENT_SLOT: u64 = SLOT * SLOTS as u64;
 const WORDS_AT: u64 = 4096;
 const CLIENT_SLOTS_AT: u64 = WORDS_AT + MOST_CLIENT_SLOTS as u64 * 8;
-const ANNEX: Annex =
-    Annex { len: CLIENT_SLOTS_AT + MOST_CLIENT_SLOTS as u64 * CLIENT_SLOT, first: CLIENT_SLOTS_AT };
+pub(super) const ANNEX: Annex = Annex {
+    len: CLIENT_SLOTS_AT + MOST_CLIENT_SLOTS as u64 * CLIENT_SLOT,
+    first: CLIENT_SLOTS_AT,
+    usual_bytes: Some(1 << 30),
+};
 
 const _: () = {
     assert!(REPLIES_AT + REPLY * RING as u64 <= QUESTION_AT);
@@ -73,66 +76,33 @@ pub(super) struct ServiceHeader {
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl Shared for ServiceHeader {}
 
-/// Options for making a service. An existing service keeps the options that it was made with.
-#[derive(Clone, Debug)]
-pub struct ServiceOptions {
-    max_bytes: u64,
-    wait: WaitStrategy,
-}
-
-impl Default for ServiceOptions {
-    fn default() -> ServiceOptions {
-        ServiceOptions { max_bytes: 1 << 30, wait: WaitStrategy::Adaptive }
-    }
-}
-
-impl ServiceOptions {
-    /// Sets the most bytes that requests and replies may take together, records included, besides
-    /// 24 KiB for each client. At least 64 KiB, at most 6 GiB; default: 1 GiB. The file may take up
-    /// to 64 KiB more for each 2 MiB of it, where memory of short messages is reused for long ones.
-    #[must_use]
-    pub fn max_bytes(mut self, bytes: u64) -> ServiceOptions {
-        self.max_bytes = bytes;
-        self
-    }
-
-    /// Sets how this process's handle waits.
-    #[must_use]
-    pub fn wait(mut self, wait: WaitStrategy) -> ServiceOptions {
-        self.wait = wait;
-        self
-    }
-
-    /// Opens the service of that name as its server, or makes it with these options. See
-    /// [`Server::open`](super::Server::open).
-    ///
-    /// # Errors
-    /// The errors of [`Server::open`](super::Server::open).
-    pub fn serve(self, domain: &Domain, name: &str) -> Result<super::Server, Error> {
-        super::Server::new(self.open(domain, name)?)
-    }
-
-    /// Opens the service of that name as a client, or makes it with these options. See
-    /// [`Client::open`](super::Client::open).
-    ///
-    /// # Errors
-    /// The errors of [`Client::open`](super::Client::open).
-    pub fn client(self, domain: &Domain, name: &str) -> Result<super::Client, Error> {
-        super::Client::new(self.open(domain, name)?)
-    }
-
-    fn open(self, domain: &Domain, name: &str) -> Result<Service, Error> {
-        let options =
-            Queue::options().max_bytes(self.max_bytes).wait(self.wait).need_receiver(true);
-        // Requests lie in their clients' slots.
-        let options = options.first_slots(0).slot_bytes(0);
-        Service::new(options.create_as(domain, name, Kind::Service, ANNEX)?)
-    }
-}
-
-/// A service, as this process has it open.
+/// A service, open in this process; makes its clients and its server.
+///
+/// A service has one [`Server`](super::Server) at a time and any number of
+/// [`Client`](super::Client)s, in any number of processes.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-service-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::rpc::Service;
+///
+/// let service = Service::options().max_bytes(1 << 20).open_or_create(&domain, "double")?;
+/// let mut server = service.server()?;
+/// let client = service.client()?;                     // in another process, as a rule
+/// let call = client.begin(&[21])?;
+/// let request = server.next()?;
+/// let answer = [2 * request[0]];
+/// request.reply(&answer)?;
+/// assert_eq!(*call.wait()?, [42]);
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// Requests that no server has begun stay; see [`Server`](super::Server) and
+/// [`Client`](super::Client).
 #[derive(Clone)]
-pub(super) struct Service {
+pub struct Service {
     pub(super) queue: Queue,
     at: u64,
 }

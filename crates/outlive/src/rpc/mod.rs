@@ -4,10 +4,11 @@
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-rpc-{}", std::process::id()));
 //! # let domain = outlive::Domain::open_at(&folder)?;
-//! use outlive::rpc::{Client, Server};
+//! use outlive::rpc::Service;
 //!
-//! let mut server = Server::open(&domain, "upper")?;
-//! let client = Client::open(&domain, "upper")?;
+//! let service = Service::open_or_create(&domain, "upper")?;
+//! let mut server = service.server()?;
+//! let client = service.client()?;
 //!
 //! let call = client.begin(b"hello")?;
 //! let request = server.next()?;                       // in another process, as a rule
@@ -34,16 +35,18 @@ mod readiness;
 mod reply;
 mod request;
 mod server;
+mod service;
 mod stream;
 mod usage;
 
 pub use client::Client;
-pub use error::{CallError, ReplyError, ServeError};
-pub use layout::ServiceOptions;
+pub use error::CallError;
+pub use layout::Service;
 pub use pending::Pending;
 pub use reply::Reply;
 pub use request::Request;
 pub use server::Server;
+pub use service::{ServiceConfig, ServiceOptions};
 pub use stream::Stream;
 pub use usage::{ClientUse, Overview};
 pub(crate) use usage::{sweep, usage};

@@ -1,15 +1,17 @@
 //! Requests and replies as msgpack, for any type that serde can serialize: on top of the calls with
 //! bytes.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::client::Client;
-use super::error::{CallError, ReplyError};
+use super::error::CallError;
 use super::pending::Pending;
 use super::reply::Reply;
 use super::request::Request;
 use super::stream::Stream;
-use crate::Deadline;
+use crate::{Deadline, SendError};
 
 impl Client {
     /// Sends a value as msgpack, with its fields by name, and waits for the reply, which
@@ -18,15 +20,14 @@ impl Client {
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-msgpack-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
-    /// use outlive::rpc::{Client, Server};
-    ///
-    /// let mut server = Server::open(&domain, "greeter")?;
+    /// let service = outlive::rpc::Service::open_or_create(&domain, "greeter")?;
+    /// let mut server = service.server()?;
     /// let serving = std::thread::spawn(move || {
     ///     let request = server.next().unwrap();
     ///     let (name, age): (String, u32) = request.msgpack().unwrap();
     ///     request.reply_msgpack(&format!("{name} will be {}", age + 1)).unwrap();
     /// });
-    /// let client = Client::open(&domain, "greeter")?;
+    /// let client = service.client()?;
     /// let reply = client.call_msgpack(&("Ada", 36))?;
     /// assert_eq!(reply.msgpack::<&str>()?, "Ada will be 37");
     /// serving.join().unwrap();
@@ -44,6 +45,21 @@ impl Client {
         self.call_msgpack_until(question, Deadline::NEVER)
     }
 
+    /// Sends a value as msgpack and waits for the reply as long as `span`; then it cancels the call.
+    ///
+    /// # Errors
+    /// The errors of [`Client::call_msgpack`], and [`CallError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::call`].
+    pub fn call_msgpack_timeout<Q: Serialize + ?Sized>(
+        &self,
+        question: &Q,
+        span: Duration,
+    ) -> Result<Reply, CallError> {
+        self.call_msgpack_until(question, Deadline::after(span))
+    }
+
     /// Sends a value as msgpack and waits for the reply until the deadline; then it cancels the
     /// call.
     ///
@@ -55,7 +71,7 @@ impl Client {
     pub fn call_msgpack_until<Q: Serialize + ?Sized>(
         &self,
         question: &Q,
-        deadline: impl Into<Deadline>,
+        deadline: Deadline,
     ) -> Result<Reply, CallError> {
         self.call_until(&packed(question).map_err(CallError::Encoding)?, deadline)
     }
@@ -98,13 +114,13 @@ impl Request {
     /// Replies with a value as msgpack, with its fields by name.
     ///
     /// # Errors
-    /// [`ReplyError::Encoding`] when the value cannot be serialized (the client gets
+    /// [`SendError::Encoding`] when the value cannot be serialized (the client gets
     /// [`CallError::Dropped`]); else the errors of [`Request::reply`].
     ///
     /// # If a process dies
     /// The same as with [`Request::reply`].
-    pub fn reply_msgpack<A: Serialize + ?Sized>(self, answer: &A) -> Result<(), ReplyError> {
-        let packed = packed(answer).map_err(ReplyError::Encoding)?;
+    pub fn reply_msgpack<A: Serialize + ?Sized>(self, answer: &A) -> Result<(), SendError> {
+        let packed = packed(answer).map_err(SendError::Encoding)?;
         self.reply(&packed)
     }
 }
@@ -113,13 +129,13 @@ impl Stream {
     /// Sends a value as msgpack, with its fields by name, waiting as [`Stream::send`] does.
     ///
     /// # Errors
-    /// [`ReplyError::Encoding`] when the value cannot be serialized (the stream goes on); the
+    /// [`SendError::Encoding`] when the value cannot be serialized (the stream goes on); the
     /// others as of [`Stream::send`].
     ///
     /// # If a process dies
     /// The same as with [`Stream::send`].
-    pub fn send_msgpack<A: Serialize + ?Sized>(&mut self, reply: &A) -> Result<(), ReplyError> {
-        let packed = packed(reply).map_err(ReplyError::Encoding)?;
+    pub fn send_msgpack<A: Serialize + ?Sized>(&mut self, reply: &A) -> Result<(), SendError> {
+        let packed = packed(reply).map_err(SendError::Encoding)?;
         self.send(&packed)
     }
 }

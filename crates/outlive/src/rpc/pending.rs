@@ -19,6 +19,8 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+use std::task::Poll;
+use std::time::Duration;
 
 use super::call::{After, CallWords, Claim, Ready, State, TRIES, next};
 use super::client::Client;
@@ -40,9 +42,8 @@ use crate::{Deadline, Error};
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pending-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// # use outlive::rpc::{Client, Server};
-/// # let mut server = Server::open(&domain, "count")?;
-/// # let client = Client::open(&domain, "count")?;
+/// # let service = outlive::rpc::Service::open_or_create(&domain, "count")?;
+/// # let (mut server, client) = (service.server()?, service.client()?);
 /// let mut call = client.begin(b"3")?;
 /// let mut stream = server.next()?.stream();           // in another process, as a rule
 /// for number in 0..3u8 {
@@ -54,6 +55,7 @@ use crate::{Deadline, Error};
 ///     numbers.push(reply[0]);
 /// }
 /// assert_eq!(numbers, [0, 1, 2]);
+/// assert!(call.is_over());
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -99,8 +101,36 @@ impl<'c> Pending<'c> {
     ///
     /// # If a process dies
     /// The same as with [`Client::call`].
+    #[inline]
     pub fn wait(mut self) -> Result<Reply, CallError> {
         self.next()?.ok_or(CallError::Dropped)
+    }
+
+    /// Waits for the reply as long as `span` and returns it; then it cancels the call.
+    ///
+    /// # Errors
+    /// The errors of [`Client::call_timeout`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::call`].
+    pub fn wait_timeout(self, span: Duration) -> Result<Reply, CallError> {
+        self.wait_until(Deadline::after(span))
+    }
+
+    /// Waits for the reply until the deadline and returns it; then it cancels the call.
+    ///
+    /// # Errors
+    /// The errors of [`Client::call_timeout`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::call`].
+    #[inline]
+    pub fn wait_until(mut self, deadline: Deadline) -> Result<Reply, CallError> {
+        match self.next_until(deadline)? {
+            Poll::Ready(reply) => reply.ok_or(CallError::Dropped),
+            // Whether it was begun is known once the call is over.
+            Poll::Pending => Err(CallError::TimedOut { begun: self.cancel() }),
+        }
     }
 
     /// Returns the next reply, waiting for one; `None` after the last. A call with a single reply
@@ -115,38 +145,82 @@ impl<'c> Pending<'c> {
     #[expect(clippy::should_implement_trait, reason = "it waits, and fails")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<Reply>, CallError> {
-        self.next_until(Deadline::NEVER)
-    }
-
-    /// Returns the next reply, waiting for one until the deadline. The call goes on after a
-    /// timeout, and may be waited for again.
-    ///
-    /// # Errors
-    /// The errors of [`Pending::next`], and [`CallError::TimedOut`].
-    #[inline]
-    pub fn next_until(
-        &mut self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Option<Reply>, CallError> {
         match self.look()? {
             Some(found) => Ok(found),
-            None => self.wait_slow(Some(deadline.into())),
+            None => self.wait_slow(Some(Deadline::NEVER)),
         }
     }
 
-    /// Returns the next reply, if it is there; the outer `None` means that none is there yet.
+    /// Looks for the next reply, and never waits: [`Poll::Pending`] when none is there yet, else
+    /// what [`Pending::next`] returns. (That the replies have ended and that the next one has not
+    /// come yet are two things, so an `Option` would not do.)
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-try-next-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let service = outlive::rpc::Service::open_or_create(&domain, "count")?;
+    /// # let (mut server, client) = (service.server()?, service.client()?);
+    /// use std::task::Poll;
+    /// let mut call = client.begin(b"2")?;
+    /// assert!(call.try_next()?.is_pending());
+    /// server.next()?.reply(b"4")?;                        // in another process, as a rule
+    /// let Poll::Ready(Some(reply)) = call.try_next()? else { panic!("the reply is there") };
+    /// assert_eq!(*reply, *b"4");
+    /// assert!(matches!(call.try_next()?, Poll::Ready(None)), "it was the last one");
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The errors of [`Pending::next`].
-    pub fn try_next(&mut self) -> Result<Option<Option<Reply>>, CallError> {
+    ///
+    /// # If a process dies
+    /// The same as with [`Pending::next`].
+    pub fn try_next(&mut self) -> Result<Poll<Option<Reply>>, CallError> {
         match self.look()? {
-            Some(found) => Ok(Some(found)),
-            None => match self.wait_slow(None) {
-                Ok(found) => Ok(Some(found)),
-                Err(CallError::TimedOut { .. }) => Ok(None),
-                Err(error) => Err(error),
-            },
+            Some(found) => Ok(Poll::Ready(found)),
+            None => poll(self.wait_slow(None)),
         }
+    }
+
+    /// Returns the next reply, waiting for one as long as `span`; [`Poll::Pending`] when that has
+    /// passed. The call goes on then, and may be waited for again.
+    ///
+    /// # Errors
+    /// The errors of [`Pending::next`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Pending::next`].
+    pub fn next_timeout(&mut self, span: Duration) -> Result<Poll<Option<Reply>>, CallError> {
+        self.next_until(Deadline::after(span))
+    }
+
+    /// Returns the next reply, waiting for one until the deadline; [`Poll::Pending`] when that has
+    /// passed. The call goes on then, and may be waited for again.
+    ///
+    /// # Errors
+    /// The errors of [`Pending::next`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Pending::next`].
+    #[inline]
+    pub fn next_until(&mut self, deadline: Deadline) -> Result<Poll<Option<Reply>>, CallError> {
+        match self.look()? {
+            Some(found) => Ok(Poll::Ready(found)),
+            None => poll(self.wait_slow(Some(deadline))),
+        }
+    }
+
+    /// Returns whether the call is over: its last reply was taken, or it ended by an error.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Returns whether a server has begun the call. If not, it may do so at any moment.
+    #[must_use]
+    pub fn is_begun(&self) -> bool {
+        self.is_over || next(self.call.words.claim().number()) != self.number
     }
 
     /// Cancels the call, and returns whether a server had begun it. If not, none will.
@@ -458,6 +532,15 @@ impl Drop for Pending<'_> {
         if !self.is_over {
             self.let_go();
         }
+    }
+}
+
+/// That the time is over is no error: the call goes on.
+fn poll(waited: Result<Option<Reply>, CallError>) -> Result<Poll<Option<Reply>>, CallError> {
+    match waited {
+        Ok(found) => Ok(Poll::Ready(found)),
+        Err(CallError::TimedOut { .. }) => Ok(Poll::Pending),
+        Err(error) => Err(error),
     }
 }
 

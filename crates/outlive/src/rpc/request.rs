@@ -17,14 +17,13 @@
 use std::ops::Deref;
 
 use super::call::{After, Claim, Ready};
-use super::error::ReplyError;
 use super::layout::{CallSlot, INLINE, Service};
 use super::reply::Bytes;
 use super::stream::Stream;
-use crate::Error;
 use crate::claim::Holder;
 use crate::liveness::{Me, TokenId};
 use crate::sys::robust::WakeRelay;
+use crate::{Error, SendError};
 
 /// A request that the server has begun, as a copy of its bytes. Any thread of the process may reply
 /// to it, at any time.
@@ -35,10 +34,10 @@ use crate::sys::robust::WakeRelay;
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-request-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::rpc::{CallError, Client, Server};
+/// use outlive::rpc::{CallError, Service};
 ///
-/// let mut server = Server::open(&domain, "shop")?;
-/// let client = Client::open(&domain, "shop")?;
+/// let service = Service::open_or_create(&domain, "shop")?;
+/// let (mut server, client) = (service.server()?, service.client()?);
 /// let (bread, gold) = (client.begin(b"bread")?, client.begin(b"gold")?);
 /// let (first, second) = (server.next()?, server.next()?);
 /// assert_eq!(second.client().unwrap().pid, std::process::id());
@@ -96,15 +95,15 @@ impl Request {
     /// Sends the reply.
     ///
     /// # Errors
-    /// [`ReplyError::Cancelled`], [`ReplyError::ClientDied`]; [`ReplyError::TooLarge`] and
-    /// [`ReplyError::NoSpace`], after which the client gets
-    /// [`CallError::Dropped`](super::CallError::Dropped); [`ReplyError::NotServer`],
-    /// [`ReplyError::Damaged`], [`ReplyError::System`].
+    /// [`SendError::Cancelled`], [`SendError::ReceiverDied`] (the client died); [`SendError::TooLarge`] and
+    /// [`SendError::NoSpace`], after which the client gets
+    /// [`CallError::Dropped`](super::CallError::Dropped); [`SendError::NotOwner`],
+    /// [`SendError::Damaged`], [`SendError::System`].
     ///
     /// # If a process dies
     /// Once this returns `Ok`, the client has the reply, even if this process dies.
     #[inline]
-    pub fn reply(mut self, answer: &[u8]) -> Result<(), ReplyError> {
+    pub fn reply(mut self, answer: &[u8]) -> Result<(), SendError> {
         self.send(0, answer, After::End)?;
         self.is_over = true;
         Ok(())
@@ -114,11 +113,7 @@ impl Request {
     ///
     /// # Errors
     /// The errors of [`Request::reply`].
-    pub fn reply_with(
-        mut self,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Result<(), ReplyError> {
+    pub fn reply_with(mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), SendError> {
         if len <= INLINE {
             let mut answer = [0; INLINE];
             fill(&mut answer[..len]);
@@ -146,17 +141,17 @@ impl Request {
     }
 
     #[inline]
-    pub(super) fn enter(&self) -> Result<Me, ReplyError> {
+    pub(super) fn enter(&self) -> Result<Me, SendError> {
         let registry = self.service.queue.registry();
         if registry.process_token_if_any() != Some(self.process) {
-            return Err(ReplyError::NotServer);
+            return Err(SendError::NotOwner);
         }
         Ok(registry.me()?)
     }
 
     /// Does steps 1 to 5 for the reply of that number.
     #[inline]
-    pub(super) fn send(&self, number: u32, bytes: &[u8], after: After) -> Result<(), ReplyError> {
+    pub(super) fn send(&self, number: u32, bytes: &[u8], after: After) -> Result<(), SendError> {
         let me = self.enter()?;
         if bytes.len() > INLINE {
             return self.send_large(me, number, bytes.len(), after, |to| to.copy_from_slice(bytes));
@@ -178,13 +173,13 @@ impl Request {
         len: usize,
         after: After,
         fill: impl FnOnce(&mut [u8]),
-    ) -> Result<(), ReplyError> {
+    ) -> Result<(), SendError> {
         self.check_client()?;
         let call = self.call()?;
         let queue = &self.service.queue;
         let most = queue.most_bytes();
         if len as u64 > most {
-            return Err(ReplyError::TooLarge { len: len as u64, most });
+            return Err(SendError::TooLarge { len: len as u64, most });
         }
         let object = match queue.allocate(me, len as u64) {
             Err(Error::NoSpace { .. }) => {
@@ -194,9 +189,9 @@ impl Request {
                 let freed = settled.and(queue.collect(me));
                 let again = queue.allocate(me, len as u64);
                 if matches!(again, Err(Error::NoSpace { .. })) {
-                    freed?;
+                    freed.map_err(no_space)?;
                 }
-                again?
+                again.map_err(no_space)?
             }
             other => other?,
         };
@@ -218,7 +213,7 @@ impl Request {
 
     /// Ends the stream, or the call without a reply.
     #[cold]
-    pub(super) fn end(&self, count: u32, after: After) -> Result<(), ReplyError> {
+    pub(super) fn end(&self, count: u32, after: After) -> Result<(), SendError> {
         let me = self.enter()?;
         self.check_client()?;
         let call = self.call()?;
@@ -226,13 +221,13 @@ impl Request {
     }
 
     #[inline]
-    fn check_client(&self) -> Result<(), ReplyError> {
+    pub(super) fn check_client(&self) -> Result<(), SendError> {
         if self.is_client_alive() { Ok(()) } else { Err(self.gone()) }
     }
 
     #[cold]
-    fn gone(&self) -> ReplyError {
-        if self.client.is_some() { ReplyError::ClientDied } else { ReplyError::Cancelled }
+    fn gone(&self) -> SendError {
+        if self.client.is_some() { SendError::ReceiverDied } else { SendError::Cancelled }
     }
 
     /// Does steps 2 to 5.
@@ -244,11 +239,11 @@ impl Request {
         count: u32,
         after: After,
         put: impl FnOnce() -> Result<(), Error>,
-    ) -> Result<(), ReplyError> {
+    ) -> Result<(), SendError> {
         let words = call.words;
         let relay = WakeRelay::begin(me.list());
         if !words.begin_writing(&relay, self.number, self.process, me.id) {
-            return Err(ReplyError::Cancelled);
+            return Err(SendError::Cancelled);
         }
         let taken = Claim::taken(self.number, self.process);
         if let Err(error) = put() {
@@ -262,6 +257,14 @@ impl Request {
         );
         drop(relay);
         Ok(())
+    }
+}
+
+/// An error of taking memory, as a reply's.
+fn no_space(error: Error) -> SendError {
+    match error {
+        Error::NoSpace { wanted, .. } => SendError::NoSpace { wanted, held: 0 },
+        other => other.into(),
     }
 }
 

@@ -4,15 +4,16 @@
 //! afterwards, a successor finds a call that is begun, and skips it; if before, one that is not
 //! begun.
 
+use std::time::Duration;
+
 use super::accept::Requests;
-use super::error::ServeError;
-use super::layout::{SLOTS, Service, ServiceOptions};
+use super::layout::{SLOTS, Service};
 use super::readiness::RequestReadiness;
 use super::request::Request;
 use crate::liveness::TokenId;
-use crate::queue::{Receiver, RecvError};
+use crate::queue::RawReceiver;
 use crate::sys::barrier;
-use crate::{Deadline, Domain, Error, WaitStrategy};
+use crate::{Deadline, Error, RecvError, WaitStrategy};
 
 /// Receives a service's requests. A service has one server at a time; it may move between threads.
 ///
@@ -22,15 +23,16 @@ use crate::{Deadline, Domain, Error, WaitStrategy};
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-server-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::rpc::{Client, Server};
+/// use outlive::rpc::Service;
 ///
-/// let mut server = Server::open(&domain, "double")?;
+/// let service = Service::open_or_create(&domain, "double")?;
+/// let mut server = service.server()?;
 /// let answering = std::thread::spawn(move || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 ///     let request = server.next()?;
 ///     let answer = request.iter().map(|byte| byte * 2).collect::<Vec<u8>>();
 ///     Ok(request.reply(&answer)?)
 /// });
-/// let client = Client::open(&domain, "double")?;
+/// let client = service.client()?;
 /// assert_eq!(*client.call(&[1, 2, 3])?, [2, 4, 6]);
 /// answering.join().unwrap().unwrap();
 /// # std::fs::remove_dir_all(&folder).ok();
@@ -38,43 +40,22 @@ use crate::{Deadline, Domain, Error, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// If the server's process dies, all its clients are told at once; the next process to open the
-/// service as its server takes over the requests that were not begun and whose callers still wait.
+/// If the server's process dies, all its clients are told at once; the next process to call
+/// [`Service::server`] takes over the requests that were not begun and whose callers still wait.
 /// If a client dies, its requests that were not begun are skipped, and replies to it fail with
-/// [`ReplyError::ClientDied`](super::ReplyError::ClientDied).
+/// [`SendError::ReceiverDied`](crate::SendError::ReceiverDied).
 pub struct Server {
     service: Service,
     /// `None` only during the drop.
-    receiver: Option<Receiver>,
+    receiver: Option<RawReceiver>,
     requests: Requests,
     process: TokenId,
 }
 
 impl Server {
-    /// Returns the default options, for changing them.
-    #[must_use]
-    pub fn options() -> ServiceOptions {
-        ServiceOptions::default()
-    }
-
-    /// Opens the service of that name as its server, or makes it with default options if there is
-    /// none.
-    ///
-    /// # Errors
-    /// [`Error::ServerTaken`] while another server lives, [`Error::ReceiverEnding`] while a thread
-    /// of the dead one has not ended, [`Error::OtherKind`] when the name is in use for something
-    /// else, [`Error::NoSpace`], [`Error::NoToken`], [`Error::InvalidName`], [`Error::Damaged`],
-    /// and errors of the system.
-    ///
-    /// # If a process dies
-    /// If this process dies while it takes over, the next process to call this function takes over.
-    pub fn open(domain: &Domain, name: &str) -> Result<Server, Error> {
-        Server::options().serve(domain, name)
-    }
-
     pub(super) fn new(service: Service) -> Result<Server, Error> {
         let process = service.queue.registry().process_token()?;
-        let receiver = service.queue.receiver().map_err(|error| match error {
+        let receiver = service.queue.raw_receiver().map_err(|error| match error {
             Error::ReceiverTaken { path, pid } => Error::ServerTaken { path, pid },
             other => other,
         })?;
@@ -91,33 +72,56 @@ impl Server {
     /// Takes the next request and returns it, waiting for one.
     ///
     /// # Errors
-    /// [`ServeError::NotServer`], [`ServeError::Damaged`] (that request is skipped),
-    /// [`ServeError::System`].
+    /// [`RecvError::NotOwner`], [`RecvError::Damaged`] (that request is skipped),
+    /// [`RecvError::System`].
     ///
     /// # If a process dies
     /// If this process dies with the request taken, the client is told that it was begun, and no
     /// server begins it again.
     #[expect(clippy::should_implement_trait, reason = "it waits, and fails")]
     #[inline]
-    pub fn next(&mut self) -> Result<Request, ServeError> {
-        self.take(Some(Deadline::NEVER))
+    pub fn next(&mut self) -> Result<Request, RecvError> {
+        loop {
+            if let Some(request) = self.take(Some(Deadline::NEVER))? {
+                return Ok(request);
+            }
+        }
     }
 
-    /// Takes the next request and returns it, waiting for one until the deadline.
+    /// Takes the next request and returns it; `None` when none is there. Never waits.
     ///
     /// # Errors
-    /// The errors of [`Server::next`], and [`ServeError::TimedOut`].
-    #[inline]
-    pub fn next_until(&mut self, deadline: impl Into<Deadline>) -> Result<Request, ServeError> {
-        self.take(Some(deadline.into()))
-    }
-
-    /// Takes the next request and returns it, or `Empty` at once.
+    /// The errors of [`Server::next`].
     ///
-    /// # Errors
-    /// The errors of [`Server::next`], and [`ServeError::Empty`].
-    pub fn try_next(&mut self) -> Result<Request, ServeError> {
+    /// # If a process dies
+    /// The same as with [`Server::next`].
+    pub fn try_next(&mut self) -> Result<Option<Request>, RecvError> {
         self.take(None)
+    }
+
+    /// Takes the next request and returns it, waiting for one as long as `span`; `None` when that
+    /// has passed.
+    ///
+    /// # Errors
+    /// The errors of [`Server::next`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Server::next`].
+    pub fn next_timeout(&mut self, span: Duration) -> Result<Option<Request>, RecvError> {
+        self.take(Some(Deadline::after(span)))
+    }
+
+    /// Takes the next request and returns it, waiting for one until the deadline; `None` when that
+    /// has passed.
+    ///
+    /// # Errors
+    /// The errors of [`Server::next`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Server::next`].
+    #[inline]
+    pub fn next_until(&mut self, deadline: Deadline) -> Result<Option<Request>, RecvError> {
+        self.take(Some(deadline))
     }
 
     /// For a wait set.
@@ -126,17 +130,16 @@ impl Server {
     }
 
     #[inline]
-    fn take(&mut self, deadline: Option<Deadline>) -> Result<Request, ServeError> {
+    fn take(&mut self, deadline: Option<Deadline>) -> Result<Option<Request>, RecvError> {
         let (service, requests, process) = (&self.service, &mut self.requests, self.process);
-        let receiver = self.receiver.as_mut().ok_or(ServeError::NotServer)?;
+        let receiver = self.receiver.as_mut().ok_or(RecvError::NotOwner)?;
         let me = receiver.enter()?;
-        if let Some(request) = requests.next(service, me, process).map_err(RecvError::from)? {
-            return Ok(request);
+        if let Some(request) = requests.next(service, me, process)? {
+            return Ok(Some(request));
         }
-        let Some(deadline) = deadline else { return Err(ServeError::Empty) };
+        let Some(deadline) = deadline else { return Ok(None) };
         let is_any_set = || service.asks().is_any_set(service.client_slots() * SLOTS);
-        Ok(receiver
-            .wait_for(me, deadline, is_any_set, || Ok(requests.next(service, me, process)?))?)
+        receiver.wait_for(me, deadline, is_any_set, || Ok(requests.next(service, me, process)?))
     }
 }
 

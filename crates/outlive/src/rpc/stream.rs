@@ -5,14 +5,15 @@
 //! client's process}. The client notifies it after each reply that it takes, and so does a process
 //! that cancels the call.
 
+use std::time::Duration;
+
 use super::call::{After, Claim, Ready};
-use super::error::ReplyError;
 use super::layout::RING;
 use super::request::Request;
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
-use crate::{Deadline, Error};
+use crate::{Deadline, Error, SendError};
 
 /// Sends replies to one request, one after the other. If it is dropped before [`Stream::finish`],
 /// the client gets [`CallError::Dropped`](super::CallError::Dropped) after the last reply.
@@ -42,27 +43,56 @@ impl Stream {
     /// Sends a reply, waiting while eight are under way.
     ///
     /// # Errors
-    /// The errors of [`Request::reply`]; the stream goes on after [`ReplyError::TooLarge`] and
-    /// [`ReplyError::NoSpace`].
+    /// The errors of [`Request::reply`]; the stream goes on after [`SendError::TooLarge`] and
+    /// [`SendError::NoSpace`].
     ///
     /// # If a process dies
-    /// If the client dies, this fails at once with [`ReplyError::ClientDied`].
-    pub fn send(&mut self, reply: &[u8]) -> Result<(), ReplyError> {
+    /// If the client dies, this fails at once with [`SendError::ReceiverDied`].
+    pub fn send(&mut self, reply: &[u8]) -> Result<(), SendError> {
         self.send_until(reply, Deadline::NEVER)
+    }
+
+    /// Sends a reply, unless eight are under way. Never waits.
+    ///
+    /// # Errors
+    /// The errors of [`Stream::send`], and [`SendError::Full`], after which the stream goes on.
+    ///
+    /// # If a process dies
+    /// The same as with [`Stream::send`].
+    pub fn try_send(&mut self, reply: &[u8]) -> Result<(), SendError> {
+        if !self.has_space()? {
+            self.request.check_client()?;
+            return Err(SendError::Full { slowest: None });
+        }
+        self.send_next(reply)
+    }
+
+    /// Sends a reply, waiting as long as `span` while eight are under way.
+    ///
+    /// # Errors
+    /// The errors of [`Stream::send`], and [`SendError::TimedOut`], after which the stream goes on.
+    ///
+    /// # If a process dies
+    /// The same as with [`Stream::send`].
+    pub fn send_timeout(&mut self, reply: &[u8], span: Duration) -> Result<(), SendError> {
+        self.send_until(reply, Deadline::after(span))
     }
 
     /// Sends a reply, waiting until the deadline while eight are under way.
     ///
     /// # Errors
-    /// The errors of [`Stream::send`], and [`ReplyError::TimedOut`].
-    pub fn send_until(
-        &mut self,
-        reply: &[u8],
-        deadline: impl Into<Deadline>,
-    ) -> Result<(), ReplyError> {
+    /// The errors of [`Stream::send`], and [`SendError::TimedOut`], after which the stream goes on.
+    ///
+    /// # If a process dies
+    /// The same as with [`Stream::send`].
+    pub fn send_until(&mut self, reply: &[u8], deadline: Deadline) -> Result<(), SendError> {
         if !self.has_space()? {
-            self.wait_for_space(deadline.into())?;
+            self.wait_for_space(deadline)?;
         }
+        self.send_next(reply)
+    }
+
+    fn send_next(&mut self, reply: &[u8]) -> Result<(), SendError> {
         self.request.send(self.written, reply, After::More)?;
         self.written = self.written.wrapping_add(1);
         Ok(())
@@ -72,30 +102,30 @@ impl Stream {
     ///
     /// # Errors
     /// The errors of [`Request::reply`].
-    pub fn finish(mut self) -> Result<(), ReplyError> {
+    pub fn finish(mut self) -> Result<(), SendError> {
         self.request.end(self.written, After::End)?;
         self.request.is_over = true;
         Ok(())
     }
 
-    fn has_space(&self) -> Result<bool, ReplyError> {
+    fn has_space(&self) -> Result<bool, SendError> {
         let call = self.request.call()?;
         if call.words.claim() != Claim::taken(self.request.number, self.request.process) {
-            return Err(ReplyError::Cancelled);
+            return Err(SendError::Cancelled);
         }
         // Acquire pairs with the client's store: it has read the reply there. Of another call: it
         // has taken none of this one yet.
         let taken = Ready(call.words.taken.load(Ordering::Acquire));
         let is_ours = taken.number() == self.request.number;
         if is_ours && taken.is_end() {
-            return Err(ReplyError::Cancelled);
+            return Err(SendError::Cancelled);
         }
         let count = if is_ours { taken.count() } else { 0 };
         Ok(Ready::new(0, self.written, After::More).beyond(count) < RING)
     }
 
     #[cold]
-    fn wait_for_space(&self, deadline: Deadline) -> Result<(), ReplyError> {
+    fn wait_for_space(&self, deadline: Deadline) -> Result<(), SendError> {
         let request = &self.request;
         let me = request.enter()?;
         let registry = request.service.queue.registry();
@@ -110,10 +140,10 @@ impl Stream {
         loop {
             let ticket = words.space.prepare_wait();
             let slept = match self.has_space() {
-                Ok(false) if out_of_time => Err(ReplyError::TimedOut),
+                Ok(false) if out_of_time => Err(SendError::TimedOut { slowest: None }),
                 Ok(false) => match request.client {
-                    None => Err(ReplyError::Cancelled),
-                    Some(client) if !registry.is_alive(client) => Err(ReplyError::ClientDied),
+                    None => Err(SendError::Cancelled),
+                    Some(client) if !registry.is_alive(client) => Err(SendError::ReceiverDied),
                     Some(client) => {
                         let slice = ticket.until(deadline);
                         Sleep::on(registry, &[words.space.watch(ticket)])

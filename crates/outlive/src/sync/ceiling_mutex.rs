@@ -11,20 +11,20 @@
 
 use super::Holder;
 use super::embedded::{Embedded, InRecord};
-use super::guard::{Guard, LockError};
-use super::lock::{
-    ExclusiveLock, Fast, Guards, Leaving, Lock, LockWords, RawLock, Refusal, Site, Taken, taken,
-};
+use super::error::LockError;
+use super::guard::Guard;
+use super::lock::{Lock, LockOptions};
 use super::primitive::{Home, Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::ceiling::{MOST, NotRaised, lower, raise};
 use super::raw::mutex::RawMutex;
-use crate::domain::agree;
+use super::raw_lock::{
+    ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
+};
 use crate::liveness::{Me, Registry};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
-use crate::wake::SpinWait;
-use crate::{Deadline, Domain, Error, Kind, Plain, WaitStrategy};
+use crate::{Deadline, Error, Kind, Plain};
 
 /// 16 bytes.
 #[repr(C)]
@@ -62,7 +62,7 @@ unsafe impl Shared for RawCeiling {}
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::sync::{CeilingMutex, LockError};
 ///
-/// let valve = CeilingMutex::<u64>::open(&domain, "valve", 40, 0)?;
+/// let valve = CeilingMutex::<u64>::options(40, 0).open_or_create(&domain, "valve")?;
 /// match valve.lock() {
 ///     Ok(mut position) => *position += 1,
 ///     Err(LockError::OwnerDied(mut position)) => position.mark_consistent(),
@@ -144,11 +144,11 @@ impl LockWords for RawCeiling {
     /// The ceiling, as the handle read it.
     type Local = u32;
 
-    /// Sleeps at once: a spin at the ceiling may keep the holder itself from running.
-    fn spin_wait() -> SpinWait {
-        let spin_wait = SpinWait::new();
-        spin_wait.set(WaitStrategy::Block);
-        spin_wait
+    /// A spin at the ceiling may keep the holder itself from running.
+    const SPINS: bool = false;
+
+    fn check(ceiling: u32) -> Result<(), Error> {
+        check_ceiling(ceiling)
     }
 
     fn local(&self, _: &'static Registry, segment: &Segment) -> Result<u32, Error> {
@@ -270,25 +270,10 @@ unsafe impl ExclusiveLock for RawCeiling {
 }
 
 impl<T: Plain> CeilingMutex<T> {
-    /// Opens the mutex of that name, or makes it with the given ceiling (1 to 99) and value.
-    ///
-    /// # Errors
-    /// [`Error::OtherOptions`] when it exists with another ceiling, [`Error::InvalidOption`] when the
-    /// ceiling is not one of 1 to 99; [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for
-    /// something else, [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system.
-    ///
-    /// # If a process dies
-    /// While it makes the mutex: no trace of the mutex remains.
-    pub fn open(
-        domain: &Domain,
-        name: &str,
-        ceiling: u32,
-        initial: T,
-    ) -> Result<CeilingMutex<T>, Error> {
-        check_ceiling(ceiling)?;
-        let mutex: CeilingMutex<T> = Lock::make(domain, name, ceiling, initial)?;
-        agree(&mutex.handle.site().segment, "ceiling", mutex.ceiling(), Some(ceiling))?;
-        Ok(mutex)
+    /// Returns the options for opening a mutex with that ceiling (1 to 99), or making one that
+    /// guards this value.
+    pub fn options(ceiling: u32, initial: T) -> LockOptions<RawCeiling, T> {
+        LockOptions::new(Some(initial), Some(ceiling))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::embedded::{Embed, Place, SharedField};
-use super::guard::LockError;
+use super::error::LockError;
 use super::mutex::MutexGuard;
 use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
@@ -33,7 +33,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::sync::{Condvar, Mutex};
 ///
-/// let stock = Mutex::<u64>::open(&domain, "stock", 0)?;
+/// let stock = Mutex::<u64>::options(0).open_or_create(&domain, "stock")?;
 /// let delivered = Condvar::open_or_create(&domain, "delivered")?;
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| {
@@ -175,7 +175,7 @@ impl Condvar {
     /// use outlive::sync::{Condvar, Mutex, Woke};
     /// use std::time::Duration;
     ///
-    /// let stock = Mutex::<u64>::open(&domain, "stock", 0)?;
+    /// let stock = Mutex::<u64>::options(0).open_or_create(&domain, "stock")?;
     /// let delivered = Condvar::open_or_create(&domain, "delivered")?;
     /// let mut guard = stock.lock().unwrap();
     /// let deadline = outlive::Deadline::after(Duration::from_millis(5));
@@ -211,7 +211,7 @@ impl Condvar {
     /// use outlive::sync::{Condvar, LockError, Mutex};
     /// use std::time::Duration;
     ///
-    /// let stock = Mutex::<u64>::open(&domain, "stock", 0)?;
+    /// let stock = Mutex::<u64>::options(0).open_or_create(&domain, "stock")?;
     /// let delivered = Condvar::open_or_create(&domain, "delivered")?;
     /// let guard = stock.lock().unwrap();
     /// let soon = Deadline::after(Duration::from_millis(5));
@@ -297,7 +297,7 @@ impl Condvar {
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// use outlive::sync::{Condvar, Mutex, Woke};
     ///
-    /// let stock = Mutex::<u64>::open(&domain, "stock", 0)?;
+    /// let stock = Mutex::<u64>::options(0).open_or_create(&domain, "stock")?;
     /// let delivered = Condvar::open_or_create(&domain, "delivered")?;
     /// let supplier = std::thread::spawn({
     ///     let domain = domain.clone();

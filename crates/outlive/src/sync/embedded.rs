@@ -9,8 +9,9 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::lock::{Guards, Lock, LockWords, Site, take};
+use super::lock::{Lock, take};
 use super::primitive::{Home, KindOf, Primitive};
+use super::raw_lock::{Guards, LockWords, Site};
 use super::{EmbeddedMutex, LockError, MutexGuard};
 use crate::Plain;
 use crate::segment::{BODY, Header, Segment, Shared, Spec};

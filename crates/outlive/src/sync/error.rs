@@ -1,8 +1,11 @@
 //! The error of acquiring: a lock, a permit, a seat, the right to make a value.
 
+use std::convert::Infallible;
 use std::fmt;
 
+use super::raw::Refused;
 use crate::Error;
+use crate::liveness::Me;
 
 /// Says why a thread did not get what it wanted to hold: a lock, a permit of a semaphore, a place
 /// at a barrier or its next phase, the right to make a value once.
@@ -81,3 +84,97 @@ impl std::error::Error for AcquireError {
         }
     }
 }
+
+/// Says why a lock was not taken, or was taken with a warning.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LockError<G> {
+    /// The caller has the lock, but an owner died or panicked holding it: what it guards may be
+    /// half-written. Repair it and call [`MutexGuard::mark_consistent`](super::MutexGuard::mark_consistent) on the guard inside; if the
+    /// guard is dropped without that, the next locker gets this error again.
+    OwnerDied(G),
+    /// A holder gave the lock up ([`MutexGuard::give_up`](super::MutexGuard::give_up)). [`Mutex::reset`](super::Mutex::reset)
+    /// makes it usable again.
+    NotRecoverable,
+    /// This thread holds the lock already.
+    Deadlock,
+    /// The guard came with a `fork`: the parent holds its lock.
+    NotHeld,
+    /// A living owner holds the lock (only from `try_` forms).
+    WouldBlock,
+    /// The deadline passed while a living owner held the lock.
+    TimedOut,
+    /// The thread's own priority is higher than the lock's ceiling (only from a
+    /// [`CeilingMutex`](super::CeilingMutex)).
+    AboveCeiling,
+    /// The lock's bytes hold an impossible value: a stray write or a hostile process changed them.
+    Damaged,
+    /// The calling thread could not get a token, or the system refused to wait.
+    System(Error),
+}
+
+impl<G> LockError<G> {
+    /// Replaces the guard inside.
+    pub(super) fn map<H>(self, guard: impl FnOnce(G) -> H) -> LockError<H> {
+        match self {
+            LockError::OwnerDied(g) => LockError::OwnerDied(guard(g)),
+            LockError::NotRecoverable => LockError::NotRecoverable,
+            LockError::Deadlock => LockError::Deadlock,
+            LockError::NotHeld => LockError::NotHeld,
+            LockError::WouldBlock => LockError::WouldBlock,
+            LockError::TimedOut => LockError::TimedOut,
+            LockError::AboveCeiling => LockError::AboveCeiling,
+            LockError::Damaged => LockError::Damaged,
+            LockError::System(error) => LockError::System(error),
+        }
+    }
+
+    #[cold]
+    pub(super) fn from_refused(refused: Refused, me: Me) -> LockError<G> {
+        match refused {
+            Refused::NotRecoverable => LockError::NotRecoverable,
+            Refused::Deadlock => LockError::Deadlock,
+            Refused::WouldBlock => LockError::WouldBlock,
+            Refused::TimedOut => LockError::TimedOut,
+            Refused::Damaged => LockError::Damaged,
+            Refused::System(errno) => LockError::System(Error::from_errno(
+                "wait for a lock in",
+                me.registry.path(),
+                errno,
+            )),
+        }
+    }
+}
+
+impl LockError<Infallible> {
+    /// Returns the same reason in the type of a call whose other errors have a guard.
+    pub(super) fn without_guard<G>(self) -> LockError<G> {
+        self.map(|never| match never {})
+    }
+}
+
+impl<G> fmt::Display for LockError<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockError::OwnerDied(_) => {
+                f.write_str("an owner died or panicked holding the lock; check what it guards, then mark it consistent")
+            }
+            LockError::NotRecoverable => {
+                f.write_str("the lock was given up by a holder; reset it once what it guards is whole")
+            }
+            LockError::Deadlock => f.write_str("this thread holds the lock already; give it back first"),
+            LockError::NotHeld => f.write_str("the guard is of the process that forked this one; lock anew"),
+            LockError::WouldBlock => f.write_str("somebody holds the lock; wait for it, or try later"),
+            LockError::TimedOut => f.write_str("somebody still held the lock when the deadline passed"),
+            LockError::AboveCeiling => {
+                f.write_str("this thread's priority is above the lock's ceiling; give the lock a higher one")
+            }
+            LockError::Damaged => {
+                f.write_str("the lock's bytes make no sense; somebody wrote over it: look for the stray write")
+            }
+            LockError::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<G: fmt::Debug> std::error::Error for LockError<G> {}

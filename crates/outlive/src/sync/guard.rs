@@ -1,16 +1,13 @@
-//! The guard of a lock of any kind, and the reasons why a locker gets none.
+//! The guard of a lock of any kind.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use super::lock::{ExclusiveLock, Leaving, RawLock};
 use super::order;
-use super::raw::Refused;
-use crate::Error;
+use super::raw_lock::{ExclusiveLock, Leaving, RawLock};
 use crate::liveness::{Me, TokenId, WAITERS};
 use crate::sys::robust::WakeRelay;
 
@@ -118,12 +115,12 @@ fn without_bits(me: Me) -> Me {
 /// child, a guard of the parent's has no effect.
 ///
 /// # If a process dies
-/// The next locker gets [`LockError::OwnerDied`] with a guard; after a reader's death no locker is
+/// The next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied) with a guard; after a reader's death no locker is
 /// told.
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death, because it
-/// may leave the value half-written: the next locker gets [`LockError::OwnerDied`]. A guard that a
+/// may leave the value half-written: the next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied). A guard that a
 /// destructor takes while its thread unwinds already gives the lock back as usual. A reader's panic
 /// is told to no locker.
 pub struct Guard<'a, R: RawLock, T> {
@@ -161,20 +158,20 @@ impl<R: ExclusiveLock, T> Guard<'_, R, T> {
     }
 
     /// Returns whether an owner died or panicked holding the lock and no holder has marked the
-    /// value consistent since. [`LockError::OwnerDied`] reported it.
+    /// value consistent since. [`LockError::OwnerDied`](super::LockError::OwnerDied) reported it.
     #[must_use]
     pub fn owner_died(&self) -> bool {
         !R::is_consistent(self.hold.words)
     }
 
-    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the
+    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`](super::LockError::OwnerDied). If the
     /// guard is dropped without this, the next locker gets `OwnerDied` again.
     pub fn mark_consistent(&mut self) {
         R::mark_consistent(self.hold.words);
     }
 
     /// Unlocks, and gives the lock up, because what it guards cannot be repaired. Every later
-    /// locker gets [`LockError::NotRecoverable`], until a process calls `reset` or
+    /// locker gets [`LockError::NotRecoverable`](super::LockError::NotRecoverable), until a process calls `reset` or
     /// [`lock_to_reset`](super::Mutex::lock_to_reset). In a forked child it has no effect.
     ///
     /// ```
@@ -182,7 +179,7 @@ impl<R: ExclusiveLock, T> Guard<'_, R, T> {
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// use outlive::sync::{LockError, Mutex};
     ///
-    /// let total = Mutex::<u64>::open(&domain, "total", 0)?;
+    /// let total = Mutex::<u64>::options(0).open_or_create(&domain, "total")?;
     /// total.lock().unwrap().give_up();
     /// assert!(matches!(total.lock(), Err(LockError::NotRecoverable)));
     /// total.reset(5, outlive::Deadline::NEVER).unwrap();
@@ -192,7 +189,7 @@ impl<R: ExclusiveLock, T> Guard<'_, R, T> {
     /// ```
     ///
     /// # If a process dies
-    /// During this call: the lock is given up, or the next locker gets [`LockError::OwnerDied`].
+    /// During this call: the lock is given up, or the next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied).
     pub fn give_up(self) {
         self.hold.end(Leaving::GivenUp);
     }
@@ -221,97 +218,3 @@ impl<R: RawLock, T: fmt::Debug> fmt::Debug for Guard<'_, R, T> {
         fmt::Debug::fmt(&**self, f)
     }
 }
-
-/// Says why a lock was not taken, or was taken with a warning.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum LockError<G> {
-    /// The caller has the lock, but an owner died or panicked holding it: what it guards may be
-    /// half-written. Repair it and call [`MutexGuard::mark_consistent`] on the guard inside; if the
-    /// guard is dropped without that, the next locker gets this error again.
-    OwnerDied(G),
-    /// A holder gave the lock up ([`MutexGuard::give_up`]). [`Mutex::reset`](super::Mutex::reset)
-    /// makes it usable again.
-    NotRecoverable,
-    /// This thread holds the lock already.
-    Deadlock,
-    /// The guard came with a `fork`: the parent holds its lock.
-    NotHeld,
-    /// A living owner holds the lock (only from `try_` forms).
-    WouldBlock,
-    /// The deadline passed while a living owner held the lock.
-    TimedOut,
-    /// The thread's own priority is higher than the lock's ceiling (only from a
-    /// [`CeilingMutex`](super::CeilingMutex)).
-    AboveCeiling,
-    /// The lock's bytes hold an impossible value: a stray write or a hostile process changed them.
-    Damaged,
-    /// The calling thread could not get a token, or the system refused to wait.
-    System(Error),
-}
-
-impl<G> LockError<G> {
-    /// Replaces the guard inside.
-    pub(super) fn map<H>(self, guard: impl FnOnce(G) -> H) -> LockError<H> {
-        match self {
-            LockError::OwnerDied(g) => LockError::OwnerDied(guard(g)),
-            LockError::NotRecoverable => LockError::NotRecoverable,
-            LockError::Deadlock => LockError::Deadlock,
-            LockError::NotHeld => LockError::NotHeld,
-            LockError::WouldBlock => LockError::WouldBlock,
-            LockError::TimedOut => LockError::TimedOut,
-            LockError::AboveCeiling => LockError::AboveCeiling,
-            LockError::Damaged => LockError::Damaged,
-            LockError::System(error) => LockError::System(error),
-        }
-    }
-
-    #[cold]
-    pub(super) fn from_refused(refused: Refused, me: Me) -> LockError<G> {
-        match refused {
-            Refused::NotRecoverable => LockError::NotRecoverable,
-            Refused::Deadlock => LockError::Deadlock,
-            Refused::WouldBlock => LockError::WouldBlock,
-            Refused::TimedOut => LockError::TimedOut,
-            Refused::Damaged => LockError::Damaged,
-            Refused::System(errno) => LockError::System(Error::from_errno(
-                "wait for a lock in",
-                me.registry.path(),
-                errno,
-            )),
-        }
-    }
-}
-
-impl LockError<Infallible> {
-    /// Returns the same reason in the type of a call whose other errors have a guard.
-    pub(super) fn without_guard<G>(self) -> LockError<G> {
-        self.map(|never| match never {})
-    }
-}
-
-impl<G> fmt::Display for LockError<G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LockError::OwnerDied(_) => {
-                f.write_str("an owner died or panicked holding the lock; check what it guards, then mark it consistent")
-            }
-            LockError::NotRecoverable => {
-                f.write_str("the lock was given up by a holder; reset it once what it guards is whole")
-            }
-            LockError::Deadlock => f.write_str("this thread holds the lock already; give it back first"),
-            LockError::NotHeld => f.write_str("the guard is of the process that forked this one; lock anew"),
-            LockError::WouldBlock => f.write_str("somebody holds the lock; wait for it, or try later"),
-            LockError::TimedOut => f.write_str("somebody still held the lock when the deadline passed"),
-            LockError::AboveCeiling => {
-                f.write_str("this thread's priority is above the lock's ceiling; give the lock a higher one")
-            }
-            LockError::Damaged => {
-                f.write_str("the lock's bytes make no sense; somebody wrote over it: look for the stray write")
-            }
-            LockError::System(error) => error.fmt(f),
-        }
-    }
-}
-
-impl<G: fmt::Debug> std::error::Error for LockError<G> {}

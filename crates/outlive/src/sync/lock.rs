@@ -1,32 +1,23 @@
 //! Locks of every kind with the value they guard: the words of one lie at the head of a file of
 //! their own, or in a record (`embedded.rs`), and the value behind them.
 //!
-//! A kind of lock adds its words (`raw/`), what its handles keep ([`LockWords`]), and how a thread
-//! takes and leaves them ([`RawLock`]): see `mutex.rs`.
+//! A kind of lock adds its words (`raw/`), what its handles keep, and how a thread takes and leaves
+//! them (`raw_lock.rs`): see `mutex.rs`.
 
 use std::cell::UnsafeCell;
-use std::convert::Infallible;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
-use super::guard::{Guard, LockError};
-use super::primitive::{Home, Primitive, TypeOf};
-use super::raw::Acquired;
+use super::error::LockError;
+use super::guard::Guard;
+use super::primitive::{Home, TypeOf};
+use super::raw_lock::{ExclusiveLock, Fast, Guards, LockWords, RawLock, Site, Taken};
 use super::{Holder, order};
-use crate::liveness::{Me, Registry, TokenId};
-use crate::segment::{Segment, Shared};
+use crate::domain::{agree, three_openings};
+use crate::liveness::{Me, TokenId};
+use crate::segment::{Header, Opening, Shared};
 use crate::wake::SpinWait;
-use crate::{Deadline, Domain, Error};
-
-/// Why a thread did not take a lock.
-pub type Refusal = LockError<Infallible>;
-
-/// Where a handle's words lie, whose tokens they name, and how the handle waits.
-pub struct Site {
-    pub(super) registry: &'static Registry,
-    pub(super) segment: Arc<Segment>,
-    pub(super) spin_wait: SpinWait,
-}
+use crate::{Deadline, Domain, Error, WaitStrategy};
 
 /// The words of a lock, kept mapped, and what one handle has of its own.
 pub(super) struct Handle<P: LockWords> {
@@ -43,7 +34,11 @@ unsafe impl<P: LockWords> Sync for Handle<P> {}
 impl<P: LockWords> Handle<P> {
     pub(super) fn new(home: Home<P>, local: P::Local) -> Handle<P> {
         let (words, registry, segment) = home.into_parts();
-        Handle { words, local, site: Site { registry, segment, spin_wait: P::spin_wait() } }
+        let spin_wait = SpinWait::new();
+        if !P::SPINS {
+            spin_wait.set(WaitStrategy::Block);
+        }
+        Handle { words, local, site: Site { registry, segment, spin_wait } }
     }
 
     #[inline]
@@ -63,154 +58,9 @@ impl<P: LockWords> Handle<P> {
     }
 }
 
-/// The words of a lock that guards a value.
-pub trait LockWords: Primitive + Sync {
-    /// What each handle keeps besides, in its process's own memory.
-    type Local: Send + Sync;
-
-    /// Returns how a new handle waits.
-    fn spin_wait() -> SpinWait {
-        SpinWait::new()
-    }
-
-    /// Makes the handle's own part for a named lock.
-    ///
-    /// # Errors
-    /// The error that keeps this process from using the lock.
-    fn local(&self, registry: &'static Registry, segment: &Segment) -> Result<Self::Local, Error>;
-
-    /// Makes the handle's own part for a lock inside a record, whose type says that number.
-    fn embedded_local(&self, number: u32) -> Self::Local;
-
-    /// Keeps the file mapped as long as the lock needs it: as long as a handle exists.
-    fn keep<S>(home: Home<S>) -> Home<S> {
-        home
-    }
-}
-
-/// Says that threads of any process may share a `T` under such a lock.
-///
-/// # Safety
-/// Every bit pattern of as many bytes is a `T`, whose copy is a second, independent value; and what
-/// the lock's guards give to several threads at once is `Sync`.
-pub unsafe trait Guards<T>: LockWords {}
-
-/// What a thread found on the fast path of a lock.
-pub enum Fast<H> {
-    /// The thread has the lock, and what it guards is whole.
-    Clean(H),
-    /// The thread has the lock, and next looks at its state, or waits for others to leave it.
-    Look(H),
-    /// The lock is taken, or the fast path does not know.
-    Busy,
-}
-
-/// How a thread took a lock.
-pub enum Taken<'a, R: RawLock> {
-    /// What the lock guards is whole.
-    Clean(R::Held<'a>),
-    /// The last owner died or panicked, and the caller has the lock to repair what it left.
-    OwnerDied(<R::Repairing as RawLock>::Held<'a>),
-}
-
-/// How a thread leaves a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaving {
-    /// In good order.
-    Finished,
-    /// A panic has interrupted the holder's change: the next locker is told, as of a death.
-    Unfinished,
-    /// Every later locker is refused, until a process resets the lock.
-    GivenUp,
-}
-
-/// A way to hold a lock's words. The readers' and the writers' way are two of these for the same
-/// words.
-///
-/// # Safety
-/// As long as a thread holds the words, from `try_fast` or `lock_slow` to `unlock`, no other thread
-/// writes what they guard; and if the way is exclusive, no other thread reads it.
-pub unsafe trait RawLock: Sized + 'static {
-    /// The words.
-    type Words: LockWords;
-    /// The way in which a thread holds the lock that is told of a death: as the only one.
-    type Repairing: RawLock<Words = Self::Words>;
-    /// What unlocking needs to know.
-    type Held<'a>: Copy;
-    /// Whether the holder may change what the lock guards: then its panic counts as a death.
-    const EXCLUSIVE: bool;
-
-    /// Takes the lock if that needs no call. `me` need not have been asked for by a system call.
-    fn try_fast<'a>(
-        words: &'a Self::Words,
-        local: &'a <Self::Words as LockWords>::Local,
-        site: &'a Site,
-        me: Me,
-    ) -> Fast<Self::Held<'a>>;
-
-    /// Goes on from what `try_fast` found, and waits until the deadline; with `None` it never
-    /// waits.
-    ///
-    /// # Errors
-    /// The reason why the caller does not have the lock.
-    fn lock_slow<'a>(
-        words: &'a Self::Words,
-        local: &'a <Self::Words as LockWords>::Local,
-        site: &'a Site,
-        me: Me,
-        seen: Fast<Self::Held<'a>>,
-        wait: Option<Deadline>,
-    ) -> Result<Taken<'a, Self>, Refusal>;
-
-    /// Unlocks. The caller, which is `me`, holds the lock.
-    fn unlock(words: &Self::Words, me: Me, held: Self::Held<'_>, how: Leaving);
-
-    /// Ends what a forked child has of its parent's hold: not the lock, which is the parent's.
-    fn forget(_: Self::Held<'_>) {}
-}
-
-/// A way to hold a lock's words alone.
-///
-/// # Safety
-/// As for [`RawLock`], and `EXCLUSIVE` is true.
-pub unsafe trait ExclusiveLock: RawLock<Repairing = Self> {
-    /// Returns whether what the lock guards is whole. The caller holds the lock.
-    fn is_consistent(words: &Self::Words) -> bool;
-
-    /// Notes that the holder has repaired what the lock guards.
-    fn mark_consistent(words: &Self::Words);
-
-    /// Takes the lock in whatever state it is, and waits until the deadline. The caller repairs
-    /// what it guards, marks it consistent and unlocks.
-    ///
-    /// # Errors
-    /// The reason why the caller does not have the lock.
-    fn take_to_reset<'a>(
-        words: &'a Self::Words,
-        local: &'a <Self::Words as LockWords>::Local,
-        site: &'a Site,
-        me: Me,
-        deadline: Deadline,
-    ) -> Result<Self::Held<'a>, Refusal>;
-
-    /// Returns the thread that holds the lock alone just now, dead or alive.
-    fn holder(words: &Self::Words, registry: &'static Registry) -> Option<Holder>;
-}
-
 /// What locking returns: the guard, or why there is none, or a guard for a repair.
 pub(super) type Locked<'a, R, T> =
     Result<Guard<'a, R, T>, LockError<Guard<'a, <R as RawLock>::Repairing, T>>>;
-
-/// Turns how a thread took words, which need nothing to unlock, into what [`RawLock`] returns.
-pub(super) fn taken<'a, R>(got: Acquired, held: R::Held<'a>) -> Taken<'a, R>
-where
-    R: RawLock<Repairing = R>,
-{
-    match got {
-        Acquired::Clean => Taken::Clean(held),
-        Acquired::OwnerDied => Taken::OwnerDied(held),
-    }
-}
 
 /// The body of a named lock: the value begins in the next cache line.
 #[repr(C)]
@@ -240,27 +90,78 @@ unsafe impl<P: Guards<T>, T> Send for Lock<P, T> {}
 // says that such a value may be shared so.
 unsafe impl<P: Guards<T>, T> Sync for Lock<P, T> {}
 
-impl<P: Guards<T>, T> Lock<P, T> {
-    /// Opens the lock of that name, or makes it with that number and value.
-    pub(super) fn make(
-        domain: &Domain,
-        name: &str,
-        number: u32,
-        initial: T,
-    ) -> Result<Lock<P, T>, Error> {
-        let init = |named: &mut Named<P, T>| {
-            named.words.0.note(number);
-            // SAFETY: `Guards` says that a copy of `initial`'s bytes is a second, independent
-            // value.
-            *named.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
+/// Says how to open a lock, or make one with a value: see [`Mutex::options`](super::Mutex::options)
+/// and the like.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct LockOptions<P, T> {
+    /// The value that the maker puts there; `None`: the lock must exist.
+    initial: Option<T>,
+    /// The ceiling of a mutex that has one; `None`: any.
+    number: Option<u32>,
+    wait: Option<WaitStrategy>,
+    words: PhantomData<fn() -> P>,
+}
+
+impl<P: Guards<T>, T> LockOptions<P, T> {
+    pub(super) fn new(initial: Option<T>, number: Option<u32>) -> LockOptions<P, T> {
+        LockOptions { initial, number, wait: None, words: PhantomData }
+    }
+
+    /// Sets how this handle waits. A [`PiMutex`](super::PiMutex) and a
+    /// [`CeilingMutex`](super::CeilingMutex) never spin, whatever is set.
+    pub fn wait(mut self, wait: WaitStrategy) -> LockOptions<P, T> {
+        self.wait = Some(wait);
+        self
+    }
+
+    three_openings!(
+        Lock<P, T>,
+        "lock",
+        "[`Error::OtherType`](crate::Error::OtherType) when it guards a value of another type;
+        [`Error::OtherNamespace`](crate::Error::OtherNamespace) and
+        [`Error::OtherLibc`](crate::Error::OtherLibc) for a [`PiMutex`](crate::sync::PiMutex) of
+        another pid namespace or C library;
+        [`Error::InvalidOption`](crate::Error::InvalidOption) for a ceiling that is no priority."
+    );
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Lock<P, T>, Error> {
+        if let Some(number) = self.number {
+            P::check(number)?;
+        }
+        let init = |named: &mut Named<P, T>, _: &Header| {
+            named.words.0.note(self.number.unwrap_or(0));
+            if let Some(initial) = &self.initial {
+                // SAFETY: `Guards` says that a copy of `initial`'s bytes is a second, independent
+                // value.
+                *named.value.get_mut() = unsafe { core::ptr::read(initial) };
+            }
         };
-        let home = Home::<Named<P, T>>::open(domain, name, P::KINDS[0], TypeOf::a::<T>(), init)?;
+        let kind = P::KINDS[0];
+        let home =
+            Home::<Named<P, T>>::open_as(domain, name, opening, kind, TypeOf::a::<T>(), init)?;
+        let words = &home.shared().words.0;
+        agree(home.segment(), "ceiling", words.noted(), self.number)?;
         // Before it is kept, so that an error leaves nothing mapped.
-        let local = home.shared().words.0.local(home.registry(), home.segment())?;
+        let local = words.local(home.registry(), home.segment())?;
         let home = P::keep(home);
         let value = NonNull::from(&home.shared().value);
         // SAFETY: the value lies behind the words in the same file.
-        Ok(unsafe { Lock::of(home.part(|named| &named.words.0), value, local) })
+        let lock = unsafe { Lock::of(home.part(|named| &named.words.0), value, local) };
+        if let Some(wait) = self.wait.filter(|_| P::SPINS) {
+            lock.handle.site.spin_wait.set(wait);
+        }
+        Ok(lock)
+    }
+}
+
+impl<P: Guards<T>, T> Lock<P, T> {
+    /// Opens the existing lock of that name.
+    ///
+    /// # Errors
+    /// As [`LockOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<Lock<P, T>, Error> {
+        LockOptions::new(None, None).open(domain, name)
     }
 
     /// Makes a handle of words and the value that they guard.

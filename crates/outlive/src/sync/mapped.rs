@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use super::guard::{Guard, Hold};
-use super::lock::{ExclusiveLock, RawLock};
+use super::raw_lock::{ExclusiveLock, RawLock};
 use super::rw_lock::Reading;
 
 /// Gives access to a part of what a lock guards, and unlocks the lock when dropped:
@@ -34,7 +34,7 @@ impl<'a, R: ExclusiveLock, T> Guard<'a, R, T> {
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// use outlive::sync::{Mutex, MutexGuard};
     ///
-    /// let table = Mutex::<[u32; 4]>::open(&domain, "table", [1, 2, 3, 4])?;
+    /// let table = Mutex::<[u32; 4]>::options([1, 2, 3, 4]).open_or_create(&domain, "table")?;
     /// let mut last = MutexGuard::map(table.lock().unwrap(), |table| &mut table[3]);
     /// *last = 7;
     /// drop(last);

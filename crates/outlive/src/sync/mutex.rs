@@ -4,19 +4,20 @@ use std::ptr::NonNull;
 
 use super::Holder;
 use super::embedded::Embedded;
-use super::guard::{Guard, KEPT, LockError, UNWINDING};
-use super::lock::{
-    ExclusiveLock, Fast, Guards, Leaving, Lock, LockWords, RawLock, Refusal, Site, Taken,
-    take_slow, taken,
-};
+use super::error::LockError;
+use super::guard::{Guard, KEPT, UNWINDING};
+use super::lock::{Lock, LockOptions, take_slow};
 use super::order;
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::mutex::RawMutex;
 use super::raw::{Acquired, Refused};
+use super::raw_lock::{
+    ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
+};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::Segment;
 use crate::sys::robust::WakeRelay;
-use crate::{Deadline, Domain, Error, Kind, Plain, WaitStrategy};
+use crate::{Deadline, Error, Kind, Plain, WaitStrategy};
 
 /// Guards a value, shared by name between processes, and survives the death of its owner.
 ///
@@ -29,7 +30,7 @@ use crate::{Deadline, Domain, Error, Kind, Plain, WaitStrategy};
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::sync::{LockError, Mutex};
 ///
-/// let total = Mutex::<u64>::open(&domain, "total", 0)?;
+/// let total = Mutex::<u64>::options(0).open_or_create(&domain, "total")?;
 /// match total.lock() {
 ///     Ok(mut value) => *value += 1,
 ///     Err(LockError::OwnerDied(mut value)) => {
@@ -169,16 +170,9 @@ unsafe impl ExclusiveLock for RawMutex {
 }
 
 impl<T: Plain> Mutex<T> {
-    /// Opens the mutex of that name, or makes it with the given value.
-    ///
-    /// # Errors
-    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else,
-    /// [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system.
-    ///
-    /// # If a process dies
-    /// While it makes the mutex: no trace of the mutex remains.
-    pub fn open(domain: &Domain, name: &str, initial: T) -> Result<Mutex<T>, Error> {
-        Lock::make(domain, name, 0, initial)
+    /// Returns the options for opening a mutex, or making one that guards this value.
+    pub fn options(initial: T) -> LockOptions<RawMutex, T> {
+        LockOptions::new(Some(initial), None)
     }
 }
 

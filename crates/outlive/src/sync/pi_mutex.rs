@@ -5,19 +5,21 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
 use super::Holder;
 use super::embedded::Embedded;
-use super::guard::{Guard, LockError};
-use super::lock::{
-    ExclusiveLock, Fast, Guards, Leaving, Lock, LockWords, RawLock, Refusal, Site, Taken, taken,
-};
+use super::error::LockError;
+use super::guard::Guard;
+use super::lock::{Lock, LockOptions};
 use super::primitive::{Home, Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::mutex::{CONSISTENT, NOT_RECOVERABLE};
 use super::raw::pi::RawPi;
+use super::raw_lock::{
+    ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
+};
 use crate::liveness::{Me, Registry};
 use crate::segment::Segment;
 use crate::shim::Ordering;
 use crate::sys::futex_call::{OWNER_DIED, TID_MASK};
 use crate::sys::identity;
-use crate::{Deadline, Domain, Error, Kind, Plain};
+use crate::{Deadline, Error, Kind, Plain};
 
 /// Guards a value, shared by name between real-time threads, and lends its holder the priority of
 /// its waiters.
@@ -40,7 +42,7 @@ use crate::{Deadline, Domain, Error, Kind, Plain};
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::sync::{LockError, PiMutex};
 ///
-/// let valve = PiMutex::<u64>::open(&domain, "valve", 0)?;
+/// let valve = PiMutex::<u64>::options(0).open_or_create(&domain, "valve")?;
 /// match valve.lock() {
 ///     Ok(mut position) => *position += 1,
 ///     Err(LockError::OwnerDied(mut position)) => {
@@ -90,6 +92,7 @@ impl Primitive for RawPi {
 impl LockWords for RawPi {
     /// Whether this process has made sure that libc's words are prepared.
     type Local = AtomicBool;
+    const SPINS: bool = false;
 
     fn local(&self, registry: &'static Registry, segment: &Segment) -> Result<AtomicBool, Error> {
         self.bind(registry.me()?, segment.path())?;
@@ -194,18 +197,10 @@ unsafe impl ExclusiveLock for RawPi {
 }
 
 impl<T: Plain> PiMutex<T> {
-    /// Opens the mutex of that name, or makes it with the given value.
-    ///
-    /// # Errors
-    /// [`Error::OtherNamespace`] and [`Error::OtherLibc`] when it belongs to another pid namespace
-    /// or C library; [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for
-    /// something else, [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system
-    /// (`ENOTSUP` where it has no priority inheritance).
-    ///
-    /// # If a process dies
-    /// While it makes the mutex: no trace of the mutex remains.
-    pub fn open(domain: &Domain, name: &str, initial: T) -> Result<PiMutex<T>, Error> {
-        Lock::make(domain, name, 0, initial)
+    /// Returns the options for opening a mutex, or making one that guards this value. An opening
+    /// returns the system's `ENOTSUP` where it has no priority inheritance.
+    pub fn options(initial: T) -> LockOptions<RawPi, T> {
+        LockOptions::new(Some(initial), None)
     }
 }
 

@@ -71,23 +71,8 @@ impl TypeOf {
 }
 
 impl<S> Home<S> {
-    /// Opens the primitive of that name, or makes it: zeroed, then filled in by `init`, before any
-    /// other process can see it.
-    pub(super) fn open(
-        domain: &Domain,
-        name: &str,
-        kind: Kind,
-        value: TypeOf,
-        init: impl Fn(&mut S),
-    ) -> Result<Home<S>, Error>
-    where
-        S: Shared,
-    {
-        Home::open_as(domain, name, Opening::OpenOrCreate, kind, value, |shared, _| init(shared))
-    }
-
-    /// Opens the primitive of that name or makes it, as `opening` says. `init` also gets the file's
-    /// header.
+    /// Opens the primitive of that name or makes it, as `opening` says: zeroed, then filled in by
+    /// `init`, which also gets the file's header, before any other process can see it.
     pub(super) fn open_as(
         domain: &Domain,
         name: &str,

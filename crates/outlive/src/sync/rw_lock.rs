@@ -5,17 +5,19 @@ use std::fmt;
 
 use super::Holder;
 use super::embedded::Embedded;
-use super::guard::{Guard, LockError};
-use super::lock::{
-    ExclusiveLock, Fast, Guards, Leaving, Lock, LockWords, RawLock, Refusal, Site, Taken, taken,
-};
+use super::error::LockError;
+use super::guard::Guard;
+use super::lock::{Lock, LockOptions};
 use super::order;
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
 use super::raw::rw_lock::{Entered, RawRwLock};
+use super::raw_lock::{
+    ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
+};
 use crate::liveness::{Me, Registry};
 use crate::segment::Segment;
 use crate::shim::AtomicU32;
-use crate::{Deadline, Domain, Error, Kind, Shareable, WaitStrategy};
+use crate::{Deadline, Error, Kind, Shareable, WaitStrategy};
 
 /// Guards a value for many readers at once or one writer, shared by name between processes, and
 /// survives the death of its holders.
@@ -33,7 +35,7 @@ use crate::{Deadline, Domain, Error, Kind, Shareable, WaitStrategy};
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::sync::{LockError, RwLock};
 ///
-/// let limits = RwLock::<[f64; 2]>::open(&domain, "limits", [0.0, 1.0])?;
+/// let limits = RwLock::<[f64; 2]>::options([0.0, 1.0]).open_or_create(&domain, "limits")?;
 /// match limits.read() {
 ///     Ok(value) => assert!(value[0] <= value[1]),
 ///     Err(LockError::OwnerDied(mut value)) => {
@@ -232,16 +234,9 @@ unsafe impl ExclusiveLock for Writing {
 }
 
 impl<T: Shareable> RwLock<T> {
-    /// Opens the lock of that name, or makes it with the given value.
-    ///
-    /// # Errors
-    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else,
-    /// [`Error::NoSpace`], [`Error::InvalidName`], and errors of the system.
-    ///
-    /// # If a process dies
-    /// While it makes the lock: no trace of the lock remains.
-    pub fn open(domain: &Domain, name: &str, initial: T) -> Result<RwLock<T>, Error> {
-        Lock::make(domain, name, 0, initial)
+    /// Returns the options for opening a lock, or making one that guards this value.
+    pub fn options(initial: T) -> LockOptions<RawRwLock, T> {
+        LockOptions::new(Some(initial), None)
     }
 }
 
@@ -371,7 +366,7 @@ impl<'a, T> ReadGuard<'a, T> {
     /// use outlive::sync::RwLock;
     /// use std::time::Duration;
     ///
-    /// let table = RwLock::<[u32; 4]>::open(&domain, "table", [0; 4])?;
+    /// let table = RwLock::<[u32; 4]>::options([0; 4]).open_or_create(&domain, "table")?;
     /// let reading = table.read().unwrap();
     /// if reading[2] == 0 {
     ///     match reading.upgrade_until(Duration::from_secs(1)) {

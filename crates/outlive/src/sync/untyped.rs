@@ -408,15 +408,21 @@ mod tests {
                 // SAFETY: the value lies inside the file; no thread writes it.
                 assert_eq!(unsafe { *there.as_ptr().add(there.value_offset()).cast::<u64>() }, 77);
                 let seen = match kind {
-                    Kind::Mutex => {
-                        *Mutex::<u64>::open(domain, &name, 0).expect("open").lock().expect("free")
-                    }
-                    Kind::PiMutex => {
-                        *PiMutex::<u64>::open(domain, &name, 0).expect("open").lock().expect("free")
-                    }
-                    _ => {
-                        *RwLock::<u64>::open(domain, &name, 0).expect("open").read().expect("free")
-                    }
+                    Kind::Mutex => *Mutex::<u64>::options(0)
+                        .open_or_create(domain, &name)
+                        .expect("open")
+                        .lock()
+                        .expect("free"),
+                    Kind::PiMutex => *PiMutex::<u64>::options(0)
+                        .open_or_create(domain, &name)
+                        .expect("open")
+                        .lock()
+                        .expect("free"),
+                    _ => *RwLock::<u64>::options(0)
+                        .open_or_create(domain, &name)
+                        .expect("open")
+                        .read()
+                        .expect("free"),
                 };
                 assert_eq!(seen, 77);
                 let other =
@@ -429,9 +435,11 @@ mod tests {
                         .expect("made"),
                 );
                 let opened = |name: &str| match kind {
-                    Kind::Mutex => Mutex::<u64>::open(domain, name, 0).map(drop),
-                    Kind::PiMutex => PiMutex::<u64>::open(domain, name, 0).map(drop),
-                    _ => RwLock::<u64>::open(domain, name, 0).map(drop),
+                    Kind::Mutex => Mutex::<u64>::options(0).open_or_create(domain, name).map(drop),
+                    Kind::PiMutex => {
+                        PiMutex::<u64>::options(0).open_or_create(domain, name).map(drop)
+                    }
+                    _ => RwLock::<u64>::options(0).open_or_create(domain, name).map(drop),
                 };
                 assert_eq!(opened(&nameless), Ok(()));
                 let smaller = format!("{kind} smaller");
@@ -584,7 +592,9 @@ mod tests {
             let init = |at: *mut u8| unsafe { *at.cast::<u64>() = 77 };
             let there = Untyped::ceiling_lock(domain, "ours", 40, eight, init).expect("made");
             assert_eq!(there.ceiling_mutex(0).expect("one").ceiling(), 40);
-            let theirs = CeilingMutex::<u64>::open(domain, "ours", 40, 0).expect("the same");
+            let theirs = CeilingMutex::<u64>::options(40, 0)
+                .open_or_create(domain, "ours")
+                .expect("the same");
             // Without the right to run at 40 this locks nothing; the value lies where Rust's does.
             if let Ok(value) = theirs.lock() {
                 assert_eq!(*value, 77);
@@ -601,7 +611,11 @@ mod tests {
             let other =
                 Untyped::ceiling_lock(domain, "ours", 40, ValueType { size: 9, ..eight }, init);
             assert!(matches!(other, Err(Error::OtherType { .. })));
-            drop(CeilingMutex::<[u32; 2]>::open(domain, "rusts", 7, [1, 2]).expect("made"));
+            drop(
+                CeilingMutex::<[u32; 2]>::options(7, [1, 2])
+                    .open_or_create(domain, "rusts")
+                    .expect("made"),
+            );
             let rusts = Untyped::ceiling_lock(domain, "rusts", 7, eight, init).expect("the same");
             assert!(rusts.semaphore(0).is_none() && rusts.ceiling_mutex(0).is_some());
         });
@@ -610,9 +624,9 @@ mod tests {
     #[test]
     fn what_was_given_up_is_taken_to_be_reset() {
         in_a_domain("reset", |domain| {
-            let mutex = Mutex::<u64>::open(domain, "mutex", 0).expect("open");
+            let mutex = Mutex::<u64>::options(0).open_or_create(domain, "mutex").expect("open");
             let holder = std::thread::spawn({
-                let mutex = Mutex::<u64>::open(domain, "mutex", 0).expect("open");
+                let mutex = Mutex::<u64>::options(0).open_or_create(domain, "mutex").expect("open");
                 move || mutex.lock().expect("free").into_raw()
             });
             holder.join().expect("ended");
@@ -637,7 +651,7 @@ mod tests {
     #[test]
     fn a_guard_goes_through_its_raw_form_and_no_other_thread_takes_it() {
         in_a_domain("raw", |domain| {
-            let mutex = Mutex::<u64>::open(domain, "mutex", 0).expect("open");
+            let mutex = Mutex::<u64>::options(0).open_or_create(domain, "mutex").expect("open");
             let raw = mutex.lock().expect("free").into_raw();
             std::thread::scope(|scope| {
                 // SAFETY: the number came from a guard of this mutex.

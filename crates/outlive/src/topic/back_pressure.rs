@@ -6,24 +6,16 @@
 //! do not notify the publisher: of many subscribers only one wakes it, until the publisher names
 //! the next one in the way.
 //!
-//! A wait set sleeps on the same words and the same end ([`Writable`]).
+//! A wait set sleeps on the same words and the same end: room.rs.
 
-use std::sync::Arc;
-
-use super::error::PublishError;
 use super::layout::{Awaited, Claim, State};
 use super::mapping::Inner;
-use super::publisher::Publisher;
-use crate::Payload;
 use crate::claim::Holder;
-use crate::liveness::{Me, Registry};
+use crate::liveness::Me;
 use crate::shim::{Ordering, fence};
 use crate::sys::robust::WakeRelay;
-use crate::wake::{
-    Asleep, EventCount, PreparedWait, Readiness, Sleep, Source, SourceState, WaitWords, Waited,
-    Watched,
-};
-use crate::{Deadline, Error, TokenId};
+use crate::wake::{Asleep, Sleep};
+use crate::{Deadline, Error, SendError, TokenId};
 
 /// A reliable subscriber whose next message is in the way of a publisher.
 #[derive(Clone, Copy)]
@@ -78,7 +70,7 @@ pub(super) fn wait(
     index: u32,
     position: u64,
     deadline: Deadline,
-) -> Result<u64, PublishError> {
+) -> Result<u64, SendError> {
     let mut until = 0;
     let mut is_clear = || look(inner, index, position).map(|clear| until = clear).is_ok();
     if is_clear() || !deadline.has_passed() && inner.spin_wait.spin(&mut is_clear) {
@@ -102,8 +94,8 @@ pub(super) fn wait(
             Err(slowest) => slowest,
         };
         if deadline.has_passed() {
-            return Err(PublishError::TimedOut {
-                slowest: Holder::of(inner.registry, slowest.process),
+            return Err(SendError::TimedOut {
+                slowest: Some(Holder::of(inner.registry, slowest.process)),
             });
         }
         if (slowest.slot, slowest.process) != (named.slot, named.process) {
@@ -117,90 +109,7 @@ pub(super) fn wait(
             .until(ticket.until(deadline));
         // Timed out: looks once more.
         let (Asleep::LookAgain | Asleep::TimedOut) = slept.map_err(|errno| {
-            PublishError::System(Error::from_errno("wait in", inner.segment.path(), errno))
+            SendError::System(Error::from_errno("wait in", inner.segment.path(), errno))
         })?;
-    }
-}
-
-/// Tells whether a publisher has room for its next message; made by [`Publisher::writable`].
-///
-/// There is no room while a living reliable subscriber has yet to receive the message that the next
-/// one would overwrite.
-#[derive(Clone)]
-pub struct Writable {
-    inner: Arc<Inner>,
-    ring: u32,
-    process: TokenId,
-}
-
-impl<M: Payload + ?Sized> Publisher<M> {
-    /// Returns a source for a [`WaitSet`](crate::wait::WaitSet): ready when
-    /// [`Publisher::try_publish_copy`] is worth a try.
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-writable-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
-    /// use outlive::topic::{PublishError, SubscriberOptions, Topic};
-    /// use outlive::wait::{WaitSet, Readiness};
-    /// let topic = Topic::<u64>::options().depth(1).open(&domain, "steps")?;
-    /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..Default::default() })?;
-    /// let publisher = topic.publisher()?;
-    /// publisher.publish_copy(&1)?;
-    /// assert!(matches!(publisher.try_publish_copy(&2), Err(PublishError::Full { .. })));
-    ///
-    /// let mut set = WaitSet::new(&domain);
-    /// let room = set.add(&publisher.writable())?;
-    /// assert_eq!(set.try_wait()?.count(), 0);
-    /// assert_eq!(*slow.recv()?, 1);                          // in another process, as a rule; or it dies
-    /// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(room, Readiness::Writable)]);
-    /// publisher.try_publish_copy(&2)?;
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn writable(&self) -> Writable {
-        let (ring, process) = self.ring(|ring| (ring.index, ring.process));
-        self.inner.ring(ring).wait_for_anybody();
-        Writable { inner: Arc::clone(&self.inner), ring, process }
-    }
-}
-
-impl Writable {
-    pub(crate) fn registry(&self) -> &'static Registry {
-        self.inner.registry
-    }
-
-    /// Returns the eventcount that subscribers notify.
-    pub(crate) fn space(&self) -> &EventCount {
-        &self.inner.ring(self.ring).space
-    }
-}
-
-impl Waited for Writable {
-    fn look(&self) -> SourceState {
-        // Acquire: how far its publisher has come. If another process has the ring now, or none, no
-        // message will come.
-        if self.inner.ring(self.ring).owner.load(Ordering::Acquire) != self.process.as_u32() {
-            return SourceState::Waiting;
-        }
-        match look(&self.inner, self.ring, self.inner.published(self.ring)) {
-            Ok(_) => SourceState::Ready(Readiness::Writable),
-            Err(slowest) => SourceState::BehindOwner(slowest.process),
-        }
-    }
-
-    fn event_count(&self) -> Option<&EventCount> {
-        Some(self.space())
-    }
-
-    fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
-        words.add(&[self.space().watch(prepared.ticket)]);
-    }
-}
-
-/// Ready when a publish is worth a try: no living reliable subscriber is in the way.
-impl Source for Writable {
-    fn watched(&self) -> Result<Watched, Error> {
-        Ok(Watched::of(self.clone(), self.registry()))
     }
 }

@@ -1,12 +1,11 @@
 //! [`Subscriber::latest`]: the newest message, whatever came before it.
 
-use super::error::SubscribeError;
 use super::newest::{Rings, newest_in, older_end};
 use super::recv::Took;
 use super::sample::Sample;
 use super::slot::Slot;
 use super::subscriber::Subscriber;
-use crate::Payload;
+use crate::{Payload, RecvError};
 
 impl<M: Payload + ?Sized> Rings for Subscriber<M> {
     fn depth(&self) -> u64 {
@@ -33,7 +32,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::try_recv`].
-    pub fn latest(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
+    pub fn latest(&mut self) -> Result<Option<Sample<M>>, RecvError> {
         self.enter()?;
         self.meet_rings()?;
         // Overwritten while it is looked at, there is a newer one: bounded, since what is damaged
@@ -49,10 +48,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 Took::Yes(taken) => Some(Sample::new(taken)),
                 Took::Unwanted => None,
                 Took::No => continue,
-                Took::TooManyHeld => return Err(SubscribeError::TooManyHeld),
+                Took::TooManyHeld => return Err(RecvError::TooManyHeld),
                 Took::Unknown(error) => return Err((*error).into()),
                 Took::Damaged(what) => {
-                    return Err(SubscribeError::Damaged(self.inner.segment.damaged(what)));
+                    return Err(RecvError::Damaged(self.inner.segment.damaged(what)));
                 }
             };
             // A ring that was made before this message was published: what is older there is passed
@@ -73,6 +72,6 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             }
             return Ok(taken);
         }
-        Err(SubscribeError::Damaged(self.inner.segment.damaged("a ring's last message")))
+        Err(RecvError::Damaged(self.inner.segment.damaged("a ring's last message")))
     }
 }

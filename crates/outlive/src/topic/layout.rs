@@ -26,6 +26,8 @@ pub(super) const MOST_RINGS: usize = 62;
 pub(super) const MOST_SUBSCRIBERS: usize = 64;
 /// The most messages of a publisher that a topic keeps.
 pub(super) const MOST_DEPTH: u32 = 1 << 16;
+/// The fewest bytes that a topic's `max_bytes` may be.
+pub(super) const FEWEST_BYTES: u64 = 64 << 10;
 /// The most bytes that a topic may take.
 pub(super) const MOST_BYTES: u64 = 6 << 30;
 
@@ -88,9 +90,11 @@ pub(super) struct RingWords {
 pub(super) struct Awaited(u32);
 
 impl Awaited {
-    /// Any subscriber that takes a message notifies the publisher.
+    /// No wait of this owner has named a subscriber yet: any subscriber that takes a message
+    /// notifies the publisher.
     pub(super) const ANYBODY: Awaited = Awaited(0);
-    /// The same until the ring's next owner: a wait set watches more than one subscriber.
+    /// The same until the ring's next owner, whatever waits name: a wait set names no subscriber,
+    /// and may sleep in another thread at the time when the publisher's own wait names one.
     const ANYBODY_FOR_GOOD: Awaited = Awaited(u32::MAX);
 
     /// Only the subscriber in that slot notifies the publisher.
@@ -364,7 +368,7 @@ mod tests {
     #[test]
     fn plans_fit() {
         for depth in [1, 16, MOST_DEPTH] {
-            for max_bytes in [64 << 10, 1 << 30, MOST_BYTES] {
+            for max_bytes in [FEWEST_BYTES, 1 << 30, MOST_BYTES] {
                 let plan = Plan::new(depth, max_bytes);
                 assert!(plan.end <= MOST_RESERVED, "{depth} {max_bytes}");
                 assert!(u64::from(plan.spans) * SPAN >= max_bytes.min(1 << 30));

@@ -6,7 +6,7 @@
 //! # let domain = outlive::Domain::open_at(&folder)?;
 //! use outlive::topic::Topic;
 //!
-//! let topic = Topic::<[u8]>::open(&domain, "camera")?;
+//! let topic = Topic::<[u8]>::open_or_create(&domain, "camera")?;
 //! let publisher = topic.publisher()?;
 //! let mut subscriber = topic.subscriber()?;
 //!
@@ -25,22 +25,25 @@
 //! doc/protocols/topic.md has the argument.
 
 mod back_pressure;
-mod error;
 mod free_list;
 mod hazard;
 mod header;
 mod latest;
 mod layout;
+mod lend;
 mod loan;
 mod mapping;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod newest;
+mod options;
+mod outgoing;
 mod participants;
 mod publisher;
 mod readiness;
 mod recv;
 mod ring;
+mod room;
 mod sample;
 mod sample_cache;
 mod slot;
@@ -50,15 +53,16 @@ mod subscriber_slot;
 mod topic;
 mod usage;
 
-pub use back_pressure::Writable;
-pub use error::{PublishError, SubscribeError};
 pub use header::Header;
 pub use loan::Loan;
 pub use mapping::PayloadMemory;
+pub use options::{TopicConfig, TopicOptions};
+pub use outgoing::{Outgoing, Publishable};
 pub use participants::{Participants, Presence};
 pub use publisher::{Published, Publisher};
+pub use room::Writable;
 pub use sample::Sample;
 pub use subscriber::{Subscriber, SubscriberOptions};
-pub use topic::{LARGEST_PAYLOAD, Topic, TopicOptions};
+pub use topic::{LARGEST_PAYLOAD, Topic};
 pub use usage::{RingUsage, SubscriberUsage, TopicUsage};
 pub(crate) use usage::{sweep, usage};

@@ -10,8 +10,8 @@
 //! look raises `changes`.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use super::error::SubscribeError;
 use super::mapping::Inner;
 use super::publisher::Publisher;
 use super::subscriber::Subscriber;
@@ -65,13 +65,13 @@ impl Participants {
     }
 }
 
-/// Waits until the participants differ from those that were seen.
-pub(super) fn wait_change(
+/// Waits until the participants differ from those that were seen. False: the deadline has passed.
+fn wait_change(
     inner: &Inner,
     side: Side,
     seen: &mut Participants,
     deadline: Deadline,
-) -> Result<(), SubscribeError> {
+) -> Result<bool, Error> {
     let me = inner.registry.me()?;
     let changes = &inner.head().changes;
     let relay = WakeRelay::begin(me.list());
@@ -82,10 +82,10 @@ pub(super) fn wait_change(
         let now = side.present(inner);
         if now != *seen {
             *seen = now;
-            return Ok(());
+            return Ok(true);
         }
         if deadline.has_passed() {
-            return Err(SubscribeError::TimedOut);
+            return Ok(false);
         }
         let mut owners = Vec::new();
         now.owners(&mut owners);
@@ -121,41 +121,62 @@ impl Presence {
         Presence { inner, side, told: Arc::default() }
     }
 
-    /// Returns the present participants if they have changed since the last report. Never waits.
-    pub fn try_changed(&mut self) -> Option<Participants> {
-        let now = self.side.present(&self.inner);
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if now == *told {
-            return None;
-        }
-        told.clone_from(&now);
-        Some(now)
-    }
-
     /// Waits until the participants differ from the last report, and returns them. The first call
     /// returns at once.
     ///
     /// # Errors
-    /// [`SubscribeError::System`].
+    /// [`Error::NoToken`] and errors of the system.
     ///
     /// # If a process dies
     /// The death of a participant is a change: the call returns at once.
-    pub fn changed(&mut self) -> Result<Participants, SubscribeError> {
-        self.changed_until(Deadline::NEVER)
+    pub fn changed(&mut self) -> Result<Participants, Error> {
+        Deadline::never(|deadline| self.changed_until(deadline))
     }
 
-    /// Waits until the participants differ from the last report, or the deadline passes.
+    /// Returns the present participants if they have changed since the last report. Never waits.
     ///
     /// # Errors
-    /// The errors of [`Presence::changed`], and [`SubscribeError::TimedOut`].
-    pub fn changed_until(
-        &mut self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Participants, SubscribeError> {
+    /// The errors of [`Presence::changed`].
+    ///
+    /// # If a process dies
+    /// The death of a participant is a change.
+    pub fn try_changed(&mut self) -> Result<Option<Participants>, Error> {
+        let now = self.side.present(&self.inner);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if now == *told {
+            return Ok(None);
+        }
+        told.clone_from(&now);
+        Ok(Some(now))
+    }
+
+    /// Waits until the participants differ from the last report, as long as `span` at most; `None`
+    /// when that has passed.
+    ///
+    /// # Errors
+    /// The errors of [`Presence::changed`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Presence::changed`].
+    pub fn changed_timeout(&mut self, span: Duration) -> Result<Option<Participants>, Error> {
+        self.changed_until(Deadline::after(span))
+    }
+
+    /// Waits until the participants differ from the last report, until the deadline at most; `None`
+    /// when that has passed.
+    ///
+    /// # Errors
+    /// The errors of [`Presence::changed`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Presence::changed`].
+    pub fn changed_until(&mut self, deadline: Deadline) -> Result<Option<Participants>, Error> {
         let mut seen = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        wait_change(&self.inner, self.side, &mut seen, deadline.into())?;
+        if !wait_change(&self.inner, self.side, &mut seen, deadline)? {
+            return Ok(None);
+        }
         self.told.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&seen);
-        Ok(seen)
+        Ok(Some(seen))
     }
 
     pub(crate) fn readiness(&self) -> PresenceReadiness {

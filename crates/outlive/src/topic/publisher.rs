@@ -12,22 +12,20 @@
 use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::back_pressure;
-use super::error::PublishError;
 use super::header::Header;
-use super::loan::{Loan, LoanCache};
+use super::loan::{Left, LenderOfPublisher};
 use super::mapping::Inner;
+use super::outgoing::{Entered, Publishable};
 use super::ring::{self, Ring};
 use super::slot::{INLINE, Metadata, Slot};
 use super::subscriber_slot;
-use super::topic::LARGEST_PAYLOAD;
-use crate::Payload;
 use crate::liveness::Me;
-use crate::pool::{Message as Still, ObjectRef};
+use crate::pool::ObjectRef;
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
-use crate::{Deadline, Error};
+use crate::{Deadline, Error, Payload, SendError};
 
 /// Publishes messages to a topic. A topic has up to 62 publishers at a time; each may move between
 /// threads.
@@ -39,7 +37,7 @@ use crate::{Deadline, Error};
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-publisher-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::topic::Topic;
-/// let topic = Topic::<[u8]>::open(&domain, "camera")?;
+/// let topic = Topic::<[u8]>::open_or_create(&domain, "camera")?;
 /// let mut subscriber = topic.subscriber()?;
 ///
 /// let publisher = topic.publisher()?;
@@ -62,15 +60,15 @@ pub struct Publisher<M: Payload + ?Sized = [u8]> {
     ring: UnsafeCell<Ring>,
     /// The ring's slots.
     slots: *const [Slot],
-    loan_cache: LoanCache,
+    lender: LenderOfPublisher,
     /// The thread that was last seen to belong to the publisher's process.
     inside: Cell<u32>,
     /// Up to which message no reliable subscriber is in the way, as far as is known.
-    room_until: Cell<u64>,
+    pub(super) room_until: Cell<u64>,
     stamps: bool,
     /// The expected length of the next value as msgpack.
     #[cfg(feature = "msgpack")]
-    guess: Cell<usize>,
+    pub(super) guess: Cell<usize>,
     _message: PhantomData<*const M>,
 }
 
@@ -116,7 +114,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
             inner,
             ring: UnsafeCell::new(ring),
             slots,
-            loan_cache: LoanCache::new(),
+            lender: LenderOfPublisher::new(),
             inside: Cell::new(me.id.as_u32()),
             room_until: Cell::new(0),
             stamps,
@@ -128,7 +126,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
 
     /// Checks that the calling thread belongs to the publisher's process.
     #[inline]
-    fn enter(&self) -> Result<Me, PublishError> {
+    pub(super) fn enter(&self) -> Result<Me, SendError> {
         let me = self.inner.registry.me()?;
         if me.id.as_u32() != self.inside.get() {
             self.enter_slow(me)?;
@@ -137,10 +135,10 @@ impl<M: Payload + ?Sized> Publisher<M> {
     }
 
     #[cold]
-    fn enter_slow(&self, me: Me) -> Result<(), PublishError> {
+    fn enter_slow(&self, me: Me) -> Result<(), SendError> {
         // A forked child has its parent's handle, and is not its parent.
         if self.inner.registry.process_token_if_any() != Some(self.ring(|ring| ring.process)) {
-            return Err(PublishError::NotPublisher);
+            return Err(SendError::NotOwner);
         }
         self.inside.set(me.id.as_u32());
         Ok(())
@@ -154,8 +152,8 @@ impl<M: Payload + ?Sized> Publisher<M> {
     }
 
     #[inline]
-    pub(super) fn loan_cache(&self) -> &LoanCache {
-        &self.loan_cache
+    pub(super) fn lender(&self) -> &LenderOfPublisher {
+        &self.lender
     }
 
     #[inline]
@@ -164,185 +162,103 @@ impl<M: Payload + ?Sized> Publisher<M> {
         unsafe { &*self.slots }
     }
 
-    /// Publishes a loan. Waits while a reliable subscriber has not taken the message that would be
-    /// overwritten.
+    /// Publishes a message: a [`Loan`](super::Loan) that this publisher has lent, or a copy of what
+    /// a reference refers to; with a header of its own, an [`Outgoing`](super::Outgoing). Waits
+    /// while a reliable subscriber has not taken the message that would be overwritten.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-publish-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::topic::{Header, Outgoing, Topic};
+    /// let topic = Topic::<[u8]>::open_or_create(&domain, "words")?;
+    /// let (mut subscriber, publisher) = (topic.subscriber()?, topic.publisher()?);
+    ///
+    /// let mut loan = publisher.loan(2)?;
+    /// loan.copy_from_slice(b"in");
+    /// publisher.publish(loan)?;                               // where it was written
+    /// publisher.publish(b"copied")?;                          // a copy
+    /// let header = Header { key: 7, ..Header::default() };
+    /// publisher.publish(Outgoing::new(b"with a key").header(header))?;
+    ///
+    /// assert_eq!((&*subscriber.recv()?, &*subscriber.recv()?), (&b"in"[..], &b"copied"[..]));
+    /// assert_eq!(subscriber.recv()?.header().key, 7);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`PublishError::NotPublisher`], [`PublishError::Damaged`], [`PublishError::System`]. The
-    /// loan's memory goes back to the publisher then.
+    /// [`SendError::NotOwner`], [`SendError::Damaged`], [`SendError::System`]; for a copy also
+    /// [`SendError::NoSpace`] and [`SendError::TooLarge`]. After an error a loan's memory goes back
+    /// to its publisher.
     ///
     /// # If a process dies
     /// If this process dies during the call, the message is published, or no part of it is seen. If
     /// the subscriber that it waits for dies, the call goes on at once.
     #[inline]
-    pub fn publish(&self, loan: Loan<'_, M>) -> Result<Published<'_>, PublishError> {
-        self.publish_until(loan, Deadline::NEVER)
+    pub fn publish(&self, message: impl Publishable<M>) -> Result<Published<'_>, SendError> {
+        self.publish_before(message, || Deadline::NEVER)
     }
 
-    /// Publishes a loan, waiting until the deadline. A deadline that has passed does not wait.
+    /// Publishes a message as [`Publisher::publish`] does, if no reliable subscriber is in the way,
+    /// else returns `Full` at once.
     ///
     /// # Errors
-    /// The errors of [`Publisher::publish`], and [`PublishError::TimedOut`].
+    /// The errors of [`Publisher::publish`], and [`SendError::Full`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Publisher::publish`].
+    #[inline]
+    pub fn try_publish(&self, message: impl Publishable<M>) -> Result<Published<'_>, SendError> {
+        let me = self.enter()?;
+        self.try_room()?;
+        message.publish_by(self, Entered(me))?;
+        Ok(self.published())
+    }
+
+    /// Publishes a message as [`Publisher::publish`] does, waiting as long as `span` at most.
+    ///
+    /// # Errors
+    /// The errors of [`Publisher::publish`], and [`SendError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Publisher::publish`].
+    #[inline]
+    pub fn publish_timeout(
+        &self,
+        message: impl Publishable<M>,
+        span: Duration,
+    ) -> Result<Published<'_>, SendError> {
+        self.publish_before(message, || Deadline::after(span))
+    }
+
+    /// Publishes a message as [`Publisher::publish`] does, waiting until the deadline at most. A
+    /// deadline that has passed does not wait.
+    ///
+    /// # Errors
+    /// The errors of [`Publisher::publish`], and [`SendError::TimedOut`].
     ///
     /// # If a process dies
     /// The same as with [`Publisher::publish`].
     #[inline]
     pub fn publish_until(
         &self,
-        mut loan: Loan<'_, M>,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Published<'_>, PublishError> {
-        let me = self.enter()?;
-        self.wait_for_room(me, || deadline.into())?;
-        let header = self.header(loan.header());
-        match loan.take_object(self) {
-            Some((block, len)) => {
-                self.put(me, len, Some(block), header.as_ref(), |_| {});
-                Ok(self.published())
-            }
-            // A short message, or a loan of another publisher of this type, whose memory it is:
-            // copied.
-            None => self.write(me, loan.bytes(), header),
-        }
+        message: impl Publishable<M>,
+        deadline: Deadline,
+    ) -> Result<Published<'_>, SendError> {
+        self.publish_before(message, || deadline)
     }
 
-    /// Publishes a copy. Waits as [`Publisher::publish`] does.
-    ///
-    /// # Errors
-    /// The errors of [`Publisher::publish`], and those of [`Publisher::loan`].
-    ///
-    /// # If a process dies
-    /// The same as with [`Publisher::publish`].
+    /// Publishes a message, once there is room for it.
     #[inline]
-    pub fn publish_copy(&self, message: &M) -> Result<Published<'_>, PublishError> {
-        self.copy(None, message, || Deadline::NEVER)
-    }
-
-    /// Publishes a copy, with a header.
-    ///
-    /// # Errors
-    /// The errors of [`Publisher::publish_copy`].
-    ///
-    /// # If a process dies
-    /// The same as with [`Publisher::publish`].
-    pub fn publish_with(&self, header: Header, message: &M) -> Result<Published<'_>, PublishError> {
-        self.copy(Some(header), message, || Deadline::NEVER)
-    }
-
-    /// Publishes a copy, waiting until the deadline.
-    ///
-    /// # Errors
-    /// The errors of [`Publisher::publish_copy`], and [`PublishError::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The same as with [`Publisher::publish`].
-    pub fn publish_copy_until(
+    fn publish_before(
         &self,
-        message: &M,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Published<'_>, PublishError> {
-        self.copy(None, message, || deadline.into())
-    }
-
-    /// Publishes a copy with a header, waiting until the deadline.
-    ///
-    /// # Errors
-    /// The errors of [`Publisher::publish_copy`], and [`PublishError::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The same as with [`Publisher::publish`].
-    pub fn publish_with_until(
-        &self,
-        header: Header,
-        message: &M,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Published<'_>, PublishError> {
-        self.copy(Some(header), message, || deadline.into())
-    }
-
-    /// Publishes a copy if no reliable subscriber is in the way, else returns `Full` at once.
-    ///
-    /// # Errors
-    /// The errors of [`Publisher::publish_copy`], and [`PublishError::Full`].
-    ///
-    /// # If a process dies
-    /// The same as with [`Publisher::publish`].
-    pub fn try_publish_copy(&self, message: &M) -> Result<Published<'_>, PublishError> {
+        message: impl Publishable<M>,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<Published<'_>, SendError> {
         let me = self.enter()?;
-        if let Err(slowest) = self.is_clear() {
-            return Err(PublishError::Full {
-                slowest: crate::claim::Holder::of(self.inner.registry, slowest),
-            });
-        }
-        self.write(me, message.bytes(), self.header(None))
-    }
-
-    /// Waits until no reliable subscriber is in the way of the next message: this publisher's next
-    /// publish does not wait.
-    ///
-    /// This is for callers that borrow a loan first, and keep it when the deadline passes.
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-wait-clear-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
-    /// use outlive::topic::{PublishError, SubscriberOptions, Topic};
-    /// use std::time::Duration;
-    /// let topic = Topic::<[u8]>::options().depth(1).open(&domain, "camera")?;
-    /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..SubscriberOptions::default() })?;
-    /// let publisher = topic.publisher()?;
-    /// publisher.publish_copy(b"first")?;
-    /// let mut loan = publisher.loan(6)?;
-    /// loan.copy_from_slice(b"second");
-    /// let clear = publisher.wait_clear_until(Duration::from_millis(1));
-    /// assert!(matches!(clear, Err(PublishError::TimedOut { .. })));
-    /// drop(slow.recv()?);
-    /// publisher.wait_clear_until(Duration::from_secs(1))?;
-    /// publisher.publish(loan)?;
-    /// assert_eq!(*slow.recv()?, *b"second");
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`PublishError::TimedOut`], [`PublishError::NotPublisher`], [`PublishError::Damaged`],
-    /// [`PublishError::System`].
-    ///
-    /// # If a process dies
-    /// If the subscriber that it waits for dies, the call goes on at once.
-    pub fn wait_clear_until(&self, deadline: impl Into<Deadline>) -> Result<(), PublishError> {
-        let me = self.enter()?;
-        self.wait_for_room(me, || deadline.into())
-    }
-
-    /// Returns how many messages can be published from now on without waiting for a reliable
-    /// subscriber: at most the topic's depth.
-    ///
-    /// Subscribers that join later do not lower that number. It is for callers that commit
-    /// themselves to several messages and must not wait then.
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-clear-messages-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
-    /// use outlive::topic::{SubscriberOptions, Topic};
-    /// let topic = Topic::<u64>::options().depth(4).open(&domain, "steps")?;
-    /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..Default::default() })?;
-    /// let publisher = topic.publisher()?;
-    /// publisher.publish_copy(&1)?;
-    /// assert_eq!(publisher.clear_messages(), 3);
-    /// drop(slow.recv()?);
-    /// assert_eq!(publisher.clear_messages(), 4);
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # If a process dies
-    /// If a subscriber dies, it is no longer in the way, at once.
-    #[must_use]
-    pub fn clear_messages(&self) -> u64 {
-        let (index, position) = self.ring(|ring| (ring.index, ring.published));
-        let until = back_pressure::look(&self.inner, index, position).unwrap_or(position);
-        self.room_until.set(until);
-        until.saturating_sub(position)
+        self.wait_for_room(me, deadline)?;
+        message.publish_by(self, Entered(me))?;
+        Ok(self.published())
     }
 
     /// Declares that a device (a GPU's copy engine, a network card) will write into loans of this
@@ -375,21 +291,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
         subscriber_slot::count(&self.inner)
     }
 
-    /// Publishes a copy, once there is room.
+    /// Returns the header that goes with a message, stamped if the topic's messages are.
     #[inline]
-    fn copy(
-        &self,
-        header: Option<Header>,
-        message: &M,
-        deadline: impl FnOnce() -> Deadline,
-    ) -> Result<Published<'_>, PublishError> {
-        let me = self.enter()?;
-        self.wait_for_room(me, deadline)?;
-        self.write(me, message.bytes(), self.header(header))
-    }
-
-    #[inline]
-    fn header(&self, given: Option<Header>) -> Option<Header> {
+    pub(super) fn header(&self, given: Option<Header>) -> Option<Header> {
         match given {
             Some(header) if header.stamp == 0 && self.stamps => {
                 Some(Header { stamp: Header::now().stamp, ..header })
@@ -401,36 +305,31 @@ impl<M: Payload + ?Sized> Publisher<M> {
 
     /// Writes a message into the slot, or into an object.
     #[inline]
-    fn write(
+    pub(super) fn write(
         &self,
         me: Me,
         bytes: &[u8],
         header: Option<Header>,
-    ) -> Result<Published<'_>, PublishError> {
+    ) -> Result<(), SendError> {
         if bytes.len() <= INLINE && (M::METADATA.align <= 8 || bytes.is_empty()) {
             self.put(me, bytes.len(), None, header.as_ref(), |slot| slot.write(bytes));
-            return Ok(self.published());
+            return Ok(());
         }
         self.write_long(me, bytes, header)
     }
 
     #[inline(never)]
-    fn write_long(
-        &self,
-        me: Me,
-        bytes: &[u8],
-        header: Option<Header>,
-    ) -> Result<Published<'_>, PublishError> {
+    fn write_long(&self, me: Me, bytes: &[u8], header: Option<Header>) -> Result<(), SendError> {
         let (block, at) = self.take_object(me, bytes.len())?;
         // SAFETY: the loan has at least `bytes.len()` bytes and is this publisher's alone.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
         self.put(me, bytes.len(), Some(block), header.as_ref(), |_| {});
-        Ok(self.published())
+        Ok(())
     }
 
     /// Publishes the next message, in its slot.
     #[inline]
-    fn put(
+    pub(super) fn put(
         &self,
         me: Me,
         len: usize,
@@ -488,103 +387,6 @@ impl<M: Payload + ?Sized> Publisher<M> {
     pub(crate) fn published(&self) -> Published<'_> {
         Published { inner: &self.inner, sequence: self.ring(|ring| ring.published) - 1 }
     }
-
-    /// Waits until no reliable subscriber is in the way of the next message.
-    #[inline]
-    fn wait_for_room(
-        &self,
-        me: Me,
-        deadline: impl FnOnce() -> Deadline,
-    ) -> Result<(), PublishError> {
-        if self.ring(|ring| ring.published) < self.room_until.get() {
-            Ok(())
-        } else {
-            self.wait_for_room_slow(me, deadline())
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn wait_for_room_slow(&self, me: Me, deadline: Deadline) -> Result<(), PublishError> {
-        let (index, position) = self.ring(|ring| (ring.index, ring.published));
-        self.room_until.set(back_pressure::wait(&self.inner, me, index, position, deadline)?);
-        Ok(())
-    }
-
-    fn is_clear(&self) -> Result<(), crate::TokenId> {
-        let (index, position) = self.ring(|ring| (ring.index, ring.published));
-        if position < self.room_until.get() {
-            return Ok(());
-        }
-        self.room_until.set(
-            back_pressure::look(&self.inner, index, position).map_err(|slowest| slowest.process)?,
-        );
-        Ok(())
-    }
-
-    /// Returns an object for so many bytes, and where to write them.
-    pub(super) fn take_object(
-        &self,
-        me: Me,
-        len: usize,
-    ) -> Result<(ObjectRef, *mut u8), PublishError> {
-        if len > LARGEST_PAYLOAD {
-            return Err(PublishError::TooLarge { len: len as u64, most: LARGEST_PAYLOAD as u64 });
-        }
-        let inner = &*self.inner;
-        let view = inner.writable()?;
-        let block = self.ring(|ring| {
-            if let Some(block) = ring.free_list.take(len as u64) {
-                return Ok(block);
-            }
-            if ring.free_list.is_due() && ring.free_list.look(inner, Some(me)) {
-                ring.free_list.trim(inner, ring.index, false);
-                if let Some(block) = ring.free_list.take(len as u64) {
-                    return Ok(block);
-                }
-            }
-            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.index, inner) {
-                Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
-                other => other.map_err(PublishError::from),
-            }
-        })?;
-        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
-        let at = unsafe { view.address(block.offset) };
-        Ok((block, at))
-    }
-
-    /// There is no room: frees what is not needed any more.
-    #[cold]
-    fn find_memory(&self, me: Me, ring: &mut Ring, len: u64) -> Result<ObjectRef, PublishError> {
-        let inner = &*self.inner;
-        let index = ring.index;
-        let try_again = || match inner.heap.allocate_for(&inner.segment, me, len, index, inner) {
-            Err(Error::NoSpace { .. }) => Ok(None),
-            other => other.map(Some),
-        };
-        ring.free_list.look(inner, Some(me));
-        if let Some(block) = ring.free_list.take(len) {
-            return Ok(block);
-        }
-        ring.free_list.trim(inner, ring.index, true);
-        let ends = inner.ends();
-        subscriber_slot::sweep(inner, me, &ends, false);
-        ring::sweep(inner, ring.process, &ends, false)?;
-        inner.heap.collect(&inner.segment, me, false, &|_| Still::There)?;
-        if let Some(block) = try_again()? {
-            return Ok(block);
-        }
-        if let Some(block) = ring.give_up_oldest(inner, try_again)? {
-            return Ok(block);
-        }
-        if let Some(block) = ring::give_up_left(inner, ring.process, &ends, try_again)? {
-            return Ok(block);
-        }
-        Err(PublishError::NoSpace {
-            wanted: len,
-            held: inner.subscriber_slots().map(|words| words.hazard_pointers().count()).sum(),
-        })
-    }
 }
 
 /// Returns one more than the highest order of all rings.
@@ -598,119 +400,9 @@ fn next_order(inner: &Inner, ring: &Ring) -> u64 {
     highest.unwrap_or(0).max(ring.order).saturating_add(1)
 }
 
-impl<T: crate::Plain> Publisher<[T]> {
-    /// Lends memory for a message of so many values, to be written in place. Its contents are
-    /// arbitrary: zeroes, or an earlier message.
-    ///
-    /// # Errors
-    /// [`PublishError::NoSpace`] when the topic's memory is at its largest,
-    /// [`PublishError::TooLarge`], [`PublishError::NotPublisher`], [`PublishError::Damaged`],
-    /// [`PublishError::System`].
-    ///
-    /// # If a process dies
-    /// If this process dies, its loans' memory goes to the next publisher.
-    pub fn loan(&self, count: usize) -> Result<Loan<'_, [T]>, PublishError> {
-        let too_large = PublishError::TooLarge { len: u64::MAX, most: LARGEST_PAYLOAD as u64 };
-        self.lend(count.checked_mul(size_of::<T>()).ok_or(too_large)?)
-    }
-}
-
-impl<T: crate::Plain> Publisher<T> {
-    /// Lends memory for a value, to be written in place. Its contents are arbitrary: zeroes, or an
-    /// earlier message.
-    ///
-    /// # Errors
-    /// The errors of `loan` for slices.
-    ///
-    /// # If a process dies
-    /// If this process dies, its loans' memory goes to the next publisher.
-    pub fn loan_value(&self) -> Result<Loan<'_, T>, PublishError> {
-        self.lend(size_of::<T>())
-    }
-}
-
-/// For values that describe something else which is reused together with them: device memory.
-impl<T: crate::Plain> Publisher<T> {
-    /// Lends memory that this publisher has lent before and that no subscriber holds any more, if
-    /// `fits` accepts one, by its address. If `fits` rejects all, it is called again after a scan
-    /// of what is held. `fits` must not call this publisher.
-    ///
-    /// # Errors
-    /// The errors of [`Publisher::loan_value`].
-    #[doc(hidden)]
-    pub fn loan_again(
-        &self,
-        mut fits: impl FnMut(*const T) -> bool,
-    ) -> Result<Option<Loan<'_, T>>, PublishError> {
-        let me = self.enter()?;
-        let inner = &*self.inner;
-        let view = inner.writable()?;
-        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
-        let at = |block: &ObjectRef| unsafe { view.address(block.offset) };
-        let len = size_of::<T>();
-        let block = self.ring(|ring| {
-            let mut take = |ring: &mut Ring| {
-                ring.free_list.take_that(len as u64, |block| fits(at(block).cast_const().cast()))
-            };
-            take(ring).or_else(|| {
-                ring.free_list.look(inner, Some(me));
-                take(ring)
-            })
-        });
-        Ok(block.map(|block| Loan::new(self, len, Some((block, at(&block))))))
-    }
-
-    /// Lends memory that this publisher has not lent before, as long as there is any.
-    ///
-    /// # Errors
-    /// The errors of [`Publisher::loan_value`].
-    #[doc(hidden)]
-    pub fn loan_new(&self) -> Result<Loan<'_, T>, PublishError> {
-        let me = self.enter()?;
-        let inner = &*self.inner;
-        let view = inner.writable()?;
-        let len = size_of::<T>();
-        let block = self.ring(|ring| {
-            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.index, inner) {
-                Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
-                other => other.map_err(PublishError::from),
-            }
-        })?;
-        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
-        let at = unsafe { view.address(block.offset) };
-        Ok(Loan::new(self, len, Some((block, at))))
-    }
-}
-
-impl<M: Payload + ?Sized> Publisher<M> {
-    fn lend(&self, len: usize) -> Result<Loan<'_, M>, PublishError> {
-        let me = self.enter()?;
-        let is_short = len <= INLINE && M::METADATA.align <= 8;
-        let object = if is_short { None } else { Some(self.take_object(me, len)?) };
-        Ok(Loan::new(self, len, object))
-    }
-}
-
-#[cfg(feature = "msgpack")]
-impl Publisher<[u8]> {
-    /// Returns the length of the last value that was published as msgpack.
-    pub(super) fn msgpack_guess(&self) -> usize {
-        self.guess.get()
-    }
-
-    pub(super) fn guess_msgpack(&self, len: usize) {
-        self.guess.set(len);
-    }
-}
-
 impl<M: Payload + ?Sized> Drop for Publisher<M> {
     fn drop(&mut self) {
-        let inner = &*self.inner;
-        let ring = self.ring.get_mut();
-        // In a forked child the ring is its parent's.
-        if inner.registry.process_token_if_any() == Some(ring.process) {
-            ring.leave(inner);
-            subscriber_slot::note_change(inner);
-        }
+        let ring = self.ring.get_mut().take();
+        self.lender.leave(Left { inner: Arc::clone(&self.inner), ring });
     }
 }

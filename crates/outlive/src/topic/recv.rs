@@ -10,16 +10,14 @@
 use core::ptr::NonNull;
 use std::time::Instant;
 
-use super::error::SubscribeError;
 use super::readiness::GONE;
 use super::sample::Sample;
 use super::sample_cache::{Free, Taken};
 use super::slot::{INLINE, MessageState, Metadata};
 use super::subscriber::Subscriber;
-use crate::Error;
-use crate::Payload;
 use crate::shim::Ordering;
 use crate::sys::map::prefetch;
+use crate::{Error, Payload, RecvError};
 
 /// The outcome of one attempt to take a message.
 pub(super) enum Took {
@@ -38,7 +36,7 @@ pub(super) enum Took {
 impl<M: Payload + ?Sized> Subscriber<M> {
     /// Takes the next message, if there is one.
     #[inline]
-    pub(super) fn take_next(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
+    pub(super) fn take_next(&mut self) -> Result<Option<Sample<M>>, RecvError> {
         if self.inner.rings() as usize != self.cursors.len() {
             self.meet_rings()?;
         }
@@ -68,11 +66,11 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 }
                 Took::Unwanted => self.advance(ring, position + 1),
                 Took::No => self.skip(ring),
-                Took::TooManyHeld => return Err(SubscribeError::TooManyHeld),
+                Took::TooManyHeld => return Err(RecvError::TooManyHeld),
                 Took::Unknown(error) => return Err((*error).into()),
                 Took::Damaged(what) => {
                     self.advance(ring, position + 1);
-                    return Err(SubscribeError::Damaged(self.inner.segment.damaged(what)));
+                    return Err(RecvError::Damaged(self.inner.segment.damaged(what)));
                 }
             }
         }
@@ -161,9 +159,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// subscriber joined.
     #[cold]
     #[inline(never)]
-    pub(super) fn meet_rings(&mut self) -> Result<(), SubscribeError> {
+    pub(super) fn meet_rings(&mut self) -> Result<(), RecvError> {
         if (self.inner.rings() as usize) < self.cursors.len() {
-            return Err(SubscribeError::Damaged(
+            return Err(RecvError::Damaged(
                 self.inner.segment.damaged("the number of its publishers"),
             ));
         }

@@ -256,6 +256,13 @@ impl Ring {
         }
     }
 
+    /// Takes the ring out of a publisher that is dropped, which uses it no more.
+    pub(super) fn take(&mut self) -> Ring {
+        let (places, free_list) =
+            (core::mem::take(&mut self.places), core::mem::take(&mut self.free_list));
+        Ring { places, free_list, ..*self }
+    }
+
     /// Gives the ring back: objects that no subscriber holds are freed, messages in its slots stay.
     pub(super) fn leave(&mut self, inner: &Inner) {
         self.free_list.give_back(inner, self.index);
@@ -331,7 +338,7 @@ mod tests {
     fn a_ring_that_cannot_be_looked_after_is_given_back_with_a_wake() {
         let folder = std::env::temp_dir().join(format!("outlive-care-{}", std::process::id()));
         let domain = Domain::open_at(&folder).expect("opens");
-        let topic = Topic::<[u8]>::open(&domain, "topic").expect("made");
+        let topic = Topic::<[u8]>::open_or_create(&domain, "topic").expect("made");
         let inner = &*topic.inner;
         let process = inner.registry.process_token().expect("a token");
         // There is a ring, as its count says, and the file ends before its slots.

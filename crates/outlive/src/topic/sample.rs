@@ -101,15 +101,6 @@ impl<M: Payload + ?Sized> Sample<M> {
     pub fn publisher(&self) -> Option<TokenId> {
         TokenId::from_word(self.taken().publisher)
     }
-
-    /// Deserializes the value from msgpack.
-    ///
-    /// # Errors
-    /// The decoder's error when the bytes are no such value.
-    #[cfg(feature = "msgpack")]
-    pub fn msgpack<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, rmp_serde::decode::Error> {
-        rmp_serde::from_slice(self.bytes())
-    }
 }
 
 impl<M: Payload + ?Sized> Deref for Sample<M> {

@@ -115,6 +115,9 @@ pub(super) struct SampleCache(NonNull<[Taken; NEAR]>);
 unsafe impl Send for SampleCache {}
 
 /// Caches of subscribers that left while samples were held: for the next subscribers.
+///
+/// They are kept because a sample's drop costs one store and does not know whether its subscriber
+/// is still there. To free such a cache with its last sample, each drop would have to count.
 static SPARE: Mutex<Vec<SampleCache>> = Mutex::new(Vec::new());
 
 /// A record to be written.

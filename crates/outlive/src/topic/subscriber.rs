@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::error::SubscribeError;
 use super::layout::{MOST_RINGS, SubscriberSlot};
 use super::mapping::Inner;
 use super::ring;
@@ -32,7 +31,7 @@ use crate::sys::futex::Watch;
 use crate::sys::identity;
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Sleep, Ticket};
-use crate::{Deadline, Error, TokenId};
+use crate::{Deadline, Error, RecvError, TokenId};
 
 /// Receives the messages of a topic: each subscriber gets all of them. A topic has up to 64
 /// subscribers at a time; each may move between threads.
@@ -44,15 +43,16 @@ use crate::{Deadline, Error, TokenId};
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-subscriber-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::topic::{SubscriberOptions, Topic};
-/// let topic = Topic::<[f32]>::options().depth(4).open(&domain, "ranges")?;
+/// let topic = Topic::<[f32]>::options().depth(4).open_or_create(&domain, "ranges")?;
 /// let publisher = topic.publisher()?;
 /// for at in 0..10 {
-///     publisher.publish_copy(&[at as f32; 3])?;
+///     publisher.publish(&[at as f32; 3])?;
 /// }
 /// // A late subscriber may ask for earlier messages that are still there.
 /// let mut subscriber = topic.subscriber_with(SubscriberOptions { history: 4, ..SubscriberOptions::default() })?;
-/// let seen: Vec<f32> = subscriber.by_ref().take(3).map(|sample| sample[0]).collect();
-/// assert_eq!(seen, [6.0, 7.0, 8.0]);
+/// for wanted in [6.0, 7.0, 8.0] {
+///     assert_eq!(subscriber.recv()?[0], wanted);
+/// }
 /// assert_eq!(subscriber.try_recv()?.unwrap()[0], 9.0);
 /// assert!(subscriber.try_recv()?.is_none());
 /// # std::fs::remove_dir_all(&folder).ok();
@@ -103,7 +103,7 @@ pub struct SubscriberOptions {
     /// Receive only messages with these keys ([`Header::key`](super::Header::key)); none: all
     /// messages.
     pub keys: Vec<u64>,
-    /// How often to expect a message: receiving fails with [`SubscribeError::Missed`] when none
+    /// How often to expect a message: receiving fails with [`RecvError::Missed`] when none
     /// comes for so long.
     pub period: Option<Duration>,
 }
@@ -122,6 +122,10 @@ impl Default for SubscriberOptions {
 
 /// Slots of former subscribers whose samples are still held: each keeps its mapping until the last
 /// sample is dropped.
+///
+/// A sample's drop clears its hazard pointer by one store, and does not know whether its subscriber
+/// is still there: it can neither release the slot nor unmap the file. The process's next
+/// subscriber does, when it is made or dropped.
 static ORPHANS: Mutex<Vec<(Arc<Inner>, u32, u64)>> = Mutex::new(Vec::new());
 
 /// Releases those whose samples have been dropped.
@@ -194,7 +198,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
 
     /// Checks that the calling thread belongs to the subscriber's process.
     #[inline]
-    pub(super) fn enter(&self) -> Result<Me, SubscribeError> {
+    pub(super) fn enter(&self) -> Result<Me, RecvError> {
         let me = self.inner.registry.me()?;
         if me.id.as_u32() != self.inside.get() {
             self.enter_slow(me)?;
@@ -203,9 +207,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     }
 
     #[cold]
-    fn enter_slow(&self, me: Me) -> Result<(), SubscribeError> {
+    fn enter_slow(&self, me: Me) -> Result<(), RecvError> {
         if self.inner.registry.process_token_if_any() != Some(self.process) {
-            return Err(SubscribeError::NotSubscriber);
+            return Err(RecvError::NotOwner);
         }
         self.inside.set(me.id.as_u32());
         Ok(())
@@ -237,14 +241,14 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// Returns the next message, or `None` at once if there is none.
     ///
     /// # Errors
-    /// [`SubscribeError::TooManyHeld`], [`SubscribeError::NotSubscriber`],
-    /// [`SubscribeError::Damaged`], [`SubscribeError::System`].
+    /// [`RecvError::TooManyHeld`], [`RecvError::NotOwner`],
+    /// [`RecvError::Damaged`], [`RecvError::System`].
     ///
     /// # If a process dies
     /// If this process dies during the call, the message counts as taken, or not; other subscribers
     /// get it in any case.
     #[inline]
-    pub fn try_recv(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
+    pub fn try_recv(&mut self) -> Result<Option<Sample<M>>, RecvError> {
         self.enter()?;
         self.take_next()
     }
@@ -252,40 +256,65 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// Returns the next message, waiting for one.
     ///
     /// # Errors
-    /// The errors of [`Subscriber::try_recv`], and [`SubscribeError::Missed`].
+    /// The errors of [`Subscriber::try_recv`], and [`RecvError::Missed`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::try_recv`].
     #[inline]
-    pub fn recv(&mut self) -> Result<Sample<M>, SubscribeError> {
-        self.recv_until(Deadline::NEVER)
-    }
-
-    /// Returns the next message, waiting for one until the deadline.
-    ///
-    /// # Errors
-    /// The errors of [`Subscriber::try_recv`], [`SubscribeError::TimedOut`], and
-    /// [`SubscribeError::Missed`].
-    ///
-    /// # If a process dies
-    /// The same as with [`Subscriber::try_recv`].
-    #[inline]
-    pub fn recv_until(
-        &mut self,
-        deadline: impl Into<Deadline>,
-    ) -> Result<Sample<M>, SubscribeError> {
+    pub fn recv(&mut self) -> Result<Sample<M>, RecvError> {
         self.enter()?;
-        let mut deadline = Some(deadline);
         let mut pause = None;
         loop {
             if let Some(sample) = self.take_next()? {
                 return Ok(sample);
             }
-            // Only from here on: a message that is there costs no look at the clock.
-            let pause = pause.get_or_insert_with(|| {
-                self.pause(deadline.take().map_or(Deadline::NEVER, Into::into))
-            });
+            let pause = pause.get_or_insert_with(|| self.pause(Deadline::NEVER));
             self.wait(pause)?;
+        }
+    }
+
+    /// Returns the next message, waiting for one as long as `span` at most; `None` when that has
+    /// passed.
+    ///
+    /// # Errors
+    /// The errors of [`Subscriber::try_recv`], and [`RecvError::Missed`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Subscriber::try_recv`].
+    #[inline]
+    pub fn recv_timeout(&mut self, span: Duration) -> Result<Option<Sample<M>>, RecvError> {
+        self.recv_before(|| Deadline::after(span))
+    }
+
+    /// Returns the next message, waiting for one until the deadline at most; `None` when that has
+    /// passed.
+    ///
+    /// # Errors
+    /// The errors of [`Subscriber::try_recv`], and [`RecvError::Missed`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Subscriber::try_recv`].
+    #[inline]
+    pub fn recv_until(&mut self, deadline: Deadline) -> Result<Option<Sample<M>>, RecvError> {
+        self.recv_before(|| deadline)
+    }
+
+    #[inline]
+    fn recv_before(
+        &mut self,
+        deadline: impl Fn() -> Deadline,
+    ) -> Result<Option<Sample<M>>, RecvError> {
+        self.enter()?;
+        let mut pause = None;
+        loop {
+            if let Some(sample) = self.take_next()? {
+                return Ok(Some(sample));
+            }
+            // Only from here on: a message that is there costs no look at the clock.
+            let pause = pause.get_or_insert_with(|| self.pause(deadline()));
+            if !self.wait(pause)? {
+                return Ok(None);
+            }
         }
     }
 
@@ -296,18 +325,18 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         Pause { deadline, due, has_waited: false }
     }
 
-    /// Waits until there may be a message, once.
+    /// Waits until there may be a message, once; false: the deadline has passed before one came.
     #[cold]
     #[inline(never)]
-    fn wait(&mut self, pause: &mut Pause) -> Result<(), SubscribeError> {
+    fn wait(&mut self, pause: &mut Pause) -> Result<bool, RecvError> {
         if pause.has_waited {
             // No message came, or none for this subscriber.
             if pause.due.is_some_and(Deadline::has_passed) {
                 self.last = Instant::now();
-                return Err(SubscribeError::Missed);
+                return Err(RecvError::Missed);
             }
             if pause.deadline.has_passed() {
-                return Err(SubscribeError::TimedOut);
+                return Ok(false);
             }
         }
         pause.has_waited = true;
@@ -316,7 +345,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             self,
             me,
             pause.due.map_or(pause.deadline, |due| pause.deadline.earlier(due)),
-        )
+        )?;
+        Ok(true)
     }
 
     /// Returns how many messages were overwritten or skipped before this subscriber took them.
@@ -350,17 +380,13 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     }
 }
 
-/// Waits for each message; ends at an error other than a missed period.
+/// Waits for each message, as [`Subscriber::recv`] does. It does not end by itself: a topic is never
+/// closed.
 impl<M: Payload + ?Sized> Iterator for Subscriber<M> {
-    type Item = Sample<M>;
+    type Item = Result<Sample<M>, RecvError>;
 
-    fn next(&mut self) -> Option<Sample<M>> {
-        loop {
-            match self.recv() {
-                Err(SubscribeError::Missed) => {}
-                other => return other.ok(),
-            }
-        }
+    fn next(&mut self) -> Option<Result<Sample<M>, RecvError>> {
+        Some(self.recv())
     }
 }
 
@@ -387,7 +413,7 @@ fn wait_for_message<M: Payload + ?Sized>(
     subscriber: &Subscriber<M>,
     me: Me,
     deadline: Deadline,
-) -> Result<(), SubscribeError> {
+) -> Result<(), RecvError> {
     let inner = &*subscriber.inner;
     if subscriber.is_ready() || inner.spin_wait.spin(|| subscriber.is_ready()) {
         return Ok(());
@@ -406,7 +432,7 @@ fn wait_for_message<M: Payload + ?Sized>(
         Sleep::on(inner.registry, seen.watches())
             .among_others_until(ticket.until(deadline))
             .map_err(|errno| {
-                SubscribeError::System(Error::from_errno("wait for", inner.segment.path(), errno))
+                RecvError::System(Error::from_errno("wait for", inner.segment.path(), errno))
             })?;
         notifications.woken(ticket, || subscriber.is_ready());
     }

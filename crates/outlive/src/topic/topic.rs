@@ -1,12 +1,11 @@
-//! A topic as a whole: making and opening it.
+//! A topic as a whole. Making and opening it: options.rs.
 
 use core::marker::PhantomData;
 use std::sync::Arc;
 
-use super::error::SubscribeError;
-use super::layout::{MOST_BYTES, MOST_DEPTH, Plan};
 use super::mapping::Inner;
-use super::participants::{self, Participants, Presence, Side};
+use super::options::TopicOptions;
+use super::participants::{Presence, Side};
 use super::publisher::Publisher;
 use super::ring;
 use super::subscriber::{Subscriber, SubscriberOptions};
@@ -14,15 +13,14 @@ use super::subscriber_slot;
 use crate::Payload;
 use crate::claim::Holder;
 use crate::liveness::Registry;
-use crate::segment::{Segment, Spec};
-use crate::shim::Ordering;
-use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
+use crate::segment::Segment;
+use crate::{Domain, Error, Kind, WaitStrategy};
 
 /// The largest payload: 1 GiB.
 pub const LARGEST_PAYLOAD: usize = 1 << 30;
 
 /// Option bit: publishers do not stamp headers that have no stamp.
-const NO_STAMPS: u32 = 1;
+pub(super) const NO_STAMPS: u32 = 1;
 
 /// A topic, open in this process; makes its publishers and subscribers.
 ///
@@ -38,11 +36,11 @@ const NO_STAMPS: u32 = 1;
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::topic::Topic;
 ///
-/// let topic = Topic::<[f64; 3]>::open(&domain, "position")?;
+/// let topic = Topic::<[f64; 3]>::open_or_create(&domain, "position")?;
 /// let mut subscriber = topic.subscriber()?;       // in one process
 /// let publisher = topic.publisher()?;             // in another
 ///
-/// publisher.publish_copy(&[1.0, 2.0, 0.5])?;
+/// publisher.publish(&[1.0, 2.0, 0.5])?;
 /// let sample = subscriber.recv()?;
 /// assert_eq!(*sample, [1.0, 2.0, 0.5]);
 /// assert!(sample.header().time().is_some());
@@ -57,98 +55,29 @@ pub struct Topic<M: Payload + ?Sized = [u8]> {
     _message: PhantomData<fn(&M)>,
 }
 
-/// Options for making a topic. An existing topic keeps the options that it was made with.
-#[derive(Clone, Debug)]
-pub struct TopicOptions<M: Payload + ?Sized = [u8]> {
-    depth: u32,
-    max_bytes: Option<u64>,
-    stamps: bool,
-    wait: WaitStrategy,
-    _message: PhantomData<fn(&M)>,
-}
-
-impl<M: Payload + ?Sized> TopicOptions<M> {
-    /// Sets how many messages of each publisher are kept, rounded up to a power of two from 1 to
-    /// 65,536. That is the maximum lag of a subscriber and its longest history. Default: 16.
-    ///
-    /// Keep few of large messages: a publisher writes one place more than are kept, in turn, and
-    /// writes slower to places that its caches do not hold (16 of 1 MiB: half as fast as 2).
-    pub fn depth(mut self, messages: u32) -> Self {
-        self.depth = messages;
-        self
-    }
-
-    /// Sets the most bytes that the topic may take, messages included. Default: a quarter of the
-    /// file system, and at most 4 GiB. The file may take up to 64 KiB more for each 2 MiB of it,
-    /// where memory of short messages is reused for long ones.
-    pub fn max_bytes(mut self, bytes: u64) -> Self {
-        self.max_bytes = Some(bytes);
-        self
-    }
-
-    /// Sets whether publishers stamp each message with the time of day (some 20 ns each). Default:
-    /// yes.
-    pub fn stamps(mut self, stamps: bool) -> Self {
-        self.stamps = stamps;
-        self
-    }
-
-    /// Sets how this process's handles wait.
-    pub fn wait(mut self, wait: WaitStrategy) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// Opens the topic of that name, or makes it with these options if there is none.
-    ///
-    /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::OtherType`] when
-    /// the topic has messages of another type, [`Error::NoSpace`], [`Error::InvalidName`], and
-    /// errors of the system.
-    ///
-    /// # If a process dies
-    /// If this process dies while it makes the topic, nothing is left of it.
-    pub fn open(self, domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
-        const { assert!(M::METADATA.align <= 64, "payloads are aligned to 64 bytes") };
-        let depth = self.depth.clamp(1, MOST_DEPTH).next_power_of_two();
-        let quarter = domain.folder().file_system_bytes()? / 4;
-        let max_bytes = self.max_bytes.unwrap_or(quarter.min(4 << 30)).clamp(64 << 10, MOST_BYTES);
-        let plan = Plan::new(depth, max_bytes);
-        let facts = M::METADATA;
-        let spec = Spec {
-            kind: Kind::Topic,
-            type_name: facts.type_name(),
-            type_size: facts.size,
-            type_align: facts.align as u64,
-            reserve: plan.end,
-            max_bytes,
-            initial: Plan::INITIAL,
-        };
-        let options = u32::from(!self.stamps) * NO_STAMPS;
-        let segment = domain.create_or_open(name, &spec, |segment| plan.write(segment, options))?;
-        Topic::finish(segment, domain.registry(), self.wait)
-    }
-}
-
 impl<M: Payload + ?Sized> Topic<M> {
-    /// Returns the default options, for changing them.
-    #[must_use]
+    /// Returns options, of which none is set.
     pub fn options() -> TopicOptions<M> {
-        TopicOptions {
-            depth: 16,
-            max_bytes: None,
-            stamps: true,
-            wait: WaitStrategy::Adaptive,
-            _message: PhantomData,
-        }
+        TopicOptions::new()
     }
 
-    /// Opens the topic of that name, or makes it with default options if there is none.
+    /// Opens the existing topic of that name.
     ///
     /// # Errors
     /// The errors of [`TopicOptions::open`].
     pub fn open(domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
         Topic::options().open(domain, name)
+    }
+
+    /// Opens the topic of that name, or makes it with default options if there is none.
+    ///
+    /// # Errors
+    /// The errors of [`TopicOptions::open_or_create`].
+    ///
+    /// # If a process dies
+    /// The same as with [`TopicOptions::open_or_create`].
+    pub fn open_or_create(domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
+        Topic::options().open_or_create(domain, name)
     }
 
     pub(crate) fn finish(
@@ -171,8 +100,7 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// # If a process dies
     /// If this process dies during the call, the next publisher does the same.
     pub fn publisher(&self) -> Result<Publisher<M>, Error> {
-        let stamps = self.inner.head().options.load(Ordering::Relaxed) & NO_STAMPS == 0;
-        Publisher::new(Arc::clone(&self.inner), stamps)
+        Publisher::new(Arc::clone(&self.inner), self.config().stamps)
     }
 
     /// Makes a new subscriber, which receives what is published from now on.
@@ -209,36 +137,6 @@ impl<M: Payload + ?Sized> Topic<M> {
         subscriber_slot::living(&self.inner).map(|id| Holder::of(self.inner.registry, id)).collect()
     }
 
-    /// Waits until a participant joins, leaves or dies. The first call returns at once, with the
-    /// present participants.
-    ///
-    /// # Errors
-    /// [`SubscribeError::TimedOut`], [`SubscribeError::System`].
-    ///
-    /// # If a process dies
-    /// The death of a participant is one of the changes that this waits for.
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-watch-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
-    /// # use std::time::Duration;
-    /// use outlive::topic::{Participants, Topic};
-    /// let topic = Topic::<[u8]>::open(&domain, "camera")?;
-    /// let mut seen = Participants::default();
-    /// let publisher = topic.publisher()?;
-    /// topic.wait_change_until(&mut seen, Duration::from_secs(1))?;
-    /// assert_eq!((seen.publishers.len(), seen.subscribers.len()), (1, 0));
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn wait_change_until(
-        &self,
-        seen: &mut Participants,
-        deadline: impl Into<Deadline>,
-    ) -> Result<(), SubscribeError> {
-        participants::wait_change(&self.inner, Side::Both, seen, deadline.into())
-    }
-
     /// Follows which processes join, leave and die from here on; the first report lists the present
     /// participants. A [`Presence`] is also a source for a [`WaitSet`](crate::wait::WaitSet), and
     /// for `async`.
@@ -248,7 +146,7 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// use outlive::topic::Topic;
     /// use outlive::wait::{WaitSet, Readiness};
-    /// let topic = Topic::<[u8]>::open(&domain, "camera")?;
+    /// let topic = Topic::<[u8]>::open_or_create(&domain, "camera")?;
     /// let mut presence = topic.watch();
     /// assert_eq!(presence.changed()?.subscribers.len(), 0);
     ///
@@ -256,7 +154,7 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// let comings = set.add(&presence)?;
     /// let subscriber = topic.subscriber()?;                 // in another process, as a rule
     /// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(comings, Readiness::Changed)]);
-    /// assert_eq!(presence.try_changed().unwrap().subscribers.len(), 1);
+    /// assert_eq!(presence.try_changed()?.unwrap().subscribers.len(), 1);
     /// drop(subscriber);
     /// assert_eq!(presence.changed()?.subscribers.len(), 0);
     /// # std::fs::remove_dir_all(&folder).ok();
@@ -291,9 +189,9 @@ impl Topic<[u8]> {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-bytes-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// use outlive::topic::Topic;
-    /// let position = Topic::<[f32; 2]>::open(&domain, "position")?;
+    /// let position = Topic::<[f32; 2]>::open_or_create(&domain, "position")?;
     /// let mut onlooker = Topic::open_as_bytes(&domain, "position")?.subscriber()?;
-    /// position.publisher()?.publish_copy(&[1.0, 2.0])?;
+    /// position.publisher()?.publish(&[1.0, 2.0])?;
     /// assert_eq!(onlooker.recv()?.len(), 8);
     /// # std::fs::remove_dir_all(&folder).ok();
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -43,7 +43,7 @@ impl WaitSet {
     /// use outlive::{queue::Queue, wait::WaitSet};
     /// use rustix::event::{PollFd, PollFlags, poll};
     ///
-    /// let queue = Queue::create(&domain, "orders")?;
+    /// let queue = Queue::<[u8]>::open_or_create(&domain, "orders")?;
     /// let receiver = queue.receiver()?;
     /// let mut set = WaitSet::new(&domain);
     /// set.add(&receiver)?;

@@ -12,17 +12,14 @@ use std::task::{Context, Poll};
 
 use super::reactor::{Registration, Whom};
 use super::set::{Ready, WaitSet};
-use crate::Plain;
 use crate::liveness::Registry;
-use crate::queue::{Receiver, RecvError, TypedReceiver};
-use crate::rpc::{CallError, Pending, Reply, Request, ServeError, Server};
+use crate::queue::Receiver;
+use crate::rpc::{CallError, Pending, Reply, Request, Server};
 use crate::state::{Change, Watch};
 use crate::sync::{Event, Latch};
-use crate::topic::{
-    Participants, Presence, PublishError, Published, Publisher, Sample, SubscribeError, Subscriber,
-};
+use crate::topic::{Participants, Presence, Publishable, Published, Publisher, Sample, Subscriber};
 use crate::wake::{Source, SourceState, Waited};
-use crate::{Error, Payload, Peer, WaitError};
+use crate::{Error, Payload, Peer, RecvError, WaitError};
 
 /// Ready when one of some sources is.
 struct UntilReady {
@@ -66,7 +63,7 @@ impl Future for UntilReady {
     }
 }
 
-impl Receiver {
+impl<M: Payload + ?Sized> Receiver<M> {
     /// Receives like [`Receiver::recv`], for `async` under any executor. A thread of this process
     /// waits in its place: one for each domain, started here and named `outlive-wait`. A future
     /// that is dropped before it is ready has taken nothing.
@@ -75,7 +72,7 @@ impl Receiver {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-recv-async-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    /// let queue = outlive::queue::Queue::create(&domain, "orders")?;
+    /// let queue = outlive::queue::Queue::<[u8]>::open_or_create(&domain, "orders")?;
     /// let mut receiver = queue.receiver()?;
     /// std::thread::spawn(move || queue.sender().unwrap().send(b"buy 10"));
     /// # runtime.block_on(async {
@@ -92,29 +89,12 @@ impl Receiver {
     /// # If a process dies
     /// As with [`Receiver::recv`]. A forked child's future registers with a thread of the child's
     /// own when it is polled.
-    pub async fn recv_async(&mut self) -> Result<Vec<u8>, RecvError> {
+    pub async fn recv_async(&mut self) -> Result<M::Owned, RecvError> {
         loop {
-            match self.try_recv() {
-                Err(RecvError::Empty) => {}
-                received => return received,
+            if let Some(message) = self.try_recv()? {
+                return Ok(message);
             }
-            UntilReady::of_one(self, self.readiness().registry())?.await?;
-        }
-    }
-}
-
-impl<T: Plain> TypedReceiver<T> {
-    /// Receives like [`TypedReceiver::recv`], for `async`: see [`Receiver::recv_async`].
-    ///
-    /// # Errors
-    /// As [`Receiver::recv_async`].
-    pub async fn recv_async(&mut self) -> Result<T, RecvError> {
-        loop {
-            match self.try_recv() {
-                Err(RecvError::Empty) => {}
-                received => return received,
-            }
-            UntilReady::of_one(self, self.bytes().readiness().registry())?.await?;
+            UntilReady::of_one(self, self.registry())?.await?;
         }
     }
 }
@@ -197,20 +177,16 @@ impl Server {
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
-    /// As [`Server::next`]; [`ServeError::System`] also when no thread can be started.
+    /// As [`Server::next`]; [`RecvError::System`](crate::RecvError::System) also when no thread can be started.
     ///
     /// # If a process dies
     /// As with [`Server::next`].
-    pub async fn next_async(&mut self) -> Result<Request, ServeError> {
+    pub async fn next_async(&mut self) -> Result<Request, crate::RecvError> {
         loop {
-            match self.try_next() {
-                Err(ServeError::Empty) => {}
-                taken => return taken,
+            if let Some(request) = self.try_next()? {
+                return Ok(request);
             }
-            UntilReady::of_one(self, self.readiness().registry())
-                .map_err(ServeError::System)?
-                .await
-                .map_err(ServeError::System)?;
+            UntilReady::of_one(self, self.readiness().registry())?.await?;
         }
     }
 }
@@ -224,10 +200,10 @@ impl Pending<'_> {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-async-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    /// use outlive::rpc::{Client, Server};
-    /// let mut server = Server::open(&domain, "double")?;
+    /// let service = outlive::rpc::Service::open_or_create(&domain, "double")?;
+    /// let mut server = service.server()?;
     /// std::thread::spawn(move || server.next().unwrap().reply(b"4"));
-    /// let client = Client::open(&domain, "double")?;
+    /// let client = service.client()?;
     /// # runtime.block_on(async {
     /// let mut call = client.begin(b"2")?;
     /// assert_eq!(*call.next_async().await?.unwrap(), *b"4");
@@ -244,7 +220,7 @@ impl Pending<'_> {
     /// As with [`Pending::next`].
     pub async fn next_async(&mut self) -> Result<Option<Reply>, CallError> {
         loop {
-            if let Some(found) = self.try_next()? {
+            if let Poll::Ready(found) = self.try_next()? {
                 return Ok(found);
             }
             UntilReady::of_one(self, self.readiness().registry())?.await?;
@@ -293,13 +269,13 @@ impl Presence {
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
-    /// [`SubscribeError::System`].
+    /// The errors of [`Presence::changed`], also when no thread can be started.
     ///
     /// # If a process dies
     /// As with [`Presence::changed`].
-    pub async fn changed_async(&mut self) -> Result<Participants, SubscribeError> {
+    pub async fn changed_async(&mut self) -> Result<Participants, Error> {
         loop {
-            if let Some(present) = self.try_changed() {
+            if let Some(present) = self.try_changed()? {
                 return Ok(present);
             }
             UntilReady::of_one(self, self.readiness().registry())?.await?;
@@ -308,25 +284,28 @@ impl Presence {
 }
 
 impl<M: Payload + ?Sized> Publisher<M> {
-    /// Publishes like [`Publisher::publish_copy`], for `async`: waits for reliable subscribers as
+    /// Publishes like [`Publisher::publish`], for `async`: waits for reliable subscribers as
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async) waits for messages.
     ///
     /// # Errors
-    /// As [`Publisher::publish_copy`]; [`PublishError::System`] also when no thread can be started.
+    /// As [`Publisher::publish`]; [`SendError::System`](crate::SendError::System) also when no
+    /// thread can be started.
     ///
     /// # If a process dies
     /// As with [`Publisher::publish`].
-    pub async fn publish_copy_async(&mut self, message: &M) -> Result<Published<'_>, PublishError> {
-        loop {
-            match self.try_publish_copy(message) {
-                Err(PublishError::Full { .. }) => {}
-                Err(error) => return Err(error),
-                Ok(_) => break,
+    pub async fn publish_async(
+        &mut self,
+        message: impl Publishable<M>,
+    ) -> Result<Published<'_>, crate::SendError> {
+        while let Err(error) = self.try_wait_writable() {
+            if !matches!(error, crate::SendError::Full { .. }) {
+                return Err(error);
             }
             let room = self.writable();
             UntilReady::of_one(&room, room.registry())?.await?;
         }
-        Ok(self.published())
+        // There is room, and this publisher alone can use it.
+        self.publish(message)
     }
 }
 
@@ -339,9 +318,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-async-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    /// let topic = outlive::topic::Topic::<[u8]>::open(&domain, "camera")?;
+    /// let topic = outlive::topic::Topic::<[u8]>::open_or_create(&domain, "camera")?;
     /// let mut subscriber = topic.subscriber()?;
-    /// std::thread::spawn(move || drop(topic.publisher().unwrap().publish_copy(b"frame")));
+    /// std::thread::spawn(move || drop(topic.publisher().unwrap().publish(b"frame")));
     /// # runtime.block_on(async {
     /// assert_eq!(*subscriber.recv_async().await?, *b"frame");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -351,11 +330,11 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// ```
     ///
     /// # Errors
-    /// As [`Subscriber::try_recv`]; [`SubscribeError::System`] also when no thread can be started.
+    /// As [`Subscriber::try_recv`]; [`RecvError::System`](crate::RecvError::System) also when no thread can be started.
     ///
     /// # If a process dies
     /// As with [`Subscriber::recv`].
-    pub async fn recv_async(&mut self) -> Result<Sample<M>, SubscribeError> {
+    pub async fn recv_async(&mut self) -> Result<Sample<M>, crate::RecvError> {
         loop {
             if let Some(sample) = self.try_recv()? {
                 return Ok(sample);

@@ -36,8 +36,8 @@ const FEW: usize = 8;
 /// use outlive::wait::{Timer, WaitSet, Readiness};
 /// use std::time::Duration;
 ///
-/// let orders = Queue::create(&domain, "orders")?;
-/// let bills = Queue::create(&domain, "bills")?;
+/// let orders = Queue::<[u8]>::open_or_create(&domain, "orders")?;
+/// let bills = Queue::<[u8]>::open_or_create(&domain, "bills")?;
 /// let (mut from_orders, from_bills) = (orders.receiver()?, bills.receiver()?);
 ///
 /// let mut set = WaitSet::new(&domain);

@@ -88,7 +88,7 @@ const SECOND: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
 /// A life that holds a lock, and then does what it is told.
 fn holding(domain: &Domain, board: Board, name: &str, then: impl FnOnce()) {
-    let lock = Mutex::<u64>::open(domain, name, 0).expect("a lock");
+    let lock = Mutex::<u64>::options(0).open_or_create(domain, name).expect("a lock");
     let guard = lock.lock_until(PATIENCE).expect("nobody has it");
     board.set(crate::operations::FREE, 1);
     then();
@@ -128,7 +128,7 @@ fn in_a_control_group_and_then_it_kills(world: &World) {
         });
         board.reach(crate::operations::FREE, 1);
         let waiting = Child::start(|| {
-            let lock = Mutex::<u64>::open(&domain, &name, 0).expect("a lock");
+            let lock = Mutex::<u64>::options(0).open_or_create(&domain, &name).expect("a lock");
             board.set(crate::operations::FREE + 1, 1);
             let got = lock.lock_until(PATIENCE);
             assert!(
@@ -165,12 +165,17 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
             let domain = plain(world);
             board.add(holds + 2, 1);
             if what == "lock" {
-                let lock = Mutex::<u64>::open(&domain, "held", 0).expect("a lock");
+                let lock =
+                    Mutex::<u64>::options(0).open_or_create(&domain, "held").expect("a lock");
                 drop(lock.lock_until(PATIENCE).expect("given back by one that lives"));
             } else {
-                let queue = Queue::create(&domain, "q").expect("a queue");
-                let message =
-                    queue.receiver().expect("the only one").recv_until(PATIENCE).expect("sent");
+                let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("a queue");
+                let message = queue
+                    .receiver()
+                    .expect("the only one")
+                    .recv_timeout(PATIENCE)
+                    .expect("readable")
+                    .expect("sent");
                 assert_eq!(message, b"while it was frozen");
             }
         })
@@ -179,7 +184,7 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
     board.reach(holds + 2, 2);
     std::thread::sleep(Duration::from_millis(200));
     freeze(true);
-    let lock = Mutex::<u64>::open(&domain, "held", 0).expect("a lock");
+    let lock = Mutex::<u64>::options(0).open_or_create(&domain, "held").expect("a lock");
     let got = lock.lock_until(Duration::from_millis(1500));
     assert!(
         matches!(got, Err(LockError::TimedOut)),
@@ -187,7 +192,7 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
         got.map(|_| "locked")
     );
     drop(got);
-    Queue::create(&domain, "q")
+    Queue::<[u8]>::open_or_create(&domain, "q")
         .expect("a queue")
         .sender()
         .expect("a sender")
@@ -269,7 +274,7 @@ fn others_are_told(
     let board = Board::new();
     let [owns, told] = [crate::operations::FREE, crate::operations::FREE + 1];
     let mend = |domain: &Domain| {
-        match Mutex::<u64>::open(domain, "m", 0).expect("a lock").lock() {
+        match Mutex::<u64>::options(0).open_or_create(domain, "m").expect("a lock").lock() {
             Ok(_) => {}
             Err(LockError::OwnerDied(mut guard)) => guard.mark_consistent(),
             Err(error) => panic!("{error}"),
@@ -277,7 +282,7 @@ fn others_are_told(
         board.add(told, 1);
     };
     let mut owner = Child::start(|| {
-        let mutex = Mutex::<u64>::open(&plain, "m", 0).expect("a lock");
+        let mutex = Mutex::<u64>::options(0).open_or_create(&plain, "m").expect("a lock");
         let _guard = mutex.lock().expect("nobody has it");
         board.set(owns, 1);
         loop {

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use outlive::pool::{Pool, PoolOptions};
+use outlive::pool::Pool;
 use outlive::queue::{Queue, Receiver, Sender};
 use outlive::rpc::{Client, Server};
 use outlive::state::{State, Writer};
@@ -103,20 +103,23 @@ impl Things {
     fn open(domain: Domain, side: Side) -> Things {
         let other = side.other();
         let queue = |name: &str| {
-            Queue::options().max_bytes(1 << 20).create(&domain, name).expect("a queue")
+            Queue::<[u8]>::options()
+                .max_bytes(1 << 20)
+                .open_or_create(&domain, name)
+                .expect("a queue")
         };
         let topic = |name: &str| {
             Topic::<[u8]>::options()
                 .depth(4)
                 .max_bytes(2 << 20)
-                .open(&domain, name)
+                .open_or_create(&domain, name)
                 .expect("a topic")
         };
         let state = |name: &str| State::open_or_create(&domain, name).expect("a state");
-        let lock = |name: &str| Mutex::open(&domain, name, 0).expect("a lock");
-        let service = || outlive::rpc::Client::options().max_bytes(1 << 20);
+        let lock = |name: &str| Mutex::options(0).open_or_create(&domain, name).expect("a lock");
+        let service = || outlive::rpc::Service::options().max_bytes(1 << 20);
         let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
-        let pool = PoolOptions { max_bytes: 2 << 20, ..PoolOptions::default() };
+        let pool = Pool::options().max_bytes(2 << 20);
         Things {
             side,
             own_lock: lock(&side.own("lock")),
@@ -130,9 +133,15 @@ impl Things {
             subscriber: topic(&other.own("topic")).subscriber_with(reliable).expect("a subscriber"),
             writer: state(&side.own("state")).writer().expect("a writer"),
             state: state(&other.own("state")),
-            server: service().serve(&domain, &side.own("service")).expect("a server"),
-            client: service().client(&domain, &other.own("service")).expect("a client"),
-            pool: Pool::open(&domain, "pool", pool).expect("a pool"),
+            server: service()
+                .open_or_create(&domain, &side.own("service"))
+                .and_then(|service| service.server())
+                .expect("a server"),
+            client: service()
+                .open_or_create(&domain, &other.own("service"))
+                .and_then(|service| service.client())
+                .expect("a client"),
+            pool: pool.open_or_create(&domain, "pool").expect("a pool"),
             events: Event::options()
                 .reset(Reset::Manual)
                 .open_or_create(&domain, "events")
@@ -161,14 +170,17 @@ impl Things {
     fn messages(&mut self, step: &mut Steps) {
         for number in 0..50u64 {
             let message = vec![number as u8; 16 + number as usize * 60];
-            self.sender.send_until(&message, PATIENCE).expect("there is room");
-            assert_eq!(self.receiver.recv_until(PATIENCE).expect("sent"), message);
+            self.sender.send_timeout(&message, PATIENCE).expect("there is room");
+            assert_eq!(
+                self.receiver.recv_timeout(PATIENCE).expect("readable").expect("sent"),
+                message
+            );
         }
         step.together();
         for (number, len) in [16, 150, 4000, LARGE].into_iter().enumerate() {
             let message = vec![number as u8 + 1; len];
-            self.publisher.publish_copy_until(&message, PATIENCE).expect("there is room");
-            let got = self.subscriber.recv_until(PATIENCE).expect("published");
+            self.publisher.publish_timeout(&message, PATIENCE).expect("there is room");
+            let got = self.subscriber.recv_timeout(PATIENCE).expect("no error").expect("published");
             assert!(*got == *message, "message {number}");
         }
         step.together();
@@ -195,12 +207,13 @@ impl Things {
                 let len = if number == 9 { 20_000 } else { 8 + number as usize };
                 let payload = vec![number as u8; len];
                 if self.side == serving {
-                    let request = self.server.next_until(PATIENCE).expect("asked");
+                    let request =
+                        self.server.next_timeout(PATIENCE).expect("served").expect("asked");
                     assert_eq!(*request, *payload);
                     request.reply(&payload).expect("it waits");
                 } else {
                     assert_eq!(
-                        *self.client.call_until(&payload, PATIENCE).expect("answered"),
+                        *self.client.call_timeout(&payload, PATIENCE).expect("answered"),
                         *payload
                     );
                 }
@@ -214,8 +227,8 @@ impl Things {
             let mut object = self.pool.alloc(5_000).expect("there is room");
             object.fill(number);
             let offset = object.into_offset().expect("ours").as_u64();
-            self.sender.send_until(&offset.to_le_bytes(), PATIENCE).expect("there is room");
-            let got = self.receiver.recv_until(PATIENCE).expect("sent");
+            self.sender.send_timeout(&offset.to_le_bytes(), PATIENCE).expect("there is room");
+            let got = self.receiver.recv_timeout(PATIENCE).expect("readable").expect("sent");
             let offset = u64::from_le_bytes(got.try_into().expect("8 bytes"));
             let object = self.pool.claim(offset.into()).expect("offered");
             assert!(object.iter().all(|byte| *byte == number), "object {number}");
@@ -302,7 +315,8 @@ pub fn start_inside(environment: &Environment<'_>, body: impl FnOnce()) -> Child
 fn hold_until_killed(open: &dyn Fn() -> Domain, what: &str, board: Board, word: usize) {
     let domain = open();
     for side in [Side::Inside, Side::Outside] {
-        let lock = Mutex::<u64>::open(&domain, &side.own(what), 0).expect("a lock");
+        let lock =
+            Mutex::<u64>::options(0).open_or_create(&domain, &side.own(what)).expect("a lock");
         let mut guard = lock.lock_until(PATIENCE).expect("nobody has it");
         *guard = 7;
         std::mem::forget(guard);

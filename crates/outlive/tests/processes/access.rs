@@ -64,8 +64,8 @@ fn as_stranger(group: u32, body: impl FnOnce()) {
 }
 
 fn make_some(domain: &Domain) -> Vec<std::path::PathBuf> {
-    Mutex::<u64>::open(domain, "m", 0).expect("opens");
-    Queue::create(domain, "q").expect("made");
+    Mutex::<u64>::options(0).open_or_create(domain, "m").expect("opens");
+    Queue::<[u8]>::open_or_create(domain, "q").expect("made");
     ["m", "q", ".tokens"].iter().map(|name| domain.path().join(name)).collect()
 }
 
@@ -95,7 +95,7 @@ fn a_groups_domain_is_the_groups(world: &World) {
         }
         // The owner opens it as if it were their own: it stays the group's.
         let own = Domain::open_at(&path).expect("opens");
-        Mutex::<u64>::open(&own, "later", 0).expect("opens");
+        Mutex::<u64>::options(0).open_or_create(&own, "later").expect("opens");
         assert_eq!(mode(&path.join("later")), 0o660);
     }
     // Meant for a group and made for nobody else: not opened up behind its owner's back.
@@ -165,15 +165,19 @@ fn a_member_of_the_group_may(world: &World) {
         options.open_at(&path).expect("opens")
     };
     let domain = open();
-    let mutex = Mutex::<u64>::open(&domain, "m", 1).expect("opens");
-    let queue = Queue::create(&domain, "q").expect("made");
+    let mutex = Mutex::<u64>::options(1).open_or_create(&domain, "m").expect("opens");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let mut receiver = queue.receiver().expect("the first");
     as_stranger(STRANGER, || {
         let domain = open();
-        *Mutex::<u64>::open(&domain, "m", 0).expect("opens").lock().expect("free") += 1;
-        let queue = Queue::open(&domain, "q").expect("there");
+        *Mutex::<u64>::options(0)
+            .open_or_create(&domain, "m")
+            .expect("opens")
+            .lock()
+            .expect("free") += 1;
+        let queue = Queue::<[u8]>::open(&domain, "q").expect("there");
         queue.sender().expect("a sender").send(b"from a member").expect("room");
-        Mutex::<u64>::open(&domain, "by a member", 5).expect("opens");
+        Mutex::<u64>::options(5).open_or_create(&domain, "by a member").expect("opens");
         // Dies holding a lock, like anybody.
         std::mem::forget(mutex.lock().expect("free"));
     });
@@ -182,7 +186,7 @@ fn a_member_of_the_group_may(world: &World) {
         Err(outlive::sync::LockError::OwnerDied(guard)) => assert_eq!(*guard, 2),
         other => panic!("{other:?}"),
     }
-    let other = Mutex::<u64>::open(&domain, "by a member", 0).expect("opens");
+    let other = Mutex::<u64>::options(0).open_or_create(&domain, "by a member").expect("opens");
     assert_eq!(*other.lock().expect("free"), 5);
 }
 
@@ -321,9 +325,13 @@ fn a_groups_domain_by_name(world: &World) {
     for path in [&base, &base.join("d")] {
         assert_eq!((mode(path), fs::metadata(path).expect("there").gid()), (0o770, group));
     }
-    let mutex = Mutex::<u64>::open(&domain, "m", 1).expect("opens");
+    let mutex = Mutex::<u64>::options(1).open_or_create(&domain, "m").expect("opens");
     as_stranger(group, || {
-        *Mutex::<u64>::open(&open(), "m", 0).expect("opens").lock().expect("free") += 1;
+        *Mutex::<u64>::options(0)
+            .open_or_create(&open(), "m")
+            .expect("opens")
+            .lock()
+            .expect("free") += 1;
         // A member may make one, too.
         Domain::options().group(Some(group)).open("another").expect("opens");
     });

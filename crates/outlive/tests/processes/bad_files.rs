@@ -4,10 +4,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use outlive::queue::{Queue, RecvError};
+use outlive::queue::Queue;
 use outlive::sync::{Mutex, Record};
 use outlive::topic::Topic;
-use outlive::{Domain, Error, Kind};
+use outlive::{Domain, Error, Kind, RecvError};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::forge::{BODY, Bytes, KIND, MAGIC, VERSION};
@@ -37,10 +37,10 @@ outlive::record! {
 /// Tries to open a name in every way that there is.
 fn open_all(domain: &Domain, name: &str) -> Vec<Error> {
     let errors = [
-        Mutex::<u64>::open(domain, name, 0).err(),
+        Mutex::<u64>::options(0).open_or_create(domain, name).err(),
         Record::<Ticks>::open(domain, name, |_| {}).err(),
-        Queue::create(domain, name).err(),
-        Queue::open(domain, name).err(),
+        Queue::<[u8]>::open_or_create(domain, name).err(),
+        Queue::<[u8]>::open(domain, name).err(),
         domain.entry(name).err(),
     ];
     errors.into_iter().flatten().collect()
@@ -73,15 +73,18 @@ fn names_that_cannot_be(world: &World) {
         }
     }
     for name in ["a b", "größe", &"x".repeat(200), "-", "gps.fix"] {
-        Mutex::<u64>::open(&domain, name, 0).expect("a good name");
+        Mutex::<u64>::options(0).open_or_create(&domain, name).expect("a good name");
     }
 }
 
 fn what_is_not_there(world: &World) {
     let domain = world.domain();
     let path = domain.path().join("q");
-    let errors =
-        [Queue::open(&domain, "q").err(), domain.entry("q").err(), domain.remove("q").err()];
+    let errors = [
+        Queue::<[u8]>::open(&domain, "q").err(),
+        domain.entry("q").err(),
+        domain.remove("q").err(),
+    ];
     for error in errors {
         let error = error.expect("not there");
         assert_eq!(error, Error::NotFound { path: path.clone() });
@@ -91,7 +94,7 @@ fn what_is_not_there(world: &World) {
 
 fn another_layout_version(world: &World) {
     let domain = world.domain();
-    Queue::create(&domain, "q").expect("made");
+    Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let bytes = Bytes::of(&domain, "q");
     let (version, mark) = (bytes.word(VERSION), bytes.word(VERSION + 4));
     for (found_version, found_mark) in [(version + 1, mark), (0, mark), (version, mark ^ 1)] {
@@ -112,14 +115,16 @@ fn another_layout_version(world: &World) {
 
 fn another_kind(world: &World) {
     let domain = world.domain();
-    Queue::create(&domain, "q").expect("made");
-    Mutex::<u64>::open(&domain, "m", 0).expect("opens");
-    let error = Mutex::<u64>::open(&domain, "q", 0).err().expect("a queue");
+    Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
+    Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
+    let error = Mutex::<u64>::options(0).open_or_create(&domain, "q").err().expect("a queue");
     let path = domain.path().join("q");
     let (found, wanted) = (Kind::Queue, Kind::Mutex);
     assert_eq!(error, Error::OtherKind { path, found, wanted });
     assert!(error.to_string().contains("is a queue, not a mutex; choose another name"), "{error}");
-    for error in [Queue::open(&domain, "m").err(), Queue::create(&domain, "m").err()] {
+    for error in
+        [Queue::<[u8]>::open(&domain, "m").err(), Queue::<[u8]>::open_or_create(&domain, "m").err()]
+    {
         let error = error.expect("a mutex");
         assert!(error.to_string().contains("is a mutex, not a queue"), "{error}");
     }
@@ -129,8 +134,8 @@ fn another_kind(world: &World) {
 
 fn another_type(world: &World) {
     let domain = world.domain();
-    Mutex::<[u32; 2]>::open(&domain, "m", [0; 2]).expect("opens");
-    let error = Mutex::<u64>::open(&domain, "m", 0).err().expect("another type");
+    Mutex::<[u32; 2]>::options([0; 2]).open_or_create(&domain, "m").expect("opens");
+    let error = Mutex::<u64>::options(0).open_or_create(&domain, "m").err().expect("another type");
     let text = error.to_string();
     assert!(matches!(error, Error::OtherType { .. }), "{text}");
     for part in [
@@ -163,12 +168,12 @@ fn another_type_with_a_long_name(world: &World) {
     use ATypeWhoseNameIsMuchLongerThanWhatFitsIntoTheHeaderOfAFileSoThatOfTwoSuchNamesOnlyTheBeginningWasComparedAndTheyWereTakenForOneFeet as Feet;
     use ATypeWhoseNameIsMuchLongerThanWhatFitsIntoTheHeaderOfAFileSoThatOfTwoSuchNamesOnlyTheBeginningWasComparedAndTheyWereTakenForOneMetres as Metres;
     let domain = world.domain();
-    let metres = Topic::<Metres>::open(&domain, "t").expect("opens");
-    drop(Topic::<Metres>::open(&domain, "t").expect("the same type"));
-    let error = Topic::<Feet>::open(&domain, "t").err().expect("another type");
+    let metres = Topic::<Metres>::open_or_create(&domain, "t").expect("opens");
+    drop(Topic::<Metres>::open_or_create(&domain, "t").expect("the same type"));
+    let error = Topic::<Feet>::open_or_create(&domain, "t").err().expect("another type");
     assert!(matches!(error, Error::OtherType { .. }), "{error}");
     assert!(error.to_string().contains("TakenForOneFeet"), "{error}");
-    let error = Topic::<[Metres]>::open(&domain, "t").err().expect("another type");
+    let error = Topic::<[Metres]>::open_or_create(&domain, "t").err().expect("another type");
     assert!(matches!(error, Error::OtherType { .. }), "{error}");
     drop(metres);
 }
@@ -204,10 +209,10 @@ fn files_that_are_no_segments(world: &World) {
     see_no_segment(&domain, "garbage", "magic");
     put("zeroes", &[0; 50_000]);
     see_no_segment(&domain, "zeroes", "magic");
-    Queue::create(&domain, "kind").expect("made");
+    Queue::<[u8]>::open_or_create(&domain, "kind").expect("made");
     Bytes::of(&domain, "kind").set_word(KIND, 99);
     see_no_segment(&domain, "kind", "unknown kind");
-    Queue::create(&domain, "magic").expect("made");
+    Queue::<[u8]>::open_or_create(&domain, "magic").expect("made");
     Bytes::of(&domain, "magic").set(MAGIC, b"outlive\0");
     see_no_segment(&domain, "magic", "magic");
 }
@@ -229,7 +234,7 @@ fn things_that_are_no_files(world: &World) {
     let _socket =
         std::os::unix::net::UnixListener::bind(domain.path().join("socket")).expect("made");
     see_no_segment(&domain, "socket", "no ordinary file");
-    Queue::create(&domain, "q").expect("made");
+    Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     symlink(domain.path().join("q"), domain.path().join("link")).expect("made");
     see_no_segment(&domain, "link", "symbolic link");
 }
@@ -238,16 +243,16 @@ fn things_that_are_no_files(world: &World) {
 fn files_cut_short(world: &World) {
     let domain = world.domain();
     let whole = {
-        Queue::create(&domain, "q").expect("made");
+        Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
         Bytes::of(&domain, "q").len()
     };
     for len in
         [1, 4_095, 4_096, 4_097, 5_000, 8_192, 16_384, 20_480, 20_481, 28_672, whole / 2, whole - 1]
     {
         let name = format!("q{len}");
-        Queue::create(&domain, &name).expect("made");
+        Queue::<[u8]>::open_or_create(&domain, &name).expect("made");
         Bytes::of(&domain, &name).set_len(len);
-        let opened = Queue::open(&domain, &name);
+        let opened = Queue::<[u8]>::open(&domain, &name);
         match opened {
             Err(error) => {
                 assert!(
@@ -266,9 +271,10 @@ fn files_cut_short(world: &World) {
         let _ = domain.entry(&name);
     }
     domain.sweep(false).expect("sweeps what it can");
-    Mutex::<[u64; 1_000]>::open(&domain, "m", [0; 1_000]).expect("opens");
+    Mutex::<[u64; 1_000]>::options([0; 1_000]).open_or_create(&domain, "m").expect("opens");
     Bytes::of(&domain, "m").set_len(4_096 + 100);
-    let error = Mutex::<[u64; 1_000]>::open(&domain, "m", [0; 1_000]).err().expect("cut");
+    let error =
+        Mutex::<[u64; 1_000]>::options([0; 1_000]).open_or_create(&domain, "m").err().expect("cut");
     let text = error.to_string();
     assert!(matches!(error, Error::Damaged { .. }), "{text}");
     assert!(text.contains("is damaged") && text.contains("remove it"), "{text}");
@@ -329,13 +335,16 @@ fn a_configuration_that_makes_no_sense(world: &World) {
     for word in 0..9u64 {
         for value in [0, 1, 77, 1 << 20, 1 << 31, u32::MAX] {
             let name = format!("q{word}-{value}");
-            Queue::options().max_bytes(1 << 20).create(&domain, &name).expect("made");
+            Queue::<[u8]>::options()
+                .max_bytes(1 << 20)
+                .open_or_create(&domain, &name)
+                .expect("made");
             let bytes = Bytes::of(&domain, &name);
             if bytes.word(BODY + 4 * word) == value {
                 continue;
             }
             bytes.set_word(BODY + 4 * word, value);
-            match Queue::open(&domain, &name).and_then(|queue| queue.sender()) {
+            match Queue::<[u8]>::open(&domain, &name).and_then(|queue| queue.sender()) {
                 Err(error) => {
                     assert!(matches!(error, Error::Damaged { .. }), "{name}: {error:?}");
                     assert!(error.to_string().contains("is damaged"), "{error}");
@@ -352,7 +361,7 @@ fn a_configuration_that_makes_no_sense(world: &World) {
 
 fn words_that_make_no_sense(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let bytes = Bytes::of(&domain, "m");
     for word in [1, 1 << 30, 0x1fff_ffff, 0x4000_0001, 0x8000_0000] {
         bytes.set_word(BODY, word);
@@ -376,7 +385,8 @@ fn a_message_longer_than_anybody_sends(world: &World) {
     const SPANS_AT: u64 = 4120;
     const FIRST_SPAN: u64 = 20_480 + 1_024;
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(6 << 30).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(6 << 30).open_or_create(&domain, "q").expect("made");
     let (sender, mut receiver) =
         (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
     sender.send(&vec![7; 3 << 20]).expect("room");
@@ -395,5 +405,5 @@ fn a_message_longer_than_anybody_sends(world: &World) {
     bytes.set_len(bytes.len().max(spans_at + (3 << 30)));
     bytes.set_word(rings_at + 8, (1 << 30) + 1);
     assert!(matches!(receiver.try_recv(), Err(RecvError::Damaged(_))));
-    assert_eq!(receiver.try_recv().as_deref(), Ok(&b"behind it"[..]));
+    assert_eq!(receiver.try_recv(), Ok(Some(b"behind it".to_vec())));
 }

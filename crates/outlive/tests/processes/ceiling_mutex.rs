@@ -40,11 +40,11 @@ outlive::record! {
 }
 
 fn opened(domain: &Domain) -> CeilingMutex<u64> {
-    CeilingMutex::open(domain, "m", 40, 0).expect("opens")
+    CeilingMutex::options(40, 0).open_or_create(domain, "m").expect("opens")
 }
 
 fn with_ceiling(domain: &Domain, ceiling: u32) -> CeilingMutex<u64> {
-    CeilingMutex::open(domain, &format!("m{ceiling}"), ceiling, 0).expect("opens")
+    CeilingMutex::options(ceiling, 0).open_or_create(domain, &format!("m{ceiling}")).expect("opens")
 }
 
 fn got<'a>(
@@ -133,7 +133,7 @@ fn nested_ones_in_any_order(world: &World) {
         }
     }
     // Two of one ceiling: the second's end is not the first's.
-    let twin = CeilingMutex::<u64>::open(&domain, "twin", 30, 0).expect("opens");
+    let twin = CeilingMutex::<u64>::options(30, 0).open_or_create(&domain, "twin").expect("opens");
     let first = mutexes[1].lock().expect("free");
     drop(twin.lock().expect("free"));
     assert_eq!(own_schedule(), (FIFO, 30));
@@ -267,7 +267,8 @@ fn processes_count_together(world: &World) {
     skip_without_right(world);
     const EACH: u64 = 5_000;
     let domain = world.domain();
-    let mutex = CeilingMutex::<[u64; 2]>::open(&domain, "m", 15, [0; 2]).expect("opens");
+    let mutex =
+        CeilingMutex::<[u64; 2]>::options(15, [0; 2]).open_or_create(&domain, "m").expect("opens");
     let children: Vec<Child> = (0..4)
         .map(|nth| {
             let mutex = &mutex;
@@ -291,13 +292,17 @@ fn processes_count_together(world: &World) {
 fn another_ceiling_is_refused(world: &World) {
     let domain = world.domain();
     drop(opened(&domain));
-    let error = CeilingMutex::<u64>::open(&domain, "m", 41, 0).err().expect("refused");
+    let error =
+        CeilingMutex::<u64>::options(41, 0).open_or_create(&domain, "m").err().expect("refused");
     assert!(
         matches!(&error, Error::OtherOptions { found, wanted, .. } if &**found == "40" && &**wanted == "41"),
         "{error}"
     );
     for none in [0, 100, u32::MAX] {
-        let error = CeilingMutex::<u64>::open(&domain, "n", none, 0).err().expect("refused");
+        let error = CeilingMutex::<u64>::options(none, 0)
+            .open_or_create(&domain, "n")
+            .err()
+            .expect("refused");
         assert!(error.to_string().contains("from 1 to 99"), "{error}");
     }
 }

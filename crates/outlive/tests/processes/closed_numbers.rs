@@ -7,8 +7,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use outlive::Domain;
-use outlive::pool::{Pool, PoolOptions};
-use outlive::queue::{Queue, RecvError};
+use outlive::pool::Pool;
+use outlive::queue::Queue;
 
 use crate::child::Child;
 use crate::runner::World;
@@ -45,9 +45,9 @@ fn beside_files(world: &World, body: impl FnOnce()) {
 fn files_are_left_alone(world: &World) {
     const BYTES: usize = 64 << 20;
     let domain = world.domain();
-    let options = PoolOptions { max_bytes: 512 << 20, ..PoolOptions::default() };
-    let pool = Pool::open(&domain, "pool", options).expect("opens");
-    let queue = Queue::create(&domain, "q").expect("made");
+    let options = Pool::options().max_bytes(512 << 20);
+    let pool = options.open_or_create(&domain, "pool").expect("opens");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     Child::start(|| {
         let sender = queue.sender().expect("a sender");
         sender.send(b"before").expect("room");
@@ -71,24 +71,25 @@ fn files_are_left_alone(world: &World) {
     })
     .finish();
     let mut receiver = queue.receiver().expect("none yet");
-    assert_eq!(receiver.try_recv().expect("sent"), b"before");
-    assert!(matches!(receiver.try_recv(), Err(RecvError::Empty)));
+    assert_eq!(receiver.try_recv().expect("readable").expect("sent"), b"before");
+    assert_eq!(receiver.try_recv(), Ok(None));
     queue.sender().expect("a sender").send(&[2; 8 << 20]).expect("room");
-    assert_eq!(receiver.try_recv().expect("sent"), [2; 8 << 20]);
+    assert_eq!(receiver.try_recv().expect("readable").expect("sent"), [2; 8 << 20]);
 }
 
 /// The same of the domain's folder: another domain, whose number it has, keeps what it has.
 fn folders_are_left_alone(world: &World) {
     let (ours, theirs) = (world.domain(), world.domain_named("theirs"));
     let their_folder = world.folder().join("theirs");
-    drop(Queue::create(&ours, "q").expect("made"));
-    drop(Queue::create(&theirs, "q").expect("made"));
+    drop(Queue::<[u8]>::open_or_create(&ours, "q").expect("made"));
+    drop(Queue::<[u8]>::open_or_create(&theirs, "q").expect("made"));
     let before = fs::read_dir(&their_folder).expect("there").count();
     Child::start(|| {
         beside(
             || fs::File::open(&their_folder).expect("there"),
             || {
-                let (removed, made) = (ours.remove("q"), Queue::create(&ours, "new").map(drop));
+                let (removed, made) =
+                    (ours.remove("q"), Queue::<[u8]>::open_or_create(&ours, "new").map(drop));
                 assert!(removed.is_err() && made.is_err(), "{removed:?}, {made:?}");
             },
         );
@@ -107,8 +108,9 @@ fn files_stay_open(world: &World) {
     for are_used_again in [true, false] {
         Child::start(|| {
             let domain = Domain::open_at(&folder).expect("opens");
-            let queue =
-                Queue::open(&domain, "q").or_else(|_| Queue::create(&domain, "q")).expect("made");
+            let queue = Queue::<[u8]>::open(&domain, "q")
+                .or_else(|_| Queue::<[u8]>::open_or_create(&domain, "q"))
+                .expect("made");
             let sender = queue.sender().expect("a sender");
             let drop_all = || drop((sender, queue, domain));
             if are_used_again {

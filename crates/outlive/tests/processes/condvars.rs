@@ -50,7 +50,7 @@ struct Store {
 
 fn open(domain: &Domain) -> Store {
     Store {
-        stock: Mutex::open(domain, "stock", 0).expect("opens"),
+        stock: Mutex::options(0).open_or_create(domain, "stock").expect("opens"),
         delivered: Condvar::open_or_create(domain, "delivered").expect("opens"),
         seen: Board::new(),
     }
@@ -163,7 +163,7 @@ fn a_deadline_is_kept(world: &World) {
     assert_eq!((*guard, woke), (0, Woke::TimedOut));
     let (guard, woke) = store
         .delivered
-        .wait_while_until(guard, std::time::SystemTime::UNIX_EPOCH.into(), |_| false)
+        .wait_while_timeout(guard, std::time::SystemTime::UNIX_EPOCH.into(), |_| false)
         .expect("locks");
     assert_eq!(woke, Woke::LookAgain, "the condition is what counts");
     drop(guard);
@@ -216,7 +216,7 @@ fn a_guard_of_another_domain_will_do(world: &World) {
     let domain = world.domain();
     let elsewhere = world.domain_named("elsewhere");
     let store = Store {
-        stock: Mutex::open(&elsewhere, "stock", 0).expect("opens"),
+        stock: Mutex::options(0).open_or_create(&elsewhere, "stock").expect("opens"),
         delivered: Condvar::open_or_create(&domain, "delivered").expect("opens"),
         seen: Board::new(),
     };
@@ -389,7 +389,7 @@ fn a_woken_waiter_queues_for_the_mutex_and_dies(world: &World) {
 fn a_woken_waiter_blocks_on_another_mutex_and_dies(world: &World) {
     let domain = world.domain();
     let store = open(&domain);
-    let second = Mutex::<u64>::open(&domain, "second", 0).expect("opens");
+    let second = Mutex::<u64>::options(0).open_or_create(&domain, "second").expect("opens");
     let held = second.lock().expect("free");
     let board = Board::new();
     let mut woken = Child::start(|| {
@@ -421,7 +421,7 @@ fn a_woken_waiter_blocks_on_another_mutex_and_dies(world: &World) {
 fn a_woken_waiter_that_had_a_mutex_of_libcs_dies(world: &World) {
     let domain = world.domain();
     let store = open(&domain);
-    let second = PiMutex::<u64>::open(&domain, "second", 0).expect("opens");
+    let second = PiMutex::<u64>::options(0).open_or_create(&domain, "second").expect("opens");
     let board = Board::new();
     let mut woken = Child::start(|| {
         let _guard = store.delivered.wait(store.lock()).expect("woken");

@@ -115,17 +115,17 @@ fn large_sets_wait_without_threads(world: &World) {
 /// call does, too.
 fn what_fstat_does_not_describe_is_closed(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "queue").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "queue").expect("made");
     Child::start(|| {
         // SAFETY: no pointers are passed.
         let open = || (0..100).filter(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0).count();
         let before = open();
-        let again = Queue::open(&domain, "queue").expect("there");
+        let again = Queue::<[u8]>::open(&domain, "queue").expect("there");
         assert_eq!(open(), before + 1);
         answer(libc::SYS_fstat, None, libc::ENOMEM);
         drop(again);
         assert_eq!(open(), before);
-        assert!(Queue::open(&domain, "queue").is_err(), "nothing says how long it is");
+        assert!(Queue::<[u8]>::open(&domain, "queue").is_err(), "nothing says how long it is");
         assert_eq!(open(), before);
     })
     .finish();

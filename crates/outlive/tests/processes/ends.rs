@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use outlive::Deadline;
-use outlive::queue::{Queue, QueueOptions, RecvError, SendError};
+use outlive::queue::{Queue, QueueOptions};
+use outlive::{RecvError, SendError};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -27,34 +27,34 @@ crate::checks!(
 
 fn senders_gone_by_dropping(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let mut receiver = queue.receiver().expect("the only one");
     let senders = [queue.sender(), queue.sender()].map(|sender| sender.expect("a sender"));
     assert_eq!(queue.senders().len(), 2);
     receiver.end_when_senders_gone(true);
     senders[0].send(b"last words").expect("room");
     assert_eq!(receiver.recv().expect("sent"), b"last words");
-    assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+    assert_eq!(receiver.try_recv(), Ok(None));
     let [first, second] = senders;
     drop(first);
-    assert_eq!(receiver.recv_until(Duration::from_millis(5)), Err(RecvError::TimedOut));
+    assert_eq!(receiver.recv_timeout(Duration::from_millis(5)), Ok(None));
     second.send(b"really").expect("room");
     drop(second);
     assert_eq!(receiver.recv().expect("sent"), b"really");
-    assert_eq!(receiver.recv(), Err(RecvError::SendersGone));
-    assert_eq!(receiver.try_recv(), Err(RecvError::SendersGone));
-    assert!(matches!(receiver.peek(Deadline::NEVER), Err(RecvError::SendersGone)));
+    assert_eq!(receiver.recv(), Err(RecvError::Closed));
+    assert_eq!(receiver.try_recv(), Err(RecvError::Closed));
+    assert!(matches!(receiver.peek(), Err(RecvError::Closed)));
     assert!(queue.senders().is_empty());
     // Others may come.
     queue.sender().expect("a sender").send(b"late").expect("room");
     assert_eq!(receiver.recv().expect("sent"), b"late");
     receiver.end_when_senders_gone(false);
-    assert_eq!(receiver.recv_until(Duration::from_millis(5)), Err(RecvError::TimedOut));
+    assert_eq!(receiver.recv_timeout(Duration::from_millis(5)), Ok(None));
 }
 
 fn senders_gone_by_death(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let mut receiver = queue.receiver().expect("the only one");
     receiver.end_when_senders_gone(true);
     let board = Board::new();
@@ -76,10 +76,10 @@ fn senders_gone_by_death(world: &World) {
         receiver.recv().expect("sent");
     }
     for child in &mut children {
-        assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+        assert_eq!(receiver.try_recv(), Ok(None));
         child.kill();
     }
-    assert_eq!(receiver.recv(), Err(RecvError::SendersGone));
+    assert_eq!(receiver.recv(), Err(RecvError::Closed));
     assert!(queue.senders().iter().all(|sender| !sender.alive));
 }
 
@@ -87,7 +87,7 @@ fn a_sleeping_receiver_learns_that_all_are_gone(world: &World) {
     let domain = world.domain();
     let mut random = Random::new();
     for round in 0..60 {
-        let queue = Queue::create(&domain, &format!("q{round}")).expect("made");
+        let queue = Queue::<[u8]>::open_or_create(&domain, &format!("q{round}")).expect("made");
         let board = Board::new();
         let mut senders: Vec<Child> = (0..4)
             .map(|who| {
@@ -107,7 +107,7 @@ fn a_sleeping_receiver_learns_that_all_are_gone(world: &World) {
             let mut receiver = queue.receiver().expect("the only one");
             receiver.end_when_senders_gone(true);
             assert_eq!(receiver.iter().count(), 4);
-            assert_eq!(receiver.recv(), Err(RecvError::SendersGone));
+            assert_eq!(receiver.recv(), Err(RecvError::Closed));
         });
         if round % 2 == 0 {
             wait_asleep(receiving.pid());
@@ -124,16 +124,16 @@ fn a_sleeping_receiver_learns_that_all_are_gone(world: &World) {
 
 fn never_seen_is_not_gone(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let mut receiver = queue.receiver().expect("the only one");
     receiver.end_when_senders_gone(true);
-    assert_eq!(receiver.recv_until(Duration::from_millis(5)), Err(RecvError::TimedOut));
-    assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+    assert_eq!(receiver.recv_timeout(Duration::from_millis(5)), Ok(None));
+    assert_eq!(receiver.try_recv(), Ok(None));
 }
 
 fn more_senders_than_the_table_has_room_for(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let mut receiver = queue.receiver().expect("the only one");
     let senders: Vec<_> = (0..1_030).map(|_| queue.sender().expect("a sender")).collect();
     assert_eq!(queue.senders().len(), 1_024);
@@ -144,24 +144,24 @@ fn more_senders_than_the_table_has_room_for(world: &World) {
     drop(senders);
     receiver.end_when_senders_gone(true);
     // There are, or were, some that nobody can tell of.
-    assert_eq!(receiver.recv_until(Duration::from_millis(5)), Err(RecvError::TimedOut));
+    assert_eq!(receiver.recv_timeout(Duration::from_millis(5)), Ok(None));
 }
 
 /// A queue that is soon full.
 fn small() -> QueueOptions {
-    Queue::options().max_bytes(256 << 10)
+    Queue::<[u8]>::options().max_bytes(256 << 10)
 }
 
 fn fill(queue: &Queue) {
     let sender = queue.sender().expect("a sender");
     while sender.try_send(&[1; 64]).is_ok() {}
-    assert_eq!(sender.try_send(&[1; 64]), Err(SendError::Full));
+    assert_eq!(sender.try_send(&[1; 64]), Err(SendError::Full { slowest: None }));
 }
 
 fn senders_wait_for_a_receiver_to_come(world: &World) {
     let domain = world.domain();
     for round in 0..10 {
-        let queue = small().create(&domain, &format!("q{round}")).expect("made");
+        let queue = small().open_or_create(&domain, &format!("q{round}")).expect("made");
         fill(&queue);
         let senders: Vec<Child> = (0..4)
             .map(|_| {
@@ -190,7 +190,7 @@ fn receivers_that_come_are_killed(world: &World) {
     let domain = world.domain();
     let mut random = Random::new();
     for round in 0..60 {
-        let queue = small().create(&domain, &format!("q{round}")).expect("made");
+        let queue = small().open_or_create(&domain, &format!("q{round}")).expect("made");
         fill(&queue);
         let senders: Vec<Child> = (0..4)
             .map(|_| {
@@ -230,7 +230,7 @@ fn receivers_that_come_are_killed(world: &World) {
 /// The flag that says "asleep" outlives the one who slept; its successor's sleep is told from it.
 fn killed_while_asleep_the_receiver_leaves_no_mark(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
     for number in 0..100 {
         let mut first = Child::start(|| drop(queue.receiver().expect("none lives").recv()));
@@ -250,8 +250,11 @@ fn killed_while_asleep_the_receiver_leaves_no_mark(world: &World) {
 fn a_receiver_waits_for_a_writer_that_dies(world: &World) {
     let domain = world.domain();
     // Slots of 4 KiB: the copy takes a moment, so a random kill sometimes falls into it.
-    let queue =
-        Queue::options().slot_bytes(4_096).max_bytes(32 << 20).create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::options()
+        .slot_bytes(4_096)
+        .max_bytes(32 << 20)
+        .open_or_create(&domain, "q")
+        .expect("made");
     let board = Board::new();
     let mut receiving = Child::start(|| {
         let mut receiver = queue.receiver().expect("the only one");

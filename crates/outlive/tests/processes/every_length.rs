@@ -2,14 +2,14 @@
 //! whatever its length. A sender whose message never fits would wait for ever beside an empty
 //! queue.
 
-use outlive::queue::{Queue, Receiver, RecvError, SendError, Sender};
-use outlive::rpc::{CallError, Client, Server};
-use outlive::topic::{PublishError, Topic};
-use outlive::{Deadline, Domain};
+use outlive::queue::{Queue, Receiver, Sender};
+use outlive::rpc::{CallError, Service};
+use outlive::topic::Topic;
+use outlive::{Deadline, Domain, SendError};
 
 use crate::asleep::wait_asleep;
 use crate::child::{Child, PATIENCE, wait_until};
-use crate::rpc::await_server;
+use crate::rpc::{await_server, client_of};
 use crate::runner::World;
 
 crate::checks!(
@@ -56,26 +56,26 @@ fn each_is_sent_and_received(sender: &Sender, receiver: &mut Receiver, max_bytes
     for &len in lengths.iter().chain(lengths.iter().rev()) {
         let sent = sender.try_send(&bytes(len));
         assert_eq!(sent, Ok(()), "{len} of {most} bytes, {max_bytes}");
-        assert_eq!(receiver.try_recv(), Ok(bytes(len)));
+        assert_eq!(receiver.try_recv(), Ok(Some(bytes(len))));
     }
-    let over = sender.send_until(&bytes(most + 1), PATIENCE);
+    let over = sender.send_timeout(&bytes(most + 1), PATIENCE);
     assert_eq!(over, Err(SendError::TooLarge { len: most + 1, most }));
 }
 
 fn a_queue_takes_every_length(world: &World) {
     let domain = world.domain();
     for max_bytes in MAX_BYTES {
-        let queue = Queue::options()
+        let queue = Queue::<[u8]>::options()
             .max_bytes(max_bytes)
-            .create(&domain, &format!("q{max_bytes}"))
+            .open_or_create(&domain, &format!("q{max_bytes}"))
             .expect("made");
         let (sender, mut receiver) =
             (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
         each_is_sent_and_received(&sender, &mut receiver, max_bytes);
         // Slots take as much as they may, and keep it.
         while sender.try_send(b"a slot").is_ok() {}
-        while receiver.try_recv().is_ok() {}
-        assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+        while receiver.try_recv().is_ok_and(|message| message.is_some()) {}
+        assert_eq!(receiver.try_recv(), Ok(None));
         each_is_sent_and_received(&sender, &mut receiver, max_bytes);
         // As many short ones as fit: memory for the tags comes along.
         let mut sent = 0;
@@ -83,7 +83,7 @@ fn a_queue_takes_every_length(world: &World) {
             sent += 1;
         }
         assert!(sent * 256 > max_bytes / 16, "{sent} of {max_bytes}");
-        (0..sent).for_each(|_| assert_eq!(receiver.try_recv(), Ok(bytes(200))));
+        (0..sent).for_each(|_| assert_eq!(receiver.try_recv(), Ok(Some(bytes(200)))));
         assert!(queue.counters().expect("counts").bytes <= max_bytes);
     }
 }
@@ -91,15 +91,18 @@ fn a_queue_takes_every_length(world: &World) {
 /// Its first slots take all that it may have.
 fn a_queue_without_room_for_objects_takes_what_a_slot_holds(world: &World) {
     let domain = world.domain();
-    let queue =
-        Queue::options().max_bytes(64 << 10).first_slots(1024).create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::options()
+        .max_bytes(64 << 10)
+        .slots(1024)
+        .open_or_create(&domain, "q")
+        .expect("made");
     let (sender, mut receiver) =
         (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
     let most = most(&sender, 64 << 10);
     assert_ne!(most, 0, "short messages fit");
     for len in lengths(most) {
         assert_eq!(sender.try_send(&bytes(len)), Ok(()), "{len} of {most} bytes");
-        assert_eq!(receiver.try_recv(), Ok(bytes(len)));
+        assert_eq!(receiver.try_recv(), Ok(Some(bytes(len))));
     }
     assert_eq!(sender.try_send(&bytes(most + 1)), Err(SendError::TooLarge { len: most + 1, most }));
 }
@@ -111,15 +114,16 @@ fn a_topic_takes_every_length(world: &World) {
         let mut longest = 0;
         // Each in a topic of its own: a topic keeps its last message.
         for &len in lengths(max_bytes).iter().rev() {
-            let topic = options().open(&domain, &format!("t{max_bytes}.{len}")).expect("opens");
+            let topic =
+                options().open_or_create(&domain, &format!("t{max_bytes}.{len}")).expect("opens");
             let mut subscriber = topic.subscriber().expect("a line");
-            match topic.publisher().expect("a ring").publish_copy(&bytes(len)) {
+            match topic.publisher().expect("a ring").publish(&bytes(len)) {
                 Ok(_) => {
                     longest = longest.max(len);
                     let sample = subscriber.try_recv().expect("received").expect("published");
                     assert_eq!(*sample, *bytes(len));
                 }
-                Err(PublishError::NoSpace { .. }) if longest == 0 => {}
+                Err(outlive::SendError::NoSpace { .. }) if longest == 0 => {}
                 Err(error) => panic!("{len} bytes, where {longest} fit: {error}"),
             }
         }
@@ -128,8 +132,11 @@ fn a_topic_takes_every_length(world: &World) {
 }
 
 fn serve(domain: &Domain, name: &str, max_bytes: u64) {
-    let mut server =
-        Server::options().max_bytes(max_bytes).serve(domain, name).expect("none lives");
+    let mut server = Service::options()
+        .max_bytes(max_bytes)
+        .open_or_create(domain, name)
+        .and_then(|service| service.server())
+        .expect("none lives");
     loop {
         let request = server.next().expect("served");
         // The request's object is in use as long as the request is there: so a byte back, or as
@@ -151,10 +158,10 @@ fn a_service_takes_every_length(world: &World) {
         let mut server = Child::start(|| serve(&domain, &name, max_bytes));
         // Whoever comes first makes the service, and says how large it may grow.
         wait_until("there is a service", || domain.entry(&name).is_ok());
-        let client = Client::open(&domain, &name).expect("opens");
+        let client = client_of(&domain, &name);
         await_server(&client);
         let call =
-            |request: &[u8]| client.call_until(request, PATIENCE).map(|reply| reply.to_vec());
+            |request: &[u8]| client.call_timeout(request, PATIENCE).map(|reply| reply.to_vec());
         let most = match call(&bytes(max_bytes)) {
             Err(CallError::TooLarge { most, .. }) => most,
             other => panic!("{other:?}"),
@@ -181,7 +188,7 @@ fn a_service_takes_every_length(world: &World) {
 fn who_waits_while_the_rings_grow_is_told(world: &World) {
     const MAX: u64 = 1 << 20;
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(MAX).create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::options().max_bytes(MAX).open_or_create(&domain, "q").expect("made");
     let (sender, mut receiver) =
         (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
     let len = most(&sender, MAX);
@@ -195,6 +202,6 @@ fn who_waits_while_the_rings_grow_is_told(world: &World) {
     });
     wait_asleep(child.pid());
     while sender.try_send(b"a slot").is_ok() {}
-    while receiver.try_recv().is_ok() {}
+    while receiver.try_recv().is_ok_and(|message| message.is_some()) {}
     child.finish();
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use outlive::Domain;
-use outlive::pool::{HasMost, Object, Pool, PoolError, PoolOptions};
+use outlive::pool::{HasMost, Object, Pool, PoolError};
 
 use crate::board::Board;
 use crate::child::{Child, wait_until};
@@ -29,8 +29,8 @@ crate::checks!(
 );
 
 fn open(domain: &Domain, max_bytes: u64, cache_bytes: u64) -> Pool {
-    Pool::open(domain, "pool", PoolOptions { max_bytes, cache_bytes, ..PoolOptions::default() })
-        .expect("opens")
+    let options = Pool::options().max_bytes(max_bytes).cache_bytes(cache_bytes);
+    options.open_or_create(domain, "pool").expect("opens")
 }
 
 fn fill(object: &mut Object<'_>, mark: u8) {

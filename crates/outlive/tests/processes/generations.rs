@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 
 use outlive::queue::Queue;
-use outlive::rpc::{Client, Server};
 use outlive::state::State;
 use outlive::sync::{LockError, Mutex};
 use outlive::{Domain, TokenId};
@@ -12,6 +11,7 @@ use outlive::{Domain, TokenId};
 use crate::board::Board;
 use crate::child::{Child, wait_until};
 use crate::forge::{BODY, Bytes, NUMBERS, Registry};
+use crate::rpc::{client_of, server_of};
 use crate::runner::World;
 use crate::slots::{short_lived, slot_of};
 
@@ -68,7 +68,7 @@ fn a_sweep_that_fails_lets_none_go(world: &World) {
     let domain = world.domain();
     let registry = Registry::of(&domain);
     wear_out(&domain, &registry, 20);
-    outlive::queue::Queue::create(&domain, "damaged").expect("made");
+    outlive::queue::Queue::<[u8]>::open_or_create(&domain, "damaged").expect("made");
     // The number of bytes in a slot.
     Bytes::of(&domain, "damaged").set_word(BODY, 77);
     let report = domain.sweep(false).expect("sweeps the rest");
@@ -97,7 +97,7 @@ fn when_many_rest_a_claimer_sweeps(world: &World) {
 fn an_old_claim_is_not_taken_for_a_new_owners(world: &World) {
     let domain = world.domain();
     let registry = Registry::of(&domain);
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let board = Board::new();
     let mut child = Child::start(|| {
         board.set(0, u64::from(domain.token().expect("a token").as_u32()));
@@ -152,15 +152,15 @@ fn an_old_claim_is_not_taken_for_a_new_owners(world: &World) {
 fn a_dead_threads_name_under_a_living_holder_is_not_given_out(world: &World) {
     let domain = world.domain();
     let registry = Registry::of(&domain);
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let state = State::<u64>::open_or_create(&domain, "state").expect("made");
-    let server = Server::open(&domain, "s").expect("none lives");
+    let server = server_of(&domain, "s");
     let board = Board::new();
     let mut child = Child::start(|| {
         let _ends = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 board.set(0, u64::from(domain.token().expect("a token").as_u32()));
-                let client = Client::open(&domain, "s").expect("a place");
+                let client = client_of(&domain, "s");
                 (queue.receiver().expect("none yet"), state.writer().expect("none yet"), client)
             });
             thread.join().expect("no panic")

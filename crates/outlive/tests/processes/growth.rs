@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use outlive::queue::{Queue, QueueOptions, SendError, Sender};
+use outlive::queue::{Queue, QueueOptions, Sender};
+use outlive::{Error, SendError};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -13,7 +14,8 @@ use crate::runner::World;
 
 crate::checks!(
     from_a_few_kib_to_the_largest,
-    small_options_are_rounded,
+    options_are_rounded_and_their_ranges_kept,
+    options_that_contradict_are_refused,
     full_and_then_space,
     full_of_large_messages_and_then_space,
     several_grow_it_at_once: 60,
@@ -25,7 +27,8 @@ crate::checks!(
 fn from_a_few_kib_to_the_largest(world: &World) {
     const MOST: u64 = 64 << 20;
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(MOST).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(MOST).open_or_create(&domain, "q").expect("made");
     let at_first = queue.counters().expect("counts");
     assert!(at_first.bytes < 64 << 10, "{at_first:?}");
     assert_eq!((at_first.grown, at_first.max_bytes), (0, MOST));
@@ -61,12 +64,14 @@ fn from_a_few_kib_to_the_largest(world: &World) {
     assert_eq!(queue.counters().expect("counts").bytes, full.bytes, "no more is needed");
 }
 
-fn small_options_are_rounded(world: &World) {
+fn options_are_rounded_and_their_ranges_kept(world: &World) {
     let domain = world.domain();
-    let odd = Queue::options().max_bytes(1).first_slots(1).slot_bytes(65);
-    let queue = odd.create(&domain, "odd").expect("made");
-    let counters = queue.counters().expect("counts");
-    assert_eq!(counters.max_bytes, 64 << 10);
+    let odd = || Queue::<[u8]>::options().max_bytes(64 << 10).slots(1).slot_bytes(65);
+    let queue = odd().open_or_create(&domain, "odd").expect("made");
+    let config = queue.config();
+    assert_eq!((config.max_bytes, config.slots, config.slot_bytes), (64 << 10, 4, 128));
+    // What is rounded to the same agrees.
+    odd().slot_bytes(128).slots(3).open(&domain, "odd").expect("the same");
     let sender = queue.sender().expect("a sender");
     let mut receiver = queue.receiver().expect("the first");
     for _ in 0..3 {
@@ -80,13 +85,50 @@ fn small_options_are_rounded(world: &World) {
         }
     }
     assert!(queue.counters().expect("counts").bytes <= 64 << 10);
-    let most = Queue::options().max_bytes(u64::MAX).first_slots(u32::MAX).slot_bytes(1 << 31);
-    most.create(&domain, "most").expect("made");
+    let most = Queue::<[u8]>::options().max_bytes(6 << 30).slots(65_536).slot_bytes(4096);
+    most.open_or_create(&domain, "most").expect("made");
+    let new = Queue::<[u8]>::options;
+    for beyond in [
+        new().max_bytes((64 << 10) - 1),
+        new().max_bytes((6 << 30) + 1),
+        new().slots(0),
+        new().slots(65_537),
+        new().slot_bytes(0),
+        new().slot_bytes(4097),
+    ] {
+        let error = beyond.open_or_create(&domain, "beyond").err().expect("out of range");
+        assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+    }
+    assert!(matches!(Queue::<[u8]>::open(&domain, "beyond"), Err(Error::NotFound { .. })));
+}
+
+fn options_that_contradict_are_refused(world: &World) {
+    let domain = world.domain();
+    let made = Queue::<[u8]>::options().max_bytes(1 << 20).create_new(&domain, "q").expect("new");
+    assert!(matches!(
+        Queue::<[u8]>::options().create_new(&domain, "q"),
+        Err(Error::AlreadyExists { .. })
+    ));
+    let new = Queue::<[u8]>::options;
+    for (other, what, found) in [
+        (new().max_bytes(2 << 20), "max_bytes", "1048576"),
+        (new().slots(128), "slots", "64"),
+        (new().slot_bytes(256), "slot_bytes", "128"),
+        (new().need_receiver(true), "need_receiver", "false"),
+    ] {
+        let error = other.open_or_create(&domain, "q").err().expect("another option");
+        let text = error.to_string();
+        assert!(matches!(error, Error::OtherOptions { .. }), "{text}");
+        assert!(text.contains(what) && text.contains(found), "{text}");
+    }
+    // What is not set is as it is; how the handles wait is each process's own.
+    let opened = new().wait(outlive::WaitStrategy::Spin).open(&domain, "q").expect("there");
+    assert_eq!(opened.config(), made.config());
 }
 
 /// A queue that is soon full.
 fn small() -> QueueOptions {
-    Queue::options().max_bytes(1 << 20)
+    Queue::<[u8]>::options().max_bytes(1 << 20)
 }
 
 /// Sends until it is full, from the number `sent` on; the number to go on with.
@@ -94,15 +136,18 @@ fn fill(sender: &Sender, mut sent: u64, len: usize) -> u64 {
     while sender.try_send(&message(0, sent, len)).is_ok() {
         sent += 1;
     }
-    assert_eq!(sender.try_send(&message(0, sent, len)), Err(SendError::Full));
+    assert_eq!(sender.try_send(&message(0, sent, len)), Err(SendError::Full { slowest: None }));
     let soon = Duration::from_millis(1);
-    assert_eq!(sender.send_until(&message(0, sent, len), soon), Err(SendError::TimedOut));
+    assert_eq!(
+        sender.send_timeout(&message(0, sent, len), soon),
+        Err(SendError::TimedOut { slowest: None })
+    );
     sent
 }
 
 fn full_then_space(world: &World, len: usize) {
     let domain = world.domain();
-    let queue = small().create(&domain, "q").expect("made");
+    let queue = small().open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
     let mut receiver = queue.receiver().expect("the first");
     let (mut next, mut sent) = (0, 0);
@@ -118,7 +163,10 @@ fn full_then_space(world: &World, len: usize) {
         // is reached.
         let enough = if round == 0 { sent } else { next + 1 };
         while next < enough {
-            assert_eq!(read_message(&receiver.recv_until(PATIENCE).expect("sent")), (0, next));
+            assert_eq!(
+                read_message(&receiver.recv_timeout(PATIENCE).expect("readable").expect("sent")),
+                (0, next)
+            );
             next += 1;
         }
         waiting.finish();
@@ -143,8 +191,8 @@ fn several_grow_it_at_once(world: &World) {
     const COUNT: u64 = 40_000;
     let domain = world.domain();
     for round in 0..5 {
-        let options = Queue::options().max_bytes(64 << 20).first_slots(4);
-        let queue = options.create(&domain, &format!("q{round}")).expect("made");
+        let options = Queue::<[u8]>::options().max_bytes(64 << 20).slots(4);
+        let queue = options.open_or_create(&domain, &format!("q{round}")).expect("made");
         let senders: Vec<Child> = (0..4)
             .map(|who| {
                 let queue = &queue;
@@ -160,7 +208,8 @@ fn several_grow_it_at_once(world: &World) {
         let mut receiver = queue.receiver().expect("the first");
         let mut next = [0; 4];
         for _ in 0..4 * COUNT {
-            let (who, number) = read_message(&receiver.try_recv().expect("sent"));
+            let (who, number) =
+                read_message(&receiver.try_recv().expect("readable").expect("sent"));
             assert_eq!(number, next[who as usize]);
             next[who as usize] += 1;
         }
@@ -174,8 +223,8 @@ fn waiting_senders_all_get_on(world: &World) {
     const COUNT: u64 = 3_000;
     let domain = world.domain();
     for len in [40, 2_000] {
-        let options = Queue::options().max_bytes(256 << 10).first_slots(4);
-        let queue = options.create(&domain, &format!("q{len}")).expect("made");
+        let options = Queue::<[u8]>::options().max_bytes(256 << 10).slots(4);
+        let queue = options.open_or_create(&domain, &format!("q{len}")).expect("made");
         let mut receiver = queue.receiver().expect("the first");
         let senders: Vec<Child> = (0..8)
             .map(|who| {
@@ -190,7 +239,8 @@ fn waiting_senders_all_get_on(world: &World) {
             .collect();
         let mut next = [0; 8];
         for _ in 0..8 * COUNT {
-            let (who, number) = read_message(&receiver.recv_until(PATIENCE).expect("sent"));
+            let (who, number) =
+                read_message(&receiver.recv_timeout(PATIENCE).expect("readable").expect("sent"));
             assert_eq!(number, next[who as usize]);
             next[who as usize] += 1;
         }
@@ -204,8 +254,8 @@ fn growing_senders_are_killed(world: &World) {
     let mut random = crate::random::Random::new();
     for round in 0..100 {
         let name = format!("q{round}");
-        let options = Queue::options().max_bytes(16 << 20).first_slots(4);
-        let queue = options.create(&domain, &name).expect("made");
+        let options = Queue::<[u8]>::options().max_bytes(16 << 20).slots(4);
+        let queue = options.open_or_create(&domain, &name).expect("made");
         let board = Board::new();
         let mut senders: Vec<Child> = (0..3)
             .map(|who| {
@@ -214,7 +264,9 @@ fn growing_senders_are_killed(world: &World) {
                     let sender = queue.sender().expect("a sender");
                     for number in 0.. {
                         let len = if number % 16 == 0 { 3_000 } else { 40 };
-                        if sender.try_send(&message(who, number, len)) == Err(SendError::Full) {
+                        if sender.try_send(&message(who, number, len))
+                            == Err(SendError::Full { slowest: None })
+                        {
                             break;
                         }
                         board.set(who as usize, number + 1);
@@ -232,7 +284,7 @@ fn growing_senders_are_killed(world: &World) {
         }
         let mut receiver = queue.receiver().expect("the first");
         let mut next = [0; 3];
-        while let Ok(bytes) = receiver.try_recv() {
+        while let Ok(Some(bytes)) = receiver.try_recv() {
             let (who, number) = read_message(&bytes);
             assert_eq!(number, next[who as usize], "of sender {who}");
             next[who as usize] += 1;
@@ -252,7 +304,8 @@ fn growing_senders_are_killed(world: &World) {
 
 fn a_sweep_gives_back_what_no_message_has(world: &World) {
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(128 << 20).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(128 << 20).open_or_create(&domain, "q").expect("made");
     let (sender, mut receiver) =
         (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
     let lens = [1_000, 20_000, 1 << 20, 3 << 20];
@@ -261,7 +314,10 @@ fn a_sweep_gives_back_what_no_message_has(world: &World) {
             sender.send(&message(round, number, lens[number as usize % 4])).expect("room");
         }
         for number in 0..39 {
-            assert_eq!(read_message(&receiver.try_recv().expect("sent")), (round, number));
+            assert_eq!(
+                read_message(&receiver.try_recv().expect("readable").expect("sent")),
+                (round, number)
+            );
         }
         let before = queue.counters().expect("counts").bytes;
         let swept = domain.sweep(false).expect("sweeps");
@@ -269,7 +325,7 @@ fn a_sweep_gives_back_what_no_message_has(world: &World) {
         let after = queue.counters().expect("counts").bytes;
         assert!(before - after > 32 << 20, "{before}, {after}");
         // The one that is still there keeps what it has.
-        let last = receiver.try_recv().expect("sent");
+        let last = receiver.try_recv().expect("readable").expect("sent");
         assert_eq!((read_message(&last), last.len()), ((round, 39), 3 << 20));
     }
 }

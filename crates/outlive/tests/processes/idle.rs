@@ -4,11 +4,10 @@
 
 use std::time::Duration;
 
-use outlive::queue::RecvError;
-use outlive::rpc::{CallError, Client, ServeError, Server};
+use outlive::rpc::CallError;
 use outlive::state::State;
 use outlive::sync::{Event, Reset};
-use outlive::topic::{SubscribeError, Topic};
+use outlive::topic::Topic;
 use outlive::wait::WaitSet;
 use outlive::{Domain, Peer, WaitError};
 
@@ -16,6 +15,7 @@ use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::Child;
 use crate::counted::{counted, sleeps_of};
+use crate::rpc::{client_of, server_of};
 use crate::runner::World;
 use crate::wait_sets::queue;
 use crate::waiting::owner;
@@ -58,25 +58,23 @@ fn who_waits_sleeps(world: &World) {
     let (_other, peer) = owner(&domain, Board::new());
     let state = State::<u64>::open_or_create(&domain, "state").expect("opens");
     let _writer = state.writer().expect("free");
-    let mut server = Server::open(&domain, "served").expect("free");
-    let client = Client::open(&domain, "served").expect("opens");
+    let mut server = server_of(&domain, "served");
+    let client = client_of(&domain, "served");
     type Waits = fn(&Domain, Peer);
     let all: Vec<(u64, Waits)> = vec![
         (LOOKING, |domain, _| {
             let mut receiver = queue(domain, "queue").receiver().expect("free");
-            counted(|| assert_eq!(receiver.recv_until(LONG), Err(RecvError::TimedOut)));
+            counted(|| assert_eq!(receiver.recv_timeout(LONG), Ok(None)));
         }),
         (LOOKING, |domain, _| {
-            let topic = Topic::<[u8]>::open(domain, "topic").expect("opens");
+            let topic = Topic::<[u8]>::open_or_create(domain, "topic").expect("opens");
             let _publisher = topic.publisher().expect("free");
             let mut subscriber = topic.subscriber().expect("free");
-            counted(|| {
-                assert!(matches!(subscriber.recv_until(LONG), Err(SubscribeError::TimedOut)))
-            });
+            counted(|| assert!(matches!(subscriber.recv_timeout(LONG), Ok(None))));
         }),
         (LOOKING, |domain, _| {
-            let mut server = Server::open(domain, "service").expect("free");
-            counted(|| assert!(matches!(server.next_until(LONG), Err(ServeError::TimedOut))));
+            let mut server = server_of(domain, "service");
+            counted(|| assert!(matches!(server.next_timeout(LONG), Ok(None))));
         }),
         (ONCE, |domain, _| {
             let event = Event::options()
@@ -87,7 +85,7 @@ fn who_waits_sleeps(world: &World) {
         }),
         (LOOKING, |domain, _| {
             let receiver = queue(domain, "queue in a set").receiver().expect("free");
-            let subscriber = Topic::<[u8]>::open(domain, "topic in a set")
+            let subscriber = Topic::<[u8]>::open_or_create(domain, "topic in a set")
                 .expect("opens")
                 .subscriber()
                 .expect("free");
@@ -132,10 +130,10 @@ fn who_waits_sleeps(world: &World) {
             counted(|| assert_eq!(set.wait_timeout(LONG).expect("waits").len(), 0));
         }),
         (LOOKING, |domain, _| {
-            let client = Client::open(domain, "served").expect("opens");
+            let client = client_of(domain, "served");
             counted(|| {
                 assert!(matches!(
-                    client.call_until(b"?", LONG),
+                    client.call_timeout(b"?", LONG),
                     Err(CallError::TimedOut { begun: false })
                 ))
             });
@@ -147,7 +145,7 @@ fn who_waits_sleeps(world: &World) {
     children.into_iter().for_each(Child::finish);
     drop(client);
     // Whoever asked has gone.
-    assert!(matches!(server.try_next(), Err(ServeError::Empty)));
+    assert!(matches!(server.try_next(), Ok(None)));
     assert_eq!(domain.stats().rescues, 0);
 }
 

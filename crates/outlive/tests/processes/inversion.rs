@@ -106,7 +106,7 @@ fn is_inverted(world: &World, low: impl Fn(&dyn Fn()), lock: impl Fn()) -> bool 
 
 fn expect_inversion(world: &World) {
     let domain = world.domain_named("plain");
-    let mutex = Mutex::<u64>::open(&domain, "plain", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "plain").expect("opens");
     let low = |work: &dyn Fn()| {
         let _guard = mutex.lock().expect("free");
         work();
@@ -127,7 +127,7 @@ fn priority_is_lent(world: &World) {
     skip_without_right(world);
     expect_inversion(world);
     let domain = world.domain();
-    let mutex = PiMutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = PiMutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     for _ in 0..5 {
         let low = |work: &dyn Fn()| {
             let _guard = mutex.lock().expect("free");
@@ -144,8 +144,8 @@ fn priority_is_lent_along_a_chain(world: &World) {
     let [watched, watching] = two_cores(world);
     pin(watching);
     let domain = world.domain();
-    let [near, far] =
-        ["near", "far"].map(|name| PiMutex::<u64>::open(&domain, name, 0).expect("opens"));
+    let [near, far] = ["near", "far"]
+        .map(|name| PiMutex::<u64>::options(0).open_or_create(&domain, name).expect("opens"));
     let board = Board::new();
     const FAR_HELD: usize = 10;
     let (near, far) = (&near, &far);
@@ -178,7 +178,7 @@ fn priority_is_lent_no_longer_than_somebody_waits(world: &World) {
     let [watched, watching] = two_cores(world);
     pin(watching);
     let domain = world.domain();
-    let mutex = PiMutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = PiMutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let board = Board::new();
     let high = high(watching, board, || {
         let within = Duration::from_millis(2);
@@ -206,7 +206,7 @@ fn priority_is_lent_no_longer_than_somebody_waits(world: &World) {
 fn a_holder_who_is_lent_to_dies_at_once(world: &World) {
     skip_without_right(world);
     let domain = world.domain();
-    let mutex = PiMutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = PiMutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     for _ in 0..5 {
         let told = || match mutex.lock() {
             Err(LockError::OwnerDied(mut guard)) => guard.mark_consistent(),
@@ -243,7 +243,8 @@ fn a_ceiling_keeps_others_out(world: &World) {
     skip_without_right(world);
     expect_inversion(world);
     let domain = world.domain();
-    let mutex = CeilingMutex::<u64>::open(&domain, "m", HIGH as u32, 0).expect("opens");
+    let mutex =
+        CeilingMutex::<u64>::options(HIGH as u32, 0).open_or_create(&domain, "m").expect("opens");
     for _ in 0..5 {
         let low = |work: &dyn Fn()| {
             let _guard = mutex.lock().expect("free");
@@ -256,7 +257,8 @@ fn a_ceiling_keeps_others_out(world: &World) {
 fn a_holder_at_the_ceiling_dies_at_once(world: &World) {
     skip_without_right(world);
     let domain = world.domain();
-    let mutex = CeilingMutex::<u64>::open(&domain, "m", HIGH as u32, 0).expect("opens");
+    let mutex =
+        CeilingMutex::<u64>::options(HIGH as u32, 0).open_or_create(&domain, "m").expect("opens");
     for _ in 0..5 {
         let told = || match mutex.lock() {
             Err(LockError::OwnerDied(mut guard)) => guard.mark_consistent(),

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use outlive::queue::{Queue, SendError};
+use outlive::SendError;
+use outlive::queue::Queue;
 
 use crate::board::{Board, WORDS};
 use crate::child::{Child, wait_until};
@@ -57,8 +58,11 @@ fn send_all(queue: &Queue, board: Board, who: u64) {
 
 fn kill_receivers(world: &World, kills: u64, peek: bool, senders_too: bool) {
     let domain = world.domain();
-    let queue =
-        Queue::options().max_bytes(1 << 20).first_slots(4).create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::options()
+        .max_bytes(1 << 20)
+        .slots(4)
+        .open_or_create(&domain, "q")
+        .expect("made");
     let board = Board::new();
     let mut random = Random::new();
     let start_sender = |who| {
@@ -70,7 +74,7 @@ fn kill_receivers(world: &World, kills: u64, peek: bool, senders_too: bool) {
             let mut receiver = queue.receiver().expect("none lives");
             loop {
                 if peek {
-                    let peeked = receiver.peek(outlive::Deadline::NEVER).expect("sent");
+                    let peeked = receiver.peek().expect("sent");
                     let (sender, number) = read_message(&peeked);
                     let what = if peeked.redelivered() { HANDED_AGAIN } else { HANDED };
                     log(board, what, sender, number);

@@ -37,7 +37,7 @@ impl Book {
 /// Receives what is there, at most so many; each life's messages come in order, without a gap.
 fn receive(receiver: &mut Receiver, next: &mut [u64], most: u64) {
     for _ in 0..most {
-        let Ok(bytes) = receiver.try_recv() else { return };
+        let Ok(Some(bytes)) = receiver.try_recv() else { return };
         let (life, number) = read_message(&bytes);
         assert_eq!(number, next[life as usize], "of life {life}");
         next[life as usize] += 1;
@@ -48,8 +48,11 @@ fn receive(receiver: &mut Receiver, next: &mut [u64], most: u64) {
 /// the queue is full for most of the time.
 fn kill_senders(world: &World, kills: u64, max_bytes: u64, most_len: u64, taken: u64) {
     let domain = world.domain();
-    let queue =
-        Queue::options().max_bytes(max_bytes).first_slots(16).create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::options()
+        .max_bytes(max_bytes)
+        .slots(16)
+        .open_or_create(&domain, "q")
+        .expect("made");
     let book = Book { board: Board::new() };
     let mut random = Random::new();
     let start = |life: u64| {
@@ -115,7 +118,7 @@ fn see_nothing_left(domain: &Domain, queue: &Queue) {
     let max_bytes = queue.counters().expect("counts").max_bytes;
     let len = (max_bytes / 2) as usize;
     let sender = queue.sender().expect("a sender");
-    sender.send_until(&vec![7; len], PATIENCE).expect("half of the queue is free");
+    sender.send_timeout(&vec![7; len], PATIENCE).expect("half of the queue is free");
 }
 
 fn five_hundred_kills(world: &World) {

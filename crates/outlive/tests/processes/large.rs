@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use outlive::Deadline;
-use outlive::queue::{LARGEST_MESSAGE, Queue, SendError};
+use outlive::SendError;
+use outlive::queue::{LARGEST_MESSAGE, Queue};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
@@ -33,7 +33,8 @@ fn a_gibibyte(world: &World) {
         world.skip("less than 4 GiB of memory is free");
     }
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(3 << 29).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(3 << 29).open_or_create(&domain, "q").expect("made");
     let len = LARGEST_MESSAGE as usize;
     let word = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let child = Child::start(|| {
@@ -46,7 +47,7 @@ fn a_gibibyte(world: &World) {
     });
     let mut receiver = queue.receiver().expect("the only one");
     // The check's own limit: on a busy machine a gibibyte takes minutes.
-    let peeked = receiver.peek(Deadline::NEVER).expect("sent");
+    let peeked = receiver.peek().expect("sent");
     assert_eq!(peeked.len(), len);
     let (chunks, rest) = peeked.as_chunks::<8>();
     assert!(rest.is_empty());
@@ -54,7 +55,10 @@ fn a_gibibyte(world: &World) {
         chunks.iter().enumerate().find(|&(at, chunk)| u64::from_ne_bytes(*chunk) != word(at));
     assert_eq!(wrong, None, "every word as it was sent");
     peeked.commit();
-    assert_eq!(receiver.recv_until(PATIENCE).expect("sent"), b"and a small one");
+    assert_eq!(
+        receiver.recv_timeout(PATIENCE).expect("readable").expect("sent"),
+        b"and a small one"
+    );
     child.finish();
     // One byte more; never touched, so it costs nothing.
     let over = vec![0u8; len + 1];
@@ -64,7 +68,8 @@ fn a_gibibyte(world: &World) {
 
 fn more_than_the_queue_may_grow(world: &World) {
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(8 << 20).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(8 << 20).open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
     let mut receiver = queue.receiver().expect("the only one");
     for len in [8 << 20, 9 << 20, 100 << 20] {
@@ -74,7 +79,7 @@ fn more_than_the_queue_may_grow(world: &World) {
     // What may fit is sent again and again.
     for number in 0..20 {
         let bytes = message(0, number, 6 << 20);
-        sender.send_until(&bytes, PATIENCE).expect("fits");
+        sender.send_timeout(&bytes, PATIENCE).expect("fits");
         assert_eq!(receiver.recv().expect("sent"), bytes);
     }
     assert!(queue.counters().expect("counts").bytes <= 8 << 20);
@@ -82,7 +87,8 @@ fn more_than_the_queue_may_grow(world: &World) {
 
 fn memory_is_used_again(world: &World) {
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(48 << 20).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(48 << 20).open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
     let mut receiver = queue.receiver().expect("the only one");
     let mut random = Random::new();
@@ -92,7 +98,7 @@ fn memory_is_used_again(world: &World) {
         for number in 0..count {
             let power = 4 + random.below(18);
             let len = 16 + random.below(1 << power) as usize;
-            sender.send_until(&message(round, number, len), PATIENCE).expect("room");
+            sender.send_timeout(&message(round, number, len), PATIENCE).expect("room");
         }
         for number in 0..count {
             assert_eq!(read_message(&receiver.recv().expect("sent")), (round, number));
@@ -107,7 +113,8 @@ fn memory_is_used_again(world: &World) {
 fn a_stopped_sender_delays_no_other(world: &World) {
     const STOPS: u64 = 150;
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(256 << 20).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(256 << 20).open_or_create(&domain, "q").expect("made");
     let board = Board::new();
     let large = Child::start(|| {
         let sender = queue.sender().expect("a sender");

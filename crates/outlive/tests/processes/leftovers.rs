@@ -25,8 +25,11 @@ fn pause() -> ! {
 
 fn a_domain_is_described(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "total", 0).expect("opens");
-    let queue = Queue::options().max_bytes(1 << 20).create(&domain, "orders").expect("made");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "total").expect("opens");
+    let queue = Queue::<[u8]>::options()
+        .max_bytes(1 << 20)
+        .open_or_create(&domain, "orders")
+        .expect("made");
     let receiver = queue.receiver().expect("the first");
     let sender = queue.sender().expect("a sender");
     sender.send(b"one").expect("room");
@@ -74,9 +77,11 @@ fn a_domain_is_described(world: &World) {
 
 fn everything_at_once_is_swept(world: &World) {
     let domain = world.domain();
-    let mutexes: Vec<Mutex<u64>> =
-        (0..10).map(|n| Mutex::open(&domain, &format!("m{n}"), 0).expect("opens")).collect();
-    let queue = Queue::options().max_bytes(64 << 20).create(&domain, "q").expect("made");
+    let mutexes: Vec<Mutex<u64>> = (0..10)
+        .map(|n| Mutex::options(0).open_or_create(&domain, &format!("m{n}")).expect("opens"))
+        .collect();
+    let queue =
+        Queue::<[u8]>::options().max_bytes(64 << 20).open_or_create(&domain, "q").expect("made");
     let board = Board::new();
     let mut child = Child::start(|| {
         let _guards: Vec<_> = mutexes.iter().map(|mutex| mutex.lock().expect("free")).collect();
@@ -103,8 +108,9 @@ fn everything_at_once_is_swept(world: &World) {
 fn sweepers_are_killed(world: &World) {
     let domain = world.domain();
     let mut random = crate::random::Random::new();
-    let mutexes: Vec<Mutex<u64>> =
-        (0..40).map(|n| Mutex::open(&domain, &format!("m{n}"), 0).expect("opens")).collect();
+    let mutexes: Vec<Mutex<u64>> = (0..40)
+        .map(|n| Mutex::options(0).open_or_create(&domain, &format!("m{n}")).expect("opens"))
+        .collect();
     for _ in 0..60 {
         let board = Board::new();
         let mut dying = Child::start(|| {
@@ -136,9 +142,12 @@ fn sweepers_are_killed(world: &World) {
 fn sweeps_beside_traffic(world: &World) {
     const COUNT: u64 = 20_000;
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
-    let queue =
-        Queue::options().max_bytes(4 << 20).first_slots(4).create(&domain, "q").expect("made");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
+    let queue = Queue::<[u8]>::options()
+        .max_bytes(4 << 20)
+        .slots(4)
+        .open_or_create(&domain, "q")
+        .expect("made");
     let board = Board::new();
     let sweeping = Child::start(|| {
         while board.get(0) == 0 {
@@ -158,7 +167,7 @@ fn sweeps_beside_traffic(world: &World) {
     });
     let mut receiver = queue.receiver().expect("the first");
     for number in 0..COUNT {
-        let bytes = receiver.recv_until(crate::child::PATIENCE).expect("sent");
+        let bytes = receiver.recv_timeout(crate::child::PATIENCE).expect("readable").expect("sent");
         assert_eq!(crate::order::read_message(&bytes), (0, number));
         *mutex.lock().expect("nobody dies") += 1;
     }
@@ -171,7 +180,7 @@ fn sweeps_beside_traffic(world: &World) {
 
 fn removed_names_live_on_for_those_who_have_them(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
     let mut receiver = queue.receiver().expect("the first");
     assert!(!queue.is_removed());
@@ -180,12 +189,12 @@ fn removed_names_live_on_for_those_who_have_them(world: &World) {
     assert!(matches!(domain.remove("q"), Err(Error::NotFound { .. })));
     sender.send(b"still").expect("room");
     assert_eq!(receiver.recv().expect("sent"), b"still");
-    let error = Queue::open(&domain, "q").err().expect("gone");
+    let error = Queue::<[u8]>::open(&domain, "q").err().expect("gone");
     assert!(
         matches!(error, Error::NotFound { .. }) && error.to_string().contains("create it"),
         "{error}"
     );
-    let another = Queue::create(&domain, "q").expect("made");
+    let another = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     assert!(!another.is_removed());
     assert_eq!(another.counters().expect("counts").sent, 0);
     drop(another.receiver().expect("it is another queue"));
@@ -201,6 +210,6 @@ fn a_removed_folder_can_be_made_again(world: &World) {
     let other = again.token().expect("a token");
     assert!(again.peer(other).is_alive());
     assert_eq!(again.tokens().len(), 1);
-    let mutex = Mutex::<u64>::open(&again, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&again, "m").expect("opens");
     drop(mutex.lock().expect("free"));
 }

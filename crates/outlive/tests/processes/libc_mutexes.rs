@@ -5,9 +5,9 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use outlive::Deadline;
-use outlive::queue::{Queue, RecvError, SendError};
+use outlive::queue::Queue;
 use outlive::sync::{LockError, Mutex};
+use outlive::{Deadline, SendError};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -90,7 +90,7 @@ fn pending() -> usize {
 
 fn both_are_told(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     for token_first in [true, false] {
         let robust = Robust::new();
         let board = Board::new();
@@ -120,7 +120,7 @@ fn both_are_told(world: &World) {
 
 fn held_while_asleep_in_a_lock(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let (before, after) = (Robust::new(), Robust::new());
     let guard = mutex.lock().expect("free");
     let mut asleep = Child::start(|| {
@@ -167,19 +167,20 @@ fn a_hundred_at_once(world: &World) {
 fn pending_is_given_back(world: &World) {
     let domain = world.domain();
     let soon = || Deadline::after(Duration::from_millis(5));
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
-    let queue = Queue::options().max_bytes(64 << 10).create(&domain, "q").expect("made");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(64 << 10).open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
     assert_eq!(pending(), 0);
     while sender.try_send(&[1; 64]).is_ok() {}
-    assert_eq!(sender.send_until(&[1; 64], soon()), Err(SendError::TimedOut));
+    assert_eq!(sender.send_until(&[1; 64], soon()), Err(SendError::TimedOut { slowest: None }));
     assert_eq!(pending(), 0, "after a send without a receiver");
     let mut receiver = queue.receiver().expect("none yet");
     assert_eq!(pending(), 0, "after becoming the receiver");
-    assert_eq!(sender.send_until(&[1; 64], soon()), Err(SendError::TimedOut));
+    assert_eq!(sender.send_until(&[1; 64], soon()), Err(SendError::TimedOut { slowest: None }));
     assert_eq!(pending(), 0, "after a send with a receiver");
-    while receiver.try_recv().is_ok() {}
-    assert_eq!(receiver.recv_until(soon()), Err(RecvError::TimedOut));
+    while receiver.try_recv().is_ok_and(|message| message.is_some()) {}
+    assert_eq!(receiver.recv_until(soon()), Ok(None));
     assert_eq!(pending(), 0, "after a receive that timed out");
     let board = Board::new();
     let child = Child::start(|| {
@@ -209,7 +210,7 @@ fn pending_is_given_back(world: &World) {
 
 fn taken_and_given_back_between_sleeps(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let robust = Robust::new();
     let board = Board::new();
     let mut children: Vec<Child> = (0..2)

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use outlive::queue::{Queue, RecvError, SendError};
+use outlive::queue::Queue;
 use outlive::sync::Mutex;
 use outlive::topic::Topic;
-use outlive::{Domain, Error};
+use outlive::{Domain, Error, RecvError, SendError};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
@@ -34,20 +34,22 @@ pub fn set_limit(what: libc::__rlimit_resource_t, limit: u64) {
 
 fn a_file_size_limit_is_an_error_not_a_signal(world: &World) {
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(1 << 30).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(1 << 30).open_or_create(&domain, "q").expect("made");
     set_limit(libc::RLIMIT_FSIZE, 8 << 20);
     let sender = queue.sender().expect("a sender");
     for len in [100, 3_000, 100_000] {
         while sender.try_send(&message(0, 0, len)).is_ok() {}
-        assert_eq!(sender.try_send(&message(0, 0, len)), Err(SendError::Full));
+        assert_eq!(sender.try_send(&message(0, 0, len)), Err(SendError::Full { slowest: None }));
     }
-    assert_eq!(sender.try_send(&vec![1; 16 << 20]), Err(SendError::Full));
+    assert_eq!(sender.try_send(&vec![1; 16 << 20]), Err(SendError::Full { slowest: None }));
     let mut receiver = queue.receiver().expect("the first");
-    while receiver.try_recv().is_ok() {}
-    sender.send_until(&message(1, 1, 100), PATIENCE).expect("room");
+    while receiver.try_recv().is_ok_and(|message| message.is_some()) {}
+    sender.send_timeout(&message(1, 1, 100), PATIENCE).expect("room");
     assert_eq!(read_message(&receiver.recv().expect("sent")), (1, 1));
     set_limit(libc::RLIMIT_FSIZE, 4 << 10);
-    let error = Mutex::<u64>::open(&domain, "m", 0).err().expect("8 KiB are too many");
+    let error =
+        Mutex::<u64>::options(0).open_or_create(&domain, "m").err().expect("8 KiB are too many");
     assert!(
         matches!(error, Error::NoSpace { .. }) && error.to_string().contains("limit"),
         "{error}"
@@ -70,7 +72,7 @@ fn four_thousand_queues(world: &World) {
     let domain = world.domain();
     let mut queues = Vec::new();
     for n in 0..COUNT {
-        let queue = Queue::create(&domain, &format!("q{n}"));
+        let queue = Queue::<[u8]>::open_or_create(&domain, &format!("q{n}"));
         queues.push(queue.unwrap_or_else(|error| panic!("queue {n}: {error}")));
     }
     for (n, queue) in queues.iter().enumerate() {
@@ -92,7 +94,7 @@ fn little_address_space(world: &World) {
         set_limit(libc::RLIMIT_AS, 1 << 30);
         let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
         for n in 0..8 {
-            let queue = Queue::create(&domain, &format!("q{n}")).expect("made");
+            let queue = Queue::<[u8]>::open_or_create(&domain, &format!("q{n}")).expect("made");
             let sender = queue.sender().expect("a sender");
             let mut receiver = queue.receiver().expect("the first");
             for number in 0..1_000 {
@@ -108,7 +110,7 @@ fn little_address_space(world: &World) {
     .finish();
     // Somebody without a limit has the same queues.
     let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
-    let queue = Queue::open(&domain, "q7").expect("there");
+    let queue = Queue::<[u8]>::open(&domain, "q7").expect("there");
     let sender = queue.sender().expect("a sender");
     let mut receiver = queue.receiver().expect("the last one is dead");
     sender.send(&message(0, 0, 10 << 20)).expect("room");
@@ -119,7 +121,8 @@ fn little_address_space(world: &World) {
 /// ones arrive.
 fn a_receiver_with_less_address_space_than_its_senders(world: &World) {
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(2 << 30).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(2 << 30).open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
     sender.send(&message(0, 0, 80)).expect("room");
     sender.send(&message(0, 1, 100 << 20)).expect("room");
@@ -130,7 +133,7 @@ fn a_receiver_with_less_address_space_than_its_senders(world: &World) {
         drop(queue);
         set_limit(libc::RLIMIT_AS, 256 << 20);
         let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
-        let queue = match Queue::open(&domain, "q") {
+        let queue = match Queue::<[u8]>::open(&domain, "q") {
             Ok(queue) => queue,
             // Not even what exists may be mapped.
             Err(error) => {
@@ -149,12 +152,12 @@ fn a_receiver_with_less_address_space_than_its_senders(world: &World) {
 
 fn no_address_space_at_all(world: &World) {
     let domain = world.domain();
-    Queue::create(&domain, "q").expect("made");
+    Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     Child::start(|| {
         let pages = std::fs::read_to_string("/proc/self/statm").expect("readable");
         let used: u64 = pages.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
         set_limit(libc::RLIMIT_AS, used * 4096 + (16 << 10));
-        let error = Queue::open(&domain, "q").err().expect("no room to map it");
+        let error = Queue::<[u8]>::open(&domain, "q").err().expect("no room to map it");
         let text = error.to_string();
         assert!(matches!(error, Error::NoAddressSpace { .. }), "{text}");
         assert!(text.contains("RLIMIT_AS"), "{text}");
@@ -167,7 +170,7 @@ fn few_open_files(world: &World) {
     set_limit(libc::RLIMIT_NOFILE, 40);
     let mut kept = Vec::new();
     let error = loop {
-        match Mutex::<u64>::open(&domain, &format!("m{}", kept.len()), 0) {
+        match Mutex::<u64>::options(0).open_or_create(&domain, &format!("m{}", kept.len())) {
             Ok(mutex) => kept.push(mutex),
             Err(error) => break error,
         }
@@ -257,8 +260,9 @@ fn a_topic_that_others_have_grown_beyond_what_is_mapped(world: &World) {
     const TRIES: usize = 70;
     let domain = world.domain();
     // A ring of this depth takes 16 MiB.
-    let topic =
-        || Topic::<[u8]>::options().depth(1 << 16).max_bytes(1 << 30).open(&domain, "topic");
+    let topic = || {
+        Topic::<[u8]>::options().depth(1 << 16).max_bytes(1 << 30).open_or_create(&domain, "topic")
+    };
     drop(topic().expect("made"));
     let board = Board::new();
     let little = Child::start(|| {
@@ -285,7 +289,7 @@ fn a_topic_that_others_have_grown_beyond_what_is_mapped(world: &World) {
     board.set(1, 1);
     board.reach(2, 1);
     let mut subscriber = topic.subscriber().expect("a line");
-    publisher.publish_copy(b"to all").expect("published");
+    publisher.publish(b"to all").expect("published");
     assert_eq!(*subscriber.try_recv().expect("ours").expect("there"), *b"to all");
     board.set(3, 1);
     little.finish();

@@ -2,17 +2,18 @@
 //! than others make of it: what lies beyond its mapping is an error in every call, never a fault,
 //! never a message that nobody finds, never an `Ok`.
 
-use outlive::pool::{Pool, PoolOptions};
-use outlive::queue::{Queue, RecvError, SendError};
-use outlive::rpc::{Client, Server};
+use outlive::pool::Pool;
+use outlive::queue::Queue;
+use outlive::rpc::Service;
 use outlive::state::State;
 use outlive::topic::{SubscriberOptions, Topic};
-use outlive::{Domain, Error};
+use outlive::{Domain, Error, RecvError, SendError};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::limits::set_limit;
 use crate::order::{message, read_message};
+use crate::rpc::server_of;
 use crate::runner::World;
 
 crate::checks!(
@@ -48,7 +49,8 @@ fn beside(world: &World, body: impl FnOnce(&Domain, &Queue, &dyn Fn())) -> (Chil
     let child = Child::start(|| {
         leave_only(192 << 20);
         let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
-        let queue = Queue::options().max_bytes(1 << 30).create(&domain, "q").expect("made");
+        let queue =
+            Queue::<[u8]>::options().max_bytes(1 << 30).open_or_create(&domain, "q").expect("made");
         body(&domain, &queue, &|| {
             board.set(0, 1);
             board.reach(1, 1);
@@ -76,7 +78,7 @@ fn a_sender_beyond_its_mapping(world: &World) {
         }
     });
     let domain = world.domain();
-    let queue = Queue::open(&domain, "q").expect("there");
+    let queue = Queue::<[u8]>::open(&domain, "q").expect("there");
     let sender = queue.sender().expect("a sender");
     for number in 0..MANY {
         sender.send(&message(1, number, 80)).expect("room");
@@ -84,11 +86,14 @@ fn a_sender_beyond_its_mapping(world: &World) {
     board.set(1, 1);
     child.finish();
     let mut receiver = queue.receiver().expect("none yet");
-    assert_eq!(read_message(&receiver.try_recv().expect("sent")), (0, 0));
+    assert_eq!(read_message(&receiver.try_recv().expect("readable").expect("sent")), (0, 0));
     for number in 0..MANY {
-        assert_eq!(read_message(&receiver.try_recv().expect("sent")), (1, number));
+        assert_eq!(
+            read_message(&receiver.try_recv().expect("readable").expect("sent")),
+            (1, number)
+        );
     }
-    assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+    assert_eq!(receiver.try_recv(), Ok(None));
     assert_eq!(queue.counters().expect("counts").abandoned, 0);
 }
 
@@ -101,7 +106,8 @@ fn a_receiver_beyond_its_mapping(world: &World) {
         let mut number = 0;
         let error = loop {
             match receiver.try_recv_into(&mut message) {
-                Ok(()) => assert_eq!(read_message(&message), (1, number)),
+                Ok(Some(())) => assert_eq!(read_message(&message), (1, number)),
+                Ok(None) => panic!("{number} received, and no error"),
                 Err(error) => break error,
             }
             number += 1;
@@ -114,11 +120,11 @@ fn a_receiver_beyond_its_mapping(world: &World) {
         {
             assert!(matches!(&error, RecvError::System(error) if is_no_space(error)), "{error:?}");
         }
-        let error = receiver.peek(PATIENCE).err().expect("it is out of reach");
+        let error = receiver.peek_timeout(PATIENCE).err().expect("it is out of reach");
         assert!(matches!(&error, RecvError::System(error) if is_no_space(error)), "{error:?}");
     });
     let domain = world.domain();
-    let queue = Queue::open(&domain, "q").expect("there");
+    let queue = Queue::<[u8]>::open(&domain, "q").expect("there");
     let sender = queue.sender().expect("a sender");
     for number in 0..MANY {
         sender.send(&message(1, number, 80)).expect("room");
@@ -128,9 +134,12 @@ fn a_receiver_beyond_its_mapping(world: &World) {
     // Somebody who can map it goes on where that one had to stop.
     let mut receiver = queue.receiver().expect("the last one has ended");
     for number in received.get(0)..MANY {
-        assert_eq!(read_message(&receiver.try_recv().expect("sent")), (1, number));
+        assert_eq!(
+            read_message(&receiver.try_recv().expect("readable").expect("sent")),
+            (1, number)
+        );
     }
-    assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+    assert_eq!(receiver.try_recv(), Ok(None));
     assert_eq!(queue.counters().expect("counts").abandoned, 0);
 }
 
@@ -138,20 +147,27 @@ fn a_receiver_beyond_its_mapping(world: &World) {
 /// cannot see, never read.
 fn a_service_is_mapped_whole_or_not_at_all(world: &World) {
     let domain = world.domain();
-    let server = Server::options().max_bytes(1 << 20).serve(&domain, "s").expect("none lives");
+    let server = Service::options()
+        .max_bytes(1 << 20)
+        .open_or_create(&domain, "s")
+        .and_then(|service| service.server())
+        .expect("none lives");
     drop(server);
     let folder = world.folder().join("domain");
     Child::start(|| {
         leave_only(48 << 20);
         let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
-        let errors = [Server::open(&domain, "s").err(), Client::open(&domain, "s").err()];
+        let errors = [
+            Service::open_or_create(&domain, "s").and_then(|service| service.server()).err(),
+            Service::open_or_create(&domain, "s").and_then(|service| service.client()).err(),
+        ];
         for error in errors {
             let error = error.expect("too little to map all clients' places");
             assert!(is_no_space(&error), "{error}");
         }
     })
     .finish();
-    Server::open(&domain, "s").expect("none lives");
+    server_of(&domain, "s");
 }
 
 fn a_reader_beyond_its_mapping(world: &World) {
@@ -213,8 +229,11 @@ fn a_subscriber_beyond_its_mapping(world: &World) {
     let child = Child::start(|| {
         leave_only(256 << 20);
         let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
-        let topic: Topic<[u8]> =
-            Topic::options().depth(1 << 16).max_bytes(1 << 30).open(&domain, "t").expect("made");
+        let topic: Topic<[u8]> = Topic::options()
+            .depth(1 << 16)
+            .max_bytes(1 << 30)
+            .open_or_create(&domain, "t")
+            .expect("made");
         let mut subscriber = topic.subscriber_with(SubscriberOptions::default()).expect("a line");
         board.set(0, 1);
         board.reach(1, 1);
@@ -230,11 +249,11 @@ fn a_subscriber_beyond_its_mapping(world: &World) {
     });
     board.reach(0, 1);
     let domain = world.domain();
-    let topic: Topic<[u8]> = Topic::open(&domain, "t").expect("there");
+    let topic: Topic<[u8]> = Topic::open_or_create(&domain, "t").expect("there");
     let publishers: Vec<_> = (0..PUBLISHERS).map(|_| topic.publisher().expect("a ring")).collect();
     for (who, publisher) in (0..).zip(&publishers) {
-        publisher.publish_copy(&message(who, 0, 100)).expect("room");
-        publisher.publish_copy(&message(who, 0, 100_000)).expect("room");
+        publisher.publish(&message(who, 0, 100)).expect("room");
+        publisher.publish(&message(who, 0, 100_000)).expect("room");
     }
     board.set(1, 1);
     child.finish();
@@ -256,9 +275,7 @@ fn a_registry_is_mapped_whole_or_not_at_all(world: &World) {
 /// that is left there is a dead process's by that alone.
 fn a_sweep_beyond_its_mapping(world: &World) {
     let domain = world.domain();
-    let pool =
-        Pool::open(&domain, "p", PoolOptions { max_bytes: 1 << 30, ..PoolOptions::default() })
-            .expect("made");
+    let pool = Pool::options().max_bytes(1 << 30).open_or_create(&domain, "p").expect("made");
     Child::start(|| {
         let objects = [0; 4].map(|_| pool.alloc(32 << 20).expect("room"));
         assert_eq!(objects.len(), 4);

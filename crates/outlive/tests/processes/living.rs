@@ -56,7 +56,7 @@ fn open(folder: &Path) -> Domain {
 }
 
 fn mutex(domain: &Domain) -> Mutex<u64> {
-    Mutex::open(domain, "m", 0).expect("opens")
+    Mutex::options(0).open_or_create(domain, "m").expect("opens")
 }
 
 /// A child that prepares itself, locks, and holds until word 1 of the board is 1.
@@ -459,7 +459,7 @@ fn little_address_space_kills_nobody(world: &World) {
             else {
                 return;
             };
-            let Ok(mutex) = Mutex::<u64>::open(&domain, "m", 0) else { return };
+            let Ok(mutex) = Mutex::<u64>::options(0).open_or_create(&domain, "m") else { return };
             let got = mutex.try_lock();
             assert!(matches!(got, Err(LockError::WouldBlock)), "with room for {room}: {got:?}");
         })
@@ -637,7 +637,7 @@ fn what_is_another_s_by_now_stays_its(world: &World) {
         std::thread::sleep(Duration::from_millis(1));
     }
     let other_s = board.get(0) as u32;
-    let mutex = Mutex::<u64>::open(&domain, "mutex", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "mutex").expect("opens");
     let bytes = Bytes::of(&domain, "mutex");
     let take = || {
         let guard = mutex.lock().expect("free");
@@ -658,7 +658,7 @@ fn what_is_another_s_by_now_stays_its(world: &World) {
         bytes.set_word(BODY, 0);
         drop(mutex.lock().expect("as it was"));
     }
-    let lock = RwLock::<u64>::open(&domain, "lock", 0).expect("opens");
+    let lock = RwLock::<u64>::options(0).open_or_create(&domain, "lock").expect("opens");
     let bytes = Bytes::of(&domain, "lock");
     let word = (BODY..BODY + 4096).step_by(4);
     let own = domain.token().expect("a token").as_u32();

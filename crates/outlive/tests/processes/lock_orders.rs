@@ -45,7 +45,7 @@ fn watched(path: &Path) -> Domain {
 }
 
 fn mutex(domain: &Domain, name: &str) -> Mutex<u64> {
-    Mutex::open(domain, name, 0).expect("opens")
+    Mutex::options(0).open_or_create(domain, name).expect("opens")
 }
 
 /// A watching process that takes those locks one inside the other, and gives them back. How often
@@ -219,15 +219,23 @@ fn take(domain: &Domain, how: How, name: &str) -> Box<dyn std::any::Any> {
         Box::leak(Box::new(opened.expect("opens")))
     }
     match how {
-        How::Plain => Box::new(kept(Mutex::<u64>::open(domain, name, 0)).lock().expect("free")),
-        How::Read => Box::new(kept(RwLock::<u64>::open(domain, name, 0)).read().expect("free")),
-        How::Write => Box::new(kept(RwLock::<u64>::open(domain, name, 0)).write().expect("free")),
-        How::Inheriting => {
-            Box::new(kept(PiMutex::<u64>::open(domain, name, 0)).lock().expect("free"))
-        }
-        How::Ceiling => {
-            Box::new(kept(CeilingMutex::<u64>::open(domain, name, 10, 0)).lock().expect("free"))
-        }
+        How::Plain => Box::new(
+            kept(Mutex::<u64>::options(0).open_or_create(domain, name)).lock().expect("free"),
+        ),
+        How::Read => Box::new(
+            kept(RwLock::<u64>::options(0).open_or_create(domain, name)).read().expect("free"),
+        ),
+        How::Write => Box::new(
+            kept(RwLock::<u64>::options(0).open_or_create(domain, name)).write().expect("free"),
+        ),
+        How::Inheriting => Box::new(
+            kept(PiMutex::<u64>::options(0).open_or_create(domain, name)).lock().expect("free"),
+        ),
+        How::Ceiling => Box::new(
+            kept(CeilingMutex::<u64>::options(10, 0).open_or_create(domain, name))
+                .lock()
+                .expect("free"),
+        ),
     }
 }
 
@@ -307,7 +315,7 @@ fn who_upgrades_waits_as_well(world: &World) {
         Child::start(|| {
             let domain = watched(folder.path());
             domain.on_lock_order(|_| ());
-            let table = RwLock::<u64>::open(&domain, "table", 0).expect("opens");
+            let table = RwLock::<u64>::options(0).open_or_create(&domain, "table").expect("opens");
             let reading = table.read().expect("free");
             let inside = take(&domain, How::Plain, "m");
             let result = if waits {
@@ -335,9 +343,9 @@ fn who_upgrades_waits_as_well(world: &World) {
 fn a_lock_taken_before_the_watch_is_given_back(world: &World) {
     let folder = world.domain();
     Child::start(|| {
-        let table = RwLock::<u64>::open(&folder, "table", 0).expect("opens");
-        let other = RwLock::<u64>::open(&folder, "other", 0).expect("opens");
-        let valve = PiMutex::<u64>::open(&folder, "valve", 0).expect("opens");
+        let table = RwLock::<u64>::options(0).open_or_create(&folder, "table").expect("opens");
+        let other = RwLock::<u64>::options(0).open_or_create(&folder, "other").expect("opens");
+        let valve = PiMutex::<u64>::options(0).open_or_create(&folder, "valve").expect("opens");
         let guards = (
             table.read().expect("free"),
             other.write().expect("free"),

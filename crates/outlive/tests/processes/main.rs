@@ -23,6 +23,7 @@ mod ends;
 mod events;
 mod every_length;
 mod failing_calls;
+mod failing_services;
 mod forge;
 mod full_pools;
 mod generations;
@@ -120,6 +121,7 @@ const ALL: &[&[runner::Check]] = &[
     events::CHECKS,
     every_length::CHECKS,
     failing_calls::CHECKS,
+    failing_services::CHECKS,
     closed_numbers::CHECKS,
     onces::CHECKS,
     order::CHECKS,

@@ -36,7 +36,7 @@ fn hold<T: outlive::Plain>(mutex: &Mutex<T>, board: Board) -> Child {
 
 fn held_by_another_process(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 7).expect("opens");
+    let mutex = Mutex::<u64>::options(7).open_or_create(&domain, "m").expect("opens");
     let board = Board::new();
     let child = hold(&mutex, board);
     assert!(matches!(mutex.try_lock(), Err(LockError::WouldBlock)));
@@ -49,8 +49,8 @@ fn held_by_another_process(world: &World) {
 
 fn deadlock_is_told(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
-    let again = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
+    let again = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let guard = mutex.lock().expect("free");
     for handle in [&mutex, &again] {
         assert!(matches!(handle.lock(), Err(LockError::Deadlock)));
@@ -63,7 +63,7 @@ fn deadlock_is_told(world: &World) {
 
 fn a_sleeper_gets_in_when_it_is_given_back(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     for _ in 0..200 {
         let guard = mutex.lock().expect("free");
         let sleeper = Child::start(|| *mutex.lock().expect("given back") += 1);
@@ -76,7 +76,7 @@ fn a_sleeper_gets_in_when_it_is_given_back(world: &World) {
 
 fn eight_sleepers_get_in_one_after_another(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     for round in 0..20 {
         let guard = mutex.lock().expect("free");
         let sleepers: Vec<Child> =
@@ -92,7 +92,7 @@ fn eight_sleepers_get_in_one_after_another(world: &World) {
 
 fn a_deadline_in_the_past_gets_one_try(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     drop(mutex.lock_until(Duration::ZERO).expect("free"));
     let board = Board::new();
     let child = hold(&mutex, board);
@@ -104,7 +104,7 @@ fn a_deadline_in_the_past_gets_one_try(world: &World) {
 
 fn a_holder_is_described(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     assert_eq!(mutex.holder(), None);
     let board = Board::new();
     let mut child = hold(&mutex, board);
@@ -120,34 +120,50 @@ fn a_holder_is_described(world: &World) {
 
 fn values_of_any_plain_type(world: &World) {
     let domain = world.domain();
-    let large = Mutex::<[u64; 2_000]>::open(&domain, "large", [3; 2_000]).expect("opens");
+    let large =
+        Mutex::<[u64; 2_000]>::options([3; 2_000]).open_or_create(&domain, "large").expect("opens");
     Child::start(|| large.lock().expect("free")[1_999] = 4).finish();
     assert_eq!(large.lock().expect("free")[1_998..], [3, 4]);
-    let none = Mutex::<[u8; 0]>::open(&domain, "none", []).expect("opens");
+    let none = Mutex::<[u8; 0]>::options([]).open_or_create(&domain, "none").expect("opens");
     drop(none.lock().expect("free"));
 }
 
 fn another_type_is_refused(world: &World) {
     let domain = world.domain();
-    Mutex::<u64>::open(&domain, "m", 0).expect("opens");
-    let error = Mutex::<u32>::open(&domain, "m", 0).err().expect("another type");
+    Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
+    let error = Mutex::<u32>::options(0).open_or_create(&domain, "m").err().expect("another type");
     assert!(matches!(error, Error::OtherType { .. }));
     let text = error.to_string();
     assert!(text.contains("u64") && text.contains("u32") && text.contains("8 bytes"), "{text}");
-    let error =
-        Mutex::<[u16; 4]>::open(&domain, "m", [0; 4]).err().expect("another type of that size");
+    let error = Mutex::<[u16; 4]>::options([0; 4])
+        .open_or_create(&domain, "m")
+        .err()
+        .expect("another type of that size");
     assert!(error.to_string().contains("[u16; 4]"), "{error}");
     // Languages without Rust's types have bytes, which are every type of that size.
-    *Mutex::<[u8; 8]>::open(&domain, "m", [0; 8]).expect("as bytes").lock().expect("free") =
-        7u64.to_ne_bytes();
-    assert_eq!(*Mutex::<u64>::open(&domain, "m", 0).expect("the same").lock().expect("free"), 7);
-    assert!(matches!(Mutex::<[u8; 4]>::open(&domain, "m", [0; 4]), Err(Error::OtherType { .. })));
+    *Mutex::<[u8; 8]>::options([0; 8])
+        .open_or_create(&domain, "m")
+        .expect("as bytes")
+        .lock()
+        .expect("free") = 7u64.to_ne_bytes();
+    assert_eq!(
+        *Mutex::<u64>::options(0)
+            .open_or_create(&domain, "m")
+            .expect("the same")
+            .lock()
+            .expect("free"),
+        7
+    );
+    assert!(matches!(
+        Mutex::<[u8; 4]>::options([0; 4]).open_or_create(&domain, "m"),
+        Err(Error::OtherType { .. })
+    ));
 }
 
 fn processes_count_together(world: &World) {
     const EACH: u64 = 100_000;
     let domain = world.domain();
-    let mutex = Mutex::<[u64; 2]>::open(&domain, "m", [0; 2]).expect("opens");
+    let mutex = Mutex::<[u64; 2]>::options([0; 2]).open_or_create(&domain, "m").expect("opens");
     let children: Vec<Child> = (0..4)
         .map(|_| {
             Child::start(|| {

@@ -59,7 +59,7 @@ fn hold(mutex: &Mutex<u64>) -> Child {
 }
 
 fn opened(domain: &Domain) -> Mutex<u64> {
-    Mutex::open(domain, "m", 0).expect("opens")
+    Mutex::options(0).open_or_create(domain, "m").expect("opens")
 }
 
 fn a_fresh_locker_is_told(world: &World) {
@@ -369,8 +369,10 @@ fn reset_starts_anew(world: &World) {
 fn several_locks_at_once(world: &World) {
     let domain = world.domain();
     let names: Vec<String> = (0..50).map(|n| format!("m{n}")).collect();
-    let mutexes: Vec<Mutex<u64>> =
-        names.iter().map(|name| Mutex::open(&domain, name, 0).expect("opens")).collect();
+    let mutexes: Vec<Mutex<u64>> = names
+        .iter()
+        .map(|name| Mutex::options(0).open_or_create(&domain, name).expect("opens"))
+        .collect();
     let board = Board::new();
     let mut child = Child::start(|| {
         let _guards: Vec<_> = mutexes.iter().map(|mutex| mutex.lock().expect("free")).collect();
@@ -400,7 +402,7 @@ fn a_thread_that_ends_is_a_death_too(world: &World) {
 fn nobody_sees_half_a_reset(world: &World) {
     type Value = [u64; 500];
     let domain = world.domain();
-    let mutex = Mutex::<Value>::open(&domain, "m", [0; 500]).expect("opens");
+    let mutex = Mutex::<Value>::options([0; 500]).open_or_create(&domain, "m").expect("opens");
     let soon = || Duration::from_secs(20);
     let (board, seen) = (Board::new(), Board::new());
     let looks = Child::start(|| {

@@ -53,7 +53,7 @@ fn work(mutex: &Mutex<Guarded>, board: Board, n: usize) {
 }
 
 fn open(domain: &Domain) -> Mutex<Guarded> {
-    Mutex::open(domain, "m", [0; 4]).expect("opens")
+    Mutex::options([0; 4]).open_or_create(domain, "m").expect("opens")
 }
 
 /// All have gone on by a little: nobody is stuck.

@@ -152,7 +152,7 @@ fn a_child_of_the_same_number(world: &World) {
 fn a_namesake_is_killed_while_it_waits(world: &World) {
     skip_if_not_permitted(world);
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     for _ in 0..20 {
         let board = Board::new();
         let owner = start_namespace(|| {
@@ -191,7 +191,7 @@ fn a_namesake_is_killed_while_it_waits(world: &World) {
 fn locks_work_across(world: &World) {
     skip_if_not_permitted(world);
     let domain = world.domain();
-    let mutex = Mutex::<[u64; 2]>::open(&domain, "m", [0; 2]).expect("opens");
+    let mutex = Mutex::<[u64; 2]>::options([0; 2]).open_or_create(&domain, "m").expect("opens");
     let count = || {
         for _ in 0..20_000 {
             let mut value = mutex.lock().expect("nobody dies");
@@ -223,7 +223,7 @@ fn a_foreign_proc_does_not_kill_the_living(world: &World) {
                 if Path::new(&format!("/proc/{}", thread_id())).exists() {
                     return;
                 }
-                let mutex = Mutex::<u64>::open(&open(), "m", 0).expect("opens");
+                let mutex = Mutex::<u64>::options(0).open_or_create(&open(), "m").expect("opens");
                 let _guard = mutex.lock().expect("free");
                 board.set(1, 1);
                 board.reach(2, 1);
@@ -232,7 +232,7 @@ fn a_foreign_proc_does_not_kill_the_living(world: &World) {
             if board.get(1) == 0 {
                 continue;
             }
-            let mutex = Mutex::<u64>::open(&open(), "m", 0).expect("opens");
+            let mutex = Mutex::<u64>::options(0).open_or_create(&open(), "m").expect("opens");
             let soon = Duration::from_millis(100);
             let got = mutex.lock_until(soon);
             assert!(
@@ -251,7 +251,7 @@ fn a_foreign_proc_does_not_kill_the_living(world: &World) {
 fn many_deaths_across(world: &World) {
     skip_if_not_permitted(world);
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let board = Board::new();
     // One in a namespace of its own for as long as the check lasts, one after another beside it.
     let lasting = start_namespace(|| {

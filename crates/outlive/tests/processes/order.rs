@@ -1,6 +1,6 @@
 //! What is sent is received: whole, in each sender's order, whatever its size.
 
-use outlive::queue::{Queue, Receiver, RecvError, Sender};
+use outlive::queue::{Queue, Receiver, Sender};
 use outlive::{Deadline, WaitStrategy};
 
 use crate::asleep::wait_asleep;
@@ -72,18 +72,19 @@ fn send_all(sender: &Sender, who: u64, count: u64) {
 fn receive_all(receiver: &mut Receiver, senders: u64, count: u64) {
     let mut next = vec![0; senders as usize];
     for _ in 0..senders * count {
-        let bytes = receiver.recv_until(PATIENCE).expect("more are sent");
+        let bytes = receiver.recv_timeout(PATIENCE).expect("readable").expect("more are sent");
         let (who, number) = read_message(&bytes);
         assert_eq!(number, next[who as usize], "of sender {who}");
         next[who as usize] += 1;
     }
-    assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+    assert_eq!(receiver.try_recv(), Ok(None));
 }
 
 fn four_processes_send_in_order(world: &World) {
     const COUNT: u64 = 5_000;
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(64 << 20).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(64 << 20).open_or_create(&domain, "q").expect("made");
     let mut receiver = queue.receiver().expect("the only one");
     let children: Vec<Child> = (0..4)
         .map(|who| {
@@ -102,7 +103,8 @@ fn four_processes_send_in_order(world: &World) {
 fn threads_send_in_order(world: &World) {
     const COUNT: u64 = 2_000;
     let domain = world.domain();
-    let queue = Queue::options().max_bytes(32 << 20).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(32 << 20).open_or_create(&domain, "q").expect("made");
     let mut receiver = queue.receiver().expect("the only one");
     std::thread::scope(|scope| {
         for who in 0..4 {
@@ -116,8 +118,8 @@ fn threads_send_in_order(world: &World) {
 fn every_size_arrives_whole(world: &World) {
     let domain = world.domain();
     for (name, slot_bytes) in [("small slots", 64), ("default", 128), ("large slots", 4_096)] {
-        let options = Queue::options().slot_bytes(slot_bytes).max_bytes(256 << 20);
-        let queue = options.create(&domain, name).expect("made");
+        let options = Queue::<[u8]>::options().slot_bytes(slot_bytes).max_bytes(256 << 20);
+        let queue = options.open_or_create(&domain, name).expect("made");
         let sender = queue.sender().expect("a sender");
         let mut receiver = queue.receiver().expect("the only one");
         let mut sizes: Vec<usize> = (0..600).collect();
@@ -136,7 +138,7 @@ fn every_size_arrives_whole(world: &World) {
 
 fn a_receiver_moves_between_threads(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
     let mut receiver = queue.receiver().expect("the only one");
     for number in 0..50 {
@@ -158,7 +160,7 @@ fn a_receiver_moves_between_threads(world: &World) {
 
 fn a_sender_moves_between_threads(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let mut receiver = queue.receiver().expect("the only one");
     let mut sender = queue.sender().expect("a sender");
     for number in 0..50 {
@@ -176,7 +178,7 @@ fn a_sender_moves_between_threads(world: &World) {
 
 fn a_sleeping_receiver_is_woken(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let board = Board::new();
     let receiving = Child::start(|| {
         let mut receiver = queue.receiver().expect("the only one");
@@ -204,8 +206,8 @@ fn every_way_of_waiting(world: &World) {
         [("a", WaitStrategy::Adaptive), ("b", WaitStrategy::Block), ("s", WaitStrategy::Spin)]
     {
         let [there, back] = ["there", "back"].map(|way| {
-            let options = Queue::options().wait(wait);
-            options.create(&domain, &format!("{name} {way}")).expect("made")
+            let options = Queue::<[u8]>::options().wait(wait);
+            options.open_or_create(&domain, &format!("{name} {way}")).expect("made")
         });
         let echo = Child::start(|| {
             let mut receiver = there.receiver().expect("the only one");
@@ -219,7 +221,9 @@ fn every_way_of_waiting(world: &World) {
         for number in 0..COUNT {
             sender.send(&message(0, number, 40)).expect("room");
             assert_eq!(
-                read_message(&receiver.recv_until(PATIENCE).expect("sent back")),
+                read_message(
+                    &receiver.recv_timeout(PATIENCE).expect("readable").expect("sent back")
+                ),
                 (0, number)
             );
         }
@@ -229,7 +233,7 @@ fn every_way_of_waiting(world: &World) {
 
 fn an_iterator_ends_with_the_senders(world: &World) {
     let domain = world.domain();
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let mut receiver = queue.receiver().expect("the only one");
     receiver.end_when_senders_gone(true);
     let child = Child::start(|| {

@@ -33,7 +33,7 @@ crate::checks!(
 );
 
 fn open(domain: &Domain) -> Mutex<[u64; 2]> {
-    Mutex::open(domain, "m", [0; 2]).expect("opens")
+    Mutex::options([0; 2]).open_or_create(domain, "m").expect("opens")
 }
 
 /// Runs it; it panics, and this thread lives on: what others are told afterwards is no death's
@@ -117,7 +117,7 @@ fn a_panic_after_a_repair_is_told_too(world: &World) {
 
 fn a_panic_under_a_write_guard_is_told_to_readers_and_writers(world: &World) {
     let domain = world.domain();
-    let lock = RwLock::<[u64; 2]>::open(&domain, "rw", [0; 2]).expect("opens");
+    let lock = RwLock::<[u64; 2]>::options([0; 2]).open_or_create(&domain, "rw").expect("opens");
     panics(|| {
         let mut guard = lock.write().expect("free");
         guard[0] = 7;
@@ -134,7 +134,7 @@ fn a_panic_under_a_write_guard_is_told_to_readers_and_writers(world: &World) {
 
 fn a_panic_under_a_read_guard_concerns_nobody(world: &World) {
     let domain = world.domain();
-    let lock = RwLock::<u64>::open(&domain, "rw", 5).expect("opens");
+    let lock = RwLock::<u64>::options(5).open_or_create(&domain, "rw").expect("opens");
     for _ in 0..2 {
         panics(|| {
             let _reading = lock.read().expect("free");
@@ -147,7 +147,7 @@ fn a_panic_under_a_read_guard_concerns_nobody(world: &World) {
 
 fn a_panic_after_an_upgrade_or_a_downgrade(world: &World) {
     let domain = world.domain();
-    let lock = RwLock::<u64>::open(&domain, "rw", 5).expect("opens");
+    let lock = RwLock::<u64>::options(5).open_or_create(&domain, "rw").expect("opens");
     panics(|| {
         let _reading = lock.write().expect("free").downgrade().expect("whole");
         panic_now();
@@ -162,7 +162,7 @@ fn a_panic_after_an_upgrade_or_a_downgrade(world: &World) {
 
 fn a_panic_under_priority_inheritance_is_told(world: &World) {
     let domain = world.domain();
-    let mutex = PiMutex::<u64>::open(&domain, "pi", 0).expect("opens");
+    let mutex = PiMutex::<u64>::options(0).open_or_create(&domain, "pi").expect("opens");
     panics(|| {
         let _guard = mutex.lock().expect("free");
         panic_now();
@@ -179,7 +179,8 @@ fn a_panic_under_priority_inheritance_is_told(world: &World) {
 fn a_panic_at_the_ceiling_is_told(world: &World) {
     skip_without_right(world);
     let domain = world.domain();
-    let mutex = CeilingMutex::<u64>::open(&domain, "ceiling", 3, 0).expect("opens");
+    let mutex =
+        CeilingMutex::<u64>::options(3, 0).open_or_create(&domain, "ceiling").expect("opens");
     panics(|| {
         let _guard = mutex.lock().expect("free");
         panic_now();
@@ -228,8 +229,8 @@ impl Drop for Farewell<'_> {
 fn what_is_taken_while_unwinding_is_given_back_as_usual(world: &World) {
     let domain = world.domain();
     let mutex = open(&domain);
-    let lock = RwLock::open(&domain, "rw", 0).expect("opens");
-    let valve = PiMutex::open(&domain, "pi", 0).expect("opens");
+    let lock = RwLock::options(0).open_or_create(&domain, "rw").expect("opens");
+    let valve = PiMutex::options(0).open_or_create(&domain, "pi").expect("opens");
     panics(|| {
         let _farewell = Farewell { mutex: &mutex, lock: &lock, valve: &valve };
         panic_now();
@@ -306,8 +307,10 @@ fn a_reset_that_panics_leaves_the_lock_given_up(world: &World) {
 /// nobody finds half a change unwarned.
 fn killed_while_they_panic(world: &World) {
     let domain = world.domain();
-    let (mutex, lock) =
-        (open(&domain), RwLock::<[u64; 2]>::open(&domain, "rw", [0; 2]).expect("opens"));
+    let (mutex, lock) = (
+        open(&domain),
+        RwLock::<[u64; 2]>::options([0; 2]).open_or_create(&domain, "rw").expect("opens"),
+    );
     let mut random = Random::new();
     let mut told = 0;
     for _ in 0..150 {

@@ -36,7 +36,7 @@ outlive::record! {
 }
 
 pub fn opened(domain: &Domain) -> PiMutex<u64> {
-    PiMutex::open(domain, "m", 0).expect("opens")
+    PiMutex::options(0).open_or_create(domain, "m").expect("opens")
 }
 
 /// A child that holds the mutex until word 1 of the board is set.
@@ -54,7 +54,7 @@ fn hold(mutex: &PiMutex<u64>, board: Board) -> Child {
 fn processes_count_together(world: &World) {
     const EACH: u64 = 20_000;
     let domain = world.domain();
-    let mutex = PiMutex::<[u64; 2]>::open(&domain, "m", [0; 2]).expect("opens");
+    let mutex = PiMutex::<[u64; 2]>::options([0; 2]).open_or_create(&domain, "m").expect("opens");
     let children: Vec<Child> = (0..4)
         .map(|_| {
             Child::start(|| {
@@ -187,7 +187,8 @@ fn another_namespace_is_refused(world: &World) {
     let valve = plant.handle(|plant| &plant.valve);
     drop(valve.lock().expect("free"));
     start_namespace(|| {
-        let error = PiMutex::<u64>::open(&world.domain(), "m", 0).err().expect("refused");
+        let error =
+            PiMutex::<u64>::options(0).open_or_create(&world.domain(), "m").err().expect("refused");
         assert!(matches!(error, Error::OtherNamespace { .. }), "{error}");
         assert!(error.to_string().contains("plain mutex"), "{error}");
         // Also through what was opened before.
@@ -204,7 +205,13 @@ fn another_namespace_is_refused(world: &World) {
             Err(LockError::System(Error::OtherNamespace { .. }))
         ));
         // One of its own it may have.
-        drop(PiMutex::<u64>::open(&world.domain(), "own", 0).expect("opens").lock().expect("free"));
+        drop(
+            PiMutex::<u64>::options(0)
+                .open_or_create(&world.domain(), "own")
+                .expect("opens")
+                .lock()
+                .expect("free"),
+        );
     })
     .finish();
     drop(mutex.lock().expect("untouched"));
@@ -224,7 +231,7 @@ fn another_libc_is_refused(world: &World) {
     // Another offset of the lock word, as musl has it.
     home[0] ^= 4;
     file.write_all_at(&home, 4096).expect("written");
-    let error = PiMutex::<u64>::open(&domain, "m", 0).err().expect("refused");
+    let error = PiMutex::<u64>::options(0).open_or_create(&domain, "m").err().expect("refused");
     assert!(matches!(error, Error::OtherLibc { .. }), "{error}");
 }
 
@@ -256,7 +263,13 @@ fn a_guard_that_was_forgotten_stays_mapped(world: &World) {
     drop(plant);
     // Each of these writes to its neighbours in the list.
     for name in ["a", "b", "c"] {
-        drop(PiMutex::<u64>::open(&domain, name, 0).expect("opens").lock().expect("free"));
+        drop(
+            PiMutex::<u64>::options(0)
+                .open_or_create(&domain, name)
+                .expect("opens")
+                .lock()
+                .expect("free"),
+        );
     }
     assert!(
         matches!(opened(&domain).try_lock(), Err(LockError::Deadlock)),
@@ -290,8 +303,8 @@ fn opened_often_it_is_mapped_once(world: &World) {
 /// never far.
 fn a_circle_ends_when_one_of_it_dies(world: &World) {
     let domain = world.domain();
-    let [one, two] =
-        ["one", "two"].map(|name| PiMutex::<u64>::open(&domain, name, 0).expect("opens"));
+    let [one, two] = ["one", "two"]
+        .map(|name| PiMutex::<u64>::options(0).open_or_create(&domain, name).expect("opens"));
     let board = Board::new();
     let start = |mine: &PiMutex<u64>, wanted: &PiMutex<u64>, word: usize| {
         Child::start(|| {

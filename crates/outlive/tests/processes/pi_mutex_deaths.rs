@@ -268,8 +268,9 @@ fn given_up_is_refused_until_reset(world: &World) {
 
 fn several_at_once(world: &World) {
     let domain = world.domain();
-    let mutexes: Vec<PiMutex<u64>> =
-        (0..50).map(|n| PiMutex::open(&domain, &format!("m{n}"), 0).expect("opens")).collect();
+    let mutexes: Vec<PiMutex<u64>> = (0..50)
+        .map(|n| PiMutex::options(0).open_or_create(&domain, &format!("m{n}")).expect("opens"))
+        .collect();
     let board = Board::new();
     let mut child = Child::start(|| {
         let _guards: Vec<_> = mutexes.iter().map(|mutex| mutex.lock().expect("free")).collect();

@@ -32,13 +32,12 @@ crate::checks!(
     the_environment_sets_modes,
 );
 
-const OPTIONS: PoolOptions =
-    PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
+const OPTIONS: PoolOptions = Pool::options().max_bytes(64 << 20).cache_bytes(1 << 20);
 const LENS: [usize; 12] =
     [0, 1, 63, 64, 100, 1000, 4096, 5000, 65_536, 1 << 20, 3 << 20, 5_000_000];
 
 pub fn open(domain: &Domain, modes: Modes) -> Pool {
-    let pool = Pool::open(domain, "pool", PoolOptions { modes, ..OPTIONS }).expect("opens");
+    let pool = OPTIONS.modes(modes).open_or_create(domain, "pool").expect("opens");
     pool.set_modes(modes);
     pool
 }
@@ -205,7 +204,7 @@ fn addresses_are_freed_once_and_where_they_belong(world: &World) {
         [Modes::NONE, Modes::TAG, Modes::TAG | Modes::INTEGRITY | Modes::POISON, Modes::UAF]
     {
         let pool = open(&domain, modes);
-        let other = Pool::open(&domain, "other", OPTIONS).expect("opens");
+        let other = OPTIONS.open_or_create(&domain, "other").expect("opens");
         for len in LENS {
             let address = pool.alloc(len).expect("room").into_raw();
             // SAFETY: until the second one, in order; from there on the faults are what is asked
@@ -502,8 +501,8 @@ fn told_offset() -> Option<usize> {
 /// used.
 fn uaf_gives_back_what_is_taken_again(world: &World) {
     let domain = world.domain();
-    let options = PoolOptions { max_bytes: 128 << 20, modes: Modes::UAF, ..OPTIONS };
-    let pool = Pool::open(&domain, "pool", options).expect("opens");
+    let options = OPTIONS.max_bytes(128 << 20).modes(Modes::UAF);
+    let pool = options.open_or_create(&domain, "pool").expect("opens");
     // More ranges than are remembered at once.
     let many: Vec<_> = (0..9000).map(|_| pool.alloc(4096).expect("room")).collect();
     let addresses: Vec<usize> =
@@ -667,7 +666,7 @@ fn the_environment_sets_modes(world: &World) {
         let (end, said) = what_becomes_of(world, || {
             // SAFETY: a process of one thread.
             unsafe { std::env::set_var("OUTLIVE_POOL", text) };
-            drop(Pool::open(&domain, "pool", OPTIONS).expect("opens"));
+            drop(OPTIONS.open_or_create(&domain, "pool").expect("opens"));
         });
         assert_eq!(end, End::Code(0));
         (pool.modes(), said)

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use outlive::pool::PoolOptions;
-
 use crate::board::Board;
 use crate::child::wait_until;
 use crate::pools::{SMALL, all_is_free, check, fill, open, sum};
@@ -43,7 +41,7 @@ fn huge_pages_when_asked(world: &World) {
     assert_eq!(pool.huge_bytes().expect("known"), 0, "nobody has asked");
     let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
         .unwrap_or_default();
-    let pool = open(&domain, PoolOptions { huge_pages: true, ..SMALL });
+    let pool = open(&domain, SMALL.huge_pages(true));
     let mut large = pool.alloc(12 << 20).expect("room");
     fill(&mut large, 1);
     let small: Vec<_> =

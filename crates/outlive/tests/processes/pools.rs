@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use outlive::Domain;
-use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, SizeUsage};
+use outlive::pool::{Modes, Object, Offset, Pool, PoolError, PoolOptions, SizeUsage};
+use outlive::{Domain, Error};
 
 use crate::board::Board;
 use crate::child::{Child, wait_until};
@@ -29,16 +29,15 @@ crate::checks!(
     a_stopped_process_delays_nobody: 60,
     damaged_words_are_errors_or_nothing,
     one_pool_for_all_openings,
+    options_of_the_file_must_agree,
 );
 
-pub const SMALL: PoolOptions =
-    PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
+pub const SMALL: PoolOptions = Pool::options().max_bytes(64 << 20).cache_bytes(1 << 20);
 /// Without caches: every object comes from the shared lists and goes there.
-pub const BARE: PoolOptions =
-    PoolOptions { max_bytes: 64 << 20, cache_bytes: 0, ..PoolOptions::DEFAULT };
+pub const BARE: PoolOptions = Pool::options().max_bytes(64 << 20).cache_bytes(0);
 
 pub fn open(domain: &Domain, options: PoolOptions) -> Pool {
-    Pool::open(domain, "pool", options).expect("opens")
+    options.open_or_create(domain, "pool").expect("opens")
 }
 
 /// That each object is in one place; the sum over all sizes.
@@ -77,7 +76,7 @@ pub fn check(object: &Object<'_>, mark: u64) {
 
 fn objects_of_all_sizes_are_apart_and_aligned(world: &World) {
     let domain = world.domain();
-    let pool = Pool::open(&domain, "pool", PoolOptions::default()).expect("opens");
+    let pool = Pool::open_or_create(&domain, "pool").expect("opens");
     let lens =
         [0, 1, 63, 64, 65, 100, 4096, 5000, 65_536, 1 << 20, (1 << 20) + 1, 3 << 20, 5_000_000];
     let mut objects = Vec::new();
@@ -123,7 +122,7 @@ fn what_is_freed_is_used_again(world: &World) {
             for _ in 0..100 {
                 let again = pool.alloc(len).expect("room");
                 assert!(
-                    options.cache_bytes < 2 << 20 || again.as_ptr() as usize == first,
+                    pool.config().cache_bytes < 2 * len as u64 || again.as_ptr() as usize == first,
                     "{len}: the hottest first"
                 );
             }
@@ -180,7 +179,7 @@ fn a_cache_is_bounded_and_emptied(world: &World) {
 
 fn a_full_pool_says_who_has_most(world: &World) {
     let domain = world.domain();
-    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, ..SMALL });
+    let pool = open(&domain, SMALL.max_bytes(8 << 20));
     let mut objects = Vec::new();
     let error = loop {
         match pool.alloc(100_000) {
@@ -211,7 +210,7 @@ fn a_full_pool_says_who_has_most(world: &World) {
 
 fn memory_of_one_size_serves_another(world: &World) {
     let domain = world.domain();
-    let pool = open(&domain, PoolOptions { max_bytes: 16 << 20, cache_bytes: 2 << 20, ..SMALL });
+    let pool = open(&domain, SMALL.max_bytes(16 << 20).cache_bytes(2 << 20));
     for len in [64, 4096, 300_000, 5 << 20, 1000, 2 << 20] {
         let mut objects = Vec::new();
         while let Ok(object) = pool.alloc(len) {
@@ -259,12 +258,8 @@ fn a_killed_owners_objects_come_back(world: &World) {
 fn who_needs_memory_collects_the_dead(world: &World) {
     let domain = world.domain();
     for len in [64, 5000, 900_000, 3 << 20] {
-        let pool = Pool::open(
-            &domain,
-            &format!("pool{len}"),
-            PoolOptions { max_bytes: 12 << 20, ..SMALL },
-        )
-        .expect("opens");
+        let pool = SMALL.max_bytes(12 << 20).open_or_create(&domain, &format!("pool{len}"));
+        let pool = pool.expect("opens");
         let board = Board::new();
         let mut owner = Child::start(|| {
             let mut kept = Vec::new();
@@ -494,7 +489,7 @@ fn damaged_words_are_errors_or_nothing(world: &World) {
     let mut random = Random::new();
     for round in 0..150 {
         let name = format!("pool{round}");
-        let pool = Pool::open(&domain, &name, SMALL).expect("opens");
+        let pool = SMALL.open_or_create(&domain, &name).expect("opens");
         let kept: Vec<_> = (0..30).map(|at| pool.alloc(64 << (at % 12)).expect("room")).collect();
         pool.flush();
         drop(kept);
@@ -553,7 +548,47 @@ fn one_pool_for_all_openings(world: &World) {
     let third = open(&domain, SMALL);
     assert_eq!(sum(&third).cached, 0, "the last handle takes the cache with it");
     assert!(matches!(
-        outlive::queue::Queue::create(&domain, "pool"),
+        outlive::queue::Queue::<[u8]>::open_or_create(&domain, "pool"),
         Err(outlive::Error::OtherKind { .. })
     ));
+}
+
+fn options_of_the_file_must_agree(world: &World) {
+    let domain = world.domain();
+    assert!(matches!(Pool::open(&domain, "pool"), Err(Error::NotFound { .. })));
+    for wrong in [0, (64 << 10) - 1, (8 << 30) + 1, u64::MAX] {
+        let made = Pool::options().max_bytes(wrong).open_or_create(&domain, "pool");
+        let error = made.expect_err("no pool has that many");
+        assert!(matches!(&error, Error::InvalidOption { what: "max_bytes", .. }), "{error}");
+        assert!(error.to_string().contains(&wrong.to_string()), "{error}");
+    }
+    assert!(matches!(Pool::open(&domain, "pool"), Err(Error::NotFound { .. })), "nothing was made");
+
+    let pool = SMALL.modes(Modes::TAG).create_new(&domain, "pool").expect("made");
+    let config = pool.config();
+    assert_eq!((config.max_bytes, config.cache_bytes), (64 << 20, 1 << 20));
+    assert_eq!((config.modes, config.huge_pages), (Modes::TAG, false));
+    let error = SMALL.create_new(&domain, "pool").expect_err("it is there");
+    assert!(matches!(error, Error::AlreadyExists { .. }), "{error}");
+    let other = SMALL.max_bytes(32 << 20);
+    for error in [other.open(&domain, "pool"), other.open_or_create(&domain, "pool")] {
+        let error = error.expect_err("another limit");
+        assert!(matches!(&error, Error::OtherOptions { what: "max_bytes", .. }), "{error}");
+        let told = error.to_string();
+        assert!(told.contains(&(64 << 20).to_string()) && told.contains(&(32 << 20).to_string()));
+    }
+
+    // What is not set is taken as it is; modes are only what a new pool begins with.
+    let again = Pool::options().modes(Modes::UAF).open(&domain, "pool").expect("opens");
+    assert_eq!(again.config(), config);
+    // What is of this process alone goes for all its handles.
+    let asking = Pool::options().cache_bytes(0).huge_pages(true).open(&domain, "pool");
+    let asked = asking.expect("opens").config();
+    assert_eq!((asked.cache_bytes, asked.huge_pages), (0, true));
+    assert_eq!(pool.config(), asked);
+    Child::start(|| {
+        let handle = Pool::open(&domain, "pool").expect("opens");
+        assert_eq!(handle.config().max_bytes, 64 << 20);
+    })
+    .finish();
 }

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::task::Poll;
 use std::time::Duration;
 
-use outlive::rpc::{CallError, Client, ReplyError, ServeError, Server};
-use outlive::{Deadline, Domain, Error, WaitStrategy};
+use outlive::rpc::{CallError, Client, Pending, Reply, Server, Service};
+use outlive::{Domain, Error, RecvError, SendError, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -35,9 +36,21 @@ crate::checks!(
     scribbled_words_give_errors: 60,
 );
 
+/// Makes a client of a service with default options.
+pub(crate) fn client_of(domain: &Domain, name: &str) -> Client {
+    let service = Service::open_or_create(domain, name).expect("opens");
+    service.client().expect("room for one more")
+}
+
+/// Serves a service with default options.
+pub(crate) fn server_of(domain: &Domain, name: &str) -> Server {
+    let service = Service::open_or_create(domain, name).expect("opens");
+    service.server().expect("none lives")
+}
+
 /// Answers with what was asked.
 pub fn echo(domain: &Domain, name: &str) {
-    let mut server = Server::open(domain, name).expect("none lives");
+    let mut server = server_of(domain, name);
     loop {
         let request = server.next().expect("served");
         let payload = request.to_vec();
@@ -46,11 +59,19 @@ pub fn echo(domain: &Domain, name: &str) {
     }
 }
 
+/// Returns the next reply, or `None` after the last; it must come in time.
+pub(crate) fn next(call: &mut Pending<'_>) -> Result<Option<Reply>, CallError> {
+    match call.next_timeout(PATIENCE)? {
+        Poll::Ready(found) => Ok(found),
+        Poll::Pending => panic!("no reply came in time"),
+    }
+}
+
 /// Waits until there is a server, by asking it.
 pub fn await_server(client: &Client) {
-    client.wait_for_server(true);
-    client.call_until(&message(0, 0, 16), PATIENCE).expect("a server comes");
-    client.wait_for_server(false);
+    client.set_patient(true);
+    client.call_timeout(&message(0, 0, 16), PATIENCE).expect("a server comes");
+    client.set_patient(false);
 }
 
 fn four_clients_get_their_own_answers(world: &World) {
@@ -60,13 +81,13 @@ fn four_clients_get_their_own_answers(world: &World) {
         .map(|who| {
             let domain = &domain;
             Child::start(move || {
-                let client = Client::open(domain, "s").expect("open");
-                client.wait_for_server(true);
+                let client = client_of(domain, "s");
+                client.set_patient(true);
                 let mut random = Random::from_seed(who);
                 for number in 0..2_000 {
                     let most = if number % 10 == 0 { 20_000 } else { 120 };
                     let bytes = message(who, number, 16 + random.below(most) as usize);
-                    let reply = client.call_until(&bytes, PATIENCE).expect("answered");
+                    let reply = client.call_timeout(&bytes, PATIENCE).expect("answered");
                     assert_eq!(*reply, *bytes);
                 }
             })
@@ -81,7 +102,7 @@ fn four_clients_get_their_own_answers(world: &World) {
 fn every_size_comes_back_whole(world: &World) {
     let domain = world.domain();
     let _server = Child::start(|| echo(&domain, "s"));
-    let client = Client::open(&domain, "s").expect("open");
+    let client = client_of(&domain, "s");
     await_server(&client);
     let mut sizes: Vec<usize> = (0..300).collect();
     for power in 9..22 {
@@ -89,7 +110,7 @@ fn every_size_comes_back_whole(world: &World) {
     }
     for len in sizes {
         let bytes = if len < 16 { vec![len as u8; len] } else { message(1, len as u64, len) };
-        assert_eq!(*client.call_until(&bytes, PATIENCE).expect("answered"), *bytes);
+        assert_eq!(*client.call_timeout(&bytes, PATIENCE).expect("answered"), *bytes);
     }
 }
 
@@ -97,9 +118,9 @@ fn every_size_comes_back_whole(world: &World) {
 fn values_as_msgpack(world: &World) {
     type Value = (u64, String, Vec<f32>);
     let domain = world.domain();
-    let client = Client::open(&domain, "s").expect("opens");
+    let client = client_of(&domain, "s");
     let _server = Child::start(|| {
-        let mut server = Server::open(&domain, "s").expect("none lives");
+        let mut server = server_of(&domain, "s");
         loop {
             let request = server.next().expect("served");
             match request.msgpack::<Value>() {
@@ -121,16 +142,16 @@ fn values_as_msgpack(world: &World) {
     await_dropping_server(&client);
     for len in [1usize, 3, 30_000] {
         let question: Value = (len as u64, "x".repeat(len), vec![0.5; len]);
-        let reply = client.call_msgpack_until(&question, PATIENCE).expect("answered");
+        let reply = client.call_msgpack_timeout(&question, PATIENCE).expect("answered");
         let answer: Value = (len as u64 + 1, "x".repeat(len) + "!", vec![0.5; len]);
         assert_eq!(reply.msgpack::<Value>().expect("well-formed"), answer);
     }
     let mut pending = client.begin_msgpack(&(0u64, "", [0.0f32; 0])).expect("room");
     for part in 0..3u64 {
-        let reply = pending.next_until(PATIENCE).expect("lives").expect("three");
+        let reply = next(&mut pending).expect("lives").expect("three");
         assert_eq!(reply.msgpack::<u64>().expect("well-formed"), part);
     }
-    assert!(pending.next_until(PATIENCE).expect("lives").is_none());
+    assert!(next(&mut pending).expect("lives").is_none());
     assert!(matches!(client.call_msgpack(&Unspeakable), Err(CallError::Encoding(_))));
 }
 
@@ -148,9 +169,9 @@ impl serde::Serialize for Unspeakable {
 /// Waits until there is a server that lets go of what is no msgpack.
 #[cfg(feature = "msgpack")]
 fn await_dropping_server(client: &Client) {
-    client.wait_for_server(true);
-    assert_eq!(client.call_until(b"\xc1", PATIENCE).expect_err("dropped"), CallError::Dropped);
-    client.wait_for_server(false);
+    client.set_patient(true);
+    assert_eq!(client.call_timeout(b"\xc1", PATIENCE).expect_err("dropped"), CallError::Dropped);
+    client.set_patient(false);
 }
 
 #[cfg(not(feature = "msgpack"))]
@@ -162,24 +183,25 @@ fn many_calls_in_flight_are_answered_in_any_order(world: &World) {
     const CALLS: u64 = 300;
     let domain = world.domain();
     let _server = Child::start(|| {
-        let mut server = Server::open(&domain, "s").expect("none lives");
-        let mut requests: Vec<_> =
-            (0..CALLS).map(|_| server.next_until(PATIENCE).expect("asked")).collect();
+        let mut server = server_of(&domain, "s");
+        let mut requests: Vec<_> = (0..CALLS)
+            .map(|_| server.next_timeout(PATIENCE).expect("served").expect("asked"))
+            .collect();
         requests.reverse();
         for request in requests {
             let payload = request.to_vec();
             request.reply(&payload).expect("the client lives");
         }
     });
-    let client = Client::open(&domain, "s").expect("open");
-    client.wait_for_server(true);
+    let client = client_of(&domain, "s");
+    client.set_patient(true);
     let calls: Vec<_> = (0..CALLS)
-        .map(|n| client.begin_until(&message(1, n, 40), PATIENCE).expect("sent"))
+        .map(|n| client.begin_timeout(&message(1, n, 40), PATIENCE).expect("sent"))
         .collect();
     for (n, mut call) in calls.into_iter().enumerate() {
-        let reply = call.next_until(PATIENCE).expect("answered").expect("one");
+        let reply = next(&mut call).expect("answered").expect("one");
         assert_eq!(read_message(&reply), (1, n as u64));
-        assert!(call.next_until(PATIENCE).expect("over").is_none());
+        assert!(next(&mut call).expect("over").is_none());
     }
 }
 
@@ -188,45 +210,45 @@ fn streams_wait_for_their_clients(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let server = Child::start(|| {
-        let mut server = Server::open(&domain, "s").expect("none lives");
-        let mut stream = server.next_until(PATIENCE).expect("asked").stream();
+        let mut server = server_of(&domain, "s");
+        let mut stream = server.next_timeout(PATIENCE).expect("served").expect("asked").stream();
         for number in 0..REPLIES {
             let len = if number % 7 == 0 { 5_000 } else { 30 };
-            stream.send_until(&message(2, number, len), PATIENCE).expect("taken");
+            stream.send_timeout(&message(2, number, len), PATIENCE).expect("taken");
             board.set(0, number + 1);
         }
         stream.finish().expect("taken");
     });
-    let client = Client::open(&domain, "s").expect("open");
-    client.wait_for_server(true);
-    let mut call = client.begin_until(b"all", PATIENCE).expect("sent");
+    let client = client_of(&domain, "s");
+    client.set_patient(true);
+    let mut call = client.begin_timeout(b"all", PATIENCE).expect("sent");
     board.reach(0, 8);
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(board.get(0), 8, "eight are on their way, not more");
     for number in 0..REPLIES {
-        let reply = call.next_until(PATIENCE).expect("sent").expect("more");
+        let reply = next(&mut call).expect("sent").expect("more");
         assert_eq!(read_message(&reply), (2, number));
     }
-    assert!(call.next_until(PATIENCE).expect("over").is_none());
+    assert!(next(&mut call).expect("over").is_none());
     server.finish();
 }
 
 fn a_cancelled_stream_ends_its_sender(world: &World) {
     let domain = world.domain();
     let server = Child::start(|| {
-        let mut server = Server::open(&domain, "s").expect("none lives");
-        let mut stream = server.next_until(PATIENCE).expect("asked").stream();
+        let mut server = server_of(&domain, "s");
+        let mut stream = server.next_timeout(PATIENCE).expect("served").expect("asked").stream();
         let error = loop {
-            if let Err(error) = stream.send_until(&message(2, 1, 3_000), PATIENCE) {
+            if let Err(error) = stream.send_timeout(&message(2, 1, 3_000), PATIENCE) {
                 break error;
             }
         };
-        assert_eq!(error, ReplyError::Cancelled);
+        assert_eq!(error, SendError::Cancelled);
     });
-    let client = Client::open(&domain, "s").expect("open");
-    client.wait_for_server(true);
-    let mut call = client.begin_until(b"all", PATIENCE).expect("sent");
-    call.next_until(PATIENCE).expect("one").expect("one");
+    let client = client_of(&domain, "s");
+    client.set_patient(true);
+    let mut call = client.begin_timeout(b"all", PATIENCE).expect("sent");
+    next(&mut call).expect("one").expect("one");
     wait_asleep(server.pid());
     assert!(call.cancel(), "begun");
     server.finish();
@@ -237,16 +259,19 @@ fn a_cancelled_stream_ends_its_sender(world: &World) {
 
 fn a_sleeping_client_is_woken(world: &World) {
     let domain = world.domain();
-    let mut server = Server::open(&domain, "s").expect("none lives");
+    let mut server = server_of(&domain, "s");
     let client = Child::start(|| {
-        let client =
-            Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
+        let client = Service::options()
+            .wait(WaitStrategy::Block)
+            .open_or_create(&domain, "s")
+            .and_then(|service| service.client())
+            .expect("open");
         for _ in 0..20 {
-            assert_eq!(*client.call_until(b"x", PATIENCE).expect("answered"), *b"y");
+            assert_eq!(*client.call_timeout(b"x", PATIENCE).expect("answered"), *b"y");
         }
     });
     for _ in 0..20 {
-        let request = server.next_until(PATIENCE).expect("asked");
+        let request = server.next_timeout(PATIENCE).expect("served").expect("asked");
         wait_asleep(client.pid());
         request.reply(b"y").expect("the client lives");
     }
@@ -257,42 +282,55 @@ fn a_sleeping_client_is_woken(world: &World) {
 fn a_sleeping_server_is_woken(world: &World) {
     let domain = world.domain();
     let server = Child::start(|| {
-        let mut server =
-            Server::options().wait(WaitStrategy::Block).serve(&domain, "s").expect("none lives");
+        let mut server = Service::options()
+            .wait(WaitStrategy::Block)
+            .open_or_create(&domain, "s")
+            .and_then(|service| service.server())
+            .expect("none lives");
         for _ in 0..20 {
-            server.next_until(PATIENCE).expect("asked").reply(b"y").expect("the client lives");
+            server
+                .next_timeout(PATIENCE)
+                .expect("served")
+                .expect("asked")
+                .reply(b"y")
+                .expect("the client lives");
         }
     });
-    let client = Client::open(&domain, "s").expect("open");
-    client.wait_for_server(true);
+    let client = client_of(&domain, "s");
+    client.set_patient(true);
     for _ in 0..20 {
         wait_asleep(server.pid());
-        assert_eq!(*client.call_until(b"x", PATIENCE).expect("answered"), *b"y");
+        assert_eq!(*client.call_timeout(b"x", PATIENCE).expect("answered"), *b"y");
     }
     server.finish();
 }
 
 fn a_second_server_is_refused(world: &World) {
     let domain = world.domain();
-    let server = Server::open(&domain, "s").expect("none lives");
-    Child::start(|| match Server::open(&domain, "s") {
-        Err(Error::ServerTaken { pid, .. }) => assert_ne!(pid, std::process::id()),
-        Err(error) => panic!("{error}"),
-        Ok(_) => panic!("two servers"),
+    let server = server_of(&domain, "s");
+    Child::start(|| {
+        match Service::open_or_create(&domain, "s").and_then(|service| service.server()) {
+            Err(Error::ServerTaken { pid, .. }) => assert_ne!(pid, std::process::id()),
+            Err(error) => panic!("{error}"),
+            Ok(_) => panic!("two servers"),
+        }
     })
     .finish();
     drop(server);
-    Child::start(|| drop(Server::open(&domain, "s").expect("the first has left"))).finish();
+    Child::start(|| drop(server_of(&domain, "s"))).finish();
 }
 
 fn a_server_that_leaves_tells_its_clients(world: &World) {
     let domain = world.domain();
-    let server = Server::open(&domain, "s").expect("none lives");
+    let server = server_of(&domain, "s");
     let clients: Vec<Child> = (0..3)
         .map(|_| {
             Child::start(|| {
-                let client =
-                    Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
+                let client = Service::options()
+                    .wait(WaitStrategy::Block)
+                    .open_or_create(&domain, "s")
+                    .and_then(|service| service.client())
+                    .expect("open");
                 assert_eq!(client.call(b"x").expect_err("nobody answers"), CallError::NoServer);
             })
         })
@@ -302,59 +340,66 @@ fn a_server_that_leaves_tells_its_clients(world: &World) {
     }
     drop(server);
     clients.into_iter().for_each(Child::finish);
-    let mut server = Server::open(&domain, "s").expect("the first has left");
-    assert_eq!(server.try_next().expect_err("their callers were told"), ServeError::Empty);
+    let mut server = server_of(&domain, "s");
+    assert!(matches!(server.try_next(), Ok(None)), "their callers were told");
 }
 
 fn a_patient_client_waits_for_a_server(world: &World) {
     let domain = world.domain();
     let client = Child::start(|| {
-        let client =
-            Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
-        client.wait_for_server(true);
-        let error = client.call_until(b"x", Duration::from_millis(20)).expect_err("there is none");
+        let client = Service::options()
+            .wait(WaitStrategy::Block)
+            .open_or_create(&domain, "s")
+            .and_then(|service| service.client())
+            .expect("open");
+        client.set_patient(true);
+        let error =
+            client.call_timeout(b"x", Duration::from_millis(20)).expect_err("there is none");
         assert_eq!(error, CallError::TimedOut { begun: false });
-        assert_eq!(*client.call_until(b"x", PATIENCE).expect("answered"), *b"y");
+        assert_eq!(*client.call_timeout(b"x", PATIENCE).expect("answered"), *b"y");
     });
     wait_asleep(client.pid());
     std::thread::sleep(Duration::from_millis(40));
     // One that comes and goes without a look, then one that answers.
-    drop(Server::open(&domain, "s").expect("none lives"));
-    let mut server = Server::open(&domain, "s").expect("none lives");
-    server.next_until(PATIENCE).expect("asked").reply(b"y").expect("the client lives");
+    drop(server_of(&domain, "s"));
+    let mut server = server_of(&domain, "s");
+    server
+        .next_timeout(PATIENCE)
+        .expect("served")
+        .expect("asked")
+        .reply(b"y")
+        .expect("the client lives");
     client.finish();
 }
 
 fn cancelled_calls_are_not_begun(world: &World) {
     let domain = world.domain();
-    let mut server = Server::open(&domain, "s").expect("none lives");
-    let client = Client::open(&domain, "s").expect("open");
+    let mut server = server_of(&domain, "s");
+    let client = client_of(&domain, "s");
     for round in 0..100u64 {
         let call = client.begin(&message(1, round, 30)).expect("sent");
         let kept = client.begin(&message(2, round, 30)).expect("sent");
         assert!(!call.cancel(), "nobody has begun it");
-        let request = server.try_next().expect("the other one");
+        let request = server.try_next().expect("served").expect("the other one");
         assert_eq!(read_message(&request), (2, round));
         let payload = request.to_vec();
         request.reply(&payload).expect("it waits");
         assert_eq!(read_message(&kept.wait().expect("answered")), (2, round));
-        assert!(matches!(server.try_next(), Err(ServeError::Empty)));
+        assert!(matches!(server.try_next(), Ok(None)));
     }
     // Begun, then cancelled.
     let call = client.begin(b"x").expect("sent");
-    let request = server.try_next().expect("asked");
+    let request = server.try_next().expect("served").expect("asked");
     assert!(!request.is_cancelled());
     assert!(call.cancel(), "begun");
     assert!(request.is_cancelled());
-    assert_eq!(request.reply(b"y"), Err(ReplyError::Cancelled));
+    assert_eq!(request.reply(b"y"), Err(SendError::Cancelled));
     // Late: the call goes on, and the reply comes.
     let mut call = client.begin(b"x").expect("sent");
-    let request = server.try_next().expect("asked");
-    assert_eq!(
-        call.next_until(Duration::ZERO).expect_err("not yet"),
-        CallError::TimedOut { begun: true }
-    );
-    assert!(call.try_next().expect("goes on").is_none());
+    let request = server.try_next().expect("served").expect("asked");
+    assert!(call.next_timeout(Duration::ZERO).expect("goes on").is_pending());
+    assert!(call.is_begun() && !call.is_over());
+    assert!(call.try_next().expect("goes on").is_pending());
     request.reply(b"z").expect("it waits");
     assert_eq!(*call.wait().expect("answered"), *b"z");
 }
@@ -362,12 +407,12 @@ fn cancelled_calls_are_not_begun(world: &World) {
 fn a_client_moves_between_threads(world: &World) {
     let domain = world.domain();
     let _server = Child::start(|| echo(&domain, "s"));
-    let mut client = Client::open(&domain, "s").expect("open");
+    let mut client = client_of(&domain, "s");
     await_server(&client);
     for round in 0..20u64 {
         client = std::thread::spawn(move || {
             let bytes = message(1, round, 500);
-            assert_eq!(*client.call_until(&bytes, PATIENCE).expect("answered"), *bytes);
+            assert_eq!(*client.call_timeout(&bytes, PATIENCE).expect("answered"), *bytes);
             client
         })
         .join()
@@ -378,10 +423,10 @@ fn a_client_moves_between_threads(world: &World) {
 fn requests_move_between_threads(world: &World) {
     let domain = world.domain();
     let server = Child::start(|| {
-        let mut server = Server::open(&domain, "s").expect("none lives");
+        let mut server = server_of(&domain, "s");
         let working: Vec<_> = (0..200)
             .map(|_| {
-                let request = server.next_until(PATIENCE).expect("asked");
+                let request = server.next_timeout(PATIENCE).expect("served").expect("asked");
                 std::thread::spawn(move || {
                     let payload = request.to_vec();
                     request.reply(&payload).expect("the client lives");
@@ -390,28 +435,32 @@ fn requests_move_between_threads(world: &World) {
             .collect();
         working.into_iter().for_each(|one| one.join().expect("no panic"));
         // One panics with a request in its hands.
-        let request = server.next_until(PATIENCE).expect("asked");
+        let request = server.next_timeout(PATIENCE).expect("served").expect("asked");
         let result = std::thread::spawn(move || {
             let _request = request;
             panic!("on purpose");
         });
         assert!(result.join().is_err());
     });
-    let client = Client::open(&domain, "s").expect("open");
-    client.wait_for_server(true);
+    let client = client_of(&domain, "s");
+    client.set_patient(true);
     let calls: Vec<_> =
         (0..200).map(|n| (n, client.begin(&message(1, n, 300)).expect("sent"))).collect();
     for (n, call) in calls {
         assert_eq!(read_message(&call.wait().expect("answered")), (1, n));
     }
-    assert_eq!(client.call_until(b"x", PATIENCE).expect_err("dropped"), CallError::Dropped);
+    assert_eq!(client.call_timeout(b"x", PATIENCE).expect_err("dropped"), CallError::Dropped);
     server.finish();
 }
 
 fn too_many_calls_and_too_large_ones(world: &World) {
     let domain = world.domain();
-    let mut server = Server::options().max_bytes(1 << 20).serve(&domain, "s").expect("made");
-    let client = Client::open(&domain, "s").expect("open");
+    let mut server = Service::options()
+        .max_bytes(1 << 20)
+        .open_or_create(&domain, "s")
+        .and_then(|service| service.server())
+        .expect("made");
+    let client = client_of(&domain, "s");
     let most = match client.begin(&vec![0; 4 << 20]).map(drop) {
         Err(CallError::TooLarge { len, most }) => {
             assert_eq!(len, 4 << 20);
@@ -429,19 +478,24 @@ fn too_many_calls_and_too_large_ones(world: &World) {
     };
     assert_eq!((error, calls.len()), (CallError::TooMany, 1024));
     calls.clear();
-    assert!(matches!(server.try_next(), Err(ServeError::Empty)), "all are cancelled");
+    assert!(matches!(server.try_next(), Ok(None)), "all are cancelled");
     let call = client.begin(b"x").expect("there is room again");
-    let error = server.try_next().expect("asked").reply(&vec![0; 4 << 20]).expect_err("too large");
-    assert!(matches!(error, ReplyError::TooLarge { .. }));
+    let error = server
+        .try_next()
+        .expect("served")
+        .expect("asked")
+        .reply(&vec![0; 4 << 20])
+        .expect_err("too large");
+    assert!(matches!(error, SendError::TooLarge { .. }));
     assert_eq!(call.wait().expect_err("told"), CallError::Dropped);
     // Replies that nobody takes fill the memory, and dropping them frees it.
     let mut waiting = Vec::new();
     loop {
         waiting.push(client.begin(b"x").expect("sent"));
-        match server.try_next().expect("asked").reply(&[7; 20_000]) {
+        match server.try_next().expect("served").expect("asked").reply(&[7; 20_000]) {
             Ok(()) => {}
             Err(error) => {
-                assert_eq!(error, ReplyError::NoSpace);
+                assert!(matches!(error, SendError::NoSpace { .. }), "{error}");
                 break;
             }
         }
@@ -449,45 +503,55 @@ fn too_many_calls_and_too_large_ones(world: &World) {
     assert!(waiting.len() > 2);
     waiting.clear();
     let call = client.begin(b"x").expect("sent");
-    server.try_next().expect("asked").reply(&[7; 20_000]).expect("there is room again");
+    server
+        .try_next()
+        .expect("served")
+        .expect("asked")
+        .reply(&[7; 20_000])
+        .expect("there is room again");
     assert_eq!(call.wait().expect("answered").len(), 20_000);
 }
 
 fn a_forked_child_is_nobody(world: &World) {
     let domain = world.domain();
-    let mut server = Server::open(&domain, "s").expect("none lives");
-    let client = Client::open(&domain, "s").expect("open");
+    let mut server = server_of(&domain, "s");
+    let client = client_of(&domain, "s");
     let call = client.begin(b"x").expect("sent");
-    let mut request = Some(server.try_next().expect("asked"));
+    let mut request = Some(server.try_next().expect("served").expect("asked"));
     let mut second = Some(client.begin(b"z").expect("sent"));
     let mut server = Some(server);
     Child::start(|| {
         assert_eq!(client.call(b"y").expect_err("not ours"), CallError::NotClient);
         let mut server = server.take().expect("a copy");
-        assert_eq!(server.try_next().expect_err("not ours"), ServeError::NotServer);
+        assert_eq!(server.try_next().expect_err("not ours"), RecvError::NotOwner);
         drop(second.take());
         drop(server);
-        assert_eq!(request.take().expect("a copy").reply(b"w"), Err(ReplyError::NotServer));
+        assert_eq!(request.take().expect("a copy").reply(b"w"), Err(SendError::NotOwner));
     })
     .finish();
     request.expect("ours").reply(b"w").expect("the client lives");
     assert_eq!(*call.wait().expect("answered"), *b"w");
-    let request = server.as_mut().expect("ours").try_next().expect("not cancelled by a copy");
+    let request = server
+        .as_mut()
+        .expect("ours")
+        .try_next()
+        .expect("served")
+        .expect("not cancelled by a copy");
     request.reply(b"v").expect("the client lives");
     assert_eq!(*second.expect("ours").wait().expect("answered"), *b"v");
 }
 
 fn nothing_is_left_of_large_replies(world: &World) {
     let domain = world.domain();
-    let mut server = Server::open(&domain, "s").expect("none lives");
-    let client = Client::open(&domain, "s").expect("open");
+    let mut server = server_of(&domain, "s");
+    let client = client_of(&domain, "s");
     let entry = domain.entry("s").expect("there");
     for round in 0..200u64 {
         let taken = client.begin(b"x").expect("sent");
         let left = client.begin(b"x").expect("sent");
         for _ in 0..2 {
             let bytes = message(1, round, 200_000);
-            let reply = server.next_until(Deadline::after(PATIENCE)).expect("asked");
+            let reply = server.next_timeout(PATIENCE).expect("served").expect("asked");
             reply.reply_with(bytes.len(), |to| to.copy_from_slice(&bytes)).expect("it waits");
         }
         assert_eq!(read_message(&taken.wait().expect("answered")), (1, round));
@@ -529,13 +593,18 @@ fn scribbled_words_give_errors(world: &World) {
     let mut random = Random::new();
     for round in 0..300 {
         let name = format!("s{round}");
-        let mut server = Server::options().max_bytes(1 << 20).serve(&domain, &name).expect("made");
-        let client = Client::open(&domain, &name).expect("open");
+        let mut server = Service::options()
+            .max_bytes(1 << 20)
+            .open_or_create(&domain, &name)
+            .and_then(|service| service.server())
+            .expect("made");
+        let client = client_of(&domain, &name);
         let from = places_at(&domain, &name) - BEFORE;
         let file = File::options().write(true).open(domain.path().join(&name)).expect("there");
         let mut calls: Vec<_> =
-            (0..4).filter_map(|n| client.begin_until(&message(1, n, 300), soon).ok()).collect();
-        let mut requests: Vec<_> = (0..2).filter_map(|_| server.try_next().ok()).collect();
+            (0..4).filter_map(|n| client.begin_timeout(&message(1, n, 300), soon).ok()).collect();
+        let mut requests: Vec<_> =
+            (0..2).filter_map(|_| server.try_next().ok().flatten()).collect();
         if let Some(request) = requests.pop() {
             let _ = request.reply(&[7; 500]);
         }
@@ -557,18 +626,20 @@ fn scribbled_words_give_errors(world: &World) {
         for call in &mut calls {
             // Whatever it says: it says something.
             let _ = call.try_next();
-            let _ = call.next_until(soon);
+            let _ = call.next_timeout(soon);
         }
         requests.into_iter().for_each(|request| drop(request.reply(&[7; 40])));
-        if let Ok(request) = server.next_until(soon) {
+        if let Ok(Some(request)) = server.next_timeout(soon) {
             let mut stream = request.stream();
-            let _ = (0..10).try_for_each(|_| stream.send_until(&[7; 200], soon));
+            let _ = (0..10).try_for_each(|_| stream.send_timeout(&[7; 200], soon));
         }
         drop(calls);
-        let _ = client.call_until(b"x", soon);
+        let _ = client.call_timeout(b"x", soon);
         drop(client);
-        if let Ok(client) = Client::open(&domain, &name) {
-            let _ = client.call_until(b"x", soon);
+        if let Ok(client) =
+            Service::open_or_create(&domain, &name).and_then(|service| service.client())
+        {
+            let _ = client.call_timeout(b"x", soon);
         }
         drop(server);
         let _ = domain.entry(&name);

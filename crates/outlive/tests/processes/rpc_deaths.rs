@@ -4,15 +4,15 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use outlive::rpc::{CallError, Client, Pending, ReplyError, ServeError, Server};
-use outlive::{Domain, WaitStrategy};
+use outlive::rpc::{CallError, Client, Pending, Service};
+use outlive::{Domain, SendError, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::{Board, WORDS};
 use crate::child::{Child, PATIENCE, wait_until};
 use crate::order::{message, read_message};
 use crate::random::Random;
-use crate::rpc::{await_server, echo};
+use crate::rpc::{await_server, client_of, echo, next, server_of};
 use crate::runner::World;
 
 crate::checks!(
@@ -38,7 +38,7 @@ fn begin_all<'c>(client: &'c Client, who: u64) -> Vec<Pending<'c>> {
 
 /// A server that begins `most` calls and answers none.
 fn silent_server(domain: &Domain, board: Board, most: u64) {
-    let mut server = Server::open(domain, "s").expect("none lives");
+    let mut server = server_of(domain, "s");
     let mut requests = Vec::new();
     while (requests.len() as u64) < most {
         requests.push(server.next().expect("asked"));
@@ -58,11 +58,14 @@ fn a_dead_server_ends_every_call_at_once(world: &World) {
         .map(|who| {
             let domain = &domain;
             Child::start(move || {
-                let client =
-                    Client::options().wait(WaitStrategy::Block).client(domain, "s").expect("open");
-                client.wait_for_server(true);
+                let client = Service::options()
+                    .wait(WaitStrategy::Block)
+                    .open_or_create(domain, "s")
+                    .and_then(|service| service.client())
+                    .expect("open");
+                client.set_patient(true);
                 let calls = begin_all(&client, who);
-                client.wait_for_server(false);
+                client.set_patient(false);
                 board.add(1, 1);
                 for mut call in calls {
                     match call.next() {
@@ -82,8 +85,8 @@ fn a_dead_server_ends_every_call_at_once(world: &World) {
     clients.into_iter().for_each(Child::finish);
     assert_eq!((board.get(2), board.get(3)), (240, 60), "not begun, and begun");
     // Those who were told are not served.
-    let mut heir = Server::open(&domain, "s").expect("the first is dead");
-    assert!(matches!(heir.try_next(), Err(ServeError::Empty)));
+    let mut heir = server_of(&domain, "s");
+    assert!(matches!(heir.try_next(), Ok(None)));
     drop(heir);
     domain.sweep(false).expect("sweeps");
     assert!(domain.sweep(false).expect("sweeps").is_clean());
@@ -95,12 +98,15 @@ fn calls_not_begun_are_kept_for_the_next_server(world: &World) {
     let board = Board::new();
     let mut server = Child::start(|| silent_server(&domain, board, 10));
     let client = Child::start(|| {
-        let client =
-            Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
-        client.wait_for_server(true);
+        let client = Service::options()
+            .wait(WaitStrategy::Block)
+            .open_or_create(&domain, "s")
+            .and_then(|service| service.client())
+            .expect("open");
+        client.set_patient(true);
         let calls = begin_all(&client, 7);
         for (n, mut call) in calls.into_iter().enumerate() {
-            match call.next_until(PATIENCE) {
+            match next(&mut call) {
                 Ok(Some(reply)) => {
                     assert_eq!(read_message(&reply), (7, n as u64));
                     board.add(1, 1);
@@ -124,34 +130,38 @@ fn calls_not_begun_are_kept_for_the_next_server(world: &World) {
 fn who_was_told_is_not_served(world: &World) {
     let domain = world.domain();
     let mut server = Child::start(|| {
-        let _server = Server::open(&domain, "s").expect("none lives");
+        let _server = server_of(&domain, "s");
         loop {
             std::thread::park();
         }
     });
-    let client = Client::open(&domain, "s").expect("open");
-    let patient = Client::open(&domain, "s").expect("open");
-    patient.wait_for_server(true);
-    let kept = patient.begin_until(b"kept", PATIENCE).expect("sent");
+    let client = client_of(&domain, "s");
+    let patient = client_of(&domain, "s");
+    patient.set_patient(true);
+    let kept = patient.begin_timeout(b"kept", PATIENCE).expect("sent");
     let told = client.begin(b"told").expect("sent");
     server.kill();
     assert_eq!(told.wait().expect_err("dead"), CallError::ServerDied { begun: false });
     assert_eq!(client.call(b"late").expect_err("dead"), CallError::ServerDied { begun: false });
-    let mut heir = Server::open(&domain, "s").expect("the first is dead");
-    let request = heir.try_next().expect("the one that waits");
+    let mut heir = server_of(&domain, "s");
+    let request = heir.try_next().expect("served").expect("the one that waits");
     assert_eq!(*request, *b"kept");
     request.reply(b"yes").expect("it waits");
-    assert!(matches!(heir.try_next(), Err(ServeError::Empty)));
+    assert!(matches!(heir.try_next(), Ok(None)));
     assert_eq!(*kept.wait().expect("answered"), *b"yes");
 }
 
 fn a_dead_client_s_replies_are_freed(world: &World) {
     let domain = world.domain();
     let board = Board::new();
-    let mut server = Server::options().max_bytes(8 << 20).serve(&domain, "s").expect("made");
+    let mut server = Service::options()
+        .max_bytes(8 << 20)
+        .open_or_create(&domain, "s")
+        .and_then(|service| service.server())
+        .expect("made");
     for _ in 0..20 {
         let mut client = Child::start(|| {
-            let client = Client::open(&domain, "s").expect("open");
+            let client = client_of(&domain, "s");
             let _calls = begin_all(&client, 1);
             board.add(0, 1);
             loop {
@@ -160,7 +170,7 @@ fn a_dead_client_s_replies_are_freed(world: &World) {
         });
         let mut later = Vec::new();
         for n in 0..CALLS {
-            let request = server.next_until(PATIENCE).expect("asked");
+            let request = server.next_timeout(PATIENCE).expect("served").expect("asked");
             // Some lie there unread, some are answered after the death.
             if n % 10 == 0 {
                 later.push(request);
@@ -171,7 +181,7 @@ fn a_dead_client_s_replies_are_freed(world: &World) {
         client.kill();
         for request in later {
             assert_eq!(request.client().map(|client| client.alive), Some(false));
-            assert_eq!(request.reply(&[7; 50_000]), Err(ReplyError::ClientDied));
+            assert_eq!(request.reply(&[7; 50_000]), Err(SendError::ReceiverDied));
         }
         assert!(domain.entry("s").expect("there").dead_claims > 0);
     }
@@ -179,10 +189,15 @@ fn a_dead_client_s_replies_are_freed(world: &World) {
     assert!(report.failed.is_empty() && report.claims > 0, "{report:?}");
     assert!(domain.sweep(false).expect("sweeps").is_clean());
     // All memory is there again: as many replies as at first fit at once.
-    let client = Client::open(&domain, "s").expect("open");
+    let client = client_of(&domain, "s");
     let calls = begin_all(&client, 2);
     for _ in 0..CALLS {
-        server.try_next().expect("asked").reply(&[7; 50_000]).expect("there is room");
+        server
+            .try_next()
+            .expect("served")
+            .expect("asked")
+            .reply(&[7; 50_000])
+            .expect("there is room");
     }
     for call in calls {
         assert_eq!(call.wait().expect("answered").len(), 50_000);
@@ -195,28 +210,40 @@ fn a_client_without_memory_finds_what_the_dead_left(world: &World) {
     const LONG: usize = 5 << 20;
     let domain = world.domain();
     let board = Board::new();
-    let mut server = Server::options().max_bytes(8 << 20).serve(&domain, "s").expect("made");
+    let mut server = Service::options()
+        .max_bytes(8 << 20)
+        .open_or_create(&domain, "s")
+        .and_then(|service| service.server())
+        .expect("made");
     let mut holding = Child::start(|| {
-        let client = Client::open(&domain, "s").expect("open");
+        let client = client_of(&domain, "s");
         let _call = client.begin(b"x").expect("sent");
         loop {
             std::thread::park();
         }
     });
-    server.next_until(PATIENCE).expect("asked").reply(&[7; LONG]).expect("there is room");
+    server
+        .next_timeout(PATIENCE)
+        .expect("served")
+        .expect("asked")
+        .reply(&[7; LONG])
+        .expect("there is room");
     let waiting = Child::start(|| {
-        let client =
-            Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
+        let client = Service::options()
+            .wait(WaitStrategy::Block)
+            .open_or_create(&domain, "s")
+            .and_then(|service| service.client())
+            .expect("open");
         board.set(0, 1);
         let call = client
-            .begin_until(&message(1, 2, LONG), PATIENCE)
+            .begin_timeout(&message(1, 2, LONG), PATIENCE)
             .expect("there is memory after the death");
         assert_eq!(*call.wait().expect("answered"), *b"done");
     });
     board.reach(0, 1);
     wait_asleep(waiting.pid());
     holding.kill();
-    let request = server.next_until(PATIENCE).expect("asked");
+    let request = server.next_timeout(PATIENCE).expect("served").expect("asked");
     assert_eq!(read_message(&request), (1, 2));
     request.reply(b"done").expect("it waits");
     waiting.finish();
@@ -224,10 +251,10 @@ fn a_client_without_memory_finds_what_the_dead_left(world: &World) {
 
 fn a_dead_client_s_requests_are_skipped(world: &World) {
     let domain = world.domain();
-    let mut server = Server::open(&domain, "s").expect("none lives");
+    let mut server = server_of(&domain, "s");
     let board = Board::new();
     let mut dead = Child::start(|| {
-        let client = Client::open(&domain, "s").expect("open");
+        let client = client_of(&domain, "s");
         let _calls = begin_all(&client, 1);
         board.add(0, 1);
         loop {
@@ -237,16 +264,16 @@ fn a_dead_client_s_requests_are_skipped(world: &World) {
     board.reach(0, 1);
     dead.kill();
     // Nobody has settled what it left.
-    assert_eq!(server.try_next().map(drop), Err(ServeError::Empty));
-    assert_eq!(server.next_until(Duration::from_millis(10)).map(drop), Err(ServeError::TimedOut));
+    assert!(matches!(server.try_next(), Ok(None)));
+    assert!(matches!(server.next_timeout(Duration::from_millis(10)), Ok(None)));
     drop(server);
-    let mut server = Server::open(&domain, "s").expect("none lives");
-    assert_eq!(server.try_next().map(drop), Err(ServeError::Empty));
+    let mut server = server_of(&domain, "s");
+    assert!(matches!(server.try_next(), Ok(None)));
     // The same places, the same slots, perhaps the same numbers.
-    let client = Client::open(&domain, "s").expect("open");
+    let client = client_of(&domain, "s");
     let calls = begin_all(&client, 2);
     for call in calls {
-        let request = server.next_until(PATIENCE).expect("asked");
+        let request = server.next_timeout(PATIENCE).expect("served").expect("asked");
         let payload = request.to_vec();
         assert_eq!(read_message(&payload).0, 2, "a dead client's request came as a living one's");
         request.reply(&payload).expect("it waits");
@@ -256,27 +283,27 @@ fn a_dead_client_s_requests_are_skipped(world: &World) {
 
 fn a_request_names_its_own_client(world: &World) {
     let domain = world.domain();
-    let mut server = Server::open(&domain, "s").expect("none lives");
+    let mut server = server_of(&domain, "s");
     let mut first = Child::start(|| {
-        let client = Client::open(&domain, "s").expect("open");
+        let client = client_of(&domain, "s");
         let _call = client.begin(b"first").expect("sent");
         loop {
             std::thread::park();
         }
     });
-    let request = server.next_until(PATIENCE).expect("asked");
+    let request = server.next_timeout(PATIENCE).expect("served").expect("asked");
     let before = request.client().expect("named");
     assert_eq!((before.pid, before.alive), (first.pid().cast_unsigned(), true));
     first.kill();
     // The next client has the place of the first.
-    let second = Client::open(&domain, "s").expect("open");
+    let second = client_of(&domain, "s");
     let call = second.begin(b"second").expect("sent");
-    let of_second = server.try_next().expect("asked");
+    let of_second = server.try_next().expect("served").expect("asked");
     assert_eq!(of_second.client().expect("named").pid, std::process::id());
     let named = request.client().expect("named");
     assert_eq!((named.token, named.alive), (before.token, false), "its own, not who has its place");
     assert!(request.is_cancelled());
-    assert!(matches!(request.reply(b"late"), Err(ReplyError::ClientDied | ReplyError::Cancelled)));
+    assert!(matches!(request.reply(b"late"), Err(SendError::ReceiverDied | SendError::Cancelled)));
     of_second.reply(b"right").expect("it waits");
     assert_eq!(*call.wait().expect("answered"), *b"right");
 }
@@ -285,8 +312,11 @@ fn a_dead_client_ends_a_stream(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let server = Child::start(|| {
-        let mut server =
-            Server::options().wait(WaitStrategy::Block).serve(&domain, "s").expect("none lives");
+        let mut server = Service::options()
+            .wait(WaitStrategy::Block)
+            .open_or_create(&domain, "s")
+            .and_then(|service| service.server())
+            .expect("none lives");
         let mut stream = server.next().expect("asked").stream();
         let error = loop {
             if let Err(error) = stream.send(&[7; 5_000]) {
@@ -294,11 +324,11 @@ fn a_dead_client_ends_a_stream(world: &World) {
             }
             board.add(0, 1);
         };
-        assert_eq!(error, ReplyError::ClientDied);
+        assert_eq!(error, SendError::ReceiverDied);
     });
     let mut client = Child::start(|| {
-        let client = Client::open(&domain, "s").expect("open");
-        client.wait_for_server(true);
+        let client = client_of(&domain, "s");
+        client.set_patient(true);
         let _call = client.begin(b"all").expect("sent");
         loop {
             std::thread::park();
@@ -317,7 +347,7 @@ fn a_dead_server_cuts_a_stream_off_after_what_it_sent(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let mut server = Child::start(|| {
-        let mut server = Server::open(&domain, "s").expect("none lives");
+        let mut server = server_of(&domain, "s");
         let mut stream = server.next().expect("asked").stream();
         for n in 0..5 {
             stream.send(&message(1, n, 2_000)).expect("there is space");
@@ -327,21 +357,21 @@ fn a_dead_server_cuts_a_stream_off_after_what_it_sent(world: &World) {
             std::thread::park();
         }
     });
-    let client = Client::open(&domain, "s").expect("open");
-    client.wait_for_server(true);
-    let mut call = client.begin_until(b"all", PATIENCE).expect("sent");
+    let client = client_of(&domain, "s");
+    client.set_patient(true);
+    let mut call = client.begin_timeout(b"all", PATIENCE).expect("sent");
     board.reach(0, 1);
     server.kill();
     for n in 0..5 {
-        assert_eq!(read_message(&call.next_until(PATIENCE).expect("sent").expect("more")), (1, n));
+        assert_eq!(read_message(&next(&mut call).expect("sent").expect("more")), (1, n));
     }
-    assert_eq!(call.next_until(PATIENCE).expect_err("dead"), CallError::ServerDied { begun: true });
+    assert_eq!(next(&mut call).expect_err("dead"), CallError::ServerDied { begun: true });
 }
 
 fn a_server_thread_that_ends_alone_is_noticed(world: &World) {
     let domain = world.domain();
     let server = Child::start(|| {
-        let mut server = Server::open(&domain, "s").expect("none lives");
+        let mut server = server_of(&domain, "s");
         // The first is killed where the second writes its reply: by a system call in the middle of
         // it.
         let request = server.next().expect("asked");
@@ -357,17 +387,14 @@ fn a_server_thread_that_ends_alone_is_noticed(world: &World) {
         domain.sweep(false).expect("sweeps");
         std::thread::sleep(std::time::Duration::from_millis(100));
     });
-    let client = Client::open(&domain, "s").expect("open");
-    client.wait_for_server(true);
-    let mut lost = client.begin_until(b"x", PATIENCE).expect("sent");
-    let second = client.begin_until(b"x", PATIENCE).expect("sent");
+    let client = client_of(&domain, "s");
+    client.set_patient(true);
+    let mut lost = client.begin_timeout(b"x", PATIENCE).expect("sent");
+    let second = client.begin_timeout(b"x", PATIENCE).expect("sent");
     assert_eq!(*second.wait().expect("answered"), *b"y");
     // Nobody can say that the request will never be answered while its process lives; its end
     // tells.
-    assert_eq!(
-        lost.next_until(PATIENCE).expect_err("never"),
-        CallError::ServerDied { begun: true }
-    );
+    assert_eq!(next(&mut lost).expect_err("never"), CallError::ServerDied { begun: true });
     server.finish();
     domain.sweep(false).expect("sweeps");
     assert!(domain.sweep(false).expect("sweeps").is_clean());
@@ -376,10 +403,13 @@ fn a_server_thread_that_ends_alone_is_noticed(world: &World) {
 fn no_server_comes_beside_a_living_one(world: &World) {
     let domain = world.domain();
     let mut server = Child::start(|| echo(&domain, "s"));
-    let client = Client::open(&domain, "s").expect("open");
+    let client = client_of(&domain, "s");
     for _ in 0..30 {
         await_server(&client);
-        assert!(matches!(Server::open(&domain, "s"), Err(outlive::Error::ServerTaken { .. })));
+        assert!(matches!(
+            Service::open_or_create(&domain, "s").and_then(|service| service.server()),
+            Err(outlive::Error::ServerTaken { .. })
+        ));
         server.kill();
         server = Child::start(|| echo(&domain, "s"));
     }
@@ -401,8 +431,11 @@ fn random_kills(world: &World) {
     let board = Board::new();
     let start_server = || {
         Child::start(|| {
-            let mut server =
-                Server::options().max_bytes(16 << 20).serve(&domain, "s").expect("none lives");
+            let mut server = Service::options()
+                .max_bytes(16 << 20)
+                .open_or_create(&domain, "s")
+                .and_then(|service| service.server())
+                .expect("none lives");
             loop {
                 let request = server.next().expect("served");
                 let (who, number) = read_message(&request);
@@ -424,19 +457,20 @@ fn random_kills(world: &World) {
     let start_client = |who: u64| {
         let domain = &domain;
         Child::start(move || {
-            let client = Client::open(domain, "s").expect("open");
+            let client = client_of(domain, "s");
             let mut random = Random::from_seed(who);
             for number in 0.. {
                 let len = if number % 3 == 0 { 9_000 } else { 16 + random.below(90) as usize };
-                client.wait_for_server(number % 2 == 0);
+                client.set_patient(number % 2 == 0);
                 let mut calls = Vec::new();
                 for part in 0..3 {
                     let number = number * 4 + part;
-                    calls.push((number, client.begin_until(&message(who, number, len), PATIENCE)));
+                    calls
+                        .push((number, client.begin_timeout(&message(who, number, len), PATIENCE)));
                 }
                 for (number, call) in calls {
                     let told = call.and_then(|mut call| {
-                        while let Some(reply) = call.next_until(PATIENCE)? {
+                        while let Some(reply) = next(&mut call)? {
                             assert_eq!(read_message(&reply), (who, number));
                         }
                         Ok(())

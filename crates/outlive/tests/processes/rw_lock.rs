@@ -42,7 +42,7 @@ crate::checks!(
 type Pair = [u64; 2];
 
 pub fn open(domain: &Domain) -> RwLock<Pair> {
-    RwLock::open(domain, "rw", [0; 2]).expect("opens")
+    RwLock::options([0; 2]).open_or_create(domain, "rw").expect("opens")
 }
 
 /// A child that holds the lock to read until the board's word 1 says so.
@@ -566,7 +566,8 @@ fn embedded_in_a_record(world: &World) {
 
 fn readers_change_atomics(world: &World) {
     let domain = world.domain();
-    let seen = RwLock::<[AtomicU64; 2]>::open(&domain, "seen", [const { AtomicU64::new(0) }; 2])
+    let seen = RwLock::<[AtomicU64; 2]>::options([const { AtomicU64::new(0) }; 2])
+        .open_or_create(&domain, "seen")
         .expect("opens");
     let children: Vec<Child> = (0..4)
         .map(|_| {
@@ -616,11 +617,16 @@ fn holders_are_described(world: &World) {
 fn another_kind_or_type_is_refused(world: &World) {
     let domain = world.domain();
     open(&domain);
-    let error =
-        outlive::sync::Mutex::<Pair>::open(&domain, "rw", [0; 2]).err().expect("another kind");
+    let error = outlive::sync::Mutex::<Pair>::options([0; 2])
+        .open_or_create(&domain, "rw")
+        .err()
+        .expect("another kind");
     assert!(matches!(error, Error::OtherKind { .. }), "{error}");
     assert!(error.to_string().contains("rwlock"), "{error}");
-    let error = RwLock::<[u32; 4]>::open(&domain, "rw", [0; 4]).err().expect("another type");
+    let error = RwLock::<[u32; 4]>::options([0; 4])
+        .open_or_create(&domain, "rw")
+        .err()
+        .expect("another type");
     assert!(matches!(error, Error::OtherType { .. }), "{error}");
     assert_eq!(domain.entry("rw").expect("there").kind, Ok(Kind::RwLock));
 }

@@ -38,7 +38,7 @@ crate::checks!(
 type Pair = [u64; 2];
 
 fn open(domain: &Domain) -> RwLock<Pair> {
-    RwLock::open(domain, "rw", [0; 2]).expect("opens")
+    RwLock::options([0; 2]).open_or_create(domain, "rw").expect("opens")
 }
 
 fn pause() -> ! {

@@ -50,10 +50,12 @@ fn eight_make_one_mutex(world: &World) {
     for round in 0..40 {
         let name = format!("m{round}");
         eight_at_once(|n| {
-            let mutex = Mutex::<[u64; 2]>::open(&domain, &name, [n, 0]).expect("opens");
+            let mutex =
+                Mutex::<[u64; 2]>::options([n, 0]).open_or_create(&domain, &name).expect("opens");
             mutex.lock().expect("free")[1] += 1;
         });
-        let mutex = Mutex::<[u64; 2]>::open(&domain, &name, [99, 99]).expect("opens");
+        let mutex =
+            Mutex::<[u64; 2]>::options([99, 99]).open_or_create(&domain, &name).expect("opens");
         let [maker, count] = *mutex.lock().expect("free");
         assert!(maker < 8);
         assert_eq!(count, 8, "all had the same one");
@@ -67,14 +69,15 @@ fn eight_make_one_queue(world: &World) {
         let name = format!("q{round}");
         eight_at_once(|n| {
             // Each wants another size; the maker's counts.
-            let options = Queue::options().first_slots(4 << n).max_bytes((n + 1) << 20);
-            let queue = options.create(&domain, &name).expect("made");
+            let options = Queue::<[u8]>::options().slots(4 << n).max_bytes((n + 1) << 20);
+            let queue = options.open_or_create(&domain, &name).expect("made");
             queue.sender().expect("a sender").send(&[n as u8]).expect("room");
         });
-        let queue = Queue::open(&domain, &name).expect("there");
+        let queue = Queue::<[u8]>::open(&domain, &name).expect("there");
         let mut receiver = queue.receiver().expect("the first");
-        let mut all: Vec<u8> =
-            (0..8).map(|_| receiver.recv_until(PATIENCE).expect("sent")[0]).collect();
+        let mut all: Vec<u8> = (0..8)
+            .map(|_| receiver.recv_timeout(PATIENCE).expect("readable").expect("sent")[0])
+            .collect();
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2, 3, 4, 5, 6, 7]);
     }
@@ -109,7 +112,7 @@ fn made_and_removed_at_once(world: &World) {
         }
     });
     for _ in 0..2_000 {
-        let mutex = Mutex::<u64>::open(&domain, "m", 5).expect("opens");
+        let mutex = Mutex::<u64>::options(5).open_or_create(&domain, "m").expect("opens");
         assert_eq!(*mutex.lock().expect("free"), 5);
     }
     board.set(0, 1);
@@ -122,8 +125,10 @@ fn makers_are_killed(world: &World) {
     for round in 0..250 {
         let mut maker = Child::start(|| {
             for n in 0.. {
-                Mutex::<u64>::open(&domain, &format!("m{round}-{n}"), 5).expect("opens");
-                Queue::create(&domain, &format!("q{round}-{n}")).expect("made");
+                Mutex::<u64>::options(5)
+                    .open_or_create(&domain, &format!("m{round}-{n}"))
+                    .expect("opens");
+                Queue::<[u8]>::open_or_create(&domain, &format!("q{round}-{n}")).expect("made");
             }
         });
         random.pause(2_000);
@@ -143,11 +148,11 @@ fn makers_are_killed(world: &World) {
 
 fn values_of_the_maker(world: &World) {
     let domain = world.domain();
-    let first = Mutex::<[u16; 3]>::open(&domain, "m", [1, 2, 3]).expect("opens");
-    let second = Mutex::<[u16; 3]>::open(&domain, "m", [4, 5, 6]).expect("opens");
+    let first = Mutex::<[u16; 3]>::options([1, 2, 3]).open_or_create(&domain, "m").expect("opens");
+    let second = Mutex::<[u16; 3]>::options([4, 5, 6]).open_or_create(&domain, "m").expect("opens");
     assert_eq!(*second.lock().expect("free"), [1, 2, 3]);
     drop(first);
     domain.remove("m").expect("there");
-    let third = Mutex::<[u16; 3]>::open(&domain, "m", [4, 5, 6]).expect("opens");
+    let third = Mutex::<[u16; 3]>::options([4, 5, 6]).open_or_create(&domain, "m").expect("opens");
     assert_eq!(*third.lock().expect("free"), [4, 5, 6]);
 }

@@ -1,6 +1,6 @@
 //! Objects whose holders are killed at random.
 
-use outlive::pool::{Offset, PoolError, PoolOptions, SharedObject};
+use outlive::pool::{Offset, PoolError, SharedObject};
 
 use crate::board::Board;
 use crate::child::{Child, wait_until};
@@ -20,7 +20,7 @@ fn random_kills_of_holders_lose_nothing(world: &World) {
     let domain = world.domain();
     let mut random = Random::new();
     let mark_of = |bytes: &[u8]| u64::from_le_bytes(bytes[..8].try_into().expect("eight"));
-    for options in [SMALL, PoolOptions { cache_bytes: 0, ..SMALL }] {
+    for options in [SMALL, SMALL.cache_bytes(0)] {
         let pool = open(&domain, options);
         let board = Board::new();
         let start = |life: u64| {

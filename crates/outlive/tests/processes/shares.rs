@@ -30,11 +30,10 @@ crate::checks!(
     values_keep_their_type,
 );
 
-pub const SMALL: PoolOptions =
-    PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
+pub const SMALL: PoolOptions = Pool::options().max_bytes(64 << 20).cache_bytes(1 << 20);
 
 pub fn open(domain: &Domain, options: PoolOptions) -> Pool {
-    Pool::open(domain, "pool", options).expect("opens")
+    options.open_or_create(domain, "pool").expect("opens")
 }
 
 pub fn sum(pool: &Pool) -> SizeUsage {
@@ -294,8 +293,7 @@ fn the_last_holder_is_killed(world: &World) {
 
 fn who_needs_memory_collects_what_the_dead_shared(world: &World) {
     let domain = world.domain();
-    let pool =
-        open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 0, ..PoolOptions::DEFAULT });
+    let pool = open(&domain, Pool::options().max_bytes(8 << 20).cache_bytes(0));
     let board = Board::new();
     let mut hoarder = Child::start(|| {
         let mut kept = Vec::new();
@@ -324,10 +322,7 @@ fn who_needs_memory_collects_what_the_dead_shared(world: &World) {
 /// stays; and room is what the dead had.
 fn who_shares_needs_memory_too(world: &World) {
     let domain = world.domain();
-    let pool = open(
-        &domain,
-        PoolOptions { max_bytes: 8 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT },
-    );
+    let pool = open(&domain, Pool::options().max_bytes(8 << 20).cache_bytes(1 << 20));
     let board = Board::new();
     let (first, second) = (pool.alloc(64).expect("room"), pool.alloc(64).expect("room"));
     pool.flush();
@@ -566,7 +561,7 @@ fn damaged_rows_are_errors_or_nothing(world: &World) {
     let mut random = Random::new();
     for round in 0..150 {
         let name = format!("pool{round}");
-        let pool = Pool::open(&domain, &name, SMALL).expect("opens");
+        let pool = SMALL.open_or_create(&domain, &name).expect("opens");
         let mut kept: Vec<_> = (0..20).map(|at| shared(&pool, 64 << (at % 10), 1)).collect();
         let joined: Vec<_> =
             kept[..5].iter().filter_map(|one| pool.join(one.offset()).ok()).collect();

@@ -41,8 +41,8 @@ fn pids(waiters: &[Waiter]) -> Vec<i32> {
 
 fn a_sleeper_is_named_with_what_it_waits_for(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
-    Mutex::<u64>::open(&domain, "other", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
+    Mutex::<u64>::options(0).open_or_create(&domain, "other").expect("opens");
     let guard = mutex.lock().expect("free");
     assert!(waiters(&domain, "m").is_empty());
     let first = Child::start(|| drop(mutex.lock().expect("given back")));
@@ -50,7 +50,13 @@ fn a_sleeper_is_named_with_what_it_waits_for(world: &World) {
     let list = reach(&domain, "m", 1);
     // A second handle, mapped elsewhere.
     let second = Child::start(|| {
-        drop(Mutex::<u64>::open(&domain, "m", 0).expect("opens").lock().expect("given back"))
+        drop(
+            Mutex::<u64>::options(0)
+                .open_or_create(&domain, "m")
+                .expect("opens")
+                .lock()
+                .expect("given back"),
+        )
     });
     wait_asleep(second.pid());
     let later = reach(&domain, "m", 2);
@@ -72,7 +78,7 @@ fn a_sleeper_is_named_with_what_it_waits_for(world: &World) {
 
 fn a_killed_sleeper_is_off_the_list(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let guard = mutex.lock().expect("free");
     let mut killed = Child::start(|| drop(mutex.lock()));
     let stays = Child::start(|| drop(mutex.lock()));
@@ -87,7 +93,7 @@ fn a_killed_sleeper_is_off_the_list(world: &World) {
 
 fn the_next_owner_of_a_slot_does_not_seem_to_wait(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let guard = mutex.lock().expect("free");
     let mut killed = Child::start(|| drop(mutex.lock()));
     wait_asleep(killed.pid());
@@ -116,7 +122,7 @@ fn the_next_owner_of_a_slot_does_not_seem_to_wait(world: &World) {
 
 fn a_wait_goes_on_over_re_checks(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let guard = mutex.lock().expect("free");
     let sleeper = Child::start(|| {
         // Sleeps of 5 ms each.
@@ -176,7 +182,7 @@ outlive::record! {
 
 fn sleepers_on_inheriting_mutexes_are_told_apart(world: &World) {
     let domain = world.domain();
-    let mutex = PiMutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = PiMutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let valves = Record::<Valves>::open(&domain, "valves", |_| ()).expect("opens");
     let (first, second) =
         (valves.handle(|valves| &valves.first), valves.handle(|valves| &valves.second));
@@ -213,7 +219,10 @@ fn sleepers_on_inheriting_mutexes_are_told_apart(world: &World) {
 
 fn two_processes_that_lend_each_other_their_priority(world: &World) {
     let domain = world.domain();
-    let (a, b) = (PiMutex::<u64>::open(&domain, "a", 0), PiMutex::<u64>::open(&domain, "b", 0));
+    let (a, b) = (
+        PiMutex::<u64>::options(0).open_or_create(&domain, "a"),
+        PiMutex::<u64>::options(0).open_or_create(&domain, "b"),
+    );
     let (a, b) = (a.expect("opens"), b.expect("opens"));
     let board = Board::new();
     let start = |first: &PiMutex<u64>, then: &PiMutex<u64>| {
@@ -234,7 +243,7 @@ fn two_processes_that_lend_each_other_their_priority(world: &World) {
 fn a_sleeper_at_a_ceiling_is_named(world: &World) {
     crate::realtime::skip_without_right(world);
     let domain = world.domain();
-    let mutex = CeilingMutex::<u64>::open(&domain, "m", 10, 0).expect("opens");
+    let mutex = CeilingMutex::<u64>::options(10, 0).open_or_create(&domain, "m").expect("opens");
     let board = Board::new();
     let holder = Child::start(|| {
         let _guard = mutex.lock().expect("free");
@@ -255,7 +264,7 @@ fn a_sleeper_at_a_ceiling_is_named(world: &World) {
 
 fn a_sleeping_receiver_is_listed(world: &World) {
     let domain = world.domain();
-    let queue = outlive::queue::Queue::create(&domain, "q").expect("made");
+    let queue = outlive::queue::Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     let receiver = Child::start(|| {
         let mut receiver = queue.receiver().expect("nobody else");
         receiver.recv().expect("a message");
@@ -273,7 +282,7 @@ fn lockers(domain: &Domain, orders: &[(&'static str, &'static str)]) -> Vec<Chil
     let count = orders.len() as u64;
     let start = |&(first, then): &(&'static str, &'static str)| {
         Child::start(move || {
-            let open = |name| Mutex::<u64>::open(domain, name, 0).expect("opens");
+            let open = |name| Mutex::<u64>::options(0).open_or_create(domain, name).expect("opens");
             let (first, then) = (open(first), open(then));
             let guard = first.lock();
             board.add(0, 1);
@@ -309,7 +318,7 @@ fn two_processes_that_wait_for_each_other(world: &World) {
 fn a_cycle_of_three(world: &World) {
     let domain = world.domain();
     let mut children = lockers(&domain, &[("a", "b"), ("b", "c"), ("c", "a")]);
-    let mutex = Mutex::<u64>::open(&domain, "a", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "a").expect("opens");
     // One more who waits for them, and is no part of it.
     let waits = Child::start(|| drop(mutex.lock()));
     wait_asleep(waits.pid());
@@ -328,7 +337,7 @@ fn a_cycle_of_three(world: &World) {
 
 fn a_queue_for_one_lock_is_no_deadlock(world: &World) {
     let domain = world.domain();
-    let open = |name| Mutex::<u64>::open(&domain, name, 0).expect("opens");
+    let open = |name| Mutex::<u64>::options(0).open_or_create(&domain, name).expect("opens");
     let (a, b) = (open("a"), open("b"));
     let guard = a.lock().expect("free");
     let middle = Child::start(|| {

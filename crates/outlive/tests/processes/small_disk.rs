@@ -5,10 +5,10 @@ use std::ffi::CString;
 use std::fs;
 use std::path::Path;
 
-use outlive::queue::{Queue, SendError};
+use outlive::queue::Queue;
 use outlive::sync::Mutex;
-use outlive::topic::{PublishError, Topic};
-use outlive::{Domain, Error};
+use outlive::topic::Topic;
+use outlive::{Domain, Error, SendError};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -80,17 +80,21 @@ fn free(folder: &Path) -> u64 {
 fn pass_messages(queue: &Queue, count: u64, len: usize) {
     let sender = queue.sender().expect("a sender");
     let mut receiver = queue.receiver().expect("none lives");
-    while receiver.try_recv().is_ok() {}
+    while receiver.try_recv().is_ok_and(|message| message.is_some()) {}
     for number in 0..count {
-        sender.send_until(&message(7, number, len), PATIENCE).expect("there was room before");
-        assert_eq!(read_message(&receiver.try_recv().expect("sent")), (7, number));
+        sender.send_timeout(&message(7, number, len), PATIENCE).expect("there was room before");
+        assert_eq!(
+            read_message(&receiver.try_recv().expect("readable").expect("sent")),
+            (7, number)
+        );
     }
 }
 
 fn fills_it(world: &World, len: usize) {
     let domain = small_disk(world);
-    let mutex = Mutex::<u64>::open(&domain, "m", 3).expect("opens");
-    let queue = Queue::options().max_bytes(1 << 30).create(&domain, "q").expect("made");
+    let mutex = Mutex::<u64>::options(3).open_or_create(&domain, "m").expect("opens");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(1 << 30).open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
     let mut sent = 0;
     let error = loop {
@@ -99,13 +103,16 @@ fn fills_it(world: &World, len: usize) {
             Err(error) => break error,
         }
     };
-    assert_eq!(error, SendError::Full);
+    assert_eq!(error, SendError::Full { slowest: None });
     assert!(sent as usize * len > (BYTES / 3) as usize, "{sent} messages of {len}");
     assert!(free(world.folder()) < 4 << 20, "{} free", free(world.folder()));
     *mutex.lock().expect("usable") += 1;
     let mut receiver = queue.receiver().expect("the first");
     for number in 0..sent {
-        assert_eq!(read_message(&receiver.try_recv().expect("sent")), (0, number));
+        assert_eq!(
+            read_message(&receiver.try_recv().expect("readable").expect("sent")),
+            (0, number)
+        );
     }
     drop(receiver);
     pass_messages(&queue, 5_000, len);
@@ -122,7 +129,8 @@ fn large_messages_fill_it(world: &World) {
 
 fn somebody_else_fills_it(world: &World) {
     let domain = small_disk(world);
-    let queue = Queue::options().max_bytes(1 << 30).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(1 << 30).open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
     for number in 0..1_000 {
         sender.send(&message(0, number, 100)).expect("room");
@@ -132,7 +140,7 @@ fn somebody_else_fills_it(world: &World) {
     assert_eq!(free(world.folder()), 0);
     // What it has is used to the last slot, then it is full; and it goes on passing messages.
     while sender.try_send(&message(2, 0, 100)).is_ok() {}
-    assert_eq!(sender.try_send(&message(2, 0, 100)), Err(SendError::Full));
+    assert_eq!(sender.try_send(&message(2, 0, 100)), Err(SendError::Full { slowest: None }));
     pass_messages(&queue, 5_000, 100);
     pass_messages(&queue, 5_000, 1_000);
     // Room again: it grows again.
@@ -150,7 +158,8 @@ fn somebody_else_fills_it(world: &World) {
 /// gets them, though nobody tells that another file was removed.
 fn a_large_message_is_tried_again_and_again(world: &World) {
     let domain = small_disk(world);
-    let queue = Queue::options().max_bytes(64 << 20).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(64 << 20).open_or_create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
     let large = message(0, 0, 3 << 20);
     let ballast = fs::OpenOptions::new().write(true).open(fill_up(world)).expect("opens");
@@ -158,27 +167,30 @@ fn a_large_message_is_tried_again_and_again(world: &World) {
     let len = ballast.metadata().expect("known").len();
     ballast.set_len(len - (1 << 20)).expect("shorter");
     for _ in 0..200 {
-        assert_eq!(sender.try_send(&large), Err(SendError::Full));
+        assert_eq!(sender.try_send(&large), Err(SendError::Full { slowest: None }));
     }
     let waiting = Child::start(|| {
         let sender = queue.sender().expect("a sender");
-        sender.send_until(&large, PATIENCE).expect("room in the end");
+        sender.send_timeout(&large, PATIENCE).expect("room in the end");
     });
     wait_asleep(waiting.pid());
     ballast.set_len(0).expect("shorter");
     waiting.finish();
-    assert_eq!(queue.receiver().expect("the first").try_recv().expect("sent"), large);
+    assert_eq!(
+        queue.receiver().expect("the first").try_recv().expect("readable").expect("sent"),
+        large
+    );
     assert_eq!(domain.sweep(false).expect("sweeps").objects, 0);
 }
 
 fn nothing_new_fits(world: &World) {
     let domain = small_disk(world);
-    let mutex = Mutex::<u64>::open(&domain, "m", 3).expect("opens");
+    let mutex = Mutex::<u64>::options(3).open_or_create(&domain, "m").expect("opens");
     domain.token().expect("a token");
     fill_up(world);
     let errors = [
-        Mutex::<u64>::open(&domain, "n", 0).err(),
-        Queue::create(&domain, "q").err(),
+        Mutex::<u64>::options(0).open_or_create(&domain, "n").err(),
+        Queue::<[u8]>::open_or_create(&domain, "q").err(),
         Domain::open_at(world.folder().join("another")).err(),
     ];
     for error in errors {
@@ -224,17 +236,18 @@ fn the_registry_cannot_grow(world: &World) {
 
 fn a_default_queue_takes_a_quarter(world: &World) {
     let domain = small_disk(world);
-    let queue = Queue::create(&domain, "q").expect("made");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
     assert_eq!(queue.counters().expect("counts").max_bytes, BYTES / 4);
     let sender = queue.sender().expect("a sender");
     while sender.try_send(&[1; 1_000]).is_ok() {}
     assert!(free(world.folder()) > BYTES / 2, "there is room for others");
-    Queue::create(&domain, "another").expect("made");
+    Queue::<[u8]>::open_or_create(&domain, "another").expect("made");
 }
 
 fn senders_are_killed_while_it_is_full(world: &World) {
     let domain = small_disk(world);
-    let queue = Queue::options().max_bytes(1 << 30).create(&domain, "q").expect("made");
+    let queue =
+        Queue::<[u8]>::options().max_bytes(1 << 30).open_or_create(&domain, "q").expect("made");
     let mut random = crate::random::Random::new();
     for _ in 0..100 {
         let mut sender = Child::start(|| {
@@ -242,7 +255,7 @@ fn senders_are_killed_while_it_is_full(world: &World) {
             for number in 0.. {
                 let len = 16 << (number % 14);
                 match sender.try_send(&message(0, number, len)) {
-                    Ok(()) | Err(SendError::Full | SendError::TooLarge { .. }) => {}
+                    Ok(()) | Err(SendError::Full { .. } | SendError::TooLarge { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -265,8 +278,10 @@ const FIRST_OWNER: u64 = 8192;
 fn a_ring_that_its_first_publisher_never_made(world: &World) {
     let domain = small_disk(world);
     let options = || Topic::<[u8]>::options().depth(1024).max_bytes(4 << 20);
-    let (topic, other) =
-        (options().open(&domain, "t").expect("made"), options().open(&domain, "u").expect("made"));
+    let (topic, other) = (
+        options().open_or_create(&domain, "t").expect("made"),
+        options().open_or_create(&domain, "u").expect("made"),
+    );
     let board = Board::new();
     let mut first = Child::start(|| {
         // Its name stands in another topic's ring 0, to be copied from there.
@@ -287,14 +302,14 @@ fn a_ring_that_its_first_publisher_never_made(world: &World) {
     Child::start(|| {
         let third = topic.publisher().expect("ring 0");
         for number in 0..3_000 {
-            match third.publish_copy(&message(3, number, 60)) {
-                Ok(_) | Err(PublishError::NoSpace { .. }) => {}
+            match third.publish(&message(3, number, 60)) {
+                Ok(_) | Err(outlive::SendError::NoSpace { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
         }
     })
     .finish();
-    second.publish_copy(&message(2, 0, 60)).expect("its slots are there");
+    second.publish(&message(2, 0, 60)).expect("its slots are there");
     let mut seen = 0;
     while let Some(sample) = subscriber.try_recv().expect("readable") {
         read_message(&sample);

@@ -142,7 +142,10 @@ fn a_name_of_another_type_is_refused(world: &World) {
     let state = State::<u64>::options().initial(&7).create_new(&domain, "s").expect("made");
     assert!(matches!(State::<i64>::open_or_create(&domain, "s"), Err(Error::OtherType { .. })));
     assert!(matches!(of_bytes(8).open_or_create(&domain, "s"), Err(Error::OtherType { .. })));
-    assert!(matches!(outlive::queue::Queue::open(&domain, "s"), Err(Error::OtherKind { .. })));
+    assert!(matches!(
+        outlive::queue::Queue::<[u8]>::open(&domain, "s"),
+        Err(Error::OtherKind { .. })
+    ));
     // As bytes it is open to all, for those who only look; what is set has the type's size.
     let bytes = State::open_as_bytes(&domain, "s").expect("there");
     assert_eq!(bytes.get().expect("got"), 7u64.to_ne_bytes());

@@ -157,7 +157,7 @@ fn mend(mutex: &Mutex<u64>) {
 /// system call.
 fn a_sleeper_stopped_with_the_death_notice_in_hand_holds_up_nobody(world: &World) {
     let domain = rechecking(world);
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let mut owner = holder(&mutex);
     let first = Steered::start(|| mend(&mutex));
     first.goes_to_sleep();
@@ -173,7 +173,7 @@ fn a_sleeper_stopped_with_the_death_notice_in_hand_holds_up_nobody(world: &World
 /// No recheck: whoever sleeps beside a free lock sleeps on.
 fn a_releaser_stopped_at_any_instruction_has_the_lock_or_has_told_all(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let mut held_at = 0;
     let mut free_at = 0;
     for stop_at in 0.. {
@@ -228,7 +228,7 @@ fn short_deadlines_find_a_mark_that_the_kernel_lost(world: &World) {
         .recheck(Some(Duration::from_millis(300)))
         .open_at(world.domain().path())
         .expect("opens");
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let board = Board::new();
     let mut unmarked = Child::start(|| {
         let _guard = mutex.lock().expect("free");
@@ -293,8 +293,8 @@ fn wakes_do_not_slow_down_with_the_age_of_the_domain(world: &World) {
     }
     workers.kill();
     // The first wake after their end tells all who may have slept on them.
-    assert!(domain.wait_any_dead_timeout(&pair, glance) == Ok(None), "both live");
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    assert!(domain.wait_any_dead_timeout(&pair, glance).is_err(), "both live");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let (told, free) = (Board::new(), Board::new());
     let owner = Child::start(|| {
         // Watched together with another: sleepers behind it use the shared relay.
@@ -317,7 +317,7 @@ fn wakes_do_not_slow_down_with_the_age_of_the_domain(world: &World) {
 /// A filter that comes after the first question, and one that answers with any number.
 fn a_call_that_is_denied_from_now_on_is_done_without(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     for errno in [libc::EPERM, libc::ENOSYS, libc::EINVAL, libc::ENOTSUP, libc::ELOOP] {
         for asked_before in [true, false] {
             let (mut dies, peer) = owner(&domain, Board::new());

@@ -101,24 +101,24 @@ fn subscribing(topic: &Topic<u64>) -> Child {
 
 fn a_stopped_publishers_message_is_told_with_the_next(world: &World) {
     let domain = world.domain();
-    let topic = Topic::<u64>::open(&domain, "topic").expect("opens");
+    let topic = Topic::<u64>::open_or_create(&domain, "topic").expect("opens");
     let publisher = topic.publisher().expect("free");
     let children = [subscribing(&topic), subscribing(&topic)];
     stopped_before_it_notifies(&domain, "topic", ARRIVALS, || {
-        assert!(publisher.publish_copy(&1).is_ok())
+        assert!(publisher.publish(&1).is_ok())
     });
-    publisher.publish_copy(&2).expect("published");
+    publisher.publish(&2).expect("published");
     children.into_iter().for_each(Child::finish);
 }
 
 /// One of the two looks, and tells the other.
 fn a_stopped_publishers_message_is_found(world: &World) {
     let domain = looking(world);
-    let topic = Topic::<u64>::open(&domain, "topic").expect("opens");
+    let topic = Topic::<u64>::open_or_create(&domain, "topic").expect("opens");
     let publisher = topic.publisher().expect("free");
     let children = [subscribing(&topic), subscribing(&topic)];
     stopped_before_it_notifies(&domain, "topic", ARRIVALS, || {
-        assert!(publisher.publish_copy(&1).is_ok())
+        assert!(publisher.publish(&1).is_ok())
     });
     children.into_iter().for_each(Child::finish);
 }
@@ -127,7 +127,7 @@ fn a_stopped_publishers_message_is_found(world: &World) {
 /// it notifies the watcher.
 fn a_stopped_publisher_that_has_come_is_found(world: &World) {
     let domain = looking(world);
-    let topic = Topic::<u64>::open(&domain, "topic").expect("opens");
+    let topic = Topic::<u64>::open_or_create(&domain, "topic").expect("opens");
     let board = Board::new();
     let watching = Child::start(|| {
         let mut presence = topic.watch();
@@ -161,7 +161,7 @@ fn a_stopped_holders_permit_is_found(world: &World) {
 
 fn a_wait_on_a_condition_ends_beside_a_stopped_notifier(world: &World) {
     let domain = looking(world);
-    let mutex = Mutex::<u64>::open(&domain, "mutex", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "mutex").expect("opens");
     let condvar = Condvar::open_or_create(&domain, "condvar").expect("opens");
     let child = Child::start(|| {
         let guard = mutex.lock().expect("free");

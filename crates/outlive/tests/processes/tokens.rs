@@ -154,7 +154,7 @@ fn fork_gives_the_child_its_own(world: &World) {
 
 fn guard_held_over_fork(world: &World) {
     let domain = world.domain();
-    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let guard = mutex.lock().expect("free");
     // Without a token of its own, and with one.
     for claims_first in [false, true] {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use outlive::topic::{PublishError, Sample, SubscriberOptions};
+use outlive::topic::{Sample, SubscriberOptions};
 use outlive::{Domain, WaitStrategy};
 
 use crate::board::Board;
@@ -54,12 +54,12 @@ fn publisher(domain: &Domain, board: Board, life: u64, depth: u32) -> Child {
                 // Now and then one is not published after all.
                 if random.below(10) == 0 {
                     drop(loan);
-                    publisher.publish_copy_until(&bytes, PATIENCE * 3).expect("taken");
+                    publisher.publish_timeout(&bytes, PATIENCE * 3).expect("taken");
                 } else {
-                    publisher.publish_until(loan, PATIENCE * 3).expect("taken");
+                    publisher.publish_timeout(loan, PATIENCE * 3).expect("taken");
                 }
             } else {
-                publisher.publish_copy_until(&bytes, PATIENCE * 3).expect("taken");
+                publisher.publish_timeout(&bytes, PATIENCE * 3).expect("taken");
             }
             board.set(PUBLISHED + life as usize, number + 1);
         }
@@ -82,9 +82,9 @@ fn keeper(domain: &Domain, board: Board, which: usize, depth: u32) -> Child {
             let sample = match subscriber.try_recv().expect("ours") {
                 Some(sample) => sample,
                 None if last => break,
-                None => match subscriber.recv_until(std::time::Duration::from_millis(50)) {
-                    Ok(sample) => sample,
-                    Err(_) => continue,
+                None => match subscriber.recv_timeout(std::time::Duration::from_millis(50)) {
+                    Ok(Some(sample)) => sample,
+                    Ok(None) | Err(_) => continue,
                 },
             };
             let (life, number) = read_message(&sample);
@@ -264,7 +264,7 @@ fn only_what_is_in_place(domain: &Domain, small: u64) -> u64 {
 fn memory_does_not_grow(world: &World) {
     const DEPTH: u32 = 8;
     let domain = world.domain();
-    let topic = options(DEPTH).open(&domain, "topic").expect("opens");
+    let topic = options(DEPTH).open_or_create(&domain, "topic").expect("opens");
     let mut random = Random::new();
     let board = Board::new();
     let mut lives = 0;
@@ -282,8 +282,8 @@ fn memory_does_not_grow(world: &World) {
                     for number in 0.. {
                         // Each is an object.
                         let bytes = message(lives, number, 200 + random.below(40_000) as usize);
-                        match publisher.publish_copy_until(&bytes, PATIENCE) {
-                            Ok(_) | Err(PublishError::NoSpace { .. }) => {}
+                        match publisher.publish_timeout(&bytes, PATIENCE) {
+                            Ok(_) | Err(outlive::SendError::NoSpace { .. }) => {}
                             Err(error) => panic!("{error:?}"),
                         }
                         if number % 7 == 0 {

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use outlive::Domain;
-use outlive::topic::{Header, Participants, Publisher, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Header, Publisher, Subscriber, SubscriberOptions, Topic};
 
 use crate::random::Random;
 use crate::runner::World;
@@ -64,14 +64,13 @@ fn publish(publisher: &Publisher, random: &mut Random) {
     for _ in 0..12 {
         let most = 1 << random.below(17);
         let len = random.below(most) as usize;
-        let _ = publisher
-            .publish_copy_until(&vec![1; len], SOON)
-            .map(|published| published.subscribers());
-        let _ = publisher.try_publish_copy(&vec![2; len]).map(drop);
+        let _ =
+            publisher.publish_timeout(&vec![1; len], SOON).map(|published| published.subscribers());
+        let _ = publisher.try_publish(&vec![2; len]).map(drop);
         if let Ok(mut loan) = publisher.loan(len) {
             loan.fill(3);
             loan.set_header(Header::now());
-            let _ = publisher.publish_until(loan, SOON).map(drop);
+            let _ = publisher.publish_timeout(loan, SOON).map(drop);
         }
     }
     let _ = (publisher.subscriber_count(), publisher.has_subscribers());
@@ -93,7 +92,7 @@ fn take(subscriber: &mut Subscriber) {
         }
         kept.truncate(10);
     }
-    let _ = subscriber.recv_until(SOON).map(drop);
+    let _ = subscriber.recv_timeout(SOON).map(drop);
     let _ = subscriber.latest().map(drop);
     let _ = (subscriber.lag(), subscriber.lost(), subscriber.publisher_count());
     let _ = subscriber.try_recv().map(drop);
@@ -101,9 +100,9 @@ fn take(subscriber: &mut Subscriber) {
 
 fn look(domain: &Domain, topic: &Topic) {
     let _ = (topic.publishers(), topic.subscribers());
-    let mut present = Participants::default();
-    let _ = topic.wait_change_until(&mut present, SOON);
-    let _ = topic.wait_change_until(&mut present, SOON);
+    let mut presence = topic.watch();
+    let _ = presence.changed_timeout(SOON);
+    let _ = presence.changed_timeout(SOON);
     let _ = domain.entries().map(|entries| format!("{entries:?}"));
 }
 
@@ -122,13 +121,13 @@ fn damaged_words_are_errors_or_nothing(world: &World) {
     let mut random = Random::new();
     for round in 0..30 {
         let name = format!("topic{round}");
-        let topic = options(8).max_bytes(8 << 20).open(&domain, &name).expect("opens");
+        let topic = options(8).max_bytes(8 << 20).open_or_create(&domain, &name).expect("opens");
         let mut subscribers =
             [topic.subscriber_with(reliable()), topic.subscriber()].map(|one| one.expect("a line"));
         let publishers = [(); 3].map(|()| topic.publisher().expect("a ring"));
         for number in 0..6 {
             for publisher in &publishers {
-                publisher.publish_copy(&vec![7; 100 + number * 900]).expect("room");
+                publisher.publish(&vec![7; 100 + number * 900]).expect("room");
             }
         }
         let held = subscribers.each_mut().map(|one| one.recv().expect("published"));
@@ -148,7 +147,8 @@ fn damaged_words_are_errors_or_nothing(world: &World) {
             if let Ok(publisher) = topic.publisher() {
                 publish(&publisher, &mut random);
             }
-            let anew = options(8).open(&domain, &name).and_then(|topic| topic.subscriber());
+            let anew =
+                options(8).open_or_create(&domain, &name).and_then(|topic| topic.subscriber());
             let _ = anew.map(|mut subscriber| take(&mut subscriber));
         }
         drop((held, subscribers, publishers, topic));
@@ -162,7 +162,7 @@ fn damage_beside_use(world: &World) {
     let mut random = Random::new();
     for round in 0..4 {
         let name = format!("topic{round}");
-        let topic = options(8).max_bytes(8 << 20).open(&domain, &name).expect("opens");
+        let topic = options(8).max_bytes(8 << 20).open_or_create(&domain, &name).expect("opens");
         let mut subscriber = topic.subscriber_with(reliable()).expect("a line");
         let publisher = topic.publisher().expect("a ring");
         publish(&publisher, &mut random);

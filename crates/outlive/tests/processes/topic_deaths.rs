@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use outlive::topic::{Participants, PublishError, SubscribeError, SubscriberOptions, Topic};
-use outlive::{Domain, Error};
+use outlive::topic::{SubscriberOptions, Topic};
+use outlive::{Domain, Error, SendError};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -42,8 +42,9 @@ fn subscriber(domain: &Domain, board: Board, options: SubscriberOptions, count: 
         let topic = open(domain, 4);
         let mut subscriber = topic.subscriber_with(options).expect("a line");
         board.add(0, 1);
-        let samples: Vec<_> =
-            (0..count).map(|_| subscriber.recv_until(PATIENCE).expect("published")).collect();
+        let samples: Vec<_> = (0..count)
+            .map(|_| subscriber.recv_timeout(PATIENCE).expect("no error").expect("published"))
+            .collect();
         board.add(1, 1);
         std::thread::sleep(FAR);
         drop(samples);
@@ -70,7 +71,7 @@ fn blocked_publisher(
         let publisher = topic.publisher().expect("a ring");
         for number in 0..count {
             board.add(2, 1);
-            publisher.publish_copy_until(&message(1, number, len), FAR).expect("released");
+            publisher.publish_timeout(&message(1, number, len), FAR).expect("released");
         }
     });
     board.reach(2, blocks_at);
@@ -116,7 +117,7 @@ fn a_death_releases_only_its_own(world: &World) {
     assert!(!publisher.has_ended());
     assert_eq!(board.get(2), 5, "the living one is waited for");
     for number in 0..20 {
-        let sample = living.recv_until(PATIENCE).expect("published");
+        let sample = living.recv_timeout(PATIENCE).expect("no error").expect("published");
         assert_eq!(read_message(&sample), (1, number));
     }
     publisher.finish();
@@ -133,7 +134,7 @@ fn a_stopped_subscriber_is_waited_for(world: &World) {
         let mut subscriber = topic.subscriber_with(reliable()).expect("a line");
         board.set(0, 1);
         for number in 0..6 {
-            let sample = subscriber.recv_until(PATIENCE).expect("published");
+            let sample = subscriber.recv_timeout(PATIENCE).expect("no error").expect("published");
             assert_eq!(read_message(&sample), (1, number), "stopped is not dead");
         }
         assert_eq!(subscriber.lost(), 0);
@@ -142,28 +143,28 @@ fn a_stopped_subscriber_is_waited_for(world: &World) {
     slow.stop();
     let publisher = topic.publisher().expect("a ring");
     for number in 0..4 {
-        publisher.publish_copy(&message(1, number, 900)).expect("room");
+        publisher.publish(&message(1, number, 900)).expect("room");
     }
     let text = message(1, 4, 900);
     let stopped = slow.pid() as u32;
-    match publisher.publish_copy_until(&text, Duration::from_millis(50)).map(drop) {
-        Err(PublishError::TimedOut { slowest }) => {
-            assert!(slowest.pid == stopped && slowest.alive, "{slowest:?}")
+    match publisher.publish_timeout(&text, Duration::from_millis(50)).map(drop) {
+        Err(SendError::TimedOut { slowest }) => {
+            assert!(slowest.is_some_and(|slowest| slowest.pid == stopped && slowest.alive))
         }
         other => panic!("{other:?}"),
     }
-    match publisher.try_publish_copy(&text).map(drop) {
-        Err(PublishError::Full { slowest }) => assert_eq!(slowest.pid, stopped),
+    match publisher.try_publish(&text).map(drop) {
+        Err(SendError::Full { slowest }) => assert_eq!(slowest.map(|one| one.pid), Some(stopped)),
         other => panic!("{other:?}"),
     }
     let mut loan = publisher.loan(900).expect("room");
     loan.copy_from_slice(&text);
-    let timed_out = publisher.publish_until(loan, Duration::from_millis(5)).map(drop);
-    assert!(matches!(timed_out, Err(PublishError::TimedOut { .. })), "{timed_out:?}");
+    let timed_out = publisher.publish_timeout(loan, Duration::from_millis(5)).map(drop);
+    assert!(matches!(timed_out, Err(SendError::TimedOut { .. })), "{timed_out:?}");
     assert_eq!(publisher.subscriber_count(), 1);
     slow.go_on();
-    publisher.publish_copy_until(&text, PATIENCE).expect("it takes them now");
-    publisher.publish_copy_until(&message(1, 5, 900), PATIENCE).expect("it takes them now");
+    publisher.publish_timeout(&text, PATIENCE).expect("it takes them now");
+    publisher.publish_timeout(&message(1, 5, 900), PATIENCE).expect("it takes them now");
     slow.finish();
 }
 
@@ -178,7 +179,7 @@ fn a_killed_subscriber_counts_no_more(world: &World) {
             subscriber(&domain, first, reliable(), 0),
             subscriber(&domain, second, SubscriberOptions::default(), 0),
         ];
-        let published = publisher.publish_copy(b"x").expect("room");
+        let published = publisher.publish(b"x").expect("room");
         assert_eq!((published.subscribers(), publisher.subscriber_count()), (2, 2));
         assert_eq!(topic.subscribers().len(), 2);
         for left in [1, 0] {
@@ -203,7 +204,7 @@ fn a_killed_publisher_counts_no_more(world: &World) {
                 let publisher = topic.publisher().expect("a ring");
                 board.add(0, 1);
                 loop {
-                    publisher.publish_copy(&[7; 3000]).expect("room");
+                    publisher.publish(&[7; 3000]).expect("room");
                 }
             })
         });
@@ -227,7 +228,7 @@ fn who_sweeps_is_no_publisher(world: &World) {
     {
         let publishers = [(); 3].map(|()| topic.publisher().expect("a ring"));
         for publisher in &publishers {
-            publisher.publish_copy(&[7; 5000]).expect("room");
+            publisher.publish(&[7; 5000]).expect("room");
         }
     }
     let mut sweeper = Child::start(|| {
@@ -251,9 +252,7 @@ fn nothing_is_lost_from_the_joining_on(world: &World) {
     let mut busy = Child::start(|| {
         let publisher = topic.publisher().expect("a ring");
         for number in 0_u64.. {
-            publisher
-                .publish_copy_until(&number.to_le_bytes(), PATIENCE * 3)
-                .expect("they take it");
+            publisher.publish_timeout(&number.to_le_bytes(), PATIENCE * 3).expect("they take it");
             board.set(0, number + 1);
         }
     });
@@ -262,7 +261,8 @@ fn nothing_is_lost_from_the_joining_on(world: &World) {
         let before = board.get(0);
         let mut subscriber = topic.subscriber_with(reliable()).expect("a line");
         let joined = board.get(0);
-        let first = subscriber.recv_until(PATIENCE).expect("published").sequence();
+        let first =
+            subscriber.recv_timeout(PATIENCE).expect("no error").expect("published").sequence();
         assert!(
             (before..=joined + 1).contains(&first),
             "{first} came first, {before}..{joined} were there"
@@ -271,7 +271,7 @@ fn nothing_is_lost_from_the_joining_on(world: &World) {
         let lost = subscriber.lost();
         for next in 1..4 {
             assert_eq!(
-                subscriber.recv_until(PATIENCE).expect("published").sequence(),
+                subscriber.recv_timeout(PATIENCE).expect("no error").expect("published").sequence(),
                 first + next
             );
         }
@@ -291,9 +291,7 @@ fn as_many_as_there_are_places(world: &World) {
             let topic = open(&domain, 2);
             let all: Vec<_> = (1..62).map(|_| topic.publisher().expect("a ring")).collect();
             for (number, publisher) in all.iter().enumerate() {
-                publisher
-                    .publish_copy(&message(number as u64, round, 20 + number * 50))
-                    .expect("room");
+                publisher.publish(&message(number as u64, round, 20 + number * 50)).expect("room");
             }
             board.add(0, 1);
             std::thread::sleep(FAR);
@@ -345,7 +343,7 @@ fn the_last_ring_is_had_from_the_dead_and_from_who_looks_after_it(world: &World)
         let mut last = Child::start(|| {
             let publisher = open(&domain, 2).publisher().expect("the last ring");
             for number in 0.. {
-                publisher.publish_copy(&message(number, 1, 2000)).expect("room");
+                publisher.publish(&message(number, 1, 2000)).expect("room");
                 board.set(0, 1);
             }
         });
@@ -448,9 +446,9 @@ fn comings_goings_and_deaths_are_told(world: &World) {
     let board = Board::new();
     let watcher = Child::start(|| {
         let topic = open(&domain, 4);
-        let mut present = Participants::default();
+        let mut presence = topic.watch();
         loop {
-            topic.wait_change_until(&mut present, PATIENCE).expect("somebody comes or goes");
+            let present = presence.changed_timeout(PATIENCE).expect("no error").expect("a change");
             let (publishers, subscribers) =
                 (present.publishers.len() as u64, present.subscribers.len() as u64);
             board.set(10, 1 + (publishers << 8 | subscribers));
@@ -488,12 +486,9 @@ fn comings_goings_and_deaths_are_told(world: &World) {
         drop(own);
         told(board, 0, 0);
     }
-    let mut present = Participants::default();
-    topic.wait_change_until(&mut present, PATIENCE).expect("the first call tells");
-    assert_eq!(
-        topic.wait_change_until(&mut present, Duration::from_millis(5)),
-        Err(SubscribeError::TimedOut)
-    );
+    let mut presence = topic.watch();
+    presence.changed_timeout(PATIENCE).expect("no error").expect("the first call tells");
+    assert_eq!(presence.changed_timeout(Duration::from_millis(5)), Ok(None));
     nobody_was_rescued(&domain);
 }
 
@@ -506,8 +501,9 @@ fn a_dead_holders_samples_stay_until_it_has_ended(world: &World) {
         let topic = open(&domain, 2);
         let mut subscriber = topic.subscriber().expect("a line");
         board.set(0, 1);
-        let samples: Vec<_> =
-            (0..2).map(|_| subscriber.recv_until(PATIENCE).expect("published")).collect();
+        let samples: Vec<_> = (0..2)
+            .map(|_| subscriber.recv_timeout(PATIENCE).expect("no error").expect("published"))
+            .collect();
         board.set(0, 2);
         board.reach(0, 3);
         assert!(
@@ -521,7 +517,7 @@ fn a_dead_holders_samples_stay_until_it_has_ended(world: &World) {
         if number == 2 {
             board.reach(0, 2);
         }
-        publisher.publish_copy(&message(1, number, 9000)).expect("room");
+        publisher.publish(&message(1, number, 9000)).expect("room");
     }
     board.set(0, 3);
     board.reach(0, 4);
@@ -550,7 +546,7 @@ fn a_stopped_publisher_stops_nobody(world: &World) {
         let publisher = topic.publisher().expect("a ring");
         for number in 0_u64.. {
             publisher
-                .publish_copy(&message(9, number, 16 + (number * 777 % 5000) as usize))
+                .publish(&message(9, number, 16 + (number * 777 % 5000) as usize))
                 .expect("room");
             board.add(0, 1);
         }
@@ -564,8 +560,8 @@ fn a_stopped_publisher_stops_nobody(world: &World) {
         while let Some(sample) = subscriber.try_recv().expect("ours") {
             read_message(&sample);
         }
-        publisher.publish_copy(&message(1, round, 700)).expect("room");
-        let sample = subscriber.recv_until(PATIENCE).expect("published");
+        publisher.publish(&message(1, round, 700)).expect("room");
+        let sample = subscriber.recv_timeout(PATIENCE).expect("no error").expect("published");
         assert_eq!(read_message(&sample), (1, round));
         let mut late =
             topic.subscriber_with(SubscriberOptions { history: 4, ..reliable() }).expect("a line");
@@ -578,27 +574,25 @@ fn a_stopped_publisher_stops_nobody(world: &World) {
 
 fn memory_that_runs_out(world: &World) {
     let domain = world.domain();
-    let topic: Topic<[u8]> = options(64).max_bytes(2 << 20).open(&domain, "topic").expect("opens");
+    let topic: Topic<[u8]> =
+        options(64).max_bytes(2 << 20).open_or_create(&domain, "topic").expect("opens");
     let mut other = topic.subscriber().expect("a line");
     let neighbour = topic.publisher().expect("a ring");
-    neighbour.publish_copy(&message(2, 0, 3000)).expect("room");
+    neighbour.publish(&message(2, 0, 3000)).expect("room");
     let mut child = Child::start(|| {
         let publisher = topic.publisher().expect("a ring");
         for number in 0..100 {
-            publisher.publish_copy(&message(1, number, 200_000)).expect("its oldest are given up");
+            publisher.publish(&message(1, number, 200_000)).expect("its oldest are given up");
         }
-        publisher.publish_copy(&message(1, 100, 30)).expect("room");
+        publisher.publish(&message(1, 100, 30)).expect("room");
         let too_large = publisher.loan(20 << 20).map(drop);
         // The reader may have one in its hand.
-        assert!(
-            matches!(too_large, Err(PublishError::NoSpace { held: 0 | 1, .. })),
-            "{too_large:?}"
-        );
+        assert!(matches!(too_large, Err(SendError::NoSpace { held: 0 | 1, .. })), "{too_large:?}");
         std::thread::sleep(FAR);
     });
     let mut seen = Vec::new();
     loop {
-        let sample = other.recv_until(PATIENCE).expect("published");
+        let sample = other.recv_timeout(PATIENCE).expect("no error").expect("published");
         match read_message(&sample) {
             (2, number) => assert_eq!(number, 0),
             (_, number) => seen.push(number),
@@ -612,26 +606,31 @@ fn memory_that_runs_out(world: &World) {
     assert!(now.bytes <= now.max_bytes, "{now:?}");
     let mut late =
         topic.subscriber_with(SubscriberOptions { history: 64, ..reliable() }).expect("a line");
-    let first = late.recv_until(PATIENCE).expect("the neighbour's is still there");
+    let first =
+        late.recv_timeout(PATIENCE).expect("no error").expect("the neighbour's is still there");
     assert_eq!(read_message(&first), (2, 0));
     assert_eq!(read_message(&late.latest().expect("ours").expect("the last one stays")), (1, 100));
     child.kill();
     // What the dead one had serves others.
     for number in 1..30 {
-        neighbour.publish_copy_until(&message(2, number, 200_000), PATIENCE).expect("room again");
-        assert_eq!(read_message(&late.recv_until(PATIENCE).expect("published")), (2, number));
+        neighbour.publish_timeout(&message(2, number, 200_000), PATIENCE).expect("room again");
+        assert_eq!(
+            read_message(&late.recv_timeout(PATIENCE).expect("no error").expect("published")),
+            (2, number)
+        );
     }
 }
 
 fn memory_that_others_hold(world: &World) {
     let domain = world.domain();
-    let topic: Topic<[u8]> = options(16).max_bytes(3 << 20).open(&domain, "topic").expect("opens");
+    let topic: Topic<[u8]> =
+        options(16).max_bytes(3 << 20).open_or_create(&domain, "topic").expect("opens");
     let mut subscriber = topic.subscriber().expect("a line");
     let publisher = topic.publisher().expect("a ring");
     let mut samples = Vec::new();
     let no_space = loop {
         let number = samples.len() as u64;
-        match publisher.publish_copy(&message(1, number, 250_000)).map(drop) {
+        match publisher.publish(&message(1, number, 250_000)).map(drop) {
             Ok(()) => samples.push(subscriber.recv().expect("published")),
             Err(error) => break error,
         }
@@ -639,7 +638,7 @@ fn memory_that_others_hold(world: &World) {
     let count = samples.len();
     assert!((5..16).contains(&count), "{count}");
     assert!(
-        matches!(no_space, PublishError::NoSpace { held, .. } if held == count as u32),
+        matches!(no_space, SendError::NoSpace { held, .. } if held == count as u32),
         "{no_space:?}"
     );
     assert!(samples.iter().zip(0..).all(|(sample, number)| read_message(sample) == (1, number)));
@@ -647,23 +646,23 @@ fn memory_that_others_hold(world: &World) {
         read_message(&subscriber.latest().expect("ours").expect("it stays")),
         (1, count as u64 - 1)
     );
-    publisher.publish_copy(b"small ones go").expect("in the slot");
+    publisher.publish(b"small ones go").expect("in the slot");
     assert_eq!(*subscriber.recv().expect("published"), *b"small ones go");
     drop(samples.remove(0));
-    publisher.publish_copy(&message(1, 77, 250_000)).expect("one was dropped");
+    publisher.publish(&message(1, 77, 250_000)).expect("one was dropped");
     drop(samples);
     drop(subscriber);
     // What a reliable one has still to take is not given up.
     let mut waits = topic.subscriber_with(reliable()).expect("a line");
     let mut number = 100;
     let no_space = loop {
-        match publisher.publish_copy(&message(1, number, 250_000)).map(drop) {
+        match publisher.publish(&message(1, number, 250_000)).map(drop) {
             Ok(()) => number += 1,
             Err(error) => break error,
         }
     };
-    assert!(matches!(no_space, PublishError::NoSpace { held: 0, .. }), "{no_space:?}");
+    assert!(matches!(no_space, SendError::NoSpace { held: 0, .. }), "{no_space:?}");
     assert_eq!(drain(&mut waits, 1), (100..number).collect::<Vec<_>>());
     assert_eq!(waits.lost(), 0);
-    publisher.publish_copy(&message(1, number, 250_000)).expect("taken");
+    publisher.publish(&message(1, number, 250_000)).expect("taken");
 }

@@ -1,6 +1,6 @@
 //! Samples: read in place, held for as long as anybody likes, written by nobody.
 
-use outlive::topic::{PublishError, SubscribeError, SubscriberOptions};
+use outlive::topic::SubscriberOptions;
 
 use crate::board::Board;
 use crate::child::{Child, End, PATIENCE};
@@ -20,13 +20,13 @@ fn a_subscriber_cannot_write(world: &World) {
     let domain = world.domain();
     let topic = open(&domain, 4);
     let publisher = topic.publisher().expect("a ring");
-    publisher.publish_copy(&message(1, 1, 5000)).expect("published");
+    publisher.publish(&message(1, 1, 5000)).expect("published");
     for also_publishes in [false, true] {
         let mut child = Child::start(|| {
             let topic = open(&domain, 4);
             let own = also_publishes.then(|| topic.publisher().expect("a ring"));
             if let Some(own) = &own {
-                own.publish_copy(&message(2, 2, 5000)).expect("published");
+                own.publish(&message(2, 2, 5000)).expect("published");
             }
             let mut subscriber = topic
                 .subscriber_with(SubscriberOptions { history: 1, ..SubscriberOptions::default() })
@@ -53,29 +53,25 @@ fn forked_children_release_nothing(world: &World) {
     let mut publisher = Some(topic.publisher().expect("a ring"));
     let mut samples = Vec::new();
     for number in 0..2 {
-        publisher
-            .as_ref()
-            .expect("there")
-            .publish_copy(&message(1, number, 3000))
-            .expect("published");
+        publisher.as_ref().expect("there").publish(&message(1, number, 3000)).expect("published");
         samples.push(subscriber.as_mut().expect("there").recv().expect("published"));
     }
     let mut topic = Some(topic);
     Child::start(|| {
         let ours = publisher.take().expect("there");
-        assert_eq!(ours.publish_copy(b"x").map(drop), Err(PublishError::NotPublisher));
-        assert_eq!(ours.loan(3000).map(drop), Err(PublishError::NotPublisher));
+        assert_eq!(ours.publish(b"x").map(drop), Err(outlive::SendError::NotOwner));
+        assert_eq!(ours.loan(3000).map(drop), Err(outlive::SendError::NotOwner));
         assert_eq!(ours.subscriber_count(), 1);
         let theirs = subscriber.as_mut().expect("there");
-        assert_eq!(theirs.try_recv().map(drop), Err(SubscribeError::NotSubscriber));
-        assert_eq!(theirs.latest().map(drop), Err(SubscribeError::NotSubscriber));
+        assert_eq!(theirs.try_recv().map(drop), Err(outlive::RecvError::NotOwner));
+        assert_eq!(theirs.latest().map(drop), Err(outlive::RecvError::NotOwner));
         drop(samples.remove(0));
         drop((ours, subscriber.take(), topic.take()));
         // Nothing of the topic is open here any more, but for this copy.
         assert_eq!(read_message(&samples[0]), (1, 1));
         let own = open(&domain, 2);
         drop(own.subscriber().expect("a line"));
-        own.publisher().expect("a ring").publish_copy(&message(2, 0, 3000)).expect("published");
+        own.publisher().expect("a ring").publish(&message(2, 0, 3000)).expect("published");
         drop(own);
         assert_eq!(read_message(&samples[0]), (1, 1));
     })
@@ -83,7 +79,7 @@ fn forked_children_release_nothing(world: &World) {
     assert_eq!(held(&domain), 2, "dropped there, held here");
     let ours = publisher.as_ref().expect("there");
     for number in 2..200 {
-        ours.publish_copy(&message(1, number, 3000)).expect("still ours");
+        ours.publish(&message(1, number, 3000)).expect("still ours");
     }
     assert!(samples.iter().zip(0..).all(|(sample, number)| read_message(sample) == (1, number)));
     assert_eq!(
@@ -100,12 +96,12 @@ fn samples_outlive_their_subscriber(world: &World) {
         let publisher = topic.publisher().expect("a ring");
         board.reach(0, 1);
         for number in 0..3 {
-            publisher.publish_copy_until(&message(1, number, 70_000), PATIENCE).expect("taken");
+            publisher.publish_timeout(&message(1, number, 70_000), PATIENCE).expect("taken");
         }
         board.reach(0, 2);
         for number in 3..100 {
             publisher
-                .publish_copy_until(&message(1, number, 70_000), PATIENCE)
+                .publish_timeout(&message(1, number, 70_000), PATIENCE)
                 .expect("nobody is left");
         }
         board.set(1, 1);
@@ -113,8 +109,9 @@ fn samples_outlive_their_subscriber(world: &World) {
     });
     let mut subscriber = topic.subscriber_with(reliable()).expect("a line");
     board.set(0, 1);
-    let samples: Vec<_> =
-        (0..3).map(|_| subscriber.recv_until(PATIENCE).expect("published")).collect();
+    let samples: Vec<_> = (0..3)
+        .map(|_| subscriber.recv_timeout(PATIENCE).expect("no error").expect("published"))
+        .collect();
     drop(subscriber);
     drop(topic);
     board.set(0, 2);
@@ -128,7 +125,7 @@ fn samples_outlive_their_subscriber(world: &World) {
     let topic = open(&domain, 2);
     let publisher = topic.publisher().expect("the dead one's ring");
     for number in 100..200 {
-        publisher.publish_copy(&message(1, number, 70_000)).expect("published");
+        publisher.publish(&message(1, number, 70_000)).expect("published");
     }
     for (sample, number) in samples.iter().zip(0..) {
         assert_eq!(read_message(sample), (1, number), "held, whoever is gone");
@@ -146,7 +143,7 @@ fn samples_go_to_other_threads(world: &World) {
     let child = Child::start(|| {
         let publisher = topic.publisher().expect("a ring");
         for number in 0..500 {
-            publisher.publish_copy_until(&message(1, number, 5000), PATIENCE).expect("taken");
+            publisher.publish_timeout(&message(1, number, 5000), PATIENCE).expect("taken");
         }
     });
     let (give, get) = std::sync::mpsc::sync_channel(50);
@@ -157,7 +154,8 @@ fn samples_go_to_other_threads(world: &World) {
         }
     });
     for _ in 0..500 {
-        give.send(subscriber.recv_until(PATIENCE).expect("published")).expect("it reads");
+        give.send(subscriber.recv_timeout(PATIENCE).expect("no error").expect("published"))
+            .expect("it reads");
     }
     reader.join().expect("all were whole");
     child.finish();
@@ -170,13 +168,14 @@ fn nobody_takes_more_than_a_line_holds(world: &World) {
     let publisher = topic.publisher().expect("a ring");
     let mut subscriber = topic.subscriber_with(reliable()).expect("a line");
     for number in 0..300 {
-        publisher.publish_copy(&message(1, number, 200)).expect("published");
+        publisher.publish(&message(1, number, 200)).expect("published");
     }
     let mut samples: Vec<_> = (0..256).map(|_| subscriber.recv().expect("published")).collect();
-    assert_eq!(subscriber.recv_until(PATIENCE).map(drop), Err(SubscribeError::TooManyHeld));
+    assert_eq!(subscriber.recv_timeout(PATIENCE).map(drop), Err(outlive::RecvError::TooManyHeld));
     assert_eq!(held(&domain), 256);
     drop(samples.remove(100));
-    samples.push(subscriber.recv_until(PATIENCE).expect("there is a free one"));
+    samples
+        .push(subscriber.recv_timeout(PATIENCE).expect("no error").expect("there is a free one"));
     assert_eq!(read_message(&samples[255]), (1, 256), "nothing was passed over");
     samples.clear();
     assert_eq!(drain(&mut subscriber, 1), (257..300).collect::<Vec<_>>());

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use outlive::queue::{Queue, RecvError};
+use outlive::queue::Queue;
 use outlive::sync::{Event, Latch, Reset};
 use outlive::wait::{Readiness, Timer, WaitSet};
-use outlive::{Domain, Error, Peer, WaitStrategy};
+use outlive::{Deadline, Domain, Error, Peer, RecvError, WaitError, WaitStrategy};
 
 use crate::asleep::{thread_id, wait_asleep, wait_thread_asleep};
 use crate::board::Board;
@@ -38,8 +38,11 @@ pub const AS_IT_IS: fn() = || {};
 pub const NO_WAITV: fn() = outlive::abilities::pretend_no_futex_waitv;
 
 pub fn queue(domain: &Domain, name: &str) -> Queue {
-    let queue =
-        Queue::options().max_bytes(1 << 20).first_slots(4).create(domain, name).expect("a queue");
+    let queue = Queue::<[u8]>::options()
+        .max_bytes(1 << 20)
+        .slots(4)
+        .open_or_create(domain, name)
+        .expect("a queue");
     queue.sender().expect("a sender").set_wait(WaitStrategy::Block);
     queue
 }
@@ -70,7 +73,7 @@ fn all_that_is_ready_is_told_and_told_again(world: &World) {
             "nothing is taken by waiting"
         );
     }
-    assert_eq!(one.try_recv().expect("there"), b"a");
+    assert_eq!(one.try_recv().expect("readable").expect("there"), b"a");
     assert_eq!(event.try_wait_any(1), Ok(Some(1)));
     assert_eq!(set.try_wait().expect("looks").count(), 0);
     send(&second, b"b");
@@ -195,10 +198,10 @@ fn a_queue_whose_senders_have_gone(world: &World) {
         set.set_wait(WaitStrategy::Block);
         let key = set.add(&receiver).expect("added");
         assert_eq!(set.wait().expect("ready").collect::<Vec<_>>(), [(key, Readiness::Readable)]);
-        assert_eq!(receiver.try_recv().expect("there"), b"last");
+        assert_eq!(receiver.try_recv().expect("readable").expect("there"), b"last");
         board.set(0, 1);
         assert_eq!(set.wait().expect("ready").collect::<Vec<_>>(), [(key, Readiness::Ended)]);
-        assert_eq!(receiver.try_recv(), Err(RecvError::SendersGone));
+        assert_eq!(receiver.try_recv(), Err(RecvError::Closed));
     });
     board.reach(0, 1);
     wait_asleep(waiter.pid());
@@ -209,11 +212,11 @@ fn a_queue_whose_senders_have_gone(world: &World) {
 /// Sends large batches for ever; killed somewhere in one of them.
 fn a_writer_that_dies_in_its_slot_hides_nothing(world: &World) {
     let domain = world.domain();
-    let queue = Queue::options()
+    let queue = Queue::<[u8]>::options()
         .max_bytes(8 << 20)
-        .first_slots(4)
+        .slots(4)
         .slot_bytes(4096)
-        .create(&domain, "queue")
+        .open_or_create(&domain, "queue")
         .expect("opens");
     let mut random = Random::new();
     let board = Board::new();
@@ -224,7 +227,7 @@ fn a_writer_that_dies_in_its_slot_hides_nothing(world: &World) {
         set.add(&receiver).expect("added");
         loop {
             set.wait().expect("ready");
-            while let Ok(message) = receiver.try_recv() {
+            while let Ok(Some(message)) = receiver.try_recv() {
                 match message[0] {
                     b'e' => return,
                     b'm' => {
@@ -278,12 +281,12 @@ fn a_receiver_and_two_sets_on_one_queue(world: &World) {
             }
             receiver.set_wait(WaitStrategy::Block);
             loop {
-                match receiver.recv_until(Duration::from_micros(900)) {
-                    Ok(message) if message == b"end" => break,
-                    Ok(_) => {
+                match receiver.recv_timeout(Duration::from_micros(900)) {
+                    Ok(Some(message)) if message == b"end" => break,
+                    Ok(Some(_)) => {
                         board.add(0, 1);
                     }
-                    Err(RecvError::TimedOut) => {}
+                    Ok(None) => {}
                     Err(other) => panic!("{other}"),
                 }
             }
@@ -380,7 +383,7 @@ fn tell_all(domain: &Domain, crowd: &Crowd, board: Board) {
                 board.add(DEATHS + at, 1);
             } else {
                 let at = queue_keys.iter().position(|queue| *queue == key).expect("a queue's");
-                while receivers[at].try_recv().is_ok() {
+                while receivers[at].try_recv().is_ok_and(|message| message.is_some()) {
                     board.add(at, 1);
                 }
             }

@@ -8,7 +8,9 @@
 
 use std::cell::RefCell;
 
-use outlive::rpc::{CallError, Client, Pending, Request, ServeError, Server};
+use std::task::Poll;
+
+use outlive::rpc::{CallError, Pending, Request, Service};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
@@ -29,7 +31,9 @@ fn what_is_cancelled_beside_a_sweep_is_not_begun(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let mut cancelling = Stepped::start(world, board, || {
-        let client = Client::open(&domain, "s").expect("open");
+        let client = Service::open_or_create(&domain, "s")
+            .and_then(|service| service.client())
+            .expect("open");
         let pending = RefCell::new(None);
         let cancel = |_| {
             if let Some(call) = pending.take() {
@@ -43,11 +47,18 @@ fn what_is_cancelled_beside_a_sweep_is_not_begun(world: &World) {
     });
     // Its first round has nothing to cancel.
     cancelling.step(u64::MAX);
-    let mut server = Server::open(&domain, "s").expect("none lives");
+    let mut server = Service::open_or_create(&domain, "s")
+        .and_then(|service| service.server())
+        .expect("none lives");
     let mut steps = 0;
     loop {
         let answering = std::thread::spawn(move || {
-            server.next_until(PATIENCE).expect("asked").reply(b"done").expect("it waits");
+            server
+                .next_timeout(PATIENCE)
+                .expect("served")
+                .expect("asked")
+                .reply(b"done")
+                .expect("it waits");
             server
         });
         cancelling.go_on();
@@ -57,11 +68,7 @@ fn what_is_cancelled_beside_a_sweep_is_not_begun(world: &World) {
         assert!(report.failed.is_empty(), "{report:?}");
         cancelling.step(u64::MAX);
         assert_eq!(board.get(BEGUN), 0, "after {steps} instructions");
-        assert_eq!(
-            server.try_next().map(drop),
-            Err(ServeError::Empty),
-            "after {steps} instructions"
-        );
+        assert!(matches!(server.try_next(), Ok(None)), "after {steps} instructions");
         if is_over {
             assert!(steps > 50, "{steps} instructions are too few to be true");
             return;
@@ -78,17 +85,22 @@ const TAKEN: usize = FREE;
 fn requests_keep_their_order_beside_a_sweep(world: &World) {
     let domain = world.domain();
     let board = Board::new();
-    let client = Client::open(&domain, "s").expect("open");
-    client.wait_for_server(true);
+    let client =
+        Service::open_or_create(&domain, "s").and_then(|service| service.client()).expect("open");
+    client.set_patient(true);
     let mut serving = Stepped::start(world, board, || {
-        let server = RefCell::new(Server::open(&domain, "s").expect("none lives"));
+        let server = RefCell::new(
+            Service::open_or_create(&domain, "s")
+                .and_then(|service| service.server())
+                .expect("none lives"),
+        );
         let taken = RefCell::new(None);
         let reply = |request: Request| {
             let answer = request.to_vec();
             request.reply(&answer).expect("it waits");
         };
         let take = |_| {
-            if let Ok(request) = server.borrow_mut().try_next() {
+            if let Ok(Some(request)) = server.borrow_mut().try_next() {
                 board.set(TAKEN, u64::from(*request.last().expect("a byte")));
                 taken.replace(Some(request));
             }
@@ -98,7 +110,8 @@ fn requests_keep_their_order_beside_a_sweep(world: &World) {
                 reply(request);
             }
             loop {
-                let request = server.borrow_mut().next_until(PATIENCE).expect("asked");
+                let request =
+                    server.borrow_mut().next_timeout(PATIENCE).expect("served").expect("asked");
                 if *request == *b"before" {
                     std::thread::scope(|scope| scope.spawn(|| reply(request)).join())
                         .expect("no panic");
@@ -110,7 +123,7 @@ fn requests_keep_their_order_beside_a_sweep(world: &World) {
     });
     // In the server's first round, no call is asked.
     serving.step(u64::MAX);
-    let mut before = client.begin_until(b"before", PATIENCE).expect("sent");
+    let mut before = client.begin_timeout(b"before", PATIENCE).expect("sent");
     serving.go_on();
     let mut steps = 0;
     loop {
@@ -147,8 +160,10 @@ const FAILED: usize = FREE + 3;
 /// killed.
 fn start_server(domain: &outlive::Domain, board: Board) -> Child {
     Child::start(|| {
-        let mut server = Server::open(domain, "s").expect("none lives");
-        let mut stream = server.next_until(PATIENCE).expect("asked").stream();
+        let mut server = Service::open_or_create(domain, "s")
+            .and_then(|service| service.server())
+            .expect("none lives");
+        let mut stream = server.next_timeout(PATIENCE).expect("served").expect("asked").stream();
         let number = board.add(BEGUN_BY_NOW, 1);
         board.reach(MAY_SEND, number);
         stream.send(b"a reply").expect("it waits");
@@ -165,24 +180,26 @@ fn a_reply_comes_before_the_death_beside_a_sweep(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let mut looking = Stepped::start(world, board, || {
-        let client = Client::open(&domain, "s").expect("open");
-        client.wait_for_server(true);
+        let client = Service::open_or_create(&domain, "s")
+            .and_then(|service| service.client())
+            .expect("open");
+        client.set_patient(true);
         let call = RefCell::new(None::<Pending<'_>>);
         let is_there = std::cell::Cell::new(false);
         let look = |_| {
             if let Some(call) = call.borrow_mut().as_mut() {
                 let found = call.try_next();
                 board.set(FAILED, u64::from(found.is_err()));
-                is_there.set(matches!(found, Ok(Some(_))));
+                is_there.set(matches!(found, Ok(Poll::Ready(_))));
             }
         };
         in_rounds(board, look, |_| {
             if let Some(mut call) = call.take() {
-                let mut next = || call.next_until(PATIENCE);
-                assert!(is_there.get() || next().expect("sent before the death").is_some());
+                let mut next = || call.next_timeout(PATIENCE);
+                assert!(is_there.get() || next().expect("sent before the death").is_ready());
                 assert_eq!(next().expect_err("dead"), CallError::ServerDied { begun: true });
             }
-            call.replace(Some(client.begin_until(b"x", PATIENCE).expect("sent")));
+            call.replace(Some(client.begin_timeout(b"x", PATIENCE).expect("sent")));
         });
     });
     // In its first round, the client has no reply to look for.

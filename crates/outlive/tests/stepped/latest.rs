@@ -31,7 +31,7 @@ const FIRST: usize = FREE + 3;
 const MOST_AFTER: usize = 8;
 
 fn open(domain: &Domain) -> Topic<u64> {
-    Topic::options().depth(4).max_bytes(16 << 20).open(domain, "topic").expect("opens")
+    Topic::options().depth(4).max_bytes(16 << 20).open_or_create(domain, "topic").expect("opens")
 }
 
 /// The child takes all that there is.
@@ -66,7 +66,7 @@ fn second_publisher(world: &World, options: SubscriberOptions) {
             if round % 2 == 0 { [0, 1] } else { [1, 0] }.map(|at| &publishers[at]);
         let (older, newer) = (2 * round + 1, 2 * round + 2);
         let publish =
-            |publisher: &Publisher<u64>, number| _ = publisher.publish_copy(&number).expect("room");
+            |publisher: &Publisher<u64>, number| _ = publisher.publish(&number).expect("room");
         publish(first, older);
         let is_over = subscriber.step(steps);
         publish(second, newer);
@@ -106,7 +106,7 @@ fn latest_is_what_others_have_received(world: &World) {
     let board = Board::new();
     let mut publisher = Stepped::start(world, board, || {
         let publisher = topic.publisher().expect("a ring");
-        in_rounds(board, |round| _ = publisher.publish_copy(&round).expect("room"), |_| {});
+        in_rounds(board, |round| _ = publisher.publish(&round).expect("room"), |_| {});
     });
     let mut steps = 0;
     loop {

@@ -29,7 +29,11 @@ fn name(round: u64) -> String {
 }
 
 fn open(domain: &Domain, round: u64) -> Topic<u64> {
-    Topic::options().depth(4).max_bytes(1 << 20).open(domain, &name(round)).expect("opens")
+    Topic::options()
+        .depth(4)
+        .max_bytes(1 << 20)
+        .open_or_create(domain, &name(round))
+        .expect("opens")
 }
 
 fn note(board: Board, message: Option<u64>) -> bool {
@@ -66,8 +70,8 @@ fn new_publisher(
         board.set(COUNT, 0);
         let is_over = subscriber.step(steps);
         let new = topic.publisher().expect("a ring");
-        new.publish_copy(&1).expect("room");
-        known.publish_copy(&2).expect("room");
+        new.publish(&1).expect("room");
+        known.publish(&2).expect("room");
         subscriber.go_on();
         let got: Vec<u64> = (0..board.get(COUNT) as usize).map(|at| board.get(GOT + at)).collect();
         assert!(is_right(&got), "published 1, 2 after {steps} instructions: got {got:?}");

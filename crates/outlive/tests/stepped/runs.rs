@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use outlive::pool::{Pool, PoolError, PoolOptions};
+use outlive::pool::{Pool, PoolError};
 
 use crate::board::Board;
 use crate::runner::World;
@@ -40,9 +40,8 @@ fn is_being_taken(file: &File) -> bool {
 fn a_run_that_is_made_anew_is_not_also_a_slow_threads(world: &World) {
     let domain = world.domain();
     let board = Board::new();
-    let pool =
-        Pool::open(&domain, "pool", PoolOptions { max_bytes: MAX_BYTES, ..PoolOptions::default() })
-            .expect("a pool");
+    let pool = Pool::options().max_bytes(MAX_BYTES);
+    let pool = pool.open_or_create(&domain, "pool").expect("a pool");
     let file = File::open(domain.path().join("pool")).expect("there");
     // The first span's tag is the run's.
     drop(pool.alloc(RUN).expect("there is room"));

@@ -62,7 +62,7 @@ pub(crate) fn patience(word: &str) -> Result<Option<Duration>, Refusal> {
     if word == "try" { Ok(None) } else { span(word).map(Some) }
 }
 
-/// What a call with that patience found; `None` if it found nothing in time.
+/// Returns what a call with that patience found; `None` if it found nothing in time.
 pub(crate) fn got<T>(found: Option<T>, patience: Option<Duration>) -> Result<T, Refusal> {
     found.ok_or_else(|| match patience {
         None => Refusal::new("WouldBlock", "not to be had just now"),
@@ -103,7 +103,7 @@ pub(crate) fn pattern(size: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// A message as a command says it: `SIZE*SEED`, or the word itself.
+/// Returns a message as a command says it: `SIZE*SEED`, or the word itself.
 pub(crate) fn message(word: &str) -> Result<Vec<u8>, Refusal> {
     match word.split_once('*') {
         Some((size, seed)) => Ok(pattern(number(size)?, number(seed)?)),
@@ -111,7 +111,7 @@ pub(crate) fn message(word: &str) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-/// A message as an answer says it: up to 16 letters as they are, others by their pattern.
+/// Returns a message as an answer says it: up to 16 letters as they are, others by their pattern.
 pub(crate) fn show(bytes: &[u8]) -> String {
     if (1..=16).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic) {
         return String::from_utf8_lossy(bytes).into_owned();

@@ -27,7 +27,7 @@ impl Scope {
     }
 }
 
-/// The guard, and the answer; a death is an answer like any other.
+/// Returns the guard, and the answer; a death is an answer like any other.
 fn settle(got: Result<Given, LockError<Given>>) -> Result<(Given, String), Refusal> {
     match got {
         Ok(guard) => {
@@ -46,7 +46,7 @@ impl Locks {
     pub(crate) fn act(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
         match (verb, args) {
             ("open", [name, value]) => {
-                let mutex = Mutex::open(domain, name, answer::number(value)?)?;
+                let mutex = Mutex::options(answer::number(value)?).open_or_create(domain, name)?;
                 self.mutexes.insert((*name).to_owned(), leak(mutex));
                 done()
             }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use outlive::pool::{Object, Offset, Pool, PoolOptions, SharedObject};
+use outlive::pool::{Object, Offset, Pool, SharedObject};
 use outlive::{Domain, TokenId};
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, said};
@@ -18,11 +18,11 @@ impl Pools {
     pub(crate) fn act(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
         match (verb, args) {
             ("open", [name, options @ ..]) => {
-                let mut how = PoolOptions::default();
+                let mut how = Pool::options();
                 if let Some(max) = answer::option(options, "max")? {
-                    how.max_bytes = max;
+                    how = how.max_bytes(max);
                 }
-                self.pools.insert((*name).to_owned(), leak(Pool::open(domain, name, how)?));
+                self.pools.insert((*name).to_owned(), leak(how.open_or_create(domain, name)?));
                 done()
             }
             ("alloc", [pool, name, word]) => {

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use outlive::Domain;
-use outlive::queue::{Queue as Core, Receiver, SendError, Sender};
+use outlive::queue::{Queue as Core, Receiver, Sender};
+use outlive::{Deadline, Domain, SendError};
 
 use crate::answer::{self, Answer, Refusal, done, find, refused, said};
 
@@ -38,7 +38,7 @@ impl Queue {
 
     /// The next of a flood.
     fn drain(&mut self, end: Instant) -> Result<(), Refusal> {
-        let message = self.receiver()?.recv_until(end)?;
+        let message = self.receiver()?.recv_until(Deadline::at(end))?.ok_or_else(nothing)?;
         self.drained += 1;
         if answer::is_pattern(&message, self.drained) {
             Ok(())
@@ -49,6 +49,11 @@ impl Queue {
     }
 }
 
+/// The refusal where a call returned `None`.
+fn nothing() -> Refusal {
+    Refusal::new("None", "")
+}
+
 pub(crate) fn act(
     domain: &Domain,
     queues: &mut HashMap<String, Queue>,
@@ -57,12 +62,15 @@ pub(crate) fn act(
 ) -> Answer {
     match (verb, args) {
         ("open", [name, options @ ..]) => {
-            let mut plan = Core::options().need_receiver(options.contains(&"refuse"));
+            let mut plan = Core::<[u8]>::options();
+            if options.contains(&"refuse") {
+                plan = plan.need_receiver(true);
+            }
             if let Some(bytes) = answer::option(options, "max")? {
                 plan = plan.max_bytes(bytes);
             }
             let queue = Queue {
-                queue: plan.create(domain, name)?,
+                queue: plan.open_or_create(domain, name)?,
                 ends_with_senders: options.contains(&"ending"),
                 sender: None,
                 receiver: None,
@@ -73,14 +81,14 @@ pub(crate) fn act(
             done()
         }
         ("find", [name]) => {
-            Core::open(domain, name)?;
+            Core::<[u8]>::open(domain, name)?;
             done()
         }
         ("send", [name, message, patience]) => {
             let (message, sender) = (answer::message(message)?, find(queues, name)?.sender()?);
             match answer::patience(patience)? {
                 None => sender.try_send(&message)?,
-                Some(span) => sender.send_until(&message, span)?,
+                Some(span) => sender.send_timeout(&message, span)?,
             }
             done()
         }
@@ -88,27 +96,29 @@ pub(crate) fn act(
             let receiver = find(queues, name)?.receiver()?;
             let message = match answer::patience(patience)? {
                 None => receiver.try_recv()?,
-                Some(span) => receiver.recv_until(span)?,
-            };
+                Some(span) => receiver.recv_timeout(span)?,
+            }
+            .ok_or_else(nothing)?;
             said(answer::show(&message))
         }
         ("peek", [name, patience]) => {
             let receiver = find(queues, name)?.receiver()?;
             let peeked = match answer::patience(patience)? {
                 None => receiver.try_peek()?,
-                Some(span) => receiver.peek(span)?,
-            };
+                Some(span) => receiver.peek_timeout(span)?,
+            }
+            .ok_or_else(nothing)?;
             let often = if peeked.redelivered() { "again" } else { "fresh" };
             said(format!("{} {often}", answer::show(&peeked)))
         }
         ("commit", [name]) => {
-            find(queues, name)?.receiver()?.try_peek()?.commit();
+            find(queues, name)?.receiver()?.try_peek()?.ok_or_else(nothing)?.commit();
             done()
         }
         ("batch", [name, messages @ .., span]) => {
             let messages: Vec<Vec<u8>> =
                 messages.iter().map(|word| answer::message(word)).collect::<Result<_, _>>()?;
-            find(queues, name)?.sender()?.send_batch_until(&messages, answer::span(span)?)?;
+            find(queues, name)?.sender()?.send_batch_timeout(&messages, answer::span(span)?)?;
             done()
         }
         ("count", [name, what]) => {
@@ -127,7 +137,7 @@ pub(crate) fn act(
                 let message = answer::pattern(size, queue.sent + 1);
                 match queue.sender()?.try_send(&message) {
                     Ok(()) => queue.sent += 1,
-                    Err(SendError::Full) => return said(queue.sent),
+                    Err(SendError::Full { .. }) => return said(queue.sent),
                     Err(other) => return Err(other.into()),
                 }
             }
@@ -138,7 +148,7 @@ pub(crate) fn act(
             while Instant::now() < end {
                 queue.sent += 1;
                 let message = answer::pattern(size, queue.sent);
-                queue.sender()?.send_until(&message, end)?;
+                queue.sender()?.send_until(&message, Deadline::at(end))?;
             }
             done()
         }
@@ -154,7 +164,7 @@ pub(crate) fn act(
             loop {
                 match queue.drain(end) {
                     Ok(()) => {}
-                    Err(refusal) if refusal.name == "SendersGone" => return said(queue.drained),
+                    Err(refusal) if refusal.name == "Closed" => return said(queue.drained),
                     Err(other) => return Err(other),
                 }
             }

@@ -82,12 +82,14 @@ impl RealTime {
     ) -> Answer {
         match (thing, verb, args) {
             ("pi", "open", [name, value]) => {
-                let mutex = PiMutex::open(domain, name, answer::number(value)?)?;
+                let mutex =
+                    PiMutex::options(answer::number(value)?).open_or_create(domain, name)?;
                 self.pi.insert((*name).to_owned(), leak(mutex));
                 done()
             }
             ("ceiling", "open", [name, value]) => {
-                let mutex = CeilingMutex::open(domain, name, CEILING, answer::number(value)?)?;
+                let mutex = CeilingMutex::options(CEILING, answer::number(value)?)
+                    .open_or_create(domain, name)?;
                 self.ceiling.insert((*name).to_owned(), leak(mutex));
                 done()
             }

@@ -55,7 +55,7 @@ pub(crate) struct Records {
     onces: HashMap<String, &'static OnceLock<()>>,
 }
 
-/// What `once.` says of how it was done.
+/// Returns what `once.` says of how it was done.
 pub(crate) fn how(state: OnceState) -> &'static str {
     if state.previous_died() { "again" } else { "fresh" }
 }

@@ -1,9 +1,10 @@
 //! `client.` and `server.`
 
 use std::collections::HashMap;
+use std::task::Poll;
 
 use outlive::Domain;
-use outlive::rpc::{Client, Pending, Request, Server, Stream};
+use outlive::rpc::{CallError, Client, Pending, Request, Server, Service, Stream};
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, said};
 
@@ -20,39 +21,46 @@ impl Services {
     pub(crate) fn act(&mut self, domain: &Domain, command: &str, args: &[&str]) -> Answer {
         match (command, args) {
             ("client.open", [name, options @ ..]) => {
-                let client = Client::open(domain, name)?;
-                client.wait_for_server(options.contains(&"wait"));
+                let client =
+                    Service::open_or_create(domain, name).and_then(|service| service.client())?;
+                client.set_patient(options.contains(&"wait"));
                 self.clients.insert((*name).to_owned(), leak(client));
                 done()
             }
             ("client.call", [name, message, span]) => {
                 let client = find(&mut self.clients, name)?;
-                let reply = client.call_until(&answer::message(message)?, answer::span(span)?)?;
+                let reply = client.call_timeout(&answer::message(message)?, answer::span(span)?)?;
                 said(answer::show(&reply))
             }
             ("client.begin", [name, message, span]) => {
                 let client: &'static Client = *find(&mut self.clients, name)?;
                 self.pending =
-                    Some(client.begin_until(&answer::message(message)?, answer::span(span)?)?);
+                    Some(client.begin_timeout(&answer::message(message)?, answer::span(span)?)?);
                 done()
             }
             ("client.next", [span]) => {
                 let pending =
                     self.pending.as_mut().ok_or_else(|| Refusal::new("Usage", "no call"))?;
-                match pending.next_until(answer::span(span)?)? {
-                    Some(reply) => said(answer::show(&reply)),
-                    None => said("end"),
+                match pending.next_timeout(answer::span(span)?)? {
+                    Poll::Ready(Some(reply)) => said(answer::show(&reply)),
+                    Poll::Ready(None) => said("end"),
+                    Poll::Pending => Err(CallError::TimedOut { begun: pending.is_begun() }.into()),
                 }
             }
             ("server.open", [name]) => {
-                self.servers.insert((*name).to_owned(), Server::open(domain, name)?);
+                self.servers.insert(
+                    (*name).to_owned(),
+                    Service::open_or_create(domain, name).and_then(|service| service.server())?,
+                );
                 done()
             }
             ("server.next", [name, patience]) => {
                 let server = find(&mut self.servers, name)?;
                 let request = match answer::patience(patience)? {
-                    None => server.try_next()?,
-                    Some(span) => server.next_until(span)?,
+                    None => server.try_next()?.ok_or_else(|| Refusal::new("Empty", ""))?,
+                    Some(span) => {
+                        server.next_timeout(span)?.ok_or_else(|| Refusal::new("TimedOut", ""))?
+                    }
                 };
                 let shown = answer::show(&request);
                 self.request = Some(request);
@@ -77,7 +85,7 @@ impl Services {
             ("server.send", [message, span]) => {
                 let stream =
                     self.stream.as_mut().ok_or_else(|| Refusal::new("Usage", "no stream"))?;
-                stream.send_until(&answer::message(message)?, answer::span(span)?)?;
+                stream.send_timeout(&answer::message(message)?, answer::span(span)?)?;
                 done()
             }
             ("server.finish", []) => {

@@ -76,7 +76,7 @@ impl Sync {
     fn rw(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
         match (verb, args) {
             ("open", [name, value]) => {
-                let lock = RwLock::open(domain, name, answer::number(value)?)?;
+                let lock = RwLock::options(answer::number(value)?).open_or_create(domain, name)?;
                 self.rw_locks.insert((*name).to_owned(), leak(lock));
                 done()
             }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use outlive::Domain;
 use outlive::topic::{Header, Loan, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::{Deadline, Domain};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, refused, said};
@@ -16,7 +16,7 @@ pub(crate) struct Topics {
     subscribers: HashMap<String, Subscriber>,
     /// How many messages of a flood were published: each is a pattern by its number.
     published: u64,
-    loan: Option<Loan<'static, [u8]>>,
+    loan: Option<Loan>,
     sample: Option<Sample>,
 }
 
@@ -25,6 +25,10 @@ pub(crate) struct Topics {
 struct Person {
     name: String,
     age: u32,
+}
+
+fn nothing_came() -> Refusal {
+    Refusal::new("TimedOut", "")
 }
 
 impl Topics {
@@ -42,7 +46,7 @@ impl Topics {
                 if let Some(bytes) = answer::option(options, "max")? {
                     plan = plan.max_bytes(bytes);
                 }
-                self.topics.insert((*name).to_owned(), plan.open(domain, name)?);
+                self.topics.insert((*name).to_owned(), plan.open_or_create(domain, name)?);
                 done()
             }
             ("find", [name]) => {
@@ -85,7 +89,7 @@ impl Topics {
                 let mut loan = publisher.loan(message.len())?;
                 loan.copy_from_slice(&message);
                 loan.set_header(header);
-                said(publisher.publish_until(loan, answer::span(span)?)?.sequence())
+                said(publisher.publish_timeout(loan, answer::span(span)?)?.sequence())
             }
             ("publish_many", [name, count, size]) => {
                 let (publisher, size) = (self.publisher(name)?, answer::number(size)?);
@@ -115,22 +119,28 @@ impl Topics {
             }
             ("publish_msgpack", [name, who, age]) => {
                 let person = Person { name: (*who).to_owned(), age: answer::number(age)? };
-                said(self.publisher(name)?.publish_msgpack(&person)?.sequence())
+                said(self.publisher(name)?.publish(outlive::Msgpack(&person))?.sequence())
             }
             ("recv_msgpack", [name, span]) => {
-                let sample = self.subscriber(name)?.recv_until(answer::span(span)?)?;
+                let sample = self
+                    .subscriber(name)?
+                    .recv_timeout(answer::span(span)?)?
+                    .ok_or_else(nothing_came)?;
                 let Person { name, age } = sample.msgpack()?;
                 said(format!("{name} {age}"))
             }
             ("recv_hex", [name, span]) => {
-                let sample = self.subscriber(name)?.recv_until(answer::span(span)?)?;
+                let sample = self
+                    .subscriber(name)?
+                    .recv_timeout(answer::span(span)?)?
+                    .ok_or_else(nothing_came)?;
                 said(sample.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
             }
             ("recv", [name, patience]) => {
                 let subscriber = self.subscriber(name)?;
                 let sample = match answer::patience(patience)? {
                     None => subscriber.try_recv()?.ok_or_else(|| Refusal::new("None", ""))?,
-                    Some(span) => subscriber.recv_until(span)?,
+                    Some(span) => subscriber.recv_timeout(span)?.ok_or_else(nothing_came)?,
                 };
                 self.take(sample)
             }
@@ -142,7 +152,7 @@ impl Topics {
             ("drain", [name, count, span]) => {
                 let (subscriber, end) = (self.subscriber(name)?, answer::until(span)?);
                 for _ in 0..answer::number::<u64>(count)? {
-                    check(&subscriber.recv_until(end)?)?;
+                    check(&subscriber.recv_until(Deadline::at(end))?.ok_or_else(nothing_came)?)?;
                 }
                 done()
             }
@@ -157,7 +167,7 @@ impl Topics {
             ("consume", [name, span]) => {
                 let (subscriber, end) = (self.subscriber(name)?, answer::until(span)?);
                 while Instant::now() < end {
-                    drop(subscriber.recv_until(end)?);
+                    drop(subscriber.recv_until(Deadline::at(end))?.ok_or_else(nothing_came)?);
                 }
                 done()
             }

@@ -5,6 +5,8 @@ use super::registry::Registry;
 
 pub(crate) struct TokenInfo {
     pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) program: String,
 }
 
 pub(crate) struct Peer<'r> {

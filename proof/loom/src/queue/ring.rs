@@ -40,7 +40,7 @@ pub(super) struct Slot<'a> {
 }
 
 impl Ring {
-    /// A ring of so many regions: the first has `first` slots.
+    /// Returns a ring of so many regions: the first has `first` slots.
     pub(super) fn new(first: usize, regions: usize) -> Ring {
         let head = QueueHead::default();
         head.limits[0].store(first as u64, Ordering::Relaxed);

@@ -124,7 +124,7 @@ fn wake(word: &AtomicU32, most: usize) -> usize {
 }
 
 impl Kernel {
-    /// The number of one that is queued there from now on.
+    /// Returns the number of one that is queued there from now on.
     fn queue(&mut self, words: Vec<usize>) -> u64 {
         self.next += 1;
         self.sleepers.push(Sleeper { words, number: self.next, is_woken: false });

@@ -15,7 +15,7 @@ impl ListHead {
     }
 }
 
-/// A list head for the calling thread, for one that asks once.
+/// Returns a list head for the calling thread, for one that asks once.
 pub(crate) fn list_head() -> Result<*mut ListHead, Errno> {
     Ok(Box::leak(Box::new(ListHead::new())))
 }

@@ -45,13 +45,14 @@ type Calls = fn(&mut Things, u64) -> Done;
 impl Things {
     fn open(path: &Path) -> Result<Things, Box<dyn Any>> {
         let domain = Domain::open_at(path)?;
-        let queue = Queue::options().first_slots(4 * BURST as u32).create(&domain, "queue")?;
+        let queue =
+            Queue::<[u8]>::options().slots(4 * BURST as u32).open_or_create(&domain, "queue")?;
         let topic = Topic::<[u8]>::options()
             .depth(2 * BURST as u32)
             .stamps(false)
-            .open(&domain, "topic")?;
+            .open_or_create(&domain, "topic")?;
         Ok(Things {
-            lock: Mutex::open(&domain, "lock", 0)?,
+            lock: Mutex::options(0).open_or_create(&domain, "lock")?,
             sender: queue.sender()?,
             receiver: queue.receiver()?,
             publisher: topic.publisher()?,
@@ -100,7 +101,7 @@ impl Things {
     #[inline(never)]
     fn publish_copy(&mut self, count: u64) -> Done {
         for _ in 0..count {
-            self.publisher.publish_copy(black_box(&self.message[..]))?;
+            self.publisher.publish(black_box(&self.message[..]))?;
         }
         Ok(())
     }
@@ -127,7 +128,7 @@ const OPERATIONS: [(&str, Option<Calls>, Calls, Option<Calls>); 6] = [
     ("take", Some(Things::publish_copy), Things::take, None),
 ];
 
-/// In a process of its own.
+/// Runs in a process of its own.
 pub(crate) fn run(args: &CallsArgs) -> Result<ExitCode, Error> {
     calls(args).map_err(|error| Error::told("calling from Rust", error)).map(|()| ExitCode::SUCCESS)
 }

@@ -142,7 +142,7 @@ pub(crate) fn run(args: &CArgs) -> Result<ExitCode, Error> {
     )
 }
 
-/// The programs; the first is Rust's.
+/// Returns the programs; the first is Rust's.
 fn build(folder: &Path, prefix: Option<&Path>) -> Result<[Program; 3], Error> {
     let source = |source| Error::System { doing: "building the programs that call", source };
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

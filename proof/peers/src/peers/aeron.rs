@@ -65,7 +65,7 @@ struct Classes {
     ours: Scratch,
 }
 
-/// Compiled once while any row lives, or once found impossible.
+/// Returns the classes: compiled once while any row lives, or once found impossible.
 fn classes() -> Result<Rc<Classes>, String> {
     thread_local! {
         static CLASSES: RefCell<Result<Weak<Classes>, String>> = const { RefCell::new(Ok(Weak::new())) };
@@ -122,7 +122,7 @@ impl Aeron {
     /// The rows' name, before the size.
     pub const NAME: &'static str = "aeron";
 
-    /// A row, or why there is none.
+    /// Returns a row, or why there is none.
     pub fn new(name: &'static str, shape: Shape, task: AeronTask) -> Result<Self, String> {
         let classes = classes()?;
         Ok(Self { name, shape, task, classes, pair: None })

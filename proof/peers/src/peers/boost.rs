@@ -31,7 +31,7 @@ struct Functions {
     lock: OnObject,
 }
 
-/// Compiled and loaded once.
+/// Compiles and loads the functions once.
 fn functions() -> Result<&'static Functions, String> {
     static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
     FUNCTIONS
@@ -106,7 +106,7 @@ impl End {
         Ok(Self { queue, message: vec![0; place.shape.bytes], wait, functions: place.functions })
     }
 
-    /// Again and again, if it does not block.
+    /// Repeats a step until it is done, if it does not block.
     #[inline]
     fn until_done(mut step: impl FnMut() -> c_int) -> Result<(), Error> {
         loop {

@@ -44,7 +44,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A fresh one.
+    /// Returns a fresh one.
     pub fn new(stage: &Stage, name: &str, shape: Shape) -> Result<Self, Error> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         set_log_level(LogLevel::Fatal);
@@ -59,12 +59,12 @@ impl Place {
         Ok(Self { config, prefix, shape, service, _scratch: scratch })
     }
 
-    /// A node, as each process has one.
+    /// Returns a node, as each process has one.
     pub fn node(&self) -> Result<Node<ipc::Service>, Error> {
         told(NodeBuilder::new().config(&self.config).create::<ipc::Service>(), "a node")
     }
 
-    /// The topic, opened by this node, under a name of its own where there are several.
+    /// Returns the topic, opened by this node, under a name of its own where there are several.
     pub fn topic(
         &self,
         node: &Node<ipc::Service>,
@@ -81,7 +81,7 @@ impl Place {
         told(builder.open_or_create(), "a publish-subscribe service")
     }
 
-    /// A publisher for its messages. It waits for room where nothing may be lost.
+    /// Returns a publisher for its messages. It waits for room where nothing may be lost.
     pub fn port(
         &self,
         factory: &Factory<ipc::Service, [u8], ()>,
@@ -172,7 +172,7 @@ fn notify(event: Option<&Notifier<ipc::Service>>) -> Result<(), Error> {
     event.map_or(Ok(()), |notifier| told(notifier.notify(), "notifying").map(drop))
 }
 
-/// What `write` is given; it may leave bytes as they are.
+/// Returns what `write` is given; it may leave bytes as they are.
 #[inline]
 fn bytes_of(payload: &mut [MaybeUninit<u8>]) -> &mut [u8] {
     // SAFETY: bytes of a mapped file: each has a value, whichever process wrote it last.
@@ -264,7 +264,7 @@ impl Publish for Publisher {
 }
 
 impl Subscribe for Subscriber {
-    /// Until it has connected, a publisher that should lose nothing throws away what finds no room.
+    /// Connects: until then a publisher that should lose nothing throws away what finds no room.
     fn settle(&mut self) -> Result<(), Error> {
         told(self.port.has_samples(), "connecting").map(drop)
     }

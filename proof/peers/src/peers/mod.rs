@@ -61,7 +61,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// One publisher, one subscriber, nothing lost, few messages under way.
+    /// Returns a shape of one publisher and one subscriber, nothing lost, few messages under way.
     pub fn pair(bytes: usize, wait: Wait) -> Self {
         Self {
             bytes,
@@ -88,16 +88,17 @@ pub(crate) trait Topic: 'static {
     /// A subscribing process's end.
     type Subscriber: Subscribe;
 
-    /// Why this cannot be done, if it cannot.
+    /// Returns why this cannot be done, if it cannot.
     fn refuses(_: &Shape) -> Option<String> {
         None
     }
-    /// Before the fork. It must not start threads.
+    /// Makes it, before the fork. It must not start threads.
     fn place(stage: &Stage, name: &str, shape: Shape) -> Result<Self::Place, Error>;
-    /// In a subscribing process, which calls this before it makes a publisher of another topic.
+    /// Makes a subscribing process's end; the process calls this before it makes a publisher of
+    /// another topic.
     fn subscriber(place: &Self::Place) -> Result<Self::Subscriber, Error>;
-    /// In the publishing process; returns when it reaches all subscribers of the shape, or will by
-    /// the time that all have met.
+    /// Makes the publishing process's end; returns when it reaches all subscribers of the shape, or
+    /// will by the time that all have met.
     fn publisher(place: &Self::Place) -> Result<Self::Publisher, Error>;
 }
 
@@ -128,11 +129,11 @@ pub(crate) trait Service: 'static {
     /// The answering end.
     type Server: Serve;
 
-    /// Before the fork. It must not start threads.
+    /// Makes it, before the fork. It must not start threads.
     fn place(stage: &Stage, bytes: usize, wait: Wait) -> Result<Self::Place, Error>;
-    /// In the answering process, before the client.
+    /// Makes the answering process's end, before the client.
     fn server(place: &Self::Place) -> Result<Self::Server, Error>;
-    /// In the asking process, when the server is there.
+    /// Makes the asking process's end, when the server is there.
     fn client(place: &Self::Place) -> Result<Self::Client, Error>;
 }
 
@@ -153,14 +154,14 @@ pub(crate) trait Serve {
     fn serve(&mut self, answer: impl FnOnce(&[u8], &mut [u8])) -> Result<(), Error>;
 }
 
-/// A message's number, in its first bytes; all of it where it is shorter than a number.
+/// Writes a message's number into its first bytes; all of it where it is shorter than a number.
 #[inline]
 pub(crate) fn write_number(message: &mut [u8], number: u64) {
     let bytes = message.len().min(8);
     message[..bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
 }
 
-/// The number in a message, as far as it has room for it.
+/// Returns the number in a message, as far as it has room for it.
 #[inline]
 pub(crate) fn read_number(message: &[u8]) -> u64 {
     let mut eight = [0; 8];

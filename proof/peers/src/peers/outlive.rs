@@ -38,7 +38,7 @@ impl Place {
         let depth = if self.shape.bytes > 128 << 10 { 1 } else { 16 }.max(self.shape.buffer as u32);
         let options =
             topic::Topic::options().depth(depth).stamps(false).wait(self.shape.wait.into());
-        told(options.open(domain, name), "opening a topic")
+        told(options.open_or_create(domain, name), "opening a topic")
     }
 
     fn subscriber_of(&self, topic: &topic::Topic) -> Result<Subscriber, Error> {

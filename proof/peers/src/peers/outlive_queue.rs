@@ -24,8 +24,10 @@ impl Place {
         let domain = Domain::open_at(self.scratch.path())
             .map_err(|error| Error::told("opening a domain", error))?;
         let room = LEAST_ROOM.max(self.shape.bytes as u64 * 4);
-        let made =
-            Queue::options().max_bytes(room).wait(self.shape.wait.into()).create(&domain, "topic");
+        let made = Queue::<[u8]>::options()
+            .max_bytes(room)
+            .wait(self.shape.wait.into())
+            .open_or_create(&domain, "topic");
         made.map_err(|error| Error::told("opening a queue", error))
     }
 }

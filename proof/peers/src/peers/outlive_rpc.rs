@@ -18,6 +18,11 @@ impl Place {
     fn domain(&self) -> Result<::outlive::Domain, Error> {
         told(::outlive::Domain::open_at(self.scratch.path()), "opening a domain")
     }
+
+    fn service(&self) -> Result<rpc::Service, Error> {
+        let options = rpc::Service::options().wait(self.wait.into());
+        told(options.open_or_create(&self.domain()?, "service"), "opening a service")
+    }
 }
 
 /// The asking end, with the request it writes.
@@ -43,15 +48,13 @@ impl Service for Outlive {
     }
 
     fn server(place: &Place) -> Result<Answering, Error> {
-        let server =
-            rpc::Server::options().wait(place.wait.into()).serve(&place.domain()?, "service");
-        Ok(Answering { server: told(server, "opening a server")?, reply: vec![0; place.bytes] })
+        let server = told(place.service()?.server(), "opening a server")?;
+        Ok(Answering { server, reply: vec![0; place.bytes] })
     }
 
     fn client(place: &Place) -> Result<Asking, Error> {
-        let client =
-            rpc::Client::options().wait(place.wait.into()).client(&place.domain()?, "service");
-        Ok(Asking { client: told(client, "opening a client")?, request: vec![0; place.bytes] })
+        let client = told(place.service()?.client(), "opening a client")?;
+        Ok(Asking { client, request: vec![0; place.bytes] })
     }
 }
 

@@ -43,7 +43,7 @@ impl End {
         Ok(Self { stream, message: vec![0; bytes] })
     }
 
-    /// As `write_all`, also on a socket that does not block.
+    /// Sends as `write_all` does, also on a socket that does not block.
     fn send(&mut self) -> Result<(), Error> {
         let mut left = &self.message[..];
         while !left.is_empty() {
@@ -58,7 +58,7 @@ impl End {
         Ok(())
     }
 
-    /// As `read_exact`, also on a socket that does not block.
+    /// Receives as `read_exact` does, also on a socket that does not block.
     fn receive(&mut self) -> Result<(), Error> {
         let mut have = 0;
         while have < self.message.len() {

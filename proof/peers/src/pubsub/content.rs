@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Bytes(usize);
 
 impl Bytes {
-    /// So many.
+    /// Makes content of so many bytes.
     pub fn of(bytes: usize) -> Self {
         Self(bytes)
     }
@@ -54,7 +54,7 @@ struct Received {
 const AROUND: usize = 1 + 9 + 5;
 
 impl MsgPack {
-    /// With so many bytes of content, the same in every message.
+    /// Makes so many bytes of content, the same in every message.
     pub fn of(bytes: usize) -> Self {
         Self { content: vec![7; bytes].leak() }
     }

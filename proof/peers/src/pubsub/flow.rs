@@ -17,7 +17,7 @@ const MOST_NS: u64 = 60_000_000_000;
 pub(crate) struct Latencies(Histogram<u64>);
 
 impl Latencies {
-    /// None yet; three significant digits.
+    /// Begins without a latency; keeps three significant digits.
     pub fn new() -> Result<Self, Error> {
         let empty = Histogram::new_with_bounds(1, MOST_NS, 3);
         empty.map(Self).map_err(|error| Error::told("making a histogram", error))
@@ -37,7 +37,8 @@ impl Latencies {
     }
 }
 
-/// The figure that a child has left with [`Latencies::leave`], each divided by so many ways.
+/// Returns the figure that a child has left with [`Latencies::leave`], each divided by so many
+/// ways.
 pub(crate) fn figure(board: &Board, preempted: u64, ways: f64) -> Result<Figure, Error> {
     let figure = board.figure(preempted)?;
     let [p99, p99_9, count, _] = board.left(0);
@@ -78,7 +79,7 @@ fn wrong<T: Topic>(found: u64, number: u64) -> Error {
     Error::Wrong(format!("{}: message {number} came as {found}", T::NAME))
 }
 
-/// To and fro: half of what each round trip took, as percentiles.
+/// Sends to and fro: returns half of what each round trip took, as percentiles.
 pub(crate) fn latency<T: Topic>(
     stage: &Stage,
     shape: Shape,
@@ -130,7 +131,7 @@ pub(crate) fn latency<T: Topic>(
     figure(&board, crew.finish(stage.turn_limit)?, 2.0)
 }
 
-/// One way, as fast as both can; the subscriber measures.
+/// Sends one way, as fast as both can; the subscriber measures.
 pub(super) fn rate<T: Topic>(
     stage: &Stage,
     shape: Shape,
@@ -170,7 +171,7 @@ pub(super) fn rate<T: Topic>(
 
 /// What the messages to several are made of.
 pub(super) trait Content: Copy + 'static {
-    /// Bytes of a message.
+    /// Returns bytes of a message.
     fn bytes(self) -> usize;
     /// Writes message `number`.
     fn write(self, message: &mut [u8], number: u64);
@@ -178,8 +179,8 @@ pub(super) trait Content: Copy + 'static {
     fn read(self, message: &[u8]) -> Result<u64, Error>;
 }
 
-/// To several subscribers that sleep, nothing lost: from the first message's publishing until the
-/// last subscriber has read the last, by the number of messages.
+/// Publishes to several subscribers that sleep, nothing lost: from the first message's publishing
+/// until the last subscriber has read the last, by the number of messages.
 pub(super) fn to_several<T: Topic, C: Content>(
     stage: &Stage,
     shape: Shape,
@@ -227,7 +228,8 @@ pub(super) fn to_several<T: Topic, C: Content>(
     board.figure(crew.finish(stage.turn_limit)?)
 }
 
-/// As [`Board::meet`], for more processes than cores: they give theirs up while they wait.
+/// Waits as [`Board::meet`] does, for more processes than cores: they give theirs up while they
+/// wait.
 pub(crate) fn assemble(board: &Board, processes: u32) {
     // AcqRel and Acquire: what each did before is seen by all after.
     board.ready.0.fetch_add(1, Ordering::AcqRel);
@@ -236,7 +238,7 @@ pub(crate) fn assemble(board: &Board, processes: u32) {
     }
 }
 
-/// A shape whose messages may queue up.
+/// Returns a shape whose messages may queue up.
 pub(super) fn streaming(bytes: usize, wait: Wait, subscribers: usize, buffer: usize) -> Shape {
     Shape { subscribers, buffer, full_rate: wait == Wait::Busy, ..Shape::pair(bytes, wait) }
 }

@@ -96,7 +96,7 @@ pub(crate) enum Waits {
 }
 
 impl Waits {
-    /// One or both.
+    /// Returns one or both.
     pub fn all(self) -> &'static [Wait] {
         match self {
             Self::Busy => &[Wait::Busy],
@@ -127,7 +127,7 @@ impl Touch {
     }
 }
 
-/// `4KiB`, `10MB`, `64B`, `64`.
+/// Reads a size: `4KiB`, `10MB`, `64B`, `64`.
 pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let number: usize =
@@ -144,7 +144,7 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| "8 bytes, for a message's number, to 1 GiB".into())
 }
 
-/// The name of a size in a row's name.
+/// Returns the name of a size in a row's name.
 pub(crate) fn size_name(bytes: usize) -> String {
     match bytes {
         _ if bytes >= 1_000_000 && bytes.is_multiple_of(1_000_000) => {
@@ -207,7 +207,7 @@ struct Field<'a> {
     absent: Vec<Absent>,
 }
 
-/// Rows' names live as long as the program, which makes some dozens.
+/// Makes a row's name. Names live as long as the program, which makes some dozens.
 fn name(name: &str, of: &str) -> &'static str {
     format!("{name} {of}").leak()
 }
@@ -244,7 +244,7 @@ impl Field<'_> {
         }
     }
 
-    /// All contenders that have topics.
+    /// Adds all contenders that have topics.
     fn add_all<C: Content>(&mut self, of: &str, shape: Shape, task: Task<C>) {
         self.add::<Outlive, C>(of, shape, task);
         self.add::<Iceoryx2, C>(of, shape, task);
@@ -255,7 +255,7 @@ impl Field<'_> {
         self.add::<peers::Zenoh, C>(of, shape, task);
     }
 
-    /// Aeron's processes are Java's, and measure themselves.
+    /// Adds Aeron, whose processes are Java's and measure themselves.
     fn add_aeron(&mut self, of: &str, shape: Shape, task: peers::AeronTask) {
         if !self.wanted(Aeron::NAME) {
             return;
@@ -280,7 +280,7 @@ pub(crate) fn run(args: &PubsubArgs) -> Result<ExitCode, Error> {
     )
 }
 
-/// `idle`, as short as can be.
+/// Runs `idle`, as short as can be.
 pub(crate) fn idle() -> Result<ExitCode, Error> {
     idle::run(&[], false, true)
 }

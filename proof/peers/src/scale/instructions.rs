@@ -51,7 +51,7 @@ pub(super) fn run(args: &ScaleArgs) -> Result<ExitCode, Error> {
     steps::tell("scale", "of a message of 64 B published", &rows, args.common.json)
 }
 
-/// In a process of its own, which publishes and has all the subscribers.
+/// Runs in a process of its own, which publishes and has all the subscribers.
 pub(crate) fn publish(args: &PublisherArgs) -> Result<ExitCode, Error> {
     let stage = Stage::enter(&args.control, None)
         .map_err(|error| Error::told("beginning to be stepped", error))?;

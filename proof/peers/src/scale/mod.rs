@@ -110,13 +110,13 @@ pub(crate) trait Domain: Topic {
     /// looking; no document says it.
     const FILES: u64;
 
-    /// Joins.
+    /// Joins the domain.
     fn session(place: &Self::Place) -> Result<Self::Session<'_>, Error>;
     /// Makes a publisher of topic number so many.
     fn publisher_of(session: &Self::Session<'_>, topic: usize) -> Result<Self::Publisher, Error>;
     /// Makes a subscriber of it.
     fn subscriber_of(session: &Self::Session<'_>, topic: usize) -> Result<Self::Subscriber, Error>;
-    /// Why there cannot be so many, if there cannot.
+    /// Returns why there cannot be so many, if there cannot.
     fn limit(_: Over, _: usize) -> Option<String> {
         None
     }
@@ -237,7 +237,7 @@ impl<D: Domain> Row<D> {
     }
 }
 
-/// Several thousand topics are several files each.
+/// Raises the limit of open files: several thousand topics are several files each.
 fn raise_file_limit() -> Result<u64, Error> {
     // SAFETY: a valid place for both calls.
     unsafe {
@@ -277,7 +277,8 @@ impl Field {
     }
 }
 
-/// Why there cannot be so many, in a process that may have so many files open; if there cannot.
+/// Returns why there cannot be so many, in a process that may have so many files open; if there
+/// cannot.
 fn impediment<D: Domain>(over: Over, step: usize, most: u64) -> Option<String> {
     let wanted = match over {
         Over::Topics | Over::Discovery => step as u64 * D::FILES,

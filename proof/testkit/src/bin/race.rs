@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::Parser;
 use outlive::Domain;
-use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, Usage};
+use outlive::pool::{Object, Offset, Pool, PoolError, Usage};
 use outlive_testkit::random::Random;
 use outlive_testkit::world::scratch::{Scratch, clear_ended_runs};
 
@@ -207,8 +207,8 @@ fn race(arguments: &Arguments, seed: u64) -> Result<(), String> {
         Domain::open_at(scratch.path().join("domain")).map_err(|error| error.to_string())?;
     let wished = u64::from(arguments.threads) * HELD as u64 * arguments.size;
     let max_bytes = arguments.max_mib.map_or(wished / 4 + (64 << 20), |mib| mib << 20);
-    let options = PoolOptions { max_bytes, ..PoolOptions::default() };
-    let pool = Pool::open(&domain, "raced", options).map_err(|error| error.to_string())?;
+    let options = Pool::options().max_bytes(max_bytes);
+    let pool = options.open_or_create(&domain, "raced").map_err(|error| error.to_string())?;
     let count = || AtomicU64::new(0);
     let race = Race {
         pool: &pool,

@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use outlive::queue::{Queue, RecvError};
+use outlive::RecvError;
+use outlive::queue::Queue;
 use outlive::sync::{LockError, Mutex};
 
 use super::ledger::{ALL_FINISH, Ledger, SENDERS_FINISH};
@@ -289,15 +290,15 @@ impl Soak<'_> {
     fn settle(&mut self) -> Result<(), String> {
         let text = |error: outlive::Error| error.to_string();
         let domain = self.orders.recheck.open(&self.domain).map_err(text)?;
-        let queue = Queue::open(&domain, QUEUE).map_err(text)?;
+        let queue = Queue::<[u8]>::open(&domain, QUEUE).map_err(text)?;
         let mut receiver = queue.receiver().map_err(text)?;
         loop {
             match receiver.try_peek() {
-                Ok(peeked) => {
+                Ok(Some(peeked)) => {
                     worker::note(self.ledger, &peeked, peeked.redelivered())?;
                     peeked.commit();
                 }
-                Err(RecvError::Empty | RecvError::SendersGone) => break,
+                Ok(None) | Err(RecvError::Closed) => break,
                 Err(other) => return Err(other.to_string()),
             }
         }
@@ -326,7 +327,7 @@ impl Soak<'_> {
         {
             return Err(format!("{} messages arrived, yet {counters:?}", self.account.arrived));
         }
-        let mutex = Mutex::open(&domain, MUTEX, [0, 0]).map_err(text)?;
+        let mutex = Mutex::options([0, 0]).open_or_create(&domain, MUTEX).map_err(text)?;
         let rounds = match mutex.lock() {
             Ok(guard) => guard[1],
             Err(LockError::OwnerDied(mut guard)) => {

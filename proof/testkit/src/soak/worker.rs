@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
-use outlive::queue::{Queue, Receiver, RecvError, SendError, Sender};
+use outlive::queue::{Queue, Receiver, Sender};
 use outlive::sync::{LockError, Mutex};
-use outlive::{Deadline, Domain};
+use outlive::{Deadline, Domain, RecvError, SendError};
 
 use super::ledger::{ALL_FINISH, Ledger, Life, SENDERS_FINISH};
 use super::{MUTEX, QUEUE, RECEIVERS};
@@ -107,12 +107,12 @@ pub fn work(part: &Part<'_>) -> Result<(), String> {
     post.life.store(name, Ordering::SeqCst);
     exec_on_signal()?;
     let domain = part.recheck.open(part.domain).map_err(text)?;
-    let queue = Queue::options()
+    let queue = Queue::<[u8]>::options()
         .max_bytes(part.queue_mib << 20)
-        .first_slots(4)
-        .create(&domain, QUEUE)
+        .slots(4)
+        .open_or_create(&domain, QUEUE)
         .map_err(text)?;
-    let mutex = Mutex::open(&domain, MUTEX, [0, 0]).map_err(text)?;
+    let mutex = Mutex::options([0, 0]).open_or_create(&domain, MUTEX).map_err(text)?;
     let mut worker = Worker {
         ledger,
         life,
@@ -206,11 +206,11 @@ impl Worker<'_> {
         self.life.attempted.store(last, Ordering::SeqCst);
         while !self.ledger.is_over(SENDERS_FINISH) {
             let sent = match &messages[..] {
-                [one] => sender.send(one).map(|()| 1),
+                [one] => sender.send(one),
                 many => sender.send_batch(many),
             };
             match sent {
-                Ok(_) => {
+                Ok(()) => {
                     self.life.acknowledged.store(last, Ordering::SeqCst);
                     return Ok(());
                 }
@@ -255,14 +255,14 @@ impl Worker<'_> {
     fn receive_all(&self, mut receiver: Receiver) -> Result<(), String> {
         receiver.end_when_senders_gone(true);
         loop {
-            match receiver.peek(Deadline::NEVER) {
+            match receiver.peek() {
                 Ok(peeked) => {
                     note(self.ledger, &peeked, peeked.redelivered())?;
                     peeked.commit();
                     self.got_on();
                 }
-                Err(RecvError::SendersGone) if self.ledger.is_over(ALL_FINISH) => return Ok(()),
-                Err(RecvError::SendersGone) => {
+                Err(RecvError::Closed) if self.ledger.is_over(ALL_FINISH) => return Ok(()),
+                Err(RecvError::Closed) => {
                     // All of them happen to be dead just now.
                     self.got_on();
                     std::thread::sleep(Duration::from_millis(1));

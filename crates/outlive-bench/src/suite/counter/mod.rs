@@ -95,7 +95,7 @@ impl<L: Lock> Contender for Counting<L> {
         L::NAME
     }
 
-    /// Fewer would be done by the first worker before the others have woken up.
+    /// Returns enough operations that the first worker does not do all before the others wake up.
     fn least_operations(&self) -> u64 {
         20_000
     }

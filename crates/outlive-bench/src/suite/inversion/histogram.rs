@@ -39,7 +39,7 @@ impl Histogram {
         *self.bins.entry(bin).or_default() += 1;
     }
 
-    /// All that were counted.
+    /// Returns all that were counted.
     pub fn total(&self) -> u64 {
         self.bins.values().sum()
     }
@@ -115,7 +115,7 @@ pub fn draw(report: &Report, path: &Path) -> Result<(), Error> {
     })
 }
 
-/// The same, as text.
+/// Returns the same, as text.
 pub fn svg(report: &Report) -> Result<String, Error> {
     let mut svg = String::new();
     draw_all(report, &mut svg)
@@ -123,7 +123,8 @@ pub fn svg(report: &Report) -> Result<String, Error> {
     Ok(svg)
 }
 
-/// The plotting backend's errors come in several types; all that is done with them is to tell them.
+/// Draws the panels. The plotting backend's errors come in several types; the caller only tells
+/// them.
 fn draw_all(report: &Report, svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
     let height = TOP + (PANEL + GAP) * report.rows.len() as i32 + BOTTOM;
     let area = SVGBackend::with_string(svg, (WIDTH as u32, height as u32)).into_drawing_area();

@@ -69,7 +69,7 @@ pub struct InversionArgs {
     limit: u32,
 }
 
-/// How long a row takes.
+/// Returns how long a row takes.
 fn parse_row(text: &str) -> Result<Duration, String> {
     crate::harness::within(
         duration::of(text, TimeUnit::Second)?,
@@ -177,7 +177,7 @@ pub(super) fn measure(args: &InversionArgs) -> Result<Report, Error> {
 }
 
 impl Report {
-    /// The histograms.
+    /// Returns the histograms.
     pub(super) fn svg(&self) -> Result<String, Error> {
         histogram::svg(self)
     }

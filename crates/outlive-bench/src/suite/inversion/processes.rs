@@ -76,10 +76,16 @@ impl Opened {
         let told = |error| Error::told("opening a lock", error);
         let domain = Domain::open_at(folder).map_err(told)?;
         Ok(match lock {
-            Lock::Plain => Opened::Plain(Mutex::open(&domain, "plain", 0).map_err(told)?),
-            Lock::Pi => Opened::Pi(PiMutex::open(&domain, "pi", 0).map_err(told)?),
+            Lock::Plain => {
+                Opened::Plain(Mutex::options(0).open_or_create(&domain, "plain").map_err(told)?)
+            }
+            Lock::Pi => {
+                Opened::Pi(PiMutex::options(0).open_or_create(&domain, "pi").map_err(told)?)
+            }
             Lock::Ceiling => Opened::Ceiling(
-                CeilingMutex::open(&domain, "ceiling", HIGH as u32, 0).map_err(told)?,
+                CeilingMutex::options(HIGH as u32, 0)
+                    .open_or_create(&domain, "ceiling")
+                    .map_err(told)?,
             ),
         })
     }
@@ -137,7 +143,7 @@ fn compute(ns: u64) {
     }
 }
 
-/// The control loop's intervals, in nanoseconds.
+/// Returns the control loop's intervals, in nanoseconds.
 pub fn turn(
     scratch: &Scratch,
     core: usize,

@@ -38,7 +38,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// What it is called.
+    /// Returns what it is called.
     pub fn title(self) -> Title {
         let (mode, meaning) = match self {
             Self::Called => ("called", "asking once, by a call, whether a living process is alive"),
@@ -57,15 +57,15 @@ trait Question: Sized {
     /// What both processes share.
     type Place;
 
-    /// Before the fork.
+    /// Makes what both processes share, before the fork.
     fn place(stage: &Stage) -> Result<Self::Place, Error>;
-    /// In the watched process: takes what is asked about. The value is kept until the process ends.
+    /// Takes what is asked about, in the watched process. The value is kept until the process ends.
     fn hold(_place: &Self::Place) -> Result<impl Sized, Error> {
         Ok(())
     }
-    /// In the asking process, once the watched one holds.
+    /// Prepares the asking process, once the watched one holds.
     fn prepare(place: &Self::Place, watched: libc::pid_t) -> Result<Self, Error>;
-    /// Whether the watched process is alive.
+    /// Returns whether the watched process is alive.
     fn ask(&self) -> bool;
 }
 
@@ -75,7 +75,7 @@ struct Asking<Q> {
     question: PhantomData<Q>,
 }
 
-/// All rows, in the order they are shown, and which is the baseline.
+/// Returns all rows, in the order they are shown, and which is the baseline.
 pub fn contenders(mode: Mode) -> (Vec<Box<dyn Contender>>, &'static str) {
     fn row<Q: Question + 'static>(mode: Mode) -> Box<dyn Contender> {
         Box::new(Asking::<Q> { mode, question: PhantomData })
@@ -165,9 +165,10 @@ fn ask_inlined<Q: Question>(question: &Q, times: u64) -> u64 {
     (0..times).map(|_| u64::from(unknown(question).ask())).sum()
 }
 
-/// The same reference, of which the compiler no longer knows anything: all memory may have changed,
-/// so it cannot ask once for the whole loop. As `black_box`, which however goes through the stack:
-/// beside a question of half a nanosecond that is much, and it differs with where the stack lies.
+/// Returns the same reference, of which the compiler no longer knows anything: all memory may have
+/// changed, so it cannot ask once for the whole loop. As `black_box`, which however goes through
+/// the stack: beside a question of half a nanosecond that is much, and it differs with where the
+/// stack lies.
 #[inline(always)]
 fn unknown<T>(reference: &T) -> &T {
     let mut address: *const T = reference;

@@ -43,7 +43,7 @@ struct Object {
 }
 
 impl Object {
-    /// Compiled and loaded once.
+    /// Compiles and loads the object once.
     fn get() -> Result<&'static Object, &'static str> {
         static OBJECT: OnceLock<Result<Object, String>> = OnceLock::new();
         OBJECT

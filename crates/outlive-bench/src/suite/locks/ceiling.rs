@@ -22,7 +22,8 @@ impl Lock for OurCeiling {
 
     fn open(place: &Place) -> Result<CeilingMutex<u64>, Error> {
         realtime::enter(realtime::USER)?;
-        CeilingMutex::open(&place.domain()?, NAME, realtime::CEILING.unsigned_abs(), 0)
+        CeilingMutex::options(realtime::CEILING.unsigned_abs(), 0)
+            .open_or_create(&place.domain()?, NAME)
             .map_err(|error| Error::told("opening outlive's ceiling mutex", error))
     }
 
@@ -39,7 +40,7 @@ impl Handle for CeilingMutex<u64> {
         self.lock().map_err(refused)
     }
 
-    /// As a user writes it: see the mutex.
+    /// Locks and unlocks as a user writes it: see the mutex.
     #[inline(always)]
     fn once(&self) -> Result<u64, Error> {
         match self.lock() {

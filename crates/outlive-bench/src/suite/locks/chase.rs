@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering;
 /// the ring, and frees that.
 const HELD_AT_FIRST: [usize; 2] = [1, 2];
 
-/// One turn of so many steps, half of them by each.
+/// Runs one turn of so many steps, half of them by each.
 pub(super) fn turn<L: Lock>(stage: &Stage, operations: u64) -> Result<Figure, Error> {
     let places =
         [L::place(stage, "lock-0")?, L::place(stage, "lock-1")?, L::place(stage, "lock-2")?];

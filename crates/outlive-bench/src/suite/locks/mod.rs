@@ -63,12 +63,12 @@ pub(super) trait Lock: 'static {
     /// The lock as one process has it.
     type Handle<'place>: Handle + Sync;
 
-    /// Before the fork; the number is 0, or [`UNTOUCHED`] for readers. `which` tells several in one
-    /// turn apart.
+    /// Makes the lock, before the fork; the number is 0, or [`UNTOUCHED`] for readers. `which`
+    /// tells several in one turn apart.
     fn place(stage: &Stage, which: &'static str) -> Result<Self::Place, Error>;
-    /// In each process.
+    /// Opens the lock in each process.
     fn open(place: &Self::Place) -> Result<Self::Handle<'_>, Error>;
-    /// Why this row cannot take part, if it cannot.
+    /// Returns why this row cannot take part, if it cannot.
     fn refuses() -> Option<String> {
         None
     }
@@ -118,7 +118,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// What it is called under `bench locks`.
+    /// Returns what it is called under `bench locks`.
     pub fn title(self) -> Title {
         let (mode, meaning) = match self {
             Self::Uncontended => ("uncontended", "a lock and unlock by one process"),
@@ -135,7 +135,7 @@ impl Mode {
         Title { bench: "locks", mode, meaning, ours: &OURS, rate_of: None }
     }
 
-    /// What it is called under `bench mutex`.
+    /// Returns what it is called under `bench mutex`.
     pub fn mutex_title(self) -> Title {
         let mode = if self == Self::Sleeper { "wake" } else { self.title().mode };
         Title { bench: "mutex", mode, ours: &["outlive"], ..self.title() }
@@ -162,8 +162,8 @@ pub struct Field {
 }
 
 impl Field {
-    /// `bench locks`: all of them, or those named. A row that is not wanted is not asked whether it
-    /// can take part: that may mean calling a compiler.
+    /// Returns the rows of `bench locks`: all of them, or those named. A row that is not wanted is
+    /// not asked whether it can take part: that may mean calling a compiler.
     pub fn of_locks(mode: Mode, only: &[String]) -> Self {
         let mut field =
             Self { rows: Vec::new(), baseline: Pthread::<Plain>::NAME, absent: Vec::new() };
@@ -187,7 +187,7 @@ impl Field {
         field
     }
 
-    /// `bench mutex`.
+    /// Returns the rows of `bench mutex`.
     pub fn of_mutexes(mode: Mode) -> Self {
         let rows: Vec<Box<dyn Contender>> = vec![
             Box::new(Locking::<OurMutex>::new("outlive", mode)),

@@ -19,7 +19,8 @@ impl Lock for OurMutex {
     }
 
     fn open(place: &Place) -> Result<Mutex<u64>, Error> {
-        let mutex = Mutex::open(&place.domain()?, NAME, 0)
+        let mutex = Mutex::options(0)
+            .open_or_create(&place.domain()?, NAME)
             .map_err(|error| Error::told("opening outlive's mutex", error))?;
         mutex.set_wait(place.wait);
         Ok(mutex)
@@ -34,8 +35,9 @@ impl Handle for Mutex<u64> {
         self.lock().map_err(refused)
     }
 
-    /// As a user writes it: the guard stays where `lock` has put it. To move it into another result
-    /// costs as much as half a lock, by stores that the next load has to wait for.
+    /// Locks and unlocks as a user writes it: the guard stays where `lock` has put it. To move it
+    /// into another result costs as much as half a lock, by stores that the next load has to wait
+    /// for.
     #[inline(always)]
     fn once(&self) -> Result<u64, Error> {
         match self.lock() {

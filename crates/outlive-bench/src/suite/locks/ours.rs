@@ -25,7 +25,7 @@ impl Place {
     }
 }
 
-/// No process dies in this benchmark, so any error of a lock is a fault.
+/// Turns a lock's error into a fault: no process dies in this benchmark.
 #[cold]
 pub(super) fn refused(error: impl Display) -> Error {
     Error::Wrong(format!("outlive's lock: {error}"))

@@ -19,7 +19,8 @@ impl Lock for OurPi {
     }
 
     fn open(place: &Place) -> Result<PiMutex<u64>, Error> {
-        PiMutex::open(&place.domain()?, NAME, 0)
+        PiMutex::options(0)
+            .open_or_create(&place.domain()?, NAME)
             .map_err(|error| Error::told("opening outlive's PI mutex", error))
     }
 }
@@ -32,7 +33,7 @@ impl Handle for PiMutex<u64> {
         self.lock().map_err(refused)
     }
 
-    /// As a user writes it: see the mutex.
+    /// Locks and unlocks as a user writes it: see the mutex.
     #[inline(always)]
     fn once(&self) -> Result<u64, Error> {
         match self.lock() {

@@ -27,13 +27,13 @@ unsafe impl ZeroShared for Guarded {}
 pub(crate) trait Flavour: Sync + 'static {
     /// The row's name.
     const NAME: &'static str;
-    /// The attribute to set; the C library's return value.
+    /// Sets the attribute; returns the C library's result.
     fn set(attributes: *mut libc::pthread_mutexattr_t) -> libc::c_int;
-    /// What a process that uses it must become.
+    /// Makes the calling process one that may use it.
     fn become_user() -> Result<(), Error> {
         Ok(())
     }
-    /// Why it cannot take part.
+    /// Returns why it cannot take part.
     fn refuses() -> Option<String> {
         None
     }

@@ -17,7 +17,8 @@ pub(super) struct Reading(RwLock<u64>);
 pub(super) struct Writing(RwLock<u64>);
 
 fn open(place: &Place, initial: u64) -> Result<RwLock<u64>, Error> {
-    let lock = RwLock::open(&place.domain()?, NAME, initial)
+    let lock = RwLock::options(initial)
+        .open_or_create(&place.domain()?, NAME)
         .map_err(|error| Error::told("opening outlive's readers-writer lock", error))?;
     lock.set_wait(place.wait);
     Ok(lock)
@@ -60,7 +61,7 @@ impl Handle for Reading {
         self.0.read().map_err(refused)
     }
 
-    /// As a user writes it: see the mutex.
+    /// Locks and unlocks as a user writes it: see the mutex.
     #[inline(always)]
     fn once(&self) -> Result<u64, Error> {
         match self.0.read() {
@@ -78,7 +79,7 @@ impl Handle for Writing {
         self.0.write().map_err(refused)
     }
 
-    /// As a user writes it: see the mutex.
+    /// Locks and unlocks as a user writes it: see the mutex.
     #[inline(always)]
     fn once(&self) -> Result<u64, Error> {
         match self.0.write() {

@@ -55,7 +55,7 @@ impl Handle for View<'_> {
         }
     }
 
-    /// As a user writes it: see the mutex.
+    /// Acquires and releases as a user writes it: see the mutex.
     #[inline(always)]
     fn once(&self) -> Result<u64, Error> {
         match self.semaphore.acquire() {

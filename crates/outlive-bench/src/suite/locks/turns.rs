@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 /// How many reads there are between two looks at whether the other reader has ended.
 const READS_BETWEEN_LOOKS: u64 = 64;
 
-/// One process; in the time that it computes.
+/// Measures one process, in the time that it computes.
 pub(super) fn uncontended<L: Lock>(stage: &Stage, operations: u64) -> Result<Figure, Error> {
     let place = L::place(stage, "lock")?;
     let board = Shared::<Board>::new()?;
@@ -38,8 +38,8 @@ pub(super) fn uncontended<L: Lock>(stage: &Stage, operations: u64) -> Result<Fig
     board.figure(crew.finish(stage.turn_limit)?)
 }
 
-/// Two processes raise one number until it is above the turn's, so that neither has the lock for
-/// itself at the end.
+/// Lets two processes raise one number until it is above the turn's, so that neither has the lock
+/// for itself at the end.
 pub(super) fn contended<L: Lock>(
     stage: &Stage,
     operations: u64,
@@ -85,7 +85,7 @@ fn working(lock: &impl Handle, work: Work) -> Result<u64, Error> {
     Ok(number)
 }
 
-/// Two processes read together until one of them has read half of the turn's number of times.
+/// Lets two processes read together until one of them has read half of the turn's number of times.
 pub(super) fn read_together<L: Lock>(stage: &Stage, operations: u64) -> Result<Figure, Error> {
     let place = L::place(stage, "lock")?;
     let board = Shared::<Board>::new()?;
@@ -117,12 +117,12 @@ pub(super) fn read_together<L: Lock>(stage: &Stage, operations: u64) -> Result<F
     board.figure(preempted)
 }
 
-/// From the first beginning to the last end.
+/// Returns the time from the first beginning to the last end.
 fn span(one: [u64; 4], other: [u64; 4]) -> u64 {
     one[2].max(other[2]) - one[1].min(other[1])
 }
 
-/// From the release until a process that slept for the lock has it.
+/// Measures from the release until a process that slept for the lock has it.
 pub(super) fn to_sleeper<L: Lock>(stage: &Stage, operations: u64) -> Result<Figure, Error> {
     let place = L::place(stage, "lock")?;
     let board = Shared::<Board>::new()?;
@@ -136,7 +136,7 @@ pub(super) fn to_sleeper<L: Lock>(stage: &Stage, operations: u64) -> Result<Figu
     board.figure(crew.finish(stage.turn_limit)?)
 }
 
-/// The waiter: goes for the lock when told that the other has it, and notes when it got it.
+/// Runs the waiter: it asks for the lock when told that the other has it, and notes when it got it.
 fn be_woken<L: Lock>(place: &L::Place, board: &Board, operations: u64) -> Result<(), Error> {
     let lock = L::open(place)?;
     lock.once()?;
@@ -162,7 +162,7 @@ fn be_woken<L: Lock>(place: &L::Place, board: &Board, operations: u64) -> Result
     check_count::<L>(lock.once()?, 2 * operations + 3)
 }
 
-/// The holder: lets go once the waiter sleeps.
+/// Runs the holder: it releases the lock once the waiter sleeps.
 fn hand_over<L: Lock>(
     place: &L::Place,
     board: &Board,
@@ -187,7 +187,7 @@ fn hand_over<L: Lock>(
     Ok(())
 }
 
-/// That nothing was lost.
+/// Checks that nothing was lost.
 pub(super) fn check_count<L: Lock>(number: u64, wanted: u64) -> Result<(), Error> {
     if number == wanted {
         Ok(())

@@ -32,7 +32,7 @@ pub trait Heap: Sync {
 
     /// Takes one of so many bytes.
     fn alloc(&self, bytes: usize) -> Result<Self::Object<'_>, Error>;
-    /// Where it begins; that many bytes from there are the holder's.
+    /// Returns where it begins; that many bytes from there are the holder's.
     fn start(object: &mut Self::Object<'_>) -> *mut u8;
     /// Gives it back.
     fn free(&self, object: Self::Object<'_>) -> Result<(), Error>;
@@ -61,7 +61,7 @@ pub trait Functions: Sync + 'static {
     /// The row's name.
     const NAME: &'static str;
 
-    /// So many bytes, or null.
+    /// Returns so many bytes, or null.
     fn alloc(bytes: usize) -> *mut u8;
 
     /// Gives it back.

@@ -118,7 +118,7 @@ impl Place {
         unsafe { self.buffers.add(number as usize * self.step) }
     }
 
-    /// In a free buffer: the number of the next free one + 1, or 0.
+    /// Returns the link in a free buffer: the number of the next free one + 1, or 0.
     fn link(&self, number: u64) -> *mut u64 {
         // A buffer is aligned to 64.
         self.buffer(number).as_ptr().cast()
@@ -191,8 +191,8 @@ impl Heap for &Place {
         })
     }
 
-    /// All pages of free buffers but the first, which holds the link; the others wait meanwhile, as
-    /// HAProxy's do.
+    /// Gives back all pages of free buffers but the first, which holds the link; the others wait
+    /// meanwhile, as HAProxy's do.
     fn gc(&self) -> Result<(), Error> {
         if self.step <= PAGE {
             return Ok(());

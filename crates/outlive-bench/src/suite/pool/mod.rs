@@ -122,7 +122,7 @@ impl Pattern {
         }
     }
 
-    /// The most objects that one worker has at once.
+    /// Returns the most objects that one worker has at once.
     const fn held(self) -> usize {
         match self {
             Self::AllocFree => 1,
@@ -146,12 +146,12 @@ pub struct Work {
 }
 
 impl Work {
-    /// The most objects that are in use at once.
+    /// Returns the most objects that are in use at once.
     fn objects(&self) -> usize {
         self.workers * self.pattern.held()
     }
 
-    /// Whether one process gives back what another took.
+    /// Returns whether one process gives back what another took.
     fn crosses(&self) -> bool {
         self.processes && self.pattern == Pattern::HandOver
     }
@@ -174,7 +174,7 @@ impl Work {
         }
     }
 
-    /// Rather no figures than a machine that swaps.
+    /// Refuses a run that would make the machine swap.
     fn fits(&self) -> Result<(), Error> {
         let needed = self.objects() as u64 * self.bytes as u64;
         match available() {
@@ -190,7 +190,7 @@ impl Work {
     }
 }
 
-/// Memory that is available without swapping, in bytes.
+/// Returns the memory that is available without swapping, in bytes.
 fn available() -> Option<u64> {
     let told = fs::read_to_string("/proc/meminfo").ok()?;
     let line = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -29,7 +29,7 @@ struct View {
     pool: Pool,
 }
 
-/// No process dies in this benchmark and there is room, so any error of the pool is a fault.
+/// Turns the pool's error into a fault: no process dies in this benchmark, and there is room.
 #[cold]
 fn refused(error: impl Display) -> Error {
     Error::Wrong(format!("outlive's pool: {error}"))
@@ -42,19 +42,22 @@ impl<const CACHED: bool> Allocator for Ours<CACHED> {
     type Heap<'place> = View;
 
     fn place(stage: &Stage, work: &Work) -> Result<Place, Error> {
-        let usual = PoolOptions::default();
+        // What a cache holds by default.
+        const CACHE: u64 = 16 << 20;
         // Twice what is in use at once, for the waste of the classes, and what may lie in caches.
         let needed = work.objects() as u64 * work.bytes as u64;
-        let max_bytes = 2 * needed + work.workers as u64 * 4 * usual.cache_bytes + (256 << 20);
-        let cache_bytes = if CACHED { usual.cache_bytes } else { 0 };
-        let options = PoolOptions { max_bytes, cache_bytes, ..PoolOptions::default() };
+        let max_bytes = 2 * needed + work.workers as u64 * 4 * CACHE + (256 << 20);
+        let cache_bytes = if CACHED { CACHE } else { 0 };
+        let options = Pool::options().max_bytes(max_bytes.min(8 << 30)).cache_bytes(cache_bytes);
         Ok(Place { scratch: stage.scratch.inner(Self::NAME)?, options })
     }
 
     fn open(place: &Place) -> Result<View, Error> {
         let domain = Domain::open_at(place.scratch.path())
             .map_err(|error| Error::told("opening a domain", error))?;
-        let pool = Pool::open(&domain, "pool", place.options)
+        let pool = place
+            .options
+            .open_or_create(&domain, "pool")
             .map_err(|error| Error::told("opening a pool", error))?;
         Ok(View { pool })
     }

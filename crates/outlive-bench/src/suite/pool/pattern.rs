@@ -168,7 +168,7 @@ impl<'heap, H: Heap> Worker<'_, 'heap, H> {
         self.together.wait(|| ready.load(Ordering::Acquire) >= all)
     }
 
-    /// A worker's share of the pattern; tells how many objects it accounts for.
+    /// Does a worker's share of the pattern; returns how many objects it accounts for.
     fn operate(&self, held: &mut Vec<Marked<'heap, H>>, share: u64) -> Result<u64, Error> {
         match self.part.work.pattern {
             Pattern::AllocFree => {
@@ -216,7 +216,7 @@ impl<'heap, H: Heap> Worker<'_, 'heap, H> {
         Ok(share)
     }
 
-    /// The even worker takes and sends; the odd one receives and gives back.
+    /// Hands objects over: the even worker takes and sends; the odd one receives and gives back.
     fn hand_over<T: Send>(
         &self,
         ring: &Ring<T>,

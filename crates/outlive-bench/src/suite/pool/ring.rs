@@ -25,7 +25,7 @@ unsafe impl<T: Send> Sync for Ring<T> {}
 unsafe impl ZeroShared for Ring<(u64, u8)> {}
 
 impl<T> Ring<T> {
-    /// An empty one.
+    /// Returns an empty one.
     pub(super) fn new() -> Self {
         Self {
             sent: Line(AtomicU64::new(0)),
@@ -34,7 +34,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Whether the sender may send.
+    /// Returns whether the sender may send.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         // Acquire pairs with `receive`: what lay in the slot has been read. Relaxed: the sender's
@@ -42,7 +42,7 @@ impl<T> Ring<T> {
         self.sent.0.load(Ordering::Relaxed) - self.received.0.load(Ordering::Acquire) < SLOTS as u64
     }
 
-    /// Sends.
+    /// Sends an item.
     ///
     /// # Safety
     /// The caller is the only sender, and [`Ring::has_room`] has said so.
@@ -55,14 +55,14 @@ impl<T> Ring<T> {
         self.sent.0.store(sent + 1, Ordering::Release);
     }
 
-    /// Whether the receiver may receive.
+    /// Returns whether the receiver may receive.
     #[inline]
     pub(super) fn has_one(&self) -> bool {
         // Acquire pairs with `send`. Relaxed: the receiver's own word.
         self.sent.0.load(Ordering::Acquire) > self.received.0.load(Ordering::Relaxed)
     }
 
-    /// Receives.
+    /// Receives an item.
     ///
     /// # Safety
     /// The caller is the only receiver, and [`Ring::has_one`] has said so.

@@ -24,7 +24,7 @@ impl Functions for Malloc {
         unsafe { libc::free(start.cast()) };
     }
 
-    /// As HAProxy's gc does.
+    /// Gives memory back to the system, as HAProxy's gc does.
     #[cfg(target_env = "gnu")]
     fn gc() {
         // SAFETY: it moves nothing that is in use.

@@ -24,7 +24,7 @@ pub struct End<'a> {
 /// As [`End`], for the futex.
 pub struct FutexEnd<'a>(End<'a>);
 
-/// The flag of a place that outlives the turn's processes.
+/// Returns the flag of a place that outlives the turn's processes.
 fn end(place: &Shared<Flag>) -> End<'static> {
     let flag: *const Flag = &**place;
     // SAFETY: the mapping is dropped by the parent only, after the processes that call this have

@@ -11,7 +11,7 @@ use crate::harness::statistics::median;
 use std::hint;
 use std::sync::atomic::Ordering;
 
-/// One way, as fast as both can. The receiver measures.
+/// Sends one way, as fast as both can. The receiver measures.
 pub(super) fn one_way<C: Channel>(
     stage: &Stage,
     bytes: usize,
@@ -57,7 +57,7 @@ pub(super) fn one_way<C: Channel>(
     board.figure(crew.finish(stage.turn_limit)?)
 }
 
-/// There and back.
+/// Sends each message there and back.
 pub(super) fn round_trip<C: Channel>(
     stage: &Stage,
     bytes: usize,
@@ -101,7 +101,7 @@ pub(super) fn round_trip<C: Channel>(
     board.figure(crew.finish(stage.turn_limit)?)
 }
 
-/// To a receiver that is asleep each time.
+/// Sends to a receiver that is asleep each time.
 pub(super) fn to_sleeper<C: Channel>(
     stage: &Stage,
     bytes: usize,

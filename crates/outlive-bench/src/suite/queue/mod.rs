@@ -51,13 +51,13 @@ pub trait Channel {
     /// The receiving process's end.
     type Receiver: Receive;
 
-    /// Before the fork, for messages of so many bytes.
+    /// Makes it, before the fork, for messages of so many bytes.
     fn place(stage: &Stage, name: &'static str, bytes: usize) -> Result<Self::Place, Error>;
-    /// In the sending process.
+    /// Opens the sending process's end.
     fn sender(place: &Self::Place) -> Result<Self::Sender, Error>;
-    /// In the receiving process.
+    /// Opens the receiving process's end.
     fn receiver(place: &Self::Place) -> Result<Self::Receiver, Error>;
-    /// Why messages of this size cannot go this way, if they cannot.
+    /// Returns why messages of this size cannot go this way, if they cannot.
     fn refuses(_bytes: usize) -> Option<String> {
         None
     }
@@ -95,7 +95,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// What it is called.
+    /// Returns what it is called.
     pub fn title(self) -> Title {
         let (mode, meaning, rate_of) = match self {
             Self::OneWay => ("one-way", "a message, one way, at full rate", Some("messages")),
@@ -135,7 +135,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// For messages of so many bytes.
+    /// Returns the rows for messages of so many bytes.
     pub fn new(mode: Mode, bytes: usize) -> Self {
         let baseline = match mode {
             Mode::Sleeping => Futex::NAME,
@@ -192,12 +192,12 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// For messages of so many bytes.
+    /// Returns the rows for messages of so many bytes.
     pub(super) fn new(bytes: usize) -> Self {
         Self { mode: Mode::OneWay, bytes, rows: Vec::new(), absent: Vec::new() }
     }
 
-    /// There and back.
+    /// Returns the rows of round trips.
     pub(super) fn round_trips(bytes: usize) -> Self {
         Self { mode: Mode::RoundTrip, ..Self::new(bytes) }
     }

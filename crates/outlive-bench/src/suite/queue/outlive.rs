@@ -5,8 +5,8 @@ use crate::harness::clock;
 use crate::harness::error::Error;
 use crate::harness::round::Stage;
 use crate::harness::scratch::Scratch;
-use ::outlive::queue::{Queue, QueueOptions, Receiver, SendError, Sender};
-use ::outlive::{Domain, WaitStrategy};
+use ::outlive::queue::{Queue, QueueOptions, Receiver, Sender};
+use ::outlive::{Domain, SendError, WaitStrategy};
 use std::path::Path;
 
 /// As large as a pipe may be made without privilege: the peers' room is bounded too, and a sender
@@ -21,13 +21,13 @@ pub struct Place {
 
 impl Place {
     fn open(&self) -> Result<Queue, Error> {
-        open(self.scratch.path(), Queue::options().max_bytes(MAX_BYTES).wait(self.wait))
+        open(self.scratch.path(), Queue::<[u8]>::options().max_bytes(MAX_BYTES).wait(self.wait))
     }
 }
 
 fn open(path: &Path, options: QueueOptions) -> Result<Queue, Error> {
     let domain = Domain::open_at(path).map_err(|error| Error::told("opening a domain", error))?;
-    options.create(&domain, "queue").map_err(|error| Error::told("opening a queue", error))
+    options.open_or_create(&domain, "queue").map_err(|error| Error::told("opening a queue", error))
 }
 
 /// The row.
@@ -60,13 +60,8 @@ impl Send for Sender {
     }
 
     fn send_batch(&mut self, messages: &[Vec<u8>]) -> Result<(), Error> {
-        match Sender::send_batch(self, messages) {
-            Ok(sent) if sent == messages.len() => Ok(()),
-            Ok(sent) => {
-                Err(Error::Wrong(format!("outlive: {sent} of a batch of {} sent", messages.len())))
-            }
-            Err(error) => Err(Error::told("sending a batch to outlive's queue", error)),
-        }
+        Sender::send_batch(self, messages)
+            .map_err(|error| Error::told("sending a batch to outlive's queue", error))
     }
 }
 
@@ -81,7 +76,7 @@ impl Receive for Receiver {
 /// Fills a queue that no process reads, and tells the longest single send in nanoseconds of
 /// computing.
 pub(super) fn longest_send(path: &Path, to: u64, bytes: usize) -> Result<u64, Error> {
-    let queue = open(path, Queue::options().first_slots(4).max_bytes(to))?;
+    let queue = open(path, Queue::<[u8]>::options().slots(4).max_bytes(to))?;
     let sender = queue.sender().map_err(|error| Error::told("opening a sender", error))?;
     let message = vec![7; bytes];
     let mut longest = 0;
@@ -91,7 +86,7 @@ pub(super) fn longest_send(path: &Path, to: u64, bytes: usize) -> Result<u64, Er
         let after = clock::computed();
         match sent {
             Ok(()) => longest = longest.max(after - at),
-            Err(SendError::Full) => break,
+            Err(SendError::Full { .. }) => break,
             Err(error) => return Err(Error::told("filling outlive's queue", error)),
         }
         at = after;

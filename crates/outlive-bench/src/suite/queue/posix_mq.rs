@@ -6,7 +6,7 @@ use crate::harness::round::Stage;
 use std::ffi::CString;
 use std::{fs, mem, process, ptr};
 
-/// The kernel's limits, for messages in a queue and bytes in a message.
+/// Returns the kernel's limits, for messages in a queue and bytes in a message.
 fn limit(name: &str) -> Option<usize> {
     fs::read_to_string(format!("/proc/sys/fs/mqueue/{name}")).ok()?.trim().parse().ok()
 }

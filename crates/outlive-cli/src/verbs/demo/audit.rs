@@ -29,7 +29,7 @@ struct Source {
 const FORGET_AFTER: u64 = 1 << 19;
 
 impl Audit {
-    /// Begins.
+    /// Begins the comparison.
     pub fn new(folder: &Path, sources: u32) -> io::Result<Audit> {
         let source = |source| {
             Ok(Source {
@@ -93,7 +93,7 @@ impl Audit {
 }
 
 impl Source {
-    /// False: that record has not been received yet.
+    /// Compares the next record; returns false if it has not been received yet.
     fn compare_next(&mut self) -> io::Result<bool> {
         let Some(received) = self.received.read(self.compared)? else { return Ok(false) };
         let acknowledged = self.acknowledged.read(self.compared)?;

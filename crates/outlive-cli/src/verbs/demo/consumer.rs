@@ -8,8 +8,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outlive::Deadline;
-use outlive::queue::{Queue, RecvError};
+use outlive::queue::Queue;
 use outlive::sync::Record;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -26,7 +25,7 @@ const A_WHILE: Duration = Duration::from_millis(50);
 pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     let domain = place::domain(folder)?;
     let ledger = Ledger::open(&domain)?;
-    let mut receiver = Queue::open(&domain, "queue")?.receiver()?;
+    let mut receiver = Queue::<[u8]>::open(&domain, "queue")?.receiver()?;
     let journaling = |error| Failure::system("write the journal", &error);
     let mut journals = Vec::new();
     for source in 0..args.sources.min(MOST_SOURCES as u32) {
@@ -35,11 +34,10 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     loop {
         // Before the look: what was sent before that stage is there now.
         let last_look = ledger.stage() == STOP_WHEN_EMPTY;
-        let message = match receiver.peek(Deadline::after(A_WHILE)) {
-            Ok(message) => message,
-            Err(RecvError::TimedOut) if last_look => return Ok(()),
-            Err(RecvError::TimedOut) => continue,
-            Err(error) => return Err(error.into()),
+        let message = match receiver.peek_timeout(A_WHILE)? {
+            Some(message) => message,
+            None if last_look => return Ok(()),
+            None => continue,
         };
         note_time(&ledger);
         match record::read(&message) {
@@ -57,7 +55,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The time since the last message, whichever consumer received it.
+/// Notes the time since the last message, whichever consumer received it.
 fn note_time(ledger: &Record<Ledger>) {
     let now = monotonic_nanos();
     let before = ledger.progress_at.swap(now, Ordering::Relaxed);
@@ -75,8 +73,8 @@ pub fn monotonic_nanos() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// A source's records come one after the other; a replacement may begin with the one that its
-/// predecessor sent last.
+/// Checks that a source's records come one after the other; a replacement may begin with the one
+/// that its predecessor sent last.
 fn check_order(ledger: &Ledger, head: Head, redelivered: bool) {
     let place = &ledger.last[head.source as usize];
     let word = place.load(Ordering::Relaxed);
@@ -108,7 +106,8 @@ enum Order {
     Wrong,
 }
 
-/// How a message follows on the last one of its source, of that life and with that number next.
+/// Tells how a message follows on the last one of its source, of that life and with that number
+/// next.
 fn classify(head: Head, life: u32, next: u64, redelivered: bool) -> Order {
     if head.life >= life && head.number == next {
         Order::Next

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, Hasher};
 pub struct Dice(u64);
 
 impl Dice {
-    /// From a seed; the same numbers for the same seed.
+    /// Begins from a seed; the same seed gives the same numbers.
     pub fn new(seed: u64) -> Dice {
         // 0 would stay 0; neighbouring seeds should not begin alike.
         let mut dice = Dice((seed ^ 0x9e37_79b9_7f4a_7c15).max(1));
@@ -17,7 +17,7 @@ impl Dice {
         dice
     }
 
-    /// A seed that is another one each time.
+    /// Returns a seed that is another one each time.
     pub fn any_seed() -> u64 {
         std::hash::RandomState::new().build_hasher().finish() & 0xffff_ffff
     }
@@ -29,7 +29,7 @@ impl Dice {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number from `0` to `below - 1`.
+    /// Returns a number from `0` to `below - 1`.
     pub fn below(&mut self, below: u64) -> u64 {
         (self.next() >> 16) % below.max(1)
     }

@@ -96,7 +96,8 @@ impl<'a> Stage<'a> {
     fn set(args: &'a DemoArgs, folder: &Path, signals: Signals) -> Result<Stage<'a>, Failure> {
         let domain = place::domain(folder)?;
         // Made here, so that no member makes one with other figures.
-        let queue = Queue::options().max_bytes(QUEUE_BYTES).create(&domain, "queue")?;
+        let queue =
+            Queue::<[u8]>::options().max_bytes(QUEUE_BYTES).open_or_create(&domain, "queue")?;
         let robot = if args.no_robot { None } else { Some(Robot::set(args, folder, &domain)?) };
         let seed = args.seed.unwrap_or_else(Dice::any_seed);
         Ok(Stage {

@@ -31,12 +31,12 @@ pub struct Entry(u64);
 impl Entry {
     const WRITTEN: u64 = 1 << 63;
 
-    /// What there is to say about a record.
+    /// Returns what there is to say about a record.
     pub fn new(length: u32, checksum: u32) -> Entry {
         Entry(Entry::WRITTEN | u64::from(length & 0x7fff_ffff) << 32 | u64::from(checksum))
     }
 
-    /// The record's length.
+    /// Returns the record's length.
     pub fn length(self) -> u64 {
         self.0 >> 32 & 0x7fff_ffff
     }
@@ -53,7 +53,7 @@ const CHUNK: u64 = 1 << 17;
 const CHUNK_BYTES: u64 = CHUNK * size_of::<AtomicU64>() as u64;
 
 impl Journal {
-    /// A source's journal, made when it is not there.
+    /// Opens a source's journal, and makes it when it is not there.
     pub fn open(folder: &Path, side: Side, source: u32) -> io::Result<Journal> {
         let name = match side {
             Side::Acknowledged => format!("acknowledged.{source}"),
@@ -76,7 +76,7 @@ impl Journal {
         Ok(())
     }
 
-    /// What was noted of a record.
+    /// Returns what was noted of a record.
     pub fn read(&mut self, number: u64) -> io::Result<Option<Entry>> {
         let word = self.word(number)?.load(Ordering::Acquire);
         Ok((word & Entry::WRITTEN != 0).then_some(Entry(word)))

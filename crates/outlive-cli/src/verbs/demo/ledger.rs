@@ -59,12 +59,12 @@ pub const STOP_WHEN_EMPTY: u32 = 2;
 pub const STOP_LOGGING: u32 = 3;
 
 impl Ledger {
-    /// The demo's one.
+    /// Returns the demo's one.
     pub fn open(domain: &Domain) -> Result<Record<Ledger>, Failure> {
         Ok(Record::<Ledger>::open(domain, "ledger", |_| {})?)
     }
 
-    /// What the members should be doing.
+    /// Returns what the members should be doing.
     pub fn stage(&self) -> u32 {
         self.stage.load(Ordering::Acquire)
     }
@@ -104,7 +104,7 @@ pub struct Figures {
 }
 
 impl Total {
-    /// Step 1.
+    /// Makes step 1.
     pub fn begin(&mut self, source: u32, number: u64, length: u64) {
         self.begun = Figures { records: self.done.records + 1, bytes: self.done.bytes + length };
         // A death is like a signal to the compiler's order of stores: this keeps it as written.
@@ -113,7 +113,7 @@ impl Total {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Step 3.
+    /// Makes step 3.
     pub fn finish(&mut self) {
         compiler_fence(Ordering::SeqCst);
         self.done = self.begun;
@@ -126,7 +126,7 @@ impl Total {
         self.intent = 0;
     }
 
-    /// After an owner's death.
+    /// Repairs the total after an owner's death.
     pub fn repair(&mut self, ledger: &Ledger) {
         if self.intent == 0 {
             return;
@@ -139,15 +139,15 @@ impl Total {
         if acknowledged { self.finish() } else { self.undo() }
     }
 
-    /// The figures, whole.
+    /// Returns the figures, whole.
     pub fn figures(&self) -> Figures {
         self.done
     }
 }
 
-/// The lock that all producers take.
+/// Returns the lock that all producers take.
 pub fn total(domain: &Domain) -> Result<Mutex<Total>, Failure> {
-    Ok(Mutex::<Total>::open(domain, "total", Total::default())?)
+    Ok(Mutex::<Total>::options(Total::default()).open_or_create(domain, "total")?)
 }
 
 /// Takes the lock; repairs the total if its last owner died.

@@ -18,12 +18,12 @@ pub struct Map {
 unsafe impl Send for Map {}
 
 impl Map {
-    /// A file that no process writes any more.
+    /// Maps a file that no process writes any more.
     pub fn read_only(file: &File, len: u64) -> io::Result<Map> {
         Map::new(file, 0, len as usize, ProtFlags::READ)
     }
 
-    /// Words of a file, whose pages are allocated first: a full memory file system is an error
+    /// Maps words of a file, whose pages are allocated first: a full memory file system is an error
     /// here, not a signal later.
     pub fn words(file: &File, from: u64, words: usize) -> io::Result<Map> {
         let len = words * size_of::<AtomicU64>();
@@ -39,14 +39,14 @@ impl Map {
         Ok(Map { base, len })
     }
 
-    /// The bytes of a file that no process writes.
+    /// Returns the bytes of a file that no process writes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: mapped for as long as `self` lives; the demo's material is written before it is
         // mapped, and its folder is the demo's alone.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 
-    /// The words of a file that several processes use.
+    /// Returns the words of a file that several processes use.
     pub fn as_words(&self) -> &[AtomicU64] {
         // SAFETY: mapped for as long as `self` lives, page-aligned, and atomics may be shared.
         unsafe {

@@ -96,7 +96,8 @@ fn found_here() -> Vec<PathBuf> {
     files
 }
 
-/// Where records begin and how long they are: mostly short, now and then long, as messages are.
+/// Returns where records begin and how long they are: mostly short, now and then long, as messages
+/// are.
 fn cut(lengths: &[u64]) -> Vec<(u64, u32)> {
     let mut dice = Dice::new(1);
     let (mut cuts, mut from) = (Vec::new(), 0);
@@ -124,7 +125,7 @@ pub struct Material {
 }
 
 impl Material {
-    /// What the parent has gathered, as seen by one of so many sources.
+    /// Returns what the parent has gathered, as seen by one of so many sources.
     pub fn open(folder: &Path, source: u32, sources: u32) -> Result<Material, Failure> {
         let reading = |error: io::Error| Failure::system("read the demo's material", &error);
         let text = fs::read_to_string(folder.join(LENGTHS)).map_err(reading)?;
@@ -136,7 +137,7 @@ impl Material {
         Ok(Material { bytes, cuts, first })
     }
 
-    /// The record of that number.
+    /// Returns the record of that number.
     pub fn record(&self, number: u64) -> &[u8] {
         let (from, length) = self.cuts[((self.first + number) % self.cuts.len() as u64) as usize];
         &self.bytes.bytes()[from as usize..from as usize + length as usize]

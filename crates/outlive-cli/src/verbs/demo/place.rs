@@ -19,7 +19,7 @@ pub struct Place {
     path: PathBuf,
 }
 
-/// Where memory file systems are.
+/// Returns where memory file systems are.
 fn base() -> PathBuf {
     let shm = PathBuf::from("/dev/shm");
     if shm.is_dir() { shm } else { std::env::temp_dir() }
@@ -45,7 +45,7 @@ impl Place {
         Ok(Place { path })
     }
 
-    /// Its path.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -57,7 +57,7 @@ impl Drop for Place {
     }
 }
 
-/// The domain in a demo's folder.
+/// Returns the domain in a demo's folder.
 pub fn domain(folder: &Path) -> Result<Domain, Failure> {
     Ok(Domain::open_at(folder.join("domain"))?)
 }

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outlive::Deadline;
-use outlive::queue::{Queue, SendError};
+use outlive::queue::Queue;
+use outlive::{Deadline, SendError};
 
 use super::journal::{Entry, Journal, Side};
 use super::ledger::{self, GO, Ledger};
@@ -31,7 +31,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     let domain = place::domain(folder)?;
     let ledger = Ledger::open(&domain)?;
     let mutex = ledger::total(&domain)?;
-    let sender = Queue::open(&domain, "queue")?.sender()?;
+    let sender = Queue::<[u8]>::open(&domain, "queue")?.sender()?;
     let material = Material::open(folder, args.index, args.sources)?;
     let journaling = |error| Failure::system("write the journal", &error);
     let mut journal = Journal::open(folder, Side::Acknowledged, args.index).map_err(journaling)?;
@@ -79,7 +79,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
                 // The parent replaces it at once; there is nothing to wait on but time.
                 std::thread::sleep(A_MOMENT);
             }
-            Err(SendError::TimedOut) => guard.undo(),
+            Err(SendError::TimedOut { .. }) => guard.undo(),
             Err(error) => {
                 guard.undo();
                 return Err(error.into());
@@ -94,7 +94,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether this process is the one to play the fault that was asked for.
+/// Returns whether this process is the one to play the fault that was asked for.
 fn takes_fault(ledger: &Ledger) -> bool {
     ledger.fault_played.swap(1, Ordering::AcqRel) == 0
 }

@@ -14,8 +14,8 @@ pub struct Head {
 /// Bytes before the payload: source, life, number, checksum.
 pub const HEAD: usize = 4 + 4 + 8 + 4;
 
-/// Checksum of a record: of its source, number and payload, not of the life that happened to send
-/// it.
+/// Returns the checksum of a record: of its source, number and payload, not of the life that
+/// happened to send it.
 fn checksum(head: Head, payload: &[u8]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&head.source.to_le_bytes());

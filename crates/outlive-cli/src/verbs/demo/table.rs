@@ -58,7 +58,7 @@ const ROWS_NEEDED: u16 = 16;
 const COLUMNS_NEEDED: u16 = 60;
 
 impl Table {
-    /// Begins; `title` says in two lines what is going on, `length` how long it will.
+    /// Begins the table; `title` says in two lines what is going on, `length` how long it will.
     pub fn new(title: [String; 2], length: Duration) -> Table {
         let plain = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let how = match size() {
@@ -249,7 +249,7 @@ fn bar(elapsed: Duration, length: Duration, columns: usize, dim: &str, plain: &s
     format!("{}{dim}{}{plain}{told}", "━".repeat(full), "─".repeat(width - full))
 }
 
-/// The last values, as high as they are beside the highest of them.
+/// Returns the last values, as high as they are beside the highest of them.
 fn sparkline(values: &[f64], width: usize) -> String {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = &values[values.len().saturating_sub(width)..];
@@ -257,7 +257,7 @@ fn sparkline(values: &[f64], width: usize) -> String {
     shown.iter().map(|value| STEPS[((value / highest * 7.0).round() as usize).min(7)]).collect()
 }
 
-/// A time for a person: `3.2 ms`, `1.25 s`.
+/// Returns a time for a person: `3.2 ms`, `1.25 s`.
 pub fn milliseconds(span: Duration) -> String {
     if span < Duration::from_secs(1) {
         format!("{:.1} ms", span.as_secs_f64() * 1e3)

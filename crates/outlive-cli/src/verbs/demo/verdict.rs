@@ -69,7 +69,7 @@ pub struct Killed {
 }
 
 impl Verdict {
-    /// What must be zero, by the name under which it is printed.
+    /// Returns what must be zero, by the name under which it is printed.
     pub fn zeroes(&self) -> Vec<(&'static str, u64)> {
         let own = [
             ("acknowledged and lost", self.lost),

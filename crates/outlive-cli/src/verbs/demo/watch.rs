@@ -30,7 +30,7 @@ impl View {
         command.spawn().map(View).map_err(|error| Failure::system("open the live view", &error))
     }
 
-    /// Whether the person has had enough of it.
+    /// Returns whether the person has had enough of it.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.0.try_wait(), Ok(None))
     }

@@ -33,8 +33,8 @@ pub fn look(args: &DomainArgs, repair: bool) -> Vec<Finding> {
     findings
 }
 
-/// Where domains lie that have a name: a folder for all users, in which none may remove another's
-/// files.
+/// Checks the folder in which domains lie that have a name: a folder for all users, in which none
+/// may remove another's files.
 fn base_folder() -> Finding {
     match fs::metadata("/dev/shm") {
         Err(error) => Finding::fault(
@@ -51,7 +51,7 @@ fn base_folder() -> Finding {
     }
 }
 
-/// The domain, if there is one, opened; its permissions mended if asked.
+/// Returns the domain, if there is one, opened; its permissions mended if asked.
 fn open(args: &DomainArgs, repair: bool) -> Result<Option<(Domain, Finding)>, Finding> {
     let path = args.path();
     let good = |domain: Domain| {

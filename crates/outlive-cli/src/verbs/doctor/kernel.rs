@@ -53,7 +53,7 @@ fn membarrier() -> Finding {
     )
 }
 
-/// For pools that ask for them.
+/// Checks huge pages, for pools that ask for them.
 fn huge_pages() -> Finding {
     let folder = Path::new("/sys/kernel/mm/transparent_hugepage");
     let enabled = fs::read_to_string(folder.join("shmem_enabled")).unwrap_or_default();
@@ -107,7 +107,7 @@ fn pidfd() -> Finding {
     }
 }
 
-/// Creation without a trace of half-made things needs files that have no name yet.
+/// Checks for files without a name: creation needs them to leave no half-made thing behind.
 fn unnamed_files(domain: &Path) -> Finding {
     let Some(folder) = domain.ancestors().find(|folder| folder.is_dir()) else {
         return Finding::fault(

@@ -55,7 +55,7 @@ pub fn orders(domain: &Domain, repair: bool) -> Finding {
     }
 }
 
-/// The cycle in words.
+/// Returns the cycle in words.
 pub fn cycle(deadlock: &Deadlock) -> String {
     let told: Vec<String> = deadlock
         .cycle

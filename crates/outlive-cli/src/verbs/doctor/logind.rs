@@ -42,7 +42,7 @@ pub fn look(domain: &Path) -> Vec<Finding> {
     )]
 }
 
-/// logind's settings, in the order in which they are read; the last one wins.
+/// Returns logind's settings, in the order in which they are read; the last one wins.
 fn settings() -> Vec<String> {
     let read = |path: &Path| fs::read_to_string(path).ok();
     let mut texts: Vec<String> = ["/usr/lib/systemd/logind.conf", "/etc/systemd/logind.conf"]
@@ -64,7 +64,7 @@ fn settings() -> Vec<String> {
     texts
 }
 
-/// What the settings say, if they do.
+/// Returns what the settings say, if they do.
 fn removes(settings: &[String]) -> Option<bool> {
     let lines = settings.iter().flat_map(|text| text.lines());
     lines

@@ -56,12 +56,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// All is well.
+    /// Says that all is well.
     pub fn good(name: &'static str, found: impl Into<String>) -> Finding {
         Finding { name, state: State::Good, found: found.into(), advice: None }
     }
 
-    /// Worth knowing.
+    /// Says something that is worth knowing.
     pub fn note(
         name: &'static str,
         found: impl Into<String>,
@@ -70,7 +70,7 @@ impl Finding {
         Finding { name, state: State::Note, found: found.into(), advice: Some(advice.into()) }
     }
 
-    /// Something is wrong.
+    /// Says that something is wrong.
     pub fn fault(
         name: &'static str,
         found: impl Into<String>,
@@ -79,7 +79,7 @@ impl Finding {
         Finding { name, state: State::Fault, found: found.into(), advice: Some(advice.into()) }
     }
 
-    /// Something was mended.
+    /// Says that something was mended.
     pub fn mended(name: &'static str, found: impl Into<String>) -> Finding {
         Finding { name, state: State::Mended, found: found.into(), advice: None }
     }

@@ -42,7 +42,7 @@ impl Section {
         }
     }
 
-    /// Whether the last column is text.
+    /// Returns whether the last column is text.
     pub fn ends_with_text(self) -> bool {
         !matches!(self, Section::Topics | Section::Pools)
     }
@@ -273,7 +273,7 @@ fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Opt
     }
 }
 
-/// The dead by process, each with what names it still.
+/// Returns the dead by process, each with what names it still.
 fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
     let mut found: Vec<(u32, String, Vec<String>)> = Vec::new();
     let mut note = |pid: u32, program: &str, left: String| match found
@@ -365,7 +365,7 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
 pub mod tests {
     use super::*;
 
-    /// A row with these cells behind its name.
+    /// Returns a row with these cells behind its name.
     pub fn thing(section: Section, name: &str, cells: &[&str]) -> Thing {
         let cells = [name].iter().chain(cells).map(|cell| (*cell).to_owned()).collect();
         let about = vec![("about", name.to_owned())];
@@ -380,7 +380,7 @@ pub mod tests {
         }
     }
 
-    /// A scene with these rows.
+    /// Returns a scene with these rows.
     pub fn scene(things: Vec<Thing>) -> Scene {
         Scene {
             domain: "/dev/shm/outlive-0/default".to_owned(),
@@ -397,19 +397,17 @@ pub mod tests {
         let folder =
             std::env::temp_dir().join(format!("outlive-test-scene-{}", std::process::id()));
         let domain = Domain::open_at(&folder).expect("a domain");
-        let topic = outlive::topic::Topic::<[u8]>::open(&domain, "topic").expect("made");
+        let topic = outlive::topic::Topic::<[u8]>::open_or_create(&domain, "topic").expect("made");
         let publisher = topic.publisher().expect("made");
         let _subscriber = topic.subscriber().expect("made");
-        let queue = outlive::queue::Queue::create(&domain, "queue").expect("made");
+        let queue = outlive::queue::Queue::<[u8]>::open_or_create(&domain, "queue").expect("made");
         queue.sender().expect("made").send(b"x").expect("sent");
-        let mutex = outlive::sync::Mutex::<u64>::open(&domain, "mutex", 0).expect("made");
+        let mutex =
+            outlive::sync::Mutex::<u64>::options(0).open_or_create(&domain, "mutex").expect("made");
         let _guard = mutex.lock().expect("free");
-        drop(
-            outlive::pool::Pool::open(&domain, "pool", outlive::pool::PoolOptions::default())
-                .expect("made"),
-        );
+        drop(outlive::pool::Pool::open_or_create(&domain, "pool").expect("made"));
         let before = Scene::look(&domain, None).expect("looked");
-        publisher.publish_copy(b"one").expect("published");
+        publisher.publish(b"one").expect("published");
         let scene = Scene::look(&domain, Some(&before)).expect("looked");
         let of = |name: &str| scene.things.iter().find(|thing| thing.name == name).expect("there");
         for (name, section) in [

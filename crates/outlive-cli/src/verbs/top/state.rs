@@ -50,17 +50,17 @@ pub struct State {
 }
 
 impl State {
-    /// The order.
+    /// Returns the order.
     pub fn sort(&self) -> Sort {
         self.sort
     }
 
-    /// Whether the picture stands still.
+    /// Returns whether the picture stands still.
     pub fn is_paused(&self) -> bool {
         self.paused
     }
 
-    /// Whether that is enough.
+    /// Returns whether that is enough.
     pub fn is_done(&self) -> bool {
         self.done
     }
@@ -79,7 +79,7 @@ impl State {
         things
     }
 
-    /// Where the selected thing is in the order; the first one, if it is gone or none was.
+    /// Returns where the selected thing is in the order; the first one, if it is gone or none was.
     pub fn position(&self, things: &[&Thing]) -> usize {
         let is_it = |thing: &&Thing| {
             self.selected

@@ -72,7 +72,7 @@ fn title<'s>(scene: &'s Scene, state: &State) -> Vec<Line<'s>> {
     vec![Line::from(first), Line::styled(scene.summary.as_str(), DIM)]
 }
 
-/// All lines of the list, and which of them is the chosen one.
+/// Returns all lines of the list, and which of them is the chosen one.
 fn lines<'s>(
     scene: &'s Scene,
     things: &[&'s Thing],
@@ -190,7 +190,7 @@ mod tests {
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-    /// What stands on a screen of that size.
+    /// Returns what stands on a screen of that size.
     fn screen(columns: u16, rows: u16, scene: &Scene, state: &mut State) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("a terminal");
         terminal.draw(|frame| draw(frame, scene, state)).expect("drawn");

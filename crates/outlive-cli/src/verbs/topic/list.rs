@@ -76,12 +76,12 @@ impl Row {
     }
 }
 
-/// What a topic's messages are.
+/// Returns what a topic's messages are.
 pub fn message_type(name: &str) -> String {
     if name.is_empty() { "bytes".to_owned() } else { name.escape_debug().to_string() }
 }
 
-/// How many messages there have been, of all publishers.
+/// Returns how many messages there have been, of all publishers.
 pub fn published(usage: &TopicUsage) -> u64 {
     usage.rings.iter().map(|ring| ring.published).fold(0, u64::saturating_add)
 }

@@ -46,9 +46,9 @@ impl Pool {
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-modes-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
-    /// use outlive::pool::{Modes, Pool, PoolError, PoolOptions};
+    /// use outlive::pool::{Modes, Pool, PoolError};
     ///
-    /// let pool = Pool::open(&domain, "frames", PoolOptions::default())?;
+    /// let pool = Pool::open_or_create(&domain, "frames")?;
     /// pool.set_modes(Modes::TAG | Modes::POISON);
     /// let mut object = pool.alloc(100)?;
     /// assert!(object.iter().all(|&byte| byte == 0x50));

@@ -42,8 +42,8 @@ use holders::{CELLS, Refused, Serves, line_of};
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-shared-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// # use outlive::pool::{Pool, PoolError, PoolOptions};
-/// # let pool = Pool::open(&domain, "frames", PoolOptions::default())?;
+/// # use outlive::pool::{Pool, PoolError};
+/// # let pool = Pool::open_or_create(&domain, "frames")?;
 /// let mut frame = pool.alloc(1000)?;
 /// frame.fill(7);
 /// let frame = frame.share()?;
@@ -372,7 +372,6 @@ impl core::fmt::Debug for SharedObject<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::PoolOptions;
     use crate::pool::heap::World;
 
     /// The only other holder leaves while a process joins, which then finds that it cannot use the
@@ -380,7 +379,7 @@ mod tests {
     #[test]
     fn what_a_failed_join_is_left_with_is_free() {
         let world = World::new("failed-join", 1);
-        let pool = Pool::open(&world.domain, "objects", PoolOptions::default()).expect("made");
+        let pool = Pool::open_or_create(&world.domain, "objects").expect("made");
         let shared = pool.alloc(1000).expect("room").share().expect("room");
         let Holding { holders, cell, ref ptr, .. } = *shared.holding;
         // Its length is damaged, and the process finds that when it has joined.

@@ -222,8 +222,8 @@ impl Domain {
     ///     assert_eq!(order.pairs.len(), 2);
     ///     FOUND.fetch_add(1, Ordering::Relaxed);
     /// });
-    /// let a = outlive::sync::Mutex::<u64>::open(&domain, "a", 0)?;
-    /// let b = outlive::sync::Mutex::<u64>::open(&domain, "b", 0)?;
+    /// let a = outlive::sync::Mutex::<u64>::options(0).open_or_create(&domain, "a")?;
+    /// let b = outlive::sync::Mutex::<u64>::options(0).open_or_create(&domain, "b")?;
     /// let held = a.lock().unwrap();
     /// drop(b.lock().unwrap());
     /// drop(held);

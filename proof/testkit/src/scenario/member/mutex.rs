@@ -39,7 +39,9 @@ impl Mutexes {
         if let Some(mutex) = self.open.get(name) {
             return Ok(mutex);
         }
-        let mutex = Mutex::open(domain, name, [0, 0]).map_err(|error| error.to_string())?;
+        let mutex = Mutex::options([0, 0])
+            .open_or_create(domain, name)
+            .map_err(|error| error.to_string())?;
         let mutex: &'static Mutex<Pair> = Box::leak(Box::new(mutex));
         self.open.insert(name.to_owned(), mutex);
         Ok(mutex)

@@ -9,8 +9,7 @@ use outlive::Domain;
 use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, SharedObject};
 
 /// How survivors open pools.
-pub const OPTIONS: PoolOptions =
-    PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
+pub const OPTIONS: PoolOptions = Pool::options().max_bytes(12 << 20).cache_bytes(1 << 20);
 /// Bytes of each object that survivors take.
 pub const LEN: usize = 1000;
 /// What is written into objects that are handed over, and kept.
@@ -68,7 +67,7 @@ impl Pools {
         if let Some(pool) = self.open.get(name) {
             return Ok(pool);
         }
-        let pool = Pool::open(domain, name, OPTIONS).map_err(|error| error.to_string())?;
+        let pool = OPTIONS.open_or_create(domain, name).map_err(|error| error.to_string())?;
         let pool: &'static Pool = Box::leak(Box::new(pool));
         self.open.insert(name.to_owned(), pool);
         Ok(pool)

@@ -59,7 +59,7 @@ fn follow_in_set(
         if over.load(Ordering::SeqCst) {
             return Ok(());
         }
-        if let Some(present) = presence.try_changed() {
+        if let Some(present) = presence.try_changed().map_err(|error| error.to_string())? {
             *told.lock().unwrap_or_else(PoisonError::into_inner) = show(&present);
         }
     }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use outlive::queue::{Queue, RecvError, SendError, Sender};
-use outlive::{Deadline, Domain};
+use outlive::queue::{Queue, Sender};
+use outlive::{Deadline, Domain, RecvError, SendError};
 
 use super::number;
 use crate::message::{SHORTEST, Stamp};
@@ -29,11 +29,11 @@ impl Shape {
 
     /// The queue of that name, made if it is not there.
     pub fn create(&self, domain: &Domain, name: &str) -> Result<Queue, String> {
-        Queue::options()
+        Queue::<[u8]>::options()
             .max_bytes(self.max_bytes)
-            .first_slots(self.first_slots)
+            .slots(self.first_slots)
             .wait(outlive::WaitStrategy::Block)
-            .create(domain, name)
+            .open_or_create(domain, name)
             .map_err(|error| error.to_string())
     }
 }
@@ -68,7 +68,7 @@ pub struct Queues {
 fn outcome(result: Result<(), SendError>) -> Result<String, String> {
     match result {
         Ok(()) => Ok("sent".to_owned()),
-        Err(SendError::Full) => Ok("full".to_owned()),
+        Err(SendError::Full { .. }) => Ok("full".to_owned()),
         Err(SendError::ReceiverDied) => Ok("receiver-died".to_owned()),
         Err(other) => Err(other.to_string()),
     }
@@ -81,7 +81,7 @@ fn show(stamp: Stamp, redelivered: bool) -> String {
 impl Queues {
     fn named(&mut self, domain: &Domain, name: &str) -> Result<&mut Open, String> {
         if !self.open.contains_key(name) {
-            let queue = Queue::open(domain, name).map_err(|error| error.to_string())?;
+            let queue = Queue::<[u8]>::open(domain, name).map_err(|error| error.to_string())?;
             self.open.insert(name.to_owned(), Open { queue, sender: None, receiver: None });
         }
         self.open.get_mut(name).ok_or_else(|| "no such queue".to_owned())
@@ -126,7 +126,7 @@ impl Queues {
                 for number in 1.. {
                     match end.try_send(&Stamp { sender, number }.message(length)) {
                         Ok(()) => {}
-                        Err(SendError::Full) => return Ok((number - 1).to_string()),
+                        Err(SendError::Full { .. }) => return Ok((number - 1).to_string()),
                         Err(other) => return Err(other.to_string()),
                     }
                 }
@@ -178,8 +178,10 @@ impl Queues {
                 loop {
                     set.wait().map_err(|error| error.to_string())?;
                     match receiver.try_recv() {
-                        Ok(message) => return Stamp::of(&message).map(|stamp| show(stamp, false)),
-                        Err(RecvError::Empty) => {}
+                        Ok(Some(message)) => {
+                            return Stamp::of(&message).map(|stamp| show(stamp, false));
+                        }
+                        Ok(None) => {}
                         Err(other) => return Err(other.to_string()),
                     }
                 }
@@ -192,7 +194,7 @@ impl Queues {
                 loop {
                     match receiver.recv() {
                         Ok(message) => stamps.push(show(Stamp::of(&message)?, false)),
-                        Err(RecvError::SendersGone) => break,
+                        Err(RecvError::Closed) => break,
                         Err(other) => return Err(other.to_string()),
                     }
                 }
@@ -203,7 +205,7 @@ impl Queues {
             // Hands one message out and keeps it uncommitted. Answers its stamp.
             ["peek", name] => {
                 let receiver = self.named(domain, name)?.receiver()?;
-                let peeked = receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
+                let peeked = receiver.peek().map_err(|error| error.to_string())?;
                 Stamp::of(&peeked).map(|stamp| show(stamp, peeked.redelivered()))
             }
             // Receives what is there, at most COUNT, by peek and commit. Answers the stamps.
@@ -213,11 +215,11 @@ impl Queues {
                 let mut stamps = Vec::new();
                 while stamps.len() < most {
                     match receiver.try_peek() {
-                        Ok(peeked) => {
+                        Ok(Some(peeked)) => {
                             stamps.push(show(Stamp::of(&peeked)?, peeked.redelivered()));
                             peeked.commit();
                         }
-                        Err(RecvError::Empty) => break,
+                        Ok(None) => break,
                         Err(other) => return Err(other.to_string()),
                     }
                 }

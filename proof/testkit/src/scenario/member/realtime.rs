@@ -63,11 +63,14 @@ impl Mutex {
     /// Opens it, or makes it.
     pub fn open(kind: Kind, domain: &Domain, name: &str) -> Result<Mutex, String> {
         Ok(match kind {
-            Kind::Pi => {
-                Mutex::Pi(PiMutex::open(domain, name, [0, 0]).map_err(|error| error.to_string())?)
-            }
+            Kind::Pi => Mutex::Pi(
+                PiMutex::options([0, 0])
+                    .open_or_create(domain, name)
+                    .map_err(|error| error.to_string())?,
+            ),
             Kind::Ceiling => Mutex::Ceiling(
-                CeilingMutex::open(domain, name, CEILING, [0, 0])
+                CeilingMutex::options(CEILING, [0, 0])
+                    .open_or_create(domain, name)
                     .map_err(|error| error.to_string())?,
             ),
         })

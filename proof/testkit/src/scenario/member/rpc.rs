@@ -2,10 +2,11 @@
 //! same, as long as asked for.
 
 use std::collections::BTreeMap;
+use std::task::Poll;
 
-use outlive::rpc::{CallError, Client, Pending, ReplyError, Request, ServeError, Server};
+use outlive::rpc::{CallError, Client, Pending, Request, Server, Service};
 use outlive::wait::WaitSet;
-use outlive::{Detail, Domain, Error, WaitStrategy};
+use outlive::{Detail, Domain, Error, SendError, WaitStrategy};
 
 use super::number;
 use crate::message::Stamp;
@@ -31,13 +32,20 @@ pub struct Services {
 
 /// A client that sleeps at once.
 pub fn client(domain: &Domain, name: &str) -> Result<Client, String> {
-    let options = Client::options().max_bytes(MAX_BYTES).wait(WaitStrategy::Block);
-    options.client(domain, name).map_err(|error| error.to_string())
+    let options = Service::options().max_bytes(MAX_BYTES).wait(WaitStrategy::Block);
+    options
+        .open_or_create(domain, name)
+        .and_then(|service| service.client())
+        .map_err(|error| error.to_string())
 }
 
 /// A server that sleeps at once.
 pub fn server(domain: &Domain, name: &str) -> Result<Server, Error> {
-    Server::options().max_bytes(MAX_BYTES).wait(WaitStrategy::Block).serve(domain, name)
+    Service::options()
+        .max_bytes(MAX_BYTES)
+        .wait(WaitStrategy::Block)
+        .open_or_create(domain, name)
+        .and_then(|service| service.server())
 }
 
 /// The answer to a request: its own stamp, in so many bytes.
@@ -85,11 +93,11 @@ pub fn wait_in_set(domain: &Domain, call: &mut Pending<'_>) -> Result<String, St
     let mut last = None;
     loop {
         match call.try_next() {
-            Ok(None) => {
+            Ok(Poll::Pending) => {
                 set.wait().map_err(|error| error.to_string())?;
             }
-            Ok(Some(Some(reply))) => last = Some(show(&reply)?),
-            Ok(Some(None)) => return outcome(Ok(last)),
+            Ok(Poll::Ready(Some(reply))) => last = Some(show(&reply)?),
+            Ok(Poll::Ready(None)) => return outcome(Ok(last)),
             Err(error) => return outcome(Err(error)),
         }
     }
@@ -156,15 +164,15 @@ impl Services {
                 let mut stamps = Vec::new();
                 loop {
                     match server.try_next() {
-                        Ok(request) => {
+                        Ok(Some(request)) => {
                             stamps.push(show(&request)?);
                             let answer = answer_to(&request, len)?;
                             match request.reply(&answer) {
-                                Ok(()) | Err(ReplyError::Cancelled | ReplyError::ClientDied) => {}
+                                Ok(()) | Err(SendError::Cancelled | SendError::ReceiverDied) => {}
                                 Err(other) => return Err(other.to_string()),
                             }
                         }
-                        Err(ServeError::Empty) => return Ok(stamps.join(" ")),
+                        Ok(None) => return Ok(stamps.join(" ")),
                         Err(other) => return Err(other.to_string()),
                     }
                 }
@@ -199,7 +207,7 @@ impl Services {
             ("call" | "call-in-set", [sender, first, len, patience]) => {
                 let stamp = Stamp { sender: number(sender)?, number: number(first)? };
                 let client = open.client(domain, name)?;
-                client.wait_for_server(*patience == "patient");
+                client.set_patient(*patience == "patient");
                 match client.begin(&stamp.message(number(len)?)) {
                     Ok(mut call) if *what == "call-in-set" => wait_in_set(domain, &mut call),
                     Ok(mut call) => wait(&mut call),

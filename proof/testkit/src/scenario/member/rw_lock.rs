@@ -51,7 +51,9 @@ impl RwLocks {
         if let Some(lock) = self.open.get(name) {
             return Ok(lock);
         }
-        let lock = RwLock::open(domain, name, [0, 0]).map_err(|error| error.to_string())?;
+        let lock = RwLock::options([0, 0])
+            .open_or_create(domain, name)
+            .map_err(|error| error.to_string())?;
         let lock: &'static RwLock<Pair> = Box::leak(Box::new(lock));
         self.open.insert(name.to_owned(), lock);
         Ok(lock)

@@ -20,7 +20,9 @@ pub fn offer(name: &str) -> String {
 
 /// Who has offered to take a permit up.
 pub fn receiver(domain: &Domain, name: &str) -> Result<outlive::TokenId, String> {
-    let offer = Mutex::<u64>::open(domain, &offer(name), 0).map_err(|error| error.to_string())?;
+    let offer = Mutex::<u64>::options(0)
+        .open_or_create(domain, &offer(name))
+        .map_err(|error| error.to_string())?;
     let wanted = *offer.lock().map_err(|error| error.to_string())?;
     let tokens = domain.tokens();
     let found = tokens.iter().find(|info| info.alive && u64::from(info.id.as_u32()) == wanted);
@@ -93,7 +95,8 @@ impl Semaphores {
             // From now on `give`, and the victim, hand to this survivor.
             "offer" => {
                 let token = domain.token().map_err(|error| error.to_string())?;
-                let to = Mutex::<u64>::open(domain, &offer(name), 0)
+                let to = Mutex::<u64>::options(0)
+                    .open_or_create(domain, &offer(name))
                     .map_err(|error| error.to_string())?;
                 *to.lock().map_err(|error| error.to_string())? = u64::from(token.as_u32());
                 Ok(String::new())

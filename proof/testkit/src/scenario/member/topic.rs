@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use outlive::topic::{PublishError, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Publisher, Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::wait::WaitSet;
 use outlive::{Detail, Domain, WaitStrategy};
 
@@ -28,7 +28,7 @@ pub fn topic(domain: &Domain, name: &str) -> Result<Topic, String> {
         .max_bytes(1 << 20)
         .stamps(false)
         .wait(WaitStrategy::Block);
-    options.open(domain, name).map_err(|error| error.to_string())
+    options.open_or_create(domain, name).map_err(|error| error.to_string())
 }
 
 /// The same with so little memory that messages of [`LARGE`] bytes fill it before its slots are.
@@ -41,7 +41,7 @@ pub fn small_topic(domain: &Domain, name: &str) -> Result<Topic, String> {
         .max_bytes(SMALL)
         .stamps(false)
         .wait(WaitStrategy::Block);
-    options.open(domain, name).map_err(|error| error.to_string())
+    options.open_or_create(domain, name).map_err(|error| error.to_string())
 }
 
 /// Publishes messages of [`LARGE`] bytes, from number 1 on, until one of them has had to be given
@@ -52,7 +52,7 @@ pub fn small_topic(domain: &Domain, name: &str) -> Result<Topic, String> {
 pub fn fill(domain: &Domain, name: &str, publisher: &Publisher) -> Result<u64, String> {
     for number in 1..SMALL_DEPTH {
         let message = Stamp { sender: 1, number }.message(LARGE);
-        publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+        publisher.publish(&message).map_err(|error| error.to_string())?;
         let Detail::Topic(usage) = domain.entry(name).map_err(|error| error.to_string())?.detail
         else {
             return Err("no topic".to_owned());
@@ -197,7 +197,7 @@ impl Topics {
                 let publisher = open.publisher()?;
                 for number in first..first + count {
                     let message = Stamp { sender, number }.message(length);
-                    publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+                    publisher.publish(&message).map_err(|error| error.to_string())?;
                 }
                 Ok("published".to_owned())
             }
@@ -205,9 +205,9 @@ impl Topics {
             ("publish-one", [sender, number, length]) => {
                 let stamp =
                     Stamp { sender: super::number(sender)?, number: super::number(number)? };
-                match open.publisher()?.publish_copy(&stamp.message(super::number(length)?)) {
+                match open.publisher()?.publish(&stamp.message(super::number(length)?)) {
                     Ok(_) => Ok("published".to_owned()),
-                    Err(PublishError::NoSpace { .. }) => Ok("no-space".to_owned()),
+                    Err(outlive::SendError::NoSpace { .. }) => Ok("no-space".to_owned()),
                     Err(error) => Err(error.to_string()),
                 }
             }
@@ -222,8 +222,8 @@ impl Topics {
                 set.add(&publisher.writable()).map_err(|error| error.to_string())?;
                 for number in first..first + count {
                     let message = Stamp { sender, number }.message(length);
-                    while let Err(error) = publisher.try_publish_copy(&message) {
-                        if !matches!(error, PublishError::Full { .. }) {
+                    while let Err(error) = publisher.try_publish(&message) {
+                        if !matches!(error, outlive::SendError::Full { .. }) {
                             return Err(error.to_string());
                         }
                         set.wait().map_err(|error| error.to_string())?;

@@ -42,7 +42,8 @@ impl Scenario for Create {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
-        let made = stage.perform(|| Mutex::<[u64; 2]>::open(&domain, place.name, [7, 7]));
+        let made = stage
+            .perform(|| Mutex::<[u64; 2]>::options([7, 7]).open_or_create(&domain, place.name));
         made.map(drop).map_err(|error| error.to_string())
     }
 }

@@ -43,7 +43,9 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
 fn victims(place: &Place<'_>) -> Result<Mutex<Pair>, String> {
     let domain = place.open()?;
     domain.token().map_err(|error| error.to_string())?;
-    let mutex = Mutex::open(&domain, place.name, [0, 0]).map_err(|error| error.to_string())?;
+    let mutex = Mutex::options([0, 0])
+        .open_or_create(&domain, place.name)
+        .map_err(|error| error.to_string())?;
     mutex.set_wait(outlive::WaitStrategy::Block);
     Ok(mutex)
 }

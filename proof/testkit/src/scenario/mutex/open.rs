@@ -51,8 +51,9 @@ impl Scenario for Open {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
-        let opened =
-            stage.perform(|| Mutex::<[u64; 2]>::open(&domain, place.name, [7, 7]).map(drop));
+        let opened = stage.perform(|| {
+            Mutex::<[u64; 2]>::options([7, 7]).open_or_create(&domain, place.name).map(drop)
+        });
         opened.map_err(|error| error.to_string())
     }
 }

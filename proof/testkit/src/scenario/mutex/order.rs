@@ -67,7 +67,8 @@ impl Scenario for Order {
         let text = |error: outlive::Error| error.to_string();
         let domain =
             outlive::Domain::options().lock_order(true).open_at(place.domain).map_err(text)?;
-        let inner = outlive::sync::Mutex::<Pair>::open(&domain, &inner(place.name), [0, 0])
+        let inner = outlive::sync::Mutex::<Pair>::options([0, 0])
+            .open_or_create(&domain, &inner(place.name))
             .map_err(text)?;
         let failed = |error: LockError<_>| error.to_string();
         stage.perform(|| {

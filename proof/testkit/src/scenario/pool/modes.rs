@@ -3,7 +3,7 @@
 //! The survivors go on in the victim's modes: one that takes what the dead left for a fault ends,
 //! by SIGABRT.
 
-use outlive::pool::{Modes, Pool};
+use outlive::pool::Modes;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -160,7 +160,8 @@ impl Scenario for InModes {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         let text = |error: outlive::pool::PoolError| error.to_string();
-        let pool = Pool::open(&domain, place.name, OPTIONS).map_err(|error| error.to_string())?;
+        let pool =
+            OPTIONS.open_or_create(&domain, place.name).map_err(|error| error.to_string())?;
         let modes = self.modes()?;
         let in_modes = || {
             pool.set_modes(modes);

@@ -4,7 +4,7 @@
 //! afterwards, by its offset. What anybody alive holds is whole, and at last nobody holds anything
 //! and all memory is free.
 
-use outlive::pool::{Offset, Pool};
+use outlive::pool::Offset;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -202,7 +202,8 @@ impl Scenario for Share {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         let text = |error: outlive::pool::PoolError| error.to_string();
-        let pool = Pool::open(&domain, place.name, OPTIONS).map_err(|error| error.to_string())?;
+        let pool =
+            OPTIONS.open_or_create(&domain, place.name).map_err(|error| error.to_string())?;
         // So that its tokens are there.
         domain.process_token().map_err(|error| error.to_string())?;
         let folder = place.domain.parent().ok_or("the domain lies nowhere")?;

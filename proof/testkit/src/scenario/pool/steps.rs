@@ -47,7 +47,7 @@ impl Step {
     fn options(self) -> PoolOptions {
         // Full with sixteen: objects of LEN bytes have 1,024.
         let cache_bytes = if self == Step::Evict { 16 << 10 } else { 1 << 20 };
-        PoolOptions { cache_bytes, ..member::pool::OPTIONS }
+        member::pool::OPTIONS.cache_bytes(cache_bytes)
     }
 
     /// Brings the pool to where the step begins; what the victim has then.
@@ -206,11 +206,13 @@ impl Scenario for Step {
         let text = |error: outlive::pool::PoolError| error.to_string();
         if *self == Step::Create {
             domain.token().map_err(|error| error.to_string())?;
-            let made = stage.perform(|| Pool::open(&domain, place.name, self.options()));
+            let made = stage.perform(|| self.options().open_or_create(&domain, place.name));
             return made.map(drop).map_err(|error| error.to_string());
         }
-        let pool =
-            Pool::open(&domain, place.name, self.options()).map_err(|error| error.to_string())?;
+        let pool = self
+            .options()
+            .open_or_create(&domain, place.name)
+            .map_err(|error| error.to_string())?;
         let mut objects = self.set_up(&pool)?;
         let mut taken = None;
         match self {

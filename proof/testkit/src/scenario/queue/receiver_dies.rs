@@ -1,7 +1,7 @@
 //! The receiver is killed while senders wait for room: all of them are told, whoever of them dies
 //! when, and the next receiver finds everything that was sent.
 
-use outlive::queue::SendError;
+use outlive::SendError;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -3,8 +3,6 @@
 //! lost, and what may have been acted on is marked; by `recv` at most the message that was
 //! committed and not yet returned.
 
-use outlive::Deadline;
-
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
@@ -147,8 +145,7 @@ impl Scenario for Recv {
                     }
                     stage.acknowledge(1);
                 } else {
-                    let peeked =
-                        receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
+                    let peeked = receiver.peek().map_err(|error| error.to_string())?;
                     if Stamp::of(&peeked)? != wanted || peeked.redelivered() {
                         return Err(format!(
                             "peeked {:?} instead of {wanted:?}",

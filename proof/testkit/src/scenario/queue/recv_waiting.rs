@@ -1,7 +1,6 @@
 //! Waiting for a message, being woken by one, and dying in it: later sends are told at once that
 //! the reader died, and the message that woke it is not lost (by `recv`: unless it was committed).
 
-use outlive::Deadline;
 use outlive::queue::Receiver;
 
 use crate::engine::victim::Stage;
@@ -30,7 +29,7 @@ impl RecvWaiting {
             Stamp::of(&message)?;
             stage.acknowledge(1);
         } else {
-            let peeked = receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
+            let peeked = receiver.peek().map_err(|error| error.to_string())?;
             Stamp::of(&peeked)?;
             stage.acknowledge(1);
             peeked.commit();

@@ -2,8 +2,6 @@
 //! takes over; the message comes again, marked. While a successor lives, nobody else becomes the
 //! receiver.
 
-use outlive::Deadline;
-
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
@@ -109,7 +107,7 @@ impl Scenario for Takeover {
         domain.process_token().map_err(|error| error.to_string())?;
         let came = stage.perform(|| {
             let mut receiver = queue.receiver().map_err(|error| error.to_string())?;
-            let peeked = receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
+            let peeked = receiver.peek().map_err(|error| error.to_string())?;
             if Stamp::of(&peeked)? != (Stamp { sender: 3, number: 1 }) || !peeked.redelivered() {
                 return Err(
                     "the message that the dead receiver had is not handed out again, marked"

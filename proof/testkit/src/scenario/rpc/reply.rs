@@ -23,11 +23,12 @@ pub enum Reply {
 
 impl Reply {
     fn answer(self, server: &mut Server, stage: &Stage) -> Result<(), String> {
-        let failed = |error: outlive::rpc::ReplyError| error.to_string();
+        let failed = |error: outlive::SendError| error.to_string();
         // The longer ones are for one client; the other's is for the next server.
         let calls = if self == Reply::Short { 2 } else { 1 };
         for _ in 0..calls {
             let request = server.try_next().map_err(|error| error.to_string())?;
+            let request = request.ok_or("nobody asks")?;
             if self == Reply::Stream {
                 let (short, long) = (answer_to(&request, 48)?, answer_to(&request, LONG)?);
                 let mut stream = request.stream();

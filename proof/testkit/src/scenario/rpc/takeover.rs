@@ -2,8 +2,6 @@
 //! takes over; the call that was not begun is carried out once at most, and the client that waits
 //! for any server is never left waiting.
 
-use outlive::rpc::ServeError;
-
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
@@ -85,10 +83,10 @@ impl Scenario for Takeover {
         domain.process_token().map_err(|error| error.to_string())?;
         let came = stage.perform(|| {
             let mut server = server(&domain, place.name).map_err(|error| error.to_string())?;
-            let request = match server.try_next() {
+            let request = match server.try_next().map_err(|error| error.to_string())? {
                 // Another server has answered it meanwhile.
-                Err(ServeError::Empty) if stage.is_overtaken() => return Ok(server),
-                other => other.map_err(|error| error.to_string())?,
+                None if stage.is_overtaken() => return Ok(server),
+                request => request.ok_or("the call that was not begun is not there")?,
             };
             if Stamp::of(&request)? != (Stamp { sender: 3, number: 1 }) {
                 return Err("a call that was begun comes again".to_owned());

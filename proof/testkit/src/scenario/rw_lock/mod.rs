@@ -39,7 +39,9 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
 fn victims(place: &Place<'_>) -> Result<RwLock<Pair>, String> {
     let domain = place.open()?;
     domain.token().map_err(|error| error.to_string())?;
-    let lock = RwLock::open(&domain, place.name, [0, 0]).map_err(|error| error.to_string())?;
+    let lock = RwLock::options([0, 0])
+        .open_or_create(&domain, place.name)
+        .map_err(|error| error.to_string())?;
     lock.set_wait(outlive::WaitStrategy::Block);
     Ok(lock)
 }

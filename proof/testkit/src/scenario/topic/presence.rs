@@ -233,7 +233,7 @@ fn follow_in_set(domain: &Domain, mut presence: Presence, stage: &Stage) -> Resu
     set.set_wait(WaitStrategy::Block);
     set.add(&presence).map_err(|error| error.to_string())?;
     let told = stage.perform(|| set.wait().map(drop).map(|()| presence.try_changed()));
-    let told = told.map_err(|error| error.to_string())?;
+    let told = told.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
     if told.as_ref().is_some_and(|told| told.subscribers.len() == 2) {
         Ok(())
     } else {

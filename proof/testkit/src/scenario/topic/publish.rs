@@ -171,7 +171,7 @@ impl Scenario for Publish {
         let publisher = topic.publisher().map_err(|error| error.to_string())?;
         for number in 1..=DEPTH {
             let message = Stamp { sender: 1, number }.message(self.len());
-            publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+            publisher.publish(&message).map_err(|error| error.to_string())?;
         }
         let message = FIFTH.message(self.len());
         let published = stage.perform(|| {
@@ -183,7 +183,7 @@ impl Scenario for Publish {
                 loan.copy_from_slice(&message);
                 publisher.publish(loan).map_err(|error| error.to_string())?;
             } else {
-                publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+                publisher.publish(&message).map_err(|error| error.to_string())?;
             }
             stage.acknowledge(1);
             Ok(())

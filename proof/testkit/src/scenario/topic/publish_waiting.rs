@@ -127,11 +127,11 @@ impl Scenario for PublishWaiting {
         let publisher = topic.publisher().map_err(|error| error.to_string())?;
         for number in 1..=DEPTH {
             let message = Stamp { sender: 1, number }.message(self.len());
-            publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+            publisher.publish(&message).map_err(|error| error.to_string())?;
         }
         let message = Stamp { sender: 1, number: DEPTH + 1 }.message(self.len());
         let published = stage.perform(|| {
-            publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+            publisher.publish(&message).map_err(|error| error.to_string())?;
             stage.acknowledge(1);
             Ok(())
         });

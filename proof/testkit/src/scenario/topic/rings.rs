@@ -216,7 +216,7 @@ impl Scenario for Ring {
             let taken = stage.perform(|| -> Result<_, String> {
                 let publisher = topic.publisher().map_err(text)?;
                 if *self == Ring::Takeover {
-                    publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+                    publisher.publish(&message).map_err(|error| error.to_string())?;
                     stage.acknowledge(1);
                 }
                 Ok(publisher)
@@ -226,7 +226,7 @@ impl Scenario for Ring {
         let publisher = topic.publisher().map_err(text)?;
         for number in 1..=DEPTH {
             let message = Stamp { sender: 1, number }.message(super::OBJECT);
-            publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+            publisher.publish(&message).map_err(|error| error.to_string())?;
         }
         if *self == Ring::Loan {
             let lent =

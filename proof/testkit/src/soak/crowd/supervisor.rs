@@ -307,7 +307,7 @@ impl Crowd<'_> {
                 .map_err(text)?;
             let last = Stamp { sender: 0, number: u64::from(phase) }.message(SHORTEST);
             publisher
-                .publish_copy_until(&last, PATIENCE)
+                .publish_timeout(&last, PATIENCE)
                 .map_err(|error| format!("a keeper does not keep up: {error}"))?;
         }
         let rests = |worker: usize| self.book.post(worker).rests_in.load(Ordering::SeqCst) == phase;

@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outlive::Error;
-use outlive::rpc::{CallError, Client, ReplyError, ServeError, Server};
+use outlive::rpc::{CallError, Service};
 use outlive::state::State;
+use outlive::{Error, SendError};
 
 use super::worker::{Worker, text};
 use crate::message::{SHORTEST, Stamp};
@@ -68,7 +68,10 @@ pub(super) fn get(worker: &Worker) -> Result<(), String> {
 pub(super) fn serve(worker: &Worker) -> Result<(), String> {
     loop {
         worker.got_on();
-        let mut server = match Server::options().max_bytes(16 << 20).serve(&worker.domain, SERVICE)
+        let mut server = match Service::options()
+            .max_bytes(16 << 20)
+            .open_or_create(&worker.domain, SERVICE)
+            .and_then(|service| service.server())
         {
             Ok(server) => server,
             Err(Error::ServerTaken { .. } | Error::ReceiverEnding { .. }) => {
@@ -79,9 +82,9 @@ pub(super) fn serve(worker: &Worker) -> Result<(), String> {
         };
         for _ in 0..500 {
             worker.got_on();
-            let request = match server.next_until(TURN) {
-                Ok(request) => request,
-                Err(ServeError::TimedOut) => continue,
+            let request = match server.next_timeout(TURN) {
+                Ok(Some(request)) => request,
+                Ok(None) => continue,
                 Err(error) => return Err(format!("serve: {error}")),
             };
             let question = request.to_vec();
@@ -93,7 +96,7 @@ pub(super) fn serve(worker: &Worker) -> Result<(), String> {
                 request.reply(&question)
             };
             match answered {
-                Ok(()) | Err(ReplyError::ClientDied | ReplyError::Cancelled) => {}
+                Ok(()) | Err(SendError::ReceiverDied | SendError::Cancelled) => {}
                 Err(error) => return Err(format!("reply: {error}")),
             }
         }
@@ -102,9 +105,12 @@ pub(super) fn serve(worker: &Worker) -> Result<(), String> {
 
 /// Asks, some of the questions at once.
 pub(super) fn call(worker: &mut Worker) -> Result<(), String> {
-    let client =
-        Client::options().max_bytes(16 << 20).client(&worker.domain, SERVICE).map_err(text)?;
-    client.wait_for_server(true);
+    let client = Service::options()
+        .max_bytes(16 << 20)
+        .open_or_create(&worker.domain, SERVICE)
+        .and_then(|service| service.client())
+        .map_err(text)?;
+    client.set_patient(true);
     let mut number = 0;
     loop {
         let mut calls = Vec::new();

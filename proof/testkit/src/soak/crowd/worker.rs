@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outlive::Domain;
-use outlive::topic::{PublishError, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Publisher, Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::wait::WaitSet;
+use outlive::{Domain, SendError};
 
 use super::book::{Book, Messages, OVER, Post};
 use super::{Role, TOPICS, open_topic, users};
@@ -205,37 +205,37 @@ impl Worker {
     fn publish_one(&mut self, publisher: &Publisher, message: &[u8]) -> Result<bool, String> {
         let soon = Duration::from_millis(2);
         let done = match self.random.below(8) {
-            0 => publisher.publish_copy_until(message, soon).map(drop),
+            0 => publisher.publish_timeout(message, soon).map(drop),
             1 => self.publish_by_way(publisher, message),
             2..4 => publisher.loan(message.len()).and_then(|mut loan| {
                 loan.copy_from_slice(message);
                 // Now and then it is not published after all.
                 if self.random.below(10) == 0 {
                     drop(loan);
-                    return publisher.publish_copy(message).map(drop);
+                    return publisher.publish(message).map(drop);
                 }
                 publisher.publish(loan).map(drop)
             }),
-            _ => publisher.publish_copy(message).map(drop),
+            _ => publisher.publish(message).map(drop),
         };
         match done {
             Ok(()) => Ok(true),
-            Err(PublishError::TimedOut { .. } | PublishError::NoSpace { .. }) => Ok(false),
+            Err(SendError::TimedOut { .. } | SendError::NoSpace { .. }) => Ok(false),
             Err(error) => Err(format!("publish: {error}")),
         }
     }
 
-    fn publish_by_way(&self, publisher: &Publisher, message: &[u8]) -> Result<(), PublishError> {
+    fn publish_by_way(&self, publisher: &Publisher, message: &[u8]) -> Result<(), SendError> {
         let mut set = WaitSet::new(&self.domain);
-        set.add(&publisher.writable()).map_err(PublishError::System)?;
+        set.add(&publisher.writable()).map_err(SendError::System)?;
         loop {
-            match publisher.try_publish_copy(message) {
-                Err(PublishError::Full { .. }) => {}
+            match publisher.try_publish(message) {
+                Err(SendError::Full { .. }) => {}
                 other => return other.map(drop),
             }
             match set.wait() {
                 Err(outlive::WaitError::System(error)) => {
-                    return Err(PublishError::System(error));
+                    return Err(SendError::System(error));
                 }
                 _ => self.got_on(),
             }

@@ -50,7 +50,7 @@ const _: () =
 pub const NONE: u64 = u64::MAX;
 
 impl Board {
-    /// The demo's one.
+    /// Returns the demo's one.
     pub fn open(domain: &Domain) -> Result<Record<Board>, Failure> {
         let nothing = |board: &mut Board| {
             board.next.iter().for_each(|next| next.store(NONE, Ordering::Relaxed))
@@ -64,7 +64,7 @@ impl Board {
     }
 }
 
-/// A member's place among all of them.
+/// Returns a member's place among all of them.
 pub fn place(role: Role, index: u32) -> usize {
     match role {
         Role::Sensor => index as usize,

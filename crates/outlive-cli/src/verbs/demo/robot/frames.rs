@@ -33,7 +33,7 @@ impl Sees {
         }
     }
 
-    /// Made, where there are no files.
+    /// Makes what it sees, where there are no files.
     fn made(self) -> Vec<Vec<u8>> {
         let picture = |at: u32| {
             let pixel =
@@ -107,7 +107,7 @@ fn files(data: &Path, sees: Sees) -> Result<Vec<Vec<u8>>, Failure> {
 pub struct Frames(Vec<Vec<u8>>);
 
 impl Frames {
-    /// What `gather` has written.
+    /// Returns what `gather` has written.
     pub fn open(folder: &Path, sees: Sees) -> Result<Frames, Failure> {
         let reading = |error: io::Error| Failure::system("read the sensors' material", &error);
         let mut paths: Vec<PathBuf> = Vec::new();
@@ -118,7 +118,7 @@ impl Frames {
         Ok(Frames(paths.iter().map(fs::read).collect::<io::Result<_>>().map_err(reading)?))
     }
 
-    /// The one of that number.
+    /// Returns the one of that number.
     pub fn get(&self, number: u64) -> &[u8] {
         match self.0.len() {
             0 => &[0; MARK],
@@ -148,7 +148,7 @@ pub fn write(into: &mut [u8], seen: &[u8], which: Which) -> Header {
     Header { own, frame: which.number, ..Header::default() }
 }
 
-/// Which frame that is, and whether it is as it was written.
+/// Returns which frame that is, and whether it is as it was written.
 pub fn check(header: &Header, payload: &[u8]) -> (Which, bool) {
     let word = |at: usize| header.own[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
     let number = u64::from(word(4)) << 32 | u64::from(word(0));

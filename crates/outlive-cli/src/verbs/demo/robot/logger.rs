@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outlive::Deadline;
-use outlive::queue::{Queue, RecvError};
+use outlive::queue::Queue;
 
 use super::board::Board;
 use super::{LOG, WATCHERS};
@@ -20,14 +19,13 @@ const A_WHILE: Duration = Duration::from_millis(50);
 pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     let domain = place::domain(folder)?;
     let (ledger, board) = (Ledger::open(&domain)?, Board::open(&domain)?);
-    let mut receiver = Queue::open(&domain, LOG)?.receiver()?;
+    let mut receiver = Queue::<[u8]>::open(&domain, LOG)?.receiver()?;
     loop {
         let last_look = ledger.stage() >= STOP_LOGGING;
-        let line = match receiver.peek(Deadline::after(A_WHILE)) {
-            Ok(line) => line,
-            Err(RecvError::TimedOut) if last_look => return Ok(()),
-            Err(RecvError::TimedOut) => continue,
-            Err(error) => return Err(error.into()),
+        let line = match receiver.peek_timeout(A_WHILE)? {
+            Some(line) => line,
+            None if last_look => return Ok(()),
+            None => continue,
         };
         let (index, number) = read(&line)
             .ok_or_else(|| Failure::new(Code::CheckFailed, "a line of the log makes no sense"))?;
@@ -43,7 +41,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whose line it is, and its number.
+/// Returns whose line it is, and its number.
 fn read(line: &[u8]) -> Option<(usize, u64)> {
     let (index, number) = std::str::from_utf8(line).ok()?.split_once(' ')?;
     let index = index.parse().ok().filter(|index| *index < WATCHERS.len())?;

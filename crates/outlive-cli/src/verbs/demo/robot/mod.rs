@@ -112,7 +112,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What must be zero, by the name under which it is printed.
+    /// Returns what must be zero, by the name under which it is printed.
     pub fn zeroes(&self) -> [(&'static str, u64); 5] {
         [
             ("samples changed while held", self.samples_changed),
@@ -128,25 +128,25 @@ impl Robot {
     /// Makes the topics, the queue and the board, before any process uses them.
     pub fn set(args: &DemoArgs, folder: &Path, domain: &Domain) -> Result<Robot, Failure> {
         frames::gather(folder, args.data.as_deref())?;
-        Queue::options().max_bytes(16 << 20).create(domain, LOG)?;
+        Queue::<[u8]>::options().max_bytes(16 << 20).open_or_create(domain, LOG)?;
         let topic = |sensor: &Sensor| {
             Ok(Topic::<[u8]>::options()
                 .depth(DEPTH)
                 .max_bytes(TOPIC_BYTES)
-                .open(domain, sensor.topic)?)
+                .open_or_create(domain, sensor.topic)?)
         };
         let topics = SENSORS.iter().map(topic).collect::<Result<Vec<_>, Failure>>()?;
         Ok(Robot { board: Board::open(domain)?, topics, killed: 0, counts_wrong: 0 })
     }
 
-    /// Its processes, in the order of their places.
+    /// Returns its processes, in the order of their places.
     pub fn members() -> impl Iterator<Item = (Role, u32)> {
         let sensors = (0..SENSORS.len() as u32).map(|index| (Role::Sensor, index));
         let watchers = (0..WATCHERS.len() as u32).map(|index| (Role::Watcher, index));
         sensors.chain(watchers).chain([(Role::Logger, 0)])
     }
 
-    /// What a member has done so far.
+    /// Returns what a member has done so far.
     pub fn done(&self, role: Role, index: u32) -> u64 {
         self.board.done[board::place(role, index)].load(Ordering::Relaxed)
     }
@@ -156,7 +156,7 @@ impl Robot {
         (self.board.published.iter().map(|count| count.load(Ordering::Relaxed)).sum(), self.killed)
     }
 
-    /// That process was killed a moment ago: no process must count it any more.
+    /// Checks that no process counts that one any more, which was killed a moment ago.
     pub fn was_killed(&mut self, pid: u32) {
         self.killed += 1;
         for (at, topic) in self.topics.iter().enumerate() {
@@ -168,7 +168,7 @@ impl Robot {
         }
     }
 
-    /// What it came to, now that all have ended.
+    /// Returns what it came to, now that all have ended.
     pub fn judge(&self) -> Outcome {
         let board = &self.board;
         let sum = |words: &[AtomicU64]| {

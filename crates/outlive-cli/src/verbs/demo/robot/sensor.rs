@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use outlive::Deadline;
-use outlive::topic::{PublishError, Topic};
+use outlive::topic::Topic;
 
 use super::SENSORS;
 use super::board::Board;
@@ -30,7 +29,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
         .ok_or_else(|| Failure::new(Code::Usage, "there is no such sensor"))?;
     let domain = place::domain(folder)?;
     let (ledger, board) = (Ledger::open(&domain)?, Board::open(&domain)?);
-    let publisher = Topic::<[u8]>::open(&domain, sensor.topic)?.publisher()?;
+    let publisher = Topic::<[u8]>::open_or_create(&domain, sensor.topic)?.publisher()?;
     let seen = Frames::open(folder, sensor.sees)?;
     let published = &board.published[args.index as usize];
     let mut number = published.load(Ordering::Acquire);
@@ -49,9 +48,9 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
             loan[picture.len() / 2] ^= 1;
         }
         loan.set_header(header);
-        match publisher.publish_until(loan, Deadline::after(A_WHILE)) {
+        match publisher.publish_timeout(loan, A_WHILE) {
             Ok(_) => {}
-            Err(PublishError::TimedOut { .. }) => continue,
+            Err(outlive::SendError::TimedOut { .. }) => continue,
             Err(error) => return Err(error.into()),
         }
         board.published_bytes.fetch_add(picture.len() as u64, Ordering::Relaxed);

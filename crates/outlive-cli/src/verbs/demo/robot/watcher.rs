@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outlive::Deadline;
-use outlive::queue::{Queue, SendError, Sender};
-use outlive::topic::{Sample, SubscribeError, SubscriberOptions, Topic};
+use outlive::queue::{Queue, Sender};
+use outlive::topic::{Sample, SubscriberOptions, Topic};
+use outlive::{Deadline, SendError};
 
 use super::board::{Board, NONE};
 use super::frames::{self, Which};
@@ -47,8 +47,8 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
         .ok_or_else(|| Failure::new(Code::Usage, "there is no such watcher"))?;
     let domain = place::domain(folder)?;
     let (ledger, board) = (Ledger::open(&domain)?, Board::open(&domain)?);
-    let log = Queue::open(&domain, LOG)?.sender()?;
-    let topic = Topic::<[u8]>::open(&domain, SENSORS[watched].topic)?;
+    let log = Queue::<[u8]>::open(&domain, LOG)?.sender()?;
+    let topic = Topic::<[u8]>::open_or_create(&domain, SENSORS[watched].topic)?;
     let next = &board.next[args.index as usize];
     // Before the subscriber is made: the predecessor did not live to get what it did not get.
     next.store(NONE, Ordering::Release);
@@ -59,11 +59,10 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     loop {
         // Before the look: what was published before that stage is there now.
         let last_look = ledger.stage() >= STOP_WHEN_EMPTY;
-        let sample = match subscriber.recv_until(Deadline::after(A_WHILE)) {
-            Ok(sample) => sample,
-            Err(SubscribeError::TimedOut) if last_look => break,
-            Err(SubscribeError::TimedOut) => continue,
-            Err(error) => return Err(error.into()),
+        let sample = match subscriber.recv_timeout(A_WHILE)? {
+            Some(sample) => sample,
+            None if last_look => break,
+            None => continue,
         };
         let which = look_at(&board, &sample);
         follow(&board, watches, last, which);
@@ -99,7 +98,7 @@ fn look_at(board: &Board, sample: &Sample<[u8]>) -> Which {
     which
 }
 
-/// How a frame follows on the last one.
+/// Notes how a frame follows on the last one.
 fn follow(board: &Board, watches: Watches, last: Option<Which>, which: Which) {
     let Some(last) = last else { return };
     // Published by one that was killed before it knew: its replacement publishes it again.
@@ -126,7 +125,7 @@ fn write_line(log: &Sender, board: &Board, index: u32, ledger: &Ledger) -> Resul
             Err(SendError::ReceiverDied) if ledger.stage() <= STOP_WHEN_EMPTY => {
                 std::thread::sleep(A_MOMENT)
             }
-            Err(SendError::TimedOut) => {}
+            Err(SendError::TimedOut { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }

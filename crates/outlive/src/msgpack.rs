@@ -1,0 +1,80 @@
+//! Values as msgpack, for any type that serde can serialize, with their fields by name: one codec
+//! for every kind that moves messages.
+
+use std::io::{self, Write};
+
+use rmp_serde::Serializer;
+use serde::{Deserialize, Serialize};
+
+/// A value to be sent as msgpack, with its fields by name.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-msgpack-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::Msgpack;
+/// use outlive::topic::Topic;
+/// let topic = Topic::<[u8]>::open_or_create(&domain, "people")?;
+/// let mut subscriber = topic.subscriber()?;
+/// topic.publisher()?.publish(Msgpack(&("Ada", 36)))?;
+/// let sample = subscriber.recv()?;
+/// let (name, age): (&str, u32) = sample.msgpack()?;
+/// assert_eq!((name, age), ("Ada", 36));
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Msgpack<'v, T: ?Sized>(
+    /// The value.
+    pub &'v T,
+);
+
+/// Writes into memory of a fixed length, and goes on counting when that is full.
+struct Into<'a> {
+    bytes: &'a mut [u8],
+    written: usize,
+}
+
+impl Write for Into<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let end = self.written.saturating_add(bytes.len());
+        if let Some(into) = self.bytes.get_mut(self.written..end) {
+            into.copy_from_slice(bytes);
+        }
+        self.written = end;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes a value into `bytes`, and returns how many bytes it takes. If these are more, the value
+/// is not there in whole. `Err`: why the value cannot be serialized.
+pub(crate) fn write<T: Serialize + ?Sized>(bytes: &mut [u8], value: &T) -> Result<usize, String> {
+    let mut into = Into { bytes, written: 0 };
+    let encoded = value.serialize(&mut Serializer::new(&mut into).with_struct_map());
+    encoded.map_err(|error| error.to_string())?;
+    Ok(into.written)
+}
+
+/// Reads a value. `Err`: why the bytes are no such value.
+pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+    rmp_serde::from_slice(bytes).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let mut bytes = [0; 4];
+        let mut into = Into { bytes: &mut bytes, written: 0 };
+        into.write_all(&[1, 2, 3]).unwrap();
+        into.write_all(&[4, 5]).unwrap();
+        into.write_all(&[6]).unwrap();
+        assert_eq!(into.written, 6);
+        assert_eq!(bytes, [1, 2, 3, 0]);
+    }
+}

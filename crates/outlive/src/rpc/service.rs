@@ -1,0 +1,151 @@
+//! A service as a whole: making and opening it.
+
+use super::client::Client;
+use super::layout::{ANNEX, Service};
+use super::server::Server;
+use crate::claim::Holder;
+use crate::domain::three_openings;
+use crate::queue::Queue;
+use crate::segment::Opening;
+use crate::{Domain, Error, Kind, WaitStrategy};
+
+/// Options for opening a service, or for making one.
+///
+/// An option that is not set takes what is there. [`wait`](Self::wait) concerns this process alone,
+/// and is never compared with what is there.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-service-options-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::Error;
+/// use outlive::rpc::Service;
+///
+/// let service = Service::options().max_bytes(1 << 20).create_new(&domain, "double")?;
+/// assert_eq!(Service::open(&domain, "double")?.config(), service.config());
+/// let other = Service::options().max_bytes(2 << 20).open(&domain, "double");
+/// assert!(matches!(other, Err(Error::OtherOptions { what: "max_bytes", .. })));
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "options do nothing until they open or make a service"]
+pub struct ServiceOptions {
+    max_bytes: Option<u64>,
+    wait: Option<WaitStrategy>,
+}
+
+/// What a service was made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServiceConfig {
+    /// The most bytes that requests and replies may take together.
+    pub max_bytes: u64,
+}
+
+impl ServiceOptions {
+    /// Sets the most bytes that requests and replies may take together, records included, besides
+    /// 24 KiB for each client. 64 KiB to 6 GiB; default for a new service: 1 GiB. The file may take
+    /// up to 64 KiB more for each 2 MiB of it, where memory of short messages is reused for long
+    /// ones.
+    pub fn max_bytes(mut self, bytes: u64) -> ServiceOptions {
+        self.max_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets how this process's ends of the service wait. Default: [`WaitStrategy::Adaptive`].
+    pub fn wait(mut self, wait: WaitStrategy) -> ServiceOptions {
+        self.wait = Some(wait);
+        self
+    }
+
+    three_openings!(
+        Service,
+        "service",
+        "[`Error::InvalidOption`](crate::Error::InvalidOption) for an option out of its range."
+    );
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Service, Error> {
+        let wait = self.wait.unwrap_or(WaitStrategy::Adaptive);
+        // Requests lie in their clients' slots.
+        let mut options = Queue::options().slots(4).slot_bytes(64).wait(wait).need_receiver(true);
+        if let Some(bytes) = self.max_bytes {
+            options = options.max_bytes(bytes);
+        }
+        Service::new(options.open_kind(domain, name, opening, Kind::Service, ANNEX)?)
+    }
+}
+
+impl Service {
+    /// Returns options for opening a service or making one.
+    pub fn options() -> ServiceOptions {
+        ServiceOptions::default()
+    }
+
+    /// Opens the existing service of that name.
+    ///
+    /// # Errors
+    /// The errors of [`ServiceOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<Service, Error> {
+        Service::options().open(domain, name)
+    }
+
+    /// Opens the service of that name, or makes it with default options if there is none.
+    ///
+    /// # Errors
+    /// The errors of [`ServiceOptions::open_or_create`].
+    ///
+    /// # If a process dies
+    /// If this process dies while it makes the service, nothing is left of it.
+    pub fn open_or_create(domain: &Domain, name: &str) -> Result<Service, Error> {
+        Service::options().open_or_create(domain, name)
+    }
+
+    /// Returns what the service was made with.
+    #[must_use]
+    pub fn config(&self) -> ServiceConfig {
+        ServiceConfig { max_bytes: self.segment().header().max_bytes() }
+    }
+
+    /// Makes a new client.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], also when the service has 1,024 clients; [`Error::NoToken`],
+    /// [`Error::Damaged`].
+    ///
+    /// # If a process dies
+    /// If this process dies during the call, the next client takes the place.
+    pub fn client(&self) -> Result<Client, Error> {
+        Client::new(self.clone())
+    }
+
+    /// Makes this process the service's server, if there is none or it is dead. Never waits for a
+    /// living server.
+    ///
+    /// # Errors
+    /// [`Error::ServerTaken`] while another server lives, [`Error::ReceiverEnding`] while a thread
+    /// of the dead one has not ended, [`Error::NoToken`], [`Error::NoSpace`], [`Error::Damaged`].
+    ///
+    /// # If a process dies
+    /// If this process dies while it takes over, the next process to call this function takes over.
+    pub fn server(&self) -> Result<Server, Error> {
+        Server::new(self.clone())
+    }
+
+    /// Returns the server, dead or alive.
+    #[must_use]
+    pub fn server_now(&self) -> Option<Holder> {
+        self.queue.current_receiver()
+    }
+
+    /// Sets how this process's ends of the service wait from now on.
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.queue.set_wait(wait);
+    }
+
+    /// Returns whether the service's name has been removed: processes that have it open go on, no
+    /// other process finds it.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        self.segment().header().is_removed()
+    }
+}

@@ -1,0 +1,192 @@
+//! Lending memory for messages: from the publisher's own free list, else from the topic's heap,
+//! else by freeing what is not needed any more.
+
+use super::loan::Loan;
+use super::publisher::Publisher;
+use super::ring::{self, Ring};
+use super::slot::INLINE;
+use super::subscriber_slot;
+use super::topic::LARGEST_PAYLOAD;
+use crate::liveness::Me;
+use crate::pool::{Message as Still, ObjectRef};
+use crate::{Error, Payload, Plain, SendError};
+
+impl<T: Plain> Publisher<[T]> {
+    /// Lends memory for a message of so many values, to be written in place. Its contents are
+    /// arbitrary: zeroes, or an earlier message.
+    ///
+    /// # Errors
+    /// [`SendError::NoSpace`] when the topic's memory is at its largest,
+    /// [`SendError::TooLarge`], [`SendError::NotOwner`], [`SendError::Damaged`],
+    /// [`SendError::System`].
+    ///
+    /// # If a process dies
+    /// If this process dies, its loans' memory goes to the next publisher.
+    pub fn loan(&self, count: usize) -> Result<Loan<[T]>, SendError> {
+        let too_large = SendError::TooLarge { len: u64::MAX, most: LARGEST_PAYLOAD as u64 };
+        self.lend(count.checked_mul(size_of::<T>()).ok_or(too_large)?)
+    }
+}
+
+impl<T: Plain> Publisher<T> {
+    /// Lends memory for a value, to be written in place. Its contents are arbitrary: zeroes, or an
+    /// earlier message.
+    ///
+    /// # Errors
+    /// The errors of `loan` for slices.
+    ///
+    /// # If a process dies
+    /// If this process dies, its loans' memory goes to the next publisher.
+    pub fn loan_value(&self) -> Result<Loan<T>, SendError> {
+        self.lend(size_of::<T>())
+    }
+}
+
+/// For values that describe something else which is reused together with them: device memory.
+impl<T: Plain> Publisher<T> {
+    /// Lends memory that this publisher has lent before and that no subscriber holds any more, if
+    /// `fits` accepts one, by its address. If `fits` rejects all, it is called again after a scan
+    /// of what is held. `fits` must not call this publisher.
+    ///
+    /// # Errors
+    /// The errors of [`Publisher::loan_value`].
+    #[doc(hidden)]
+    pub fn loan_again(
+        &self,
+        mut fits: impl FnMut(*const T) -> bool,
+    ) -> Result<Option<Loan<T>>, SendError> {
+        let me = self.enter()?;
+        let inner = &*self.inner;
+        let view = inner.writable()?;
+        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
+        let at = |block: &ObjectRef| unsafe { view.address(block.offset) };
+        let len = size_of::<T>();
+        let block = self.ring(|ring| {
+            self.lender().take_back(|object| ring.free_list.put_back(object));
+            let mut take = |ring: &mut Ring| {
+                ring.free_list.take_that(len as u64, |block| fits(at(block).cast_const().cast()))
+            };
+            take(ring).or_else(|| {
+                ring.free_list.look(inner, Some(me));
+                take(ring)
+            })
+        });
+        Ok(block.map(|block| {
+            let mut loan = self.begin_loan(len);
+            loan.lies_in(block, at(&block));
+            loan
+        }))
+    }
+
+    /// Lends memory that this publisher has not lent before, as long as there is any.
+    ///
+    /// # Errors
+    /// The errors of [`Publisher::loan_value`].
+    #[doc(hidden)]
+    pub fn loan_new(&self) -> Result<Loan<T>, SendError> {
+        let me = self.enter()?;
+        let inner = &*self.inner;
+        let view = inner.writable()?;
+        let len = size_of::<T>();
+        let block = self.ring(|ring| {
+            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.index, inner) {
+                Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
+                other => other.map_err(SendError::from),
+            }
+        })?;
+        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
+        let at = unsafe { view.address(block.offset) };
+        let mut loan = self.begin_loan(len);
+        loan.lies_in(block, at);
+        Ok(loan)
+    }
+}
+
+impl<M: Payload + ?Sized> Publisher<M> {
+    fn lend(&self, len: usize) -> Result<Loan<M>, SendError> {
+        let me = self.enter()?;
+        let is_short = len <= INLINE && M::METADATA.align <= 8;
+        let mut loan = self.begin_loan(len);
+        if !is_short {
+            let (object, at) = self.take_object(me, len)?;
+            loan.lies_in(object, at);
+        }
+        Ok(loan)
+    }
+
+    #[inline]
+    fn begin_loan(&self, len: usize) -> Loan<M> {
+        let put_back = |object| self.ring(|ring| ring.free_list.put_back(object));
+        Loan::new(self.lender().begin(put_back), len)
+    }
+
+    /// Returns an object for so many bytes, and where to write them.
+    pub(super) fn take_object(
+        &self,
+        me: Me,
+        len: usize,
+    ) -> Result<(ObjectRef, *mut u8), SendError> {
+        if len > LARGEST_PAYLOAD {
+            return Err(SendError::TooLarge { len: len as u64, most: LARGEST_PAYLOAD as u64 });
+        }
+        let inner = &*self.inner;
+        let view = inner.writable()?;
+        let block = self.ring(|ring| {
+            if let Some(block) = ring.free_list.take(len as u64) {
+                return Ok(block);
+            }
+            if self.lender().has_returned() {
+                self.lender().take_back(|object| ring.free_list.put_back(object));
+                if let Some(block) = ring.free_list.take(len as u64) {
+                    return Ok(block);
+                }
+            }
+            if ring.free_list.is_due() && ring.free_list.look(inner, Some(me)) {
+                ring.free_list.trim(inner, ring.index, false);
+                if let Some(block) = ring.free_list.take(len as u64) {
+                    return Ok(block);
+                }
+            }
+            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.index, inner) {
+                Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
+                other => other.map_err(SendError::from),
+            }
+        })?;
+        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
+        let at = unsafe { view.address(block.offset) };
+        Ok((block, at))
+    }
+
+    /// There is no room: frees what is not needed any more.
+    #[cold]
+    fn find_memory(&self, me: Me, ring: &mut Ring, len: u64) -> Result<ObjectRef, SendError> {
+        let inner = &*self.inner;
+        let index = ring.index;
+        let try_again = || match inner.heap.allocate_for(&inner.segment, me, len, index, inner) {
+            Err(Error::NoSpace { .. }) => Ok(None),
+            other => other.map(Some),
+        };
+        ring.free_list.look(inner, Some(me));
+        if let Some(block) = ring.free_list.take(len) {
+            return Ok(block);
+        }
+        ring.free_list.trim(inner, ring.index, true);
+        let ends = inner.ends();
+        subscriber_slot::sweep(inner, me, &ends, false);
+        ring::sweep(inner, ring.process, &ends, false)?;
+        inner.heap.collect(&inner.segment, me, false, &|_| Still::There)?;
+        if let Some(block) = try_again()? {
+            return Ok(block);
+        }
+        if let Some(block) = ring.give_up_oldest(inner, try_again)? {
+            return Ok(block);
+        }
+        if let Some(block) = ring::give_up_left(inner, ring.process, &ends, try_again)? {
+            return Ok(block);
+        }
+        Err(SendError::NoSpace {
+            wanted: len,
+            held: inner.subscriber_slots().map(|words| words.hazard_pointers().count()).sum(),
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! Making and opening a topic.
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use super::layout::{FEWEST_BYTES, MOST_BYTES, MOST_DEPTH, Plan};
+use super::topic::{NO_STAMPS, Topic};
+use crate::domain::{agree, three_openings};
+use crate::segment::{Opening, Spec};
+use crate::shim::Ordering;
+use crate::{Domain, Error, Kind, Payload, WaitStrategy};
+
+/// How many messages of each publisher a topic keeps that was not told any number.
+const USUAL_DEPTH: u32 = 16;
+/// The most bytes that a topic may take that was not told any.
+const USUAL_BYTES: u64 = 4 << 30;
+
+/// Options for opening a topic, or for making one.
+///
+/// An option that is not set takes what is there. [`wait`](Self::wait) concerns this process alone.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-options-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::Error;
+/// use outlive::topic::Topic;
+///
+/// let frames = Topic::<[u8]>::options().depth(4).create_new(&domain, "frames")?;
+/// assert_eq!(frames.config().depth, 4);
+/// let again = Topic::<[u8]>::open(&domain, "frames")?;
+/// assert!(again.config().stamps);
+/// let deeper = Topic::<[u8]>::options().depth(8).open_or_create(&domain, "frames");
+/// assert!(matches!(deeper, Err(Error::OtherOptions { what: "depth", .. })));
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "options do nothing until they open or make a topic"]
+pub struct TopicOptions<M: Payload + ?Sized = [u8]> {
+    asked: Asked,
+    _message: PhantomData<fn(&M)>,
+}
+
+/// What was set.
+#[derive(Clone, Debug, Default)]
+struct Asked {
+    depth: Option<u32>,
+    max_bytes: Option<u64>,
+    stamps: Option<bool>,
+    wait: Option<WaitStrategy>,
+}
+
+/// What a topic was made with; returned by [`Topic::config`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TopicConfig {
+    /// How many messages of each publisher are kept.
+    pub depth: u32,
+    /// The most bytes that the topic may take, messages included.
+    pub max_bytes: u64,
+    /// Whether publishers stamp each message with the time of day.
+    pub stamps: bool,
+}
+
+impl<M: Payload + ?Sized> Clone for TopicOptions<M> {
+    fn clone(&self) -> TopicOptions<M> {
+        TopicOptions { asked: self.asked.clone(), _message: PhantomData }
+    }
+}
+
+impl<M: Payload + ?Sized> fmt::Debug for TopicOptions<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TopicOptions").field(&self.asked).finish()
+    }
+}
+
+impl<M: Payload + ?Sized> TopicOptions<M> {
+    pub(super) fn new() -> TopicOptions<M> {
+        TopicOptions { asked: Asked::default(), _message: PhantomData }
+    }
+
+    /// Sets how many messages of each publisher are kept, 1 to 65,536, rounded up to a power of
+    /// two. That is the maximum lag of a subscriber and its longest history. Default for a new
+    /// topic: 16.
+    ///
+    /// Keep few of large messages: a publisher writes one place more than are kept, in turn, and
+    /// writes slower to places that its caches do not hold (16 of 1 MiB: half as fast as 2).
+    pub fn depth(mut self, messages: u32) -> TopicOptions<M> {
+        self.asked.depth = Some(messages);
+        self
+    }
+
+    /// Sets the most bytes that the topic may take, messages included: 64 KiB to 6 GiB. Default for
+    /// a new topic: a quarter of the file system, and at most 4 GiB. The file may take up to 64 KiB
+    /// more for each 2 MiB of it, where memory of short messages is reused for long ones.
+    pub fn max_bytes(mut self, bytes: u64) -> TopicOptions<M> {
+        self.asked.max_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets whether publishers stamp each message with the time of day (some 20 ns each). Default
+    /// for a new topic: yes.
+    pub fn stamps(mut self, stamps: bool) -> TopicOptions<M> {
+        self.asked.stamps = Some(stamps);
+        self
+    }
+
+    /// Sets how this process's handles wait.
+    pub fn wait(mut self, wait: WaitStrategy) -> TopicOptions<M> {
+        self.asked.wait = Some(wait);
+        self
+    }
+
+    three_openings!(
+        Topic<M>,
+        "topic",
+        "[`Error::OtherType`](crate::Error::OtherType) when its messages have another type, \
+         [`Error::InvalidOption`](crate::Error::InvalidOption) when no topic can have such an \
+         option."
+    );
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Topic<M>, Error> {
+        const { assert!(M::METADATA.align <= 64, "payloads are aligned to 64 bytes") };
+        let asked = self.asked;
+        let depth = asked.depth.map(checked_depth).transpose()?;
+        let max_bytes = asked.max_bytes.map(checked_bytes).transpose()?;
+        let bytes = match max_bytes {
+            Some(bytes) => bytes,
+            // What exists has its own.
+            None if opening == Opening::Open => FEWEST_BYTES,
+            None => {
+                let quarter = domain.folder().file_system_bytes()? / 4;
+                quarter.min(USUAL_BYTES).max(FEWEST_BYTES)
+            }
+        };
+        let plan = Plan::new(depth.unwrap_or(USUAL_DEPTH), bytes);
+        let metadata = M::METADATA;
+        let spec = Spec {
+            kind: Kind::Topic,
+            type_name: metadata.type_name(),
+            type_size: metadata.size,
+            type_align: metadata.align as u64,
+            reserve: plan.end,
+            max_bytes: bytes,
+            initial: Plan::INITIAL,
+        };
+        let options = u32::from(asked.stamps == Some(false)) * NO_STAMPS;
+        let segment =
+            domain.open_as(name, opening, &spec, |segment| plan.write(segment, options))?;
+        let wait = asked.wait.unwrap_or(WaitStrategy::Adaptive);
+        let topic = Topic::finish(segment, domain.registry(), wait)?;
+        let (found, segment) = (topic.config(), &topic.inner.segment);
+        agree(segment, "depth", found.depth, depth)?;
+        agree(segment, "max_bytes", found.max_bytes, max_bytes)?;
+        agree(segment, "stamps", found.stamps, asked.stamps)?;
+        Ok(topic)
+    }
+}
+
+fn checked_depth(depth: u32) -> Result<u32, Error> {
+    match depth {
+        1..=MOST_DEPTH => Ok(depth.next_power_of_two()),
+        _ => Err(Error::InvalidOption {
+            what: "a topic's depth",
+            wanted: depth.to_string().into(),
+            why: "one from 1 to 65,536",
+        }),
+    }
+}
+
+fn checked_bytes(bytes: u64) -> Result<u64, Error> {
+    match bytes {
+        FEWEST_BYTES..=MOST_BYTES => Ok(bytes),
+        _ => Err(Error::InvalidOption {
+            what: "a topic's max_bytes",
+            wanted: bytes.to_string().into(),
+            why: "a number of bytes from 64 KiB to 6 GiB",
+        }),
+    }
+}
+
+impl<M: Payload + ?Sized> Topic<M> {
+    /// Returns what the topic was made with.
+    #[must_use]
+    pub fn config(&self) -> TopicConfig {
+        TopicConfig {
+            depth: self.inner.plan.depth,
+            max_bytes: self.inner.segment.header().max_bytes(),
+            stamps: self.inner.head().options.load(Ordering::Relaxed) & NO_STAMPS == 0,
+        }
+    }
+}

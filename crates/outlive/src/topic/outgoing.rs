@@ -1,0 +1,123 @@
+//! What can be published: a loan, a reference, or either with a header.
+
+use super::header::Header;
+use super::loan::Loan;
+use super::publisher::Publisher;
+use crate::liveness::Me;
+use crate::{Payload, Plain, SendError};
+
+/// What [`Publisher::publish`] takes: a [`Loan`] of that publisher's, which is published where it
+/// was written, or a reference, whose message is copied, or an [`Outgoing`]. A loan of another
+/// publisher is refused with [`SendError::NotOwner`].
+///
+/// A topic of slices takes references to slices, arrays and `Vec`s.
+#[diagnostic::on_unimplemented(
+    message = "a publisher of `{M}` cannot publish a `{Self}`",
+    note = "publish a loan of the publisher, or a reference to a message: `&value`, `&values[..]`, `&*sample`"
+)]
+pub trait Publishable<M: Payload + ?Sized> {
+    /// Publishes it, when there is room.
+    #[doc(hidden)]
+    fn publish_by(self, publisher: &Publisher<M>, entered: Entered) -> Result<(), SendError>;
+}
+
+/// Shows that the calling thread belongs to the publisher's process.
+#[doc(hidden)]
+pub struct Entered(pub(super) Me);
+
+/// A message that is copied when it is published, with a header.
+///
+/// A loan gets its header by [`Loan::set_header`].
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-outgoing-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::topic::{Header, Outgoing, Topic};
+/// let topic = Topic::<[f32; 2]>::open_or_create(&domain, "position")?;
+/// let (mut subscriber, publisher) = (topic.subscriber()?, topic.publisher()?);
+/// let header = Header { frame: 3, ..Header::default() };
+/// publisher.publish(Outgoing::new(&[1.0, 2.0]).header(header))?;
+/// assert_eq!(subscriber.recv()?.header().frame, 3);
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "it has to be published"]
+pub struct Outgoing<'m, M: ?Sized> {
+    message: &'m M,
+    header: Option<Header>,
+}
+
+impl<'m, M: ?Sized> Outgoing<'m, M> {
+    /// Makes one without a header.
+    pub fn new(message: &'m M) -> Outgoing<'m, M> {
+        Outgoing { message, header: None }
+    }
+
+    /// Sets the header that is published with the message.
+    pub fn header(mut self, header: Header) -> Outgoing<'m, M> {
+        self.header = Some(header);
+        self
+    }
+}
+
+impl<M: Payload + ?Sized> Publishable<M> for Loan<M> {
+    #[inline]
+    fn publish_by(mut self, publisher: &Publisher<M>, entered: Entered) -> Result<(), SendError> {
+        if !self.is_of(publisher.lender()) {
+            // Its memory is another publisher's, which may be gone.
+            return Err(SendError::NotOwner);
+        }
+        let header = publisher.header(self.header());
+        match self.take_object() {
+            Some((block, len)) => {
+                publisher.put(entered.0, len, Some(block), header.as_ref(), |_| {});
+            }
+            // Short: it lies in the loan.
+            None => publisher.write(entered.0, self.bytes(), header)?,
+        }
+        self.is_published();
+        Ok(())
+    }
+}
+
+impl<M: Payload + ?Sized> Publishable<M> for &M {
+    #[inline]
+    fn publish_by(self, publisher: &Publisher<M>, entered: Entered) -> Result<(), SendError> {
+        publisher.write(entered.0, self.bytes(), publisher.header(None))
+    }
+}
+
+impl<T: Plain, const N: usize> Publishable<[T]> for &[T; N] {
+    #[inline]
+    fn publish_by(self, publisher: &Publisher<[T]>, entered: Entered) -> Result<(), SendError> {
+        self.as_slice().publish_by(publisher, entered)
+    }
+}
+
+impl<T: Plain> Publishable<[T]> for &Vec<T> {
+    #[inline]
+    fn publish_by(self, publisher: &Publisher<[T]>, entered: Entered) -> Result<(), SendError> {
+        self.as_slice().publish_by(publisher, entered)
+    }
+}
+
+impl<M: Payload + ?Sized> Publishable<M> for Outgoing<'_, M> {
+    fn publish_by(self, publisher: &Publisher<M>, entered: Entered) -> Result<(), SendError> {
+        publisher.write(entered.0, self.message.bytes(), publisher.header(self.header))
+    }
+}
+
+impl<T: Plain, const N: usize> Publishable<[T]> for Outgoing<'_, [T; N]> {
+    fn publish_by(self, publisher: &Publisher<[T]>, entered: Entered) -> Result<(), SendError> {
+        let Outgoing { message, header } = self;
+        Outgoing { message: message.as_slice(), header }.publish_by(publisher, entered)
+    }
+}
+
+impl<T: Plain> Publishable<[T]> for Outgoing<'_, Vec<T>> {
+    fn publish_by(self, publisher: &Publisher<[T]>, entered: Entered) -> Result<(), SendError> {
+        let Outgoing { message, header } = self;
+        Outgoing { message: message.as_slice(), header }.publish_by(publisher, entered)
+    }
+}

@@ -1,0 +1,240 @@
+//! Whether a publisher has room for its next message: asked, waited for, and as a source for wait
+//! sets. The protocol is in back_pressure.rs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::back_pressure::{self, look};
+use super::mapping::Inner;
+use super::publisher::Publisher;
+use crate::claim::Holder;
+use crate::liveness::{Me, Registry};
+use crate::shim::Ordering;
+use crate::wake::{
+    EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched,
+};
+use crate::{Deadline, Error, Payload, SendError, TokenId};
+
+impl<M: Payload + ?Sized> Publisher<M> {
+    /// Waits until no reliable subscriber is in the way of the next message: this publisher's next
+    /// publish does not wait.
+    ///
+    /// This is for callers that keep their message when they give up waiting: a `publish` that
+    /// fails gives a loan back.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-wait-writable-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::SendError;
+    /// use outlive::topic::{SubscriberOptions, Topic};
+    /// use std::time::Duration;
+    /// let topic = Topic::<[u8]>::options().depth(1).open_or_create(&domain, "camera")?;
+    /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..SubscriberOptions::default() })?;
+    /// let publisher = topic.publisher()?;
+    /// publisher.publish(b"first")?;
+    /// let mut loan = publisher.loan(6)?;
+    /// loan.copy_from_slice(b"second");
+    /// let waited = publisher.wait_writable_timeout(Duration::from_millis(1));
+    /// assert!(matches!(waited, Err(SendError::TimedOut { slowest: Some(_) })));
+    /// drop(slow.recv()?);
+    /// publisher.wait_writable()?;
+    /// publisher.publish(loan)?;
+    /// assert_eq!(*slow.recv()?, *b"second");
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SendError::NotOwner`], [`SendError::Damaged`], [`SendError::System`].
+    ///
+    /// # If a process dies
+    /// If the subscriber that it waits for dies, the call goes on at once.
+    pub fn wait_writable(&self) -> Result<(), SendError> {
+        self.wait_writable_until(Deadline::NEVER)
+    }
+
+    /// Returns `Full` if a reliable subscriber is in the way of the next message. Never waits.
+    ///
+    /// # Errors
+    /// The errors of [`Publisher::wait_writable`], and [`SendError::Full`].
+    ///
+    /// # If a process dies
+    /// If the subscriber dies, it is no longer in the way, at once.
+    pub fn try_wait_writable(&self) -> Result<(), SendError> {
+        self.enter()?;
+        self.try_room()
+    }
+
+    /// Waits as [`Publisher::wait_writable`] does, as long as `span` at most.
+    ///
+    /// # Errors
+    /// The errors of [`Publisher::wait_writable`], and [`SendError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Publisher::wait_writable`].
+    pub fn wait_writable_timeout(&self, span: Duration) -> Result<(), SendError> {
+        self.wait_writable_until(Deadline::after(span))
+    }
+
+    /// Waits as [`Publisher::wait_writable`] does, until the deadline at most.
+    ///
+    /// # Errors
+    /// The errors of [`Publisher::wait_writable`], and [`SendError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Publisher::wait_writable`].
+    pub fn wait_writable_until(&self, deadline: Deadline) -> Result<(), SendError> {
+        let me = self.enter()?;
+        self.wait_for_room(me, || deadline)
+    }
+
+    /// Returns how many messages can be published from now on without waiting for a reliable
+    /// subscriber: at most the topic's depth.
+    ///
+    /// Subscribers that join later do not lower that number. It is for callers that commit
+    /// themselves to several messages and must not wait then.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-room-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::topic::{SubscriberOptions, Topic};
+    /// let topic = Topic::<u64>::options().depth(4).open_or_create(&domain, "steps")?;
+    /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..Default::default() })?;
+    /// let publisher = topic.publisher()?;
+    /// publisher.publish(&1)?;
+    /// assert_eq!(publisher.room(), 3);
+    /// drop(slow.recv()?);
+    /// assert_eq!(publisher.room(), 4);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # If a process dies
+    /// If a subscriber dies, it is no longer in the way, at once.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        let (index, position) = self.ring(|ring| (ring.index, ring.published));
+        let until = look(&self.inner, index, position).unwrap_or(position);
+        self.room_until.set(until);
+        until.saturating_sub(position)
+    }
+
+    /// Waits until no reliable subscriber is in the way of the next message.
+    #[inline]
+    pub(super) fn wait_for_room(
+        &self,
+        me: Me,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<(), SendError> {
+        if self.ring(|ring| ring.published) < self.room_until.get() {
+            Ok(())
+        } else {
+            self.wait_for_room_slow(me, deadline())
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_for_room_slow(&self, me: Me, deadline: Deadline) -> Result<(), SendError> {
+        let (index, position) = self.ring(|ring| (ring.index, ring.published));
+        self.room_until.set(back_pressure::wait(&self.inner, me, index, position, deadline)?);
+        Ok(())
+    }
+
+    /// Returns `Full` if a reliable subscriber is in the way of the next message.
+    pub(super) fn try_room(&self) -> Result<(), SendError> {
+        let (index, position) = self.ring(|ring| (ring.index, ring.published));
+        if position < self.room_until.get() {
+            return Ok(());
+        }
+        let until = look(&self.inner, index, position).map_err(|slowest| SendError::Full {
+            slowest: Some(Holder::of(self.inner.registry, slowest.process)),
+        })?;
+        self.room_until.set(until);
+        Ok(())
+    }
+}
+
+/// Tells whether a publisher has room for its next message; made by [`Publisher::writable`].
+///
+/// There is no room while a living reliable subscriber has yet to receive the message that the next
+/// one would overwrite.
+#[derive(Clone)]
+pub struct Writable {
+    inner: Arc<Inner>,
+    ring: u32,
+    process: TokenId,
+}
+
+impl<M: Payload + ?Sized> Publisher<M> {
+    /// Returns a source for a [`WaitSet`](crate::wait::WaitSet): ready when
+    /// [`Publisher::try_publish`] is worth a try.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-writable-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::SendError;
+    /// use outlive::topic::{SubscriberOptions, Topic};
+    /// use outlive::wait::{WaitSet, Readiness};
+    /// let topic = Topic::<u64>::options().depth(1).open_or_create(&domain, "steps")?;
+    /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..Default::default() })?;
+    /// let publisher = topic.publisher()?;
+    /// publisher.publish(&1)?;
+    /// assert!(matches!(publisher.try_publish(&2), Err(SendError::Full { .. })));
+    ///
+    /// let mut set = WaitSet::new(&domain);
+    /// let room = set.add(&publisher.writable())?;
+    /// assert_eq!(set.try_wait()?.count(), 0);
+    /// assert_eq!(*slow.recv()?, 1);                          // in another process, as a rule; or it dies
+    /// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(room, Readiness::Writable)]);
+    /// publisher.try_publish(&2)?;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn writable(&self) -> Writable {
+        let (ring, process) = self.ring(|ring| (ring.index, ring.process));
+        self.inner.ring(ring).wait_for_anybody();
+        Writable { inner: Arc::clone(&self.inner), ring, process }
+    }
+}
+
+impl Writable {
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.inner.registry
+    }
+
+    /// Returns the eventcount that subscribers notify.
+    pub(crate) fn space(&self) -> &EventCount {
+        &self.inner.ring(self.ring).space
+    }
+}
+
+impl Waited for Writable {
+    fn look(&self) -> SourceState {
+        // Acquire: how far its publisher has come. If another process has the ring now, or none, no
+        // message will come.
+        if self.inner.ring(self.ring).owner.load(Ordering::Acquire) != self.process.as_u32() {
+            return SourceState::Waiting;
+        }
+        match look(&self.inner, self.ring, self.inner.published(self.ring)) {
+            Ok(_) => SourceState::Ready(Readiness::Writable),
+            Err(slowest) => SourceState::BehindOwner(slowest.process),
+        }
+    }
+
+    fn event_count(&self) -> Option<&EventCount> {
+        Some(self.space())
+    }
+
+    fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
+        words.add(&[self.space().watch(prepared.ticket)]);
+    }
+}
+
+/// Ready when a publish is worth a try: no living reliable subscriber is in the way.
+impl Source for Writable {
+    fn watched(&self) -> Result<Watched, Error> {
+        Ok(Watched::of(self.clone(), self.registry()))
+    }
+}
