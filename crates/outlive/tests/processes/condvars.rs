@@ -163,7 +163,7 @@ fn a_deadline_is_kept(world: &World) {
     assert_eq!((*guard, woke), (0, Woke::TimedOut));
     let (guard, woke) = store
         .delivered
-        .wait_while_timeout(guard, std::time::SystemTime::UNIX_EPOCH.into(), |_| false)
+        .wait_while_until(guard, std::time::SystemTime::UNIX_EPOCH.into(), |_| false)
         .expect("locks");
     assert_eq!(woke, Woke::LookAgain, "the condition is what counts");
     drop(guard);

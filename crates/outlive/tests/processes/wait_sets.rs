@@ -6,7 +6,7 @@ use std::time::Duration;
 use outlive::queue::Queue;
 use outlive::sync::{Event, Latch, Reset};
 use outlive::wait::{Readiness, Timer, WaitSet};
-use outlive::{Deadline, Domain, Error, Peer, RecvError, WaitError, WaitStrategy};
+use outlive::{Domain, Error, Peer, RecvError, WaitStrategy};
 
 use crate::asleep::{thread_id, wait_asleep, wait_thread_asleep};
 use crate::board::Board;
