@@ -71,9 +71,8 @@ impl TypeOf {
 }
 
 impl<S> Home<S> {
-    /// Opens the primitive of that name or makes it, as `opening` says: zeroed, then filled in
-    /// by `init`, before any other process can see it. `init` also gets the file's
-    /// header.
+    /// Opens the primitive of that name or makes it, as `opening` says: zeroed, then filled in by
+    /// `init`, which also gets the file's header, before any other process can see it.
     pub(super) fn open_as(
         domain: &Domain,
         name: &str,

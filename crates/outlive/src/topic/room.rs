@@ -186,7 +186,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// let room = set.add(&publisher.writable())?;
     /// assert_eq!(set.try_wait()?.count(), 0);
     /// assert_eq!(*slow.recv()?, 1);                          // in another process, as a rule; or it dies
-    /// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(room, Readiness::Writable)]);
+    /// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(room, Readiness::Writable)]);
     /// publisher.try_publish(&2)?;
     /// # std::fs::remove_dir_all(&folder).ok();
     /// # Ok::<(), Box<dyn std::error::Error>>(())

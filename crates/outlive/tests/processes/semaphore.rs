@@ -333,8 +333,12 @@ fn bad_sizes_are_refused(world: &World) {
     drop(permit);
     let parts = Semaphore::options(0).most(4).create_new(&domain, "parts").expect("new");
     parts.add_permit().expect("room");
-    assert_eq!(Semaphore::options(0).most(4).open(&domain, "parts").expect("the same").free(), 1);
-    let error = Semaphore::options(0).most(5).open(&domain, "parts").err().expect("another most");
+    assert_eq!(
+        Semaphore::options(0).most(4).open_or_create(&domain, "parts").expect("the same").free(),
+        1
+    );
+    let error =
+        Semaphore::options(0).most(5).open_or_create(&domain, "parts").err().expect("another most");
     assert!(matches!(error, Error::OtherOptions { .. }), "{error}");
     let again = Semaphore::options(0).most(4).create_new(&domain, "parts").err();
     assert!(matches!(again, Some(Error::AlreadyExists { .. })));
