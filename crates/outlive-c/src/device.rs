@@ -109,9 +109,10 @@ pub unsafe extern "C" fn outlive_device_topic_wait_over(
     topic: *const outlive_device_topic_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: the C caller passes a live topic.
     entry(|| {
-        Ok(unsafe { borrow(topic, "a topic") }?.0.wait_over_until(moment_or_past(deadline))?)
+        // SAFETY: the C caller passes a live topic.
+        let topic = unsafe { borrow(topic, "a topic") }?;
+        Ok(topic.0.wait_over_until(moment_or_past(deadline))?)
     })
 }
 

@@ -81,9 +81,10 @@ pub unsafe extern "C" fn outlive_pinned_topic_wait_over(
     topic: *const outlive_pinned_topic_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: the C caller passes a live topic.
     entry(|| {
-        Ok(unsafe { borrow(topic, "a topic") }?.0.wait_over_until(moment_or_past(deadline))?)
+        // SAFETY: the C caller passes a live topic.
+        let topic = unsafe { borrow(topic, "a topic") }?;
+        Ok(topic.0.wait_over_until(moment_or_past(deadline))?)
     })
 }
 

@@ -187,7 +187,7 @@ pub enum Error {
     /// The thing exists, and was made with other options than those asked for.
     OtherOptions {
         /// The file.
-        path: PathBuf,
+        path: Box<Path>,
         /// Which option.
         what: &'static str,
         /// Its value there.

@@ -157,11 +157,11 @@ pub fn write(world: &World, random: &mut Random) {
     for lock in [&world.locks.held, &world.locks.dead] {
         use_write_guard(lock.try_write(), random.below(2) == 0);
         use_write_guard(lock.write_until(soon()), random.below(2) == 0);
-        if random.below(3) == 0 {
-            if let Ok(Some(mut guard)) = black_box(lock.write_to_reset_until(soon())) {
-                *guard = random.next();
-                guard.mark_consistent();
-            }
+        if random.below(3) == 0
+            && let Ok(Some(mut guard)) = black_box(lock.write_to_reset_until(soon()))
+        {
+            *guard = random.next();
+            guard.mark_consistent();
         }
     }
 }

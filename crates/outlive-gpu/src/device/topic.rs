@@ -54,7 +54,6 @@ impl<T: Plain> DeviceTopic<T> {
 
     /// Returns options, of which none is set. A topic that is opened or made with them goes to
     /// [`DeviceTopic::new`]. `max_bytes` counts cards, which take 256 bytes each, not payloads.
-    #[must_use]
     pub fn options() -> TopicOptions<Card<T>> {
         Topic::options()
     }

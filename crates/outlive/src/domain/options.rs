@@ -26,7 +26,7 @@ pub(crate) fn agree<T: PartialEq + Display>(
 ) -> Result<(), Error> {
     match wanted {
         Some(wanted) if wanted != found => Err(Error::OtherOptions {
-            path: segment.path().to_path_buf(),
+            path: segment.path().into(),
             what,
             found: found.to_string().into(),
             wanted: wanted.to_string().into(),

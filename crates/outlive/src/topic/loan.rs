@@ -325,7 +325,7 @@ impl<M: Payload + ?Sized> Loan<M> {
 
     /// Ends the loan, which its publisher has just published: the calling thread has both.
     #[inline]
-    pub(super) fn is_published(self) {
+    pub(super) fn end_published(self) {
         let lent = self.lent();
         if lent.is_alone {
             return;

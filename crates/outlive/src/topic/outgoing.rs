@@ -76,7 +76,7 @@ impl<M: Payload + ?Sized> Publishable<M> for Loan<M> {
             // Short: it lies in the loan.
             None => publisher.write(entered.0, self.bytes(), header)?,
         }
-        self.is_published();
+        self.end_published();
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use outlive::sync::{
     AcquireError, CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex, LockError, Record,
 };
-use outlive::{Deadline, Detail, Domain, Error, Kind};
+use outlive::{Detail, Domain, Error, Kind};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use outlive::Domain;
 use outlive::sync::{AcquireError, LockError, Mutex};
-use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;

@@ -2,11 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use outlive::Domain;
 use outlive::sync::{
     AcquireError, CeilingMutex, Condvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex,
     Record, RwLock,
 };
-use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;

@@ -199,7 +199,7 @@ fn options_that_contradict_are_refused(world: &World) {
     assert!(matches!(of_bytes(64).create_new(&domain, "s"), Err(Error::AlreadyExists { .. })));
     let path = domain.path().join("s");
     let (found, wanted) = ("64".into(), "65".into());
-    let error = Error::OtherOptions { path, what: "capacity", found, wanted };
+    let error = Error::OtherOptions { path: path.into(), what: "capacity", found, wanted };
     assert_eq!(of_bytes(65).open(&domain, "s").err(), Some(error.clone()));
     assert_eq!(of_bytes(65).open_or_create(&domain, "s").err(), Some(error));
     // What is not set takes what is there, and the value stays.

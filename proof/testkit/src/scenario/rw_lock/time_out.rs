@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use outlive::Deadline;
-use outlive::sync::LockError;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
