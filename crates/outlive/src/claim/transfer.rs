@@ -86,7 +86,7 @@ impl fmt::Display for SendError {
             }
             SendError::NoReceiver => f.write_str("there is no receiver; start one first"),
             SendError::ReceiverDied => f.write_str(
-                "the receiver died; a queue's next receiver takes over what is unread",
+                "the receiver died; start another: a queue's next receiver takes over what is unread",
             ),
             SendError::Cancelled => f.write_str("the client wants no reply any more"),
             SendError::TooLarge { len, most } => {

@@ -194,20 +194,20 @@ mod tests {
     #[test]
     fn only_names_of_that_form_have_an_owner() {
         let owner = |name| owner_of_extension(name).map(TokenId::as_u32);
-        assert_eq!(owner(".gpu-00000801"), Some(0x801));
-        assert_eq!(owner(".anything-0000c0de"), Some(0xc0de));
+        assert_eq!(owner(".gpu-20010801"), Some(0x2001_0801));
+        assert_eq!(owner(".anything-2003c0de"), Some(0x2003_c0de));
         for name in [
-            "gpu-00000801",
-            ".00000801",
-            ".-00000801",
+            "gpu-20010801",
+            ".20010801",
+            ".-20010801",
             ".gpu-801",
-            ".gpu-000000801",
-            ".gpu-+0000801",
-            ".gpu-0000C0DE",
+            ".gpu-020010801",
+            ".gpu-+2010801",
+            ".gpu-2003C0DE",
             ".gpu-00000000",
-            ".Gpu-00000801",
-            ".gpu2-00000801",
-            ".gpu-00000801-1",
+            ".Gpu-20010801",
+            ".gpu2-20010801",
+            ".gpu-20010801-1",
             ".making-frames-12-0",
             ".tokens",
             ".lock-order",

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use super::guard::Guard;
 use super::raw::Refused;
-use super::raw_lock::ExclusiveLock;
 use crate::Error;
 use crate::liveness::Me;
 
@@ -107,48 +105,6 @@ impl<G> LockError<G> {
         match self {
             LockError::OwnerDied(g) => LockError::OwnerDied(guard(g)),
             LockError::Failed(error) => LockError::Failed(error),
-        }
-    }
-}
-
-impl<'a, R: ExclusiveLock, T> LockError<Guard<'a, R, T>> {
-    /// Repairs what a dead owner left, marks it consistent, and returns the guard.
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-repair-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
-    /// use outlive::sync::{AcquireError, Mutex};
-    ///
-    /// /// Adds to both, which are equal whenever the lock is free.
-    /// fn add(both: &Mutex<[u64; 2]>) -> Result<(), AcquireError> {
-    ///     let mut both = both.lock().or_else(|error| error.repair(|both| both[1] = both[0]))?;
-    ///     both[0] += 1;
-    ///     both[1] += 1;
-    ///     Ok(())
-    /// }
-    /// let both = Mutex::options([0, 0]).open_or_create(&domain, "both")?;
-    /// add(&both)?;
-    /// assert_eq!(*both.lock()?, [1, 1]);
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The error that kept the caller from having the lock.
-    ///
-    /// # If a process dies
-    /// During this call: the next locker is told of a death.
-    ///
-    /// # If it panics
-    /// A panic of `repair` counts as a death.
-    pub fn repair(self, repair: impl FnOnce(&mut T)) -> Result<Guard<'a, R, T>, AcquireError> {
-        match self {
-            LockError::OwnerDied(mut guard) => {
-                repair(&mut guard);
-                guard.mark_consistent();
-                Ok(guard)
-            }
-            LockError::Failed(error) => Err(error),
         }
     }
 }

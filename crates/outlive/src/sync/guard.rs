@@ -6,6 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+use super::error::{AcquireError, LockError};
 use super::order;
 use super::raw_lock::{ExclusiveLock, Leaving, RawLock};
 use crate::liveness::{Me, TokenId, WAITERS};
@@ -216,5 +217,47 @@ impl<R: ExclusiveLock, T> DerefMut for Guard<'_, R, T> {
 impl<R: RawLock, T: fmt::Debug> fmt::Debug for Guard<'_, R, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl<'a, R: ExclusiveLock, T> LockError<Guard<'a, R, T>> {
+    /// Repairs what a dead owner left, marks it consistent, and returns the guard.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-repair-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::sync::{AcquireError, Mutex};
+    ///
+    /// /// Adds to both, which are equal whenever the lock is free.
+    /// fn add(both: &Mutex<[u64; 2]>) -> Result<(), AcquireError> {
+    ///     let mut both = both.lock().or_else(|error| error.repair(|both| both[1] = both[0]))?;
+    ///     both[0] += 1;
+    ///     both[1] += 1;
+    ///     Ok(())
+    /// }
+    /// let both = Mutex::options([0, 0]).open_or_create(&domain, "both")?;
+    /// add(&both)?;
+    /// assert_eq!(*both.lock().unwrap(), [1, 1]);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error that kept the caller from having the lock.
+    ///
+    /// # If a process dies
+    /// During this call: the next locker is told of a death.
+    ///
+    /// # If it panics
+    /// A panic of `repair` counts as a death.
+    pub fn repair(self, repair: impl FnOnce(&mut T)) -> Result<Guard<'a, R, T>, AcquireError> {
+        match self {
+            LockError::OwnerDied(mut guard) => {
+                repair(&mut guard);
+                guard.mark_consistent();
+                Ok(guard)
+            }
+            LockError::Failed(error) => Err(error),
+        }
     }
 }

@@ -38,7 +38,7 @@ pub struct ValueType<'a> {
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-untyped-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::{Kind, sync::{AcquireError, AcquireError, AcquireError, AcquireError, EmbeddedMutex, Place, Untyped, ValueType}};
+/// use outlive::{Kind, sync::{EmbeddedMutex, Place, Untyped, ValueType}};
 ///
 /// // struct { lock; count } of another language: 8 bytes each.
 /// let layout = ValueType { name: Some("counter"), size: 16, align: 8 };

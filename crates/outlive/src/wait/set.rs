@@ -48,7 +48,7 @@ const FEW: usize = 8;
 /// orders.sender()?.send(b"buy 10")?;
 /// for (key, what) in set.wait_timeout(Duration::from_secs(9))? {
 ///     assert_eq!((key, what), (an_order, Readiness::Readable));
-///     assert_eq!(from_orders.try_recv()?, b"buy 10");
+///     assert_eq!(from_orders.try_recv()?.unwrap(), b"buy 10");
 /// }
 /// assert_eq!(set.try_wait()?.count(), 0);
 /// # let _ = (a_bill, closing_time);

@@ -224,22 +224,24 @@ fn files_of_extensions_go_with_their_owners(world: &World) {
     };
     let own = put(format!(".thing-{:08x}", domain.process_token().expect("a token").as_u32()));
     let others = [own, put(".thing-00000801.txt".into()), put(".thing-801".into())];
-    let dead = ["gpu", "thing"].map(|word| {
-        let board = Board::new();
-        let mut child = Child::start(|| {
-            let token = domain.process_token().expect("a token").as_u32();
-            board.set(0, u64::from(token));
-            pause();
-        });
-        board.reach(0, 1);
-        let name = put(format!(".{word}-{:08x}", board.get(0)));
-        domain.sweep(false).expect("swept");
-        assert!(domain.path().join(&name).exists(), "its owner lives");
-        child.kill();
-        name
-    });
-    domain.sweep(true).expect("looked");
+    let (mut owners, dead): (Vec<Child>, Vec<String>) = ["gpu", "thing"]
+        .map(|word| {
+            let board = Board::new();
+            let child = Child::start(|| {
+                let token = domain.process_token().expect("a token").as_u32();
+                board.set(0, u64::from(token));
+                pause();
+            });
+            board.reach(0, 1);
+            (child, put(format!(".{word}-{:08x}", board.get(0))))
+        })
+        .into_iter()
+        .unzip();
     let exists = |name: &String| domain.path().join(name).exists();
+    domain.sweep(false).expect("swept");
+    assert!(dead.iter().all(exists), "their owners live");
+    owners.iter_mut().for_each(Child::kill);
+    domain.sweep(true).expect("looked");
     assert!(dead.iter().all(exists), "a dry run removes nothing");
     domain.sweep(false).expect("swept");
     assert!(!dead.iter().any(exists), "{dead:?}");

@@ -94,7 +94,7 @@ pub static MODES: [Mode; 7] = [
     },
     Mode {
         name: "caller",
-        finds: "who took what is still held",
+        finds: "which code took what is still held",
         costs: "104 bytes an object more, written when it is taken",
         reports: "`Pool::held`: process, thread, program, file and line; in faults, too",
     },
