@@ -90,12 +90,18 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("proof/models/run.pml", "dissolve", "a step's name: its change would repeat the model's runs"),
 ];
 
-/// Folders that still have old words. The list shrinks; the folders in it are not checked.
+/// Files and folders that still have old words. The list shrinks; what is in it is not checked.
 const NOT_YET: &[&str] = &[
-    "crates/outlive/src",
+    "crates/outlive/src/pool/heap/free_list.rs",
+    "crates/outlive/src/sync/raw/barrier.rs",
+    "crates/outlive/src/sync/raw/condvar.rs",
+    "crates/outlive/src/sync/raw/once.rs",
+    "crates/outlive/src/topic/layout.rs",
+    "crates/outlive/src/topic/room.rs",
+    "crates/outlive/src/wake/event_count.rs",
     "crates/outlive/tests",
-    "crates/outlive-c",
-    "crates/outlive-py",
+    "crates/outlive-py/tests/test_locks.py",
+    "crates/outlive-py/tests/test_pools.py",
     "proof/testkit",
 ];
 

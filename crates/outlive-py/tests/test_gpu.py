@@ -208,14 +208,14 @@ def test_a_consumer_takes_it_by_dlpack(cuda: Cuda, folder: str, version: Any) ->
         cuda.write(tensor.data, wanted, 1)
     assert np.array_equal(subscriber.recv(timeout=10).numpy(), wanted)
     topic.wait_gpu(10)
-    # It is the consumer's until he says, on whatever thread.
+    # The consumer keeps it until it gives it back, on whatever thread.
     del array
     cuda.write(tensor.data, wanted, 1)
     cuda.call("cuStreamSynchronize", 1)
     thread = threading.Thread(target=taken.let_go)
     thread.start()
     thread.join()
-    # A capsule that nobody takes keeps nothing.
+    # A capsule that no consumer takes keeps nothing.
     with topic.loan_gpu(5) as array:
         array.__dlpack__(max_version=version)
 
@@ -590,7 +590,7 @@ def test_a_device_topics_publisher_is_killed(cuda: Cuda, folder: str, start: Any
             time.sleep(0.01)
         while len(subscriber.recv()) != 1000:
             pass
-        # Another block than the first, which somebody holds.
+        # Another block than the first, which a subscriber holds.
         publish(3 << 20)
         say("two")
         time.sleep(60)
@@ -603,7 +603,7 @@ def test_a_device_topics_publisher_is_killed(cuda: Cuda, folder: str, start: Any
     view = first.gpu()
     assert program.line() == "two"
     program.kill()
-    # What is mapped stays; of what is not, nobody can be asked.
+    # A mapped block stays; for another one, the dead publisher cannot be asked.
     assert len(cuda.read(view)) == 1000
     with pytest.raises(outlive.PeerDied):
         subscriber.recv(timeout=10)

@@ -11,7 +11,8 @@ from outlive import Lock, Queue, Topic
 
 KILLS = 50
 
-# One that forks workers and kills them: a process of one thread, so that its children are whole. It says what it killed.
+# A process that forks workers and kills them. It has one thread, so that its children are whole. It
+# says what it killed.
 NURSERY = """
     import mmap, random
     with open({path!r}, "r+b") as file:
@@ -119,7 +120,7 @@ def test_inside_put_and_get(folder, nursery):
     done, jobs = Queue("done", folder), Queue("jobs", folder)
     program, numbers = nursery("""
     done, jobs = Queue("done", folder), Queue("jobs", folder)
-    # Imported before there is anybody to be killed.
+    # Imported before any process can be killed.
     import multiprocessing.reduction, pickle
     def work(turn):
         count = 0

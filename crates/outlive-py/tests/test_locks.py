@@ -125,7 +125,8 @@ def test_the_next_is_told_of_a_death(folder, start, repairs):
     program.kill()
     thread.join(20)
     assert waiting == [(True, True, None)], "the one who waited was told"
-    # It released the lock as it was: told again, until somebody repairs it or gives it up.
+    # The waiter released the lock unrepaired: each next owner is told, until one repairs or
+    # gives up the lock.
     for _ in range(2):
         with lock as held:
             assert (held.value, held.owner_died) == (7, True)
@@ -357,7 +358,7 @@ def test_conditions(folder, start):
         condition.notify()
         assert condition.wait_for(lambda: lock.value == 2, timeout=20)
     assert program.line() == "done"
-    # Not before: the lock is not fair, and who waits takes it again after whoever comes.
+    # Not before: the lock is not fair, and a newcomer may take it before the waiter does.
     Event("go", folder).set()
     program.line()
     program.kill()

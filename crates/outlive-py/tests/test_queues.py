@@ -130,7 +130,7 @@ def test_many_processes_put_and_get(folder, start):
         worker.line()
     for number in range(300):
         work.put(number)
-    # One of them is killed, most likely in get: nobody hangs, and no put fails.
+    # One of them is killed, most likely in get: no process hangs, and no put fails.
     while work.qsize() > 0:
         time.sleep(0.001)
     workers[0].kill()

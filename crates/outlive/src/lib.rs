@@ -53,7 +53,7 @@
 //! | `segment` | a growing shared file; headers; creation without a race |
 //! | `liveness` | tokens: [`TokenId`], [`Peer`]. Nothing here waits |
 //! | `wake` | sleeping until a word changes or its owner ends, and being woken; [`WaitStrategy`] |
-//! | `claim` | words that name their owner, and who takes them over |
+//! | `claim` | words that name their owner, and the takeover of a dead one's |
 //! | `domain` | [`Domain`]: the folder in which named things meet |
 //! | [`sync`] | locks |
 //! | [`pool`] | objects by size class, handed from process to process |

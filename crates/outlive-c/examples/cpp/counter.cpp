@@ -1,5 +1,5 @@
-/* A counter that survives whoever counts: processes add to it under one lock, one of them is killed inside, and the next one
- * is told, repairs what it left, and goes on. */
+/* A counter that survives the processes that count: they add to it under one lock, one of them is
+ * killed inside, and the next owner is told, repairs what it left, and goes on. */
 #include <outlive.hpp>
 
 #include <csignal>

@@ -274,7 +274,7 @@ static void *kill_later(void *nothing) {
     return nothing;
 }
 
-/* Whoever waits for what only one can bring is woken by that one's end. */
+/* A waiter that lent its token is woken when the process that it waits for ends. */
 static void condvar_peer_killed(void) {
     struct line *line = open_line();
     doomed = start(lend_token);

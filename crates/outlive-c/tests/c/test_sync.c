@@ -144,7 +144,7 @@ static void semaphore_holder_killed(void) {
     CHECK(pthread_create(&thread, NULL, kill_later, NULL) == 0);
     OK(outlive_semaphore_acquire(semaphore, SOON, NULL));
     CHECK(pthread_join(thread, NULL) == 0);
-    /* All that there are; but somebody might add one. */
+    /* This process holds all permits; but another process might add one. */
     IS(EAGAIN, outlive_semaphore_acquire(semaphore, OUTLIVE_TRY, NULL));
     OK(outlive_semaphore_add(semaphore));
     IS(EOVERFLOW, outlive_semaphore_add(semaphore));
@@ -155,7 +155,7 @@ static void semaphore_holder_killed(void) {
     IS(EPERM, outlive_semaphore_release(semaphore));
     IS(EPERM, outlive_semaphore_consume(semaphore));
     CHECK(outlive_semaphore_free(semaphore) == 2);
-    /* Handed to this very thread: nobody has it in between, and only who is named takes it up. */
+    /* Handed to this very thread: no other has it in between, and only the named thread takes it up. */
     uint32_t token = 0, taken = 9;
     OK(outlive_domain_token(domain, &token));
     IS(EAGAIN, outlive_semaphore_take_up(semaphore, OUTLIVE_TRY, NULL));
@@ -262,7 +262,7 @@ static void embedded_holder_killed(void) {
     IS(ETIMEDOUT, outlive_semaphore_acquire(parts, outlive_after_ms(5), NULL));
     doomed = start(hold_two_slots);
     hear();
-    /* What it has added outlives it; its permits come back, also to one who sleeps. */
+    /* Permits that the dead process added stay; those that it held come back, also to a sleeper. */
     OK(outlive_semaphore_acquire(slots, SOON, NULL));
     IS(EAGAIN, outlive_semaphore_acquire(slots, OUTLIVE_TRY, NULL));
     pthread_t thread;

@@ -121,7 +121,7 @@ static void write_and_hold(void) {
     for_ever();
 }
 
-/* States, services, publishers and who is there. */
+/* States, services, publishers and participants. */
 static void others(void) {
     outlive_state_t *state = NULL;
     outlive_topic_t *topic = NULL;

@@ -162,7 +162,7 @@ static const struct {
 } scenarios[] = {
 	{ "mutex-lock", mutex_lock },
 	{ "mutex-unlock", mutex_unlock },
-	/* Somebody else has it when the victim comes. */
+	/* Another process holds it when the victim comes. */
 	{ "mutex-wait", mutex_lock },
 	{ "queue-send-small", queue_send_small },
 	{ "queue-send-large", queue_send_large },

@@ -89,7 +89,7 @@ static void pools() {
     auto moved = std::move(memory);
     auto offset = pool.offer(std::move(moved)).value();
     CHECK(moved.bytes().empty());
-    /* Whoever claims it and dies gives it back. */
+    /* A process that claims it and dies gives it back. */
     Child child([offset](outlive::Domain &domain, auto tell) {
         auto pool = outlive::Pool::open(domain, "pool").value();
         auto memory = pool.claim(offset).value();

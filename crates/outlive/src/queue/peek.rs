@@ -93,7 +93,8 @@ fn value_of<'a, M: Payload + ?Sized>(found: &FoundMessage<'a>) -> Option<Value<'
         // there; no sender writes to a slot or to its object before `give_back`.
         return unsafe { M::at(found.bytes, found.len) }.map(Value::InPlace);
     }
-    // SAFETY: as above.
+    // SAFETY: `look` has checked that `len` bytes lie there; no sender writes to them before
+    // `give_back`. Bytes need no alignment.
     let bytes = unsafe { core::slice::from_raw_parts(found.bytes, found.len) };
     let mut copy = M::blank();
     M::replace(&mut copy, bytes).then_some(Value::Copied(copy))

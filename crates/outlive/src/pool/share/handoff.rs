@@ -3,7 +3,7 @@
 //! | tag | meaning | a death here |
 //! | --- | --- | --- |
 //! | owned(P) | process P is about to offer it, or has claimed it | free once P has ended |
-//! | offered(anybody, n) | any process that has the offset may claim it | stays offered |
+//! | offered(any, n) | any process that has the offset may claim it | stays offered |
 //! | offered(Q, n) | only Q may claim it | free once Q has ended |
 //!
 //! owned(P) → offered is one exchange, offered → owned(Q) another: at each moment the tag names one
