@@ -219,7 +219,7 @@ pub unsafe extern "C" fn outlive_state_writer(
         // SAFETY: the C caller passes a place for `writer` and a live state.
         let (out, state) = unsafe { (handle_out(writer)?, borrow(state, "a state")?) };
         let writer = match moment(deadline) {
-            // In the end the error tells who has it.
+            // In the end the error names the process that has it.
             Some(moment) => match state.0.wait_to_write_until(moment)? {
                 Some(writer) => writer,
                 None => state.0.writer()?,

@@ -94,7 +94,7 @@ fn exchanges_blocks() {
     sleep_for_ever();
 }
 
-/// What has the socket still is not who could answer.
+/// The process that still has the socket is not the one that could answer.
 fn leaves_a_child(_: &Scene) {
     // SAFETY: the child calls nothing but what may be called there.
     if unsafe { libc::fork() } == 0 {

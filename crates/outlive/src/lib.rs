@@ -114,10 +114,10 @@ fn sweep_quarantined(folder: &std::path::Path) {
     inspect::sweep_quarantined(folder);
 }
 
-/// Re-exported, since its errors stand in signatures.
+/// Re-exported, since its errors appear in signatures.
 #[cfg(feature = "msgpack")]
 pub use rmp_serde;
-/// Re-exported, since its traits are bounds of [`Plain`], and stand in signatures.
+/// Re-exported, since its traits are bounds of [`Plain`], and appear in signatures.
 pub use zerocopy;
 
 /// What the kernel and this process's limits allow, for `outlive doctor` and for tests.

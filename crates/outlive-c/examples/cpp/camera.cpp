@@ -1,5 +1,6 @@
-/* A camera to three viewers: frames are written in place and read in place, by all three at once. One viewer is killed with a
- * frame in hand; nobody else notices, and its frame is memory again. */
+/* A camera to three viewers: the camera writes frames in place, and all three viewers read them in
+ * place at once. One viewer is killed while it holds a frame; no other process notices, and the
+ * frame's memory is free again. */
 #include <outlive.hpp>
 
 #include <algorithm>

@@ -154,7 +154,7 @@ static void given_up() {
     CHECK(total.value() == 1 && !total.owner_died());
 }
 
-/* An exception is no death: the guard unlocks, and nobody is told. */
+/* An exception is no death: the guard unlocks, and no locker is told. */
 static void an_exception_unlocks() {
     auto domain = open_domain();
     auto total = outlive::Mutex<uint64_t>::open(domain, "total").value();
@@ -262,7 +262,8 @@ static void condition_variables() {
         CHECK(slot->changed.wait_for(held, soon, [&] { return slot->items == 3; }) && slot->items == 3);
     }
     maker.join();
-    /* The maker dies with the mutex in hand, after it has notified: who waits has the mutex, and is told. */
+    /* The maker dies with the mutex held, after it has notified: the waiter gets the mutex, and is
+     * told. */
     Child killed([&](outlive::Domain &domain, auto tell) {
         auto slot = open_slot(domain);
         std::unique_lock held(slot->lock);

@@ -116,7 +116,7 @@ static void killed_with_a_pi_mutex() {
         line->lock.mark_consistent();
         CHECK(!line->lock.owner_died());
     }
-    /* Left as it is by who does not look, then given up, and made anew. */
+    /* A locker that does not look leaves it unrepaired; the next gives it up; then it is reset. */
     { std::scoped_lock held(total); }
     {
         auto told = total.acquire(soon).value();

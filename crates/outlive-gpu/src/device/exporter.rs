@@ -111,7 +111,7 @@ pub(super) fn address_of(
 
 /// Removes the socket of that process, which is dead.
 pub(super) fn remove_dead(folder: &Path, token: TokenId) {
-    // Another process has removed it, or none may: it is in no one's way.
+    // Another process has removed it, or none may: it is in no process's way.
     let _ = std::fs::remove_file(folder.join(file_name(token)));
 }
 
@@ -133,7 +133,7 @@ impl Exporter {
         if let Some(exporter) = known.and_then(|known| known.2.upgrade()) {
             return Ok(exporter);
         }
-        // If this fails, the old sockets are in no one's way.
+        // If this fails, the old sockets stay, and are in no process's way.
         let _ = domain.sweep_extensions();
         let exporter = Arc::new(Exporter::start(domain, token)?);
         all.retain(|(_, _, exporter)| exporter.strong_count() > 0);

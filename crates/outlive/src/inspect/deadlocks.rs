@@ -22,7 +22,7 @@ pub struct Deadlock {
 pub struct Blocked {
     /// The name of what it waits for.
     pub name: String,
-    /// The thread, how long it has waited, and for whom.
+    /// The thread, how long it has waited, and for which holder.
     pub waiter: Waiter,
 }
 

@@ -93,7 +93,7 @@ impl Registry {
                     Attempt::Damaged(errno) => damaged = Some(errno),
                 }
             }
-            // Beyond the largest registry, quarantined slots are of no use to us: a sweep needs a
+            // Beyond the largest registry, quarantined slots cannot help: a sweep needs a
             // token itself.
             self.grow(slots).map_err(|error| match (error, damaged) {
                 // libc refused all slots that were not in use: its answer for the last one tells
@@ -349,7 +349,7 @@ impl Registry {
     }
 }
 
-/// Writes down who the owner is, for inspection.
+/// Records which process and program the owner is, for inspection.
 fn record(slot: &Slot, what: TokenUse) {
     let own = process::own();
     let mark = if what == TokenUse::Thread { own.mark } else { 0 };

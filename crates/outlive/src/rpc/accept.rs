@@ -14,7 +14,7 @@
 //!
 //! For each call below the horizon, the server has seen all earlier calls of the same client: so it
 //! takes a client's requests in the order in which the client made them, though their bits may
-//! stand in several words.
+//! lie in several words.
 //!
 //! If a call cannot be looked at, the server forgets the calls of that client's process that it has
 //! noted, and returns the error. It takes the other noted calls before it looks again.

@@ -135,8 +135,8 @@ pub(crate) fn coarse_millis() -> u32 {
     (nanos(ClockId::MonotonicCoarse) / 1_000_000) as u32
 }
 
-/// Returns the time of day so far ahead, as the clock stands now: for calls that know no other
-/// clock.
+/// Returns the time of day that is so far ahead by the clock's present reading: for calls that
+/// know no other clock.
 pub(crate) fn realtime_after(span: Duration) -> Deadline {
     let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     Deadline { at: nanos(ClockId::Realtime).saturating_add(span), clock: ClockId::Realtime }

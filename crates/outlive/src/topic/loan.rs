@@ -2,7 +2,7 @@
 //!
 //! A loan is one pointer, to its description: so moving a loan costs nothing, and a short message
 //! is written where it is copied from. A publisher has one description of its own, since it seldom
-//! has two loans at a time; further ones are allocated for their loans. Both stand behind the
+//! has two loans at a time; further ones are allocated for their loans. Both lie behind the
 //! publisher's [`Lender`], which stays as long as the publisher or a loan exists. A publisher that
 //! is dropped leaves its ring to the last of its loans: as long as this process may write into the
 //! ring's memory, no other publisher takes it.

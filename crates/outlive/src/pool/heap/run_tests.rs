@@ -165,8 +165,8 @@ fn deny_holes() {
     let (load, equal) =
         (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
     let back = libc::BPF_RET | libc::BPF_K;
-    // The call's number stands at 0, the lower half of its second argument, which says what is
-    // wanted, at 24.
+    // The call's number lies at 0. The lower half of its second argument, which says what is
+    // wanted, lies at 24.
     let mut filter = [
         statement(load, 0, 0, 0),
         statement(equal, 0, 2, libc::SYS_fallocate as u32),
