@@ -27,7 +27,7 @@
 //! # Which primitive do I need?
 //! | to | take | a participant is killed |
 //! | --- | --- | --- |
-//! | send each message to one process, in order, none lost | [`queue`] | the receiver's successor goes on with the next message; senders are told |
+//! | send each message to one process, in order | [`queue`] | the receiver's successor goes on with the next message; senders are told |
 //! | publish to any number of processes, without copies | [`topic`] | subscribers keep what they have; the ring is taken over |
 //! | give the latest value to any number of readers | [`state`] | readers keep the last whole value, and are told |
 //! | ask a process and get an answer | [`rpc`] | the caller is told at once, and whether the call had begun |
@@ -38,9 +38,9 @@
 //! | tell that something has happened | [`sync::Event`], [`sync::Condvar`] | what was set stays set; a notification goes to the next waiter |
 //! | make a value once | [`sync::OnceLock`] | the next process makes it |
 //! | hand large objects from process to process | [`pool`] | its objects come back |
-//! | wait for several of these, or with `async` | [`wait`] | the wait tells of that end |
+//! | wait for several of these, or with `async` | [`wait`] | the wait reports that end |
 //! | put locks into a structure of one's own | [`sync::Record`] | as above |
-//! | know whether a process lives, and wait for its end | [`Peer`] | it is told within a millisecond |
+//! | know whether a process lives, and wait for its end | [`Peer`] | the waiter is woken |
 //!
 //! # The layers
 //! Each uses those below it, never one above (a test reads the `use` lines).
