@@ -90,10 +90,20 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("proof/models/run.pml", "dissolve", "a step's name: its change would repeat the model's runs"),
 ];
 
-/// Folders that still have old words. The list shrinks; the folders in it are not checked.
+/// Folders and files that still have old words. The list shrinks; what is in it is not checked.
 const NOT_YET: &[&str] = &[
     "crates/outlive/src",
-    "crates/outlive/tests",
+    "crates/outlive/tests/futex/moving.rs",
+    "crates/outlive/tests/processes/bad_files.rs",
+    "crates/outlive/tests/processes/condvars.rs",
+    "crates/outlive/tests/processes/denied.rs",
+    "crates/outlive/tests/processes/large_sets.rs",
+    "crates/outlive/tests/processes/leftovers.rs",
+    "crates/outlive/tests/processes/mutex_deaths.rs",
+    "crates/outlive/tests/processes/pi_mutex_deaths.rs",
+    "crates/outlive/tests/processes/realtime.rs",
+    "crates/outlive/tests/processes/topic_samples.rs",
+    "crates/outlive/tests/processes/wait_sets.rs",
     "crates/outlive-c",
     "crates/outlive-py",
     "proof/testkit",

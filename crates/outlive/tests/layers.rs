@@ -17,7 +17,7 @@ const LAYERS: [&str; 16] = [
     "queue", "topic", "state", "rpc", "wait", "inspect",
 ];
 
-/// Names at the crate's root, and whose they are. `Error` names a `Kind`, so it stands on that
+/// Names at the crate's root, and the module of each. `Error` names a `Kind`, so it belongs to that
 /// layer.
 const AT_THE_ROOT: [(&str, &str); 24] = [
     ("Deadline", "sys"),

@@ -1,5 +1,5 @@
-//! A system call that fails where a service's memory is looked at: no request and no reply is lost by
-//! it, and what could not be freed is freed later.
+//! A system call fails where a process looks at a service's memory: no request and no reply is lost
+//! by it, and what could not be freed is freed later.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -245,8 +245,8 @@ fn kept_open(domain: &Domain, call: &Pending<'_>) -> WaitSet {
     set
 }
 
-/// After the client is dropped, its place is nobody's and its calls are over: only an object's tag
-/// says that the object lies there.
+/// After the client is dropped, its place belongs to no client and its calls are over: only an
+/// object's tag says that the object lies there.
 fn what_a_dropped_client_could_not_free_is_swept(world: &World) {
     let domain = world.domain();
     let (client, other) = (client_of(&domain, "s"), client_of(&domain, "s"));
@@ -399,7 +399,7 @@ fn a_client_without_memory_frees_what_it_can_of_nobodys_place(world: &World) {
     board.reach(0, 3);
     let kept = kept_open(&domain, &first);
     core::mem::forget((first, second));
-    // Both replies stay in a place that is nobody's.
+    // Both replies stay in a place that belongs to no client.
     without_fstat(&domain, "s", || drop(client));
     drop(kept);
     let request = message(5, 0, LONG);

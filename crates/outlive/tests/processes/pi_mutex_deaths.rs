@@ -33,7 +33,7 @@ fn pause() -> ! {
     }
 }
 
-/// Whoever it was; and whether an owner's death was told.
+/// Returns the guard, and whether the lock told of an owner's death.
 fn got<'a>(
     result: Result<PiMutexGuard<'a, u64>, LockError<PiMutexGuard<'a, u64>>>,
 ) -> (PiMutexGuard<'a, u64>, bool) {
@@ -320,7 +320,7 @@ impl Words {
     }
 }
 
-/// As after the OOM killer's reaper: the word still names somebody who is no more.
+/// As after the OOM killer's reaper: the word still names a thread that is no more.
 fn a_mark_that_the_kernel_lost_is_made(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);

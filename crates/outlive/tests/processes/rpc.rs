@@ -488,7 +488,7 @@ fn too_many_calls_and_too_large_ones(world: &World) {
         .expect_err("too large");
     assert!(matches!(error, SendError::TooLarge { .. }));
     assert_eq!(call.wait().expect_err("told"), CallError::Dropped);
-    // Replies that nobody takes fill the memory, and dropping them frees it.
+    // Replies that no client takes fill the memory, and dropping them frees it.
     let mut waiting = Vec::new();
     loop {
         waiting.push(client.begin(b"x").expect("sent"));

@@ -11,7 +11,7 @@ const REFUSED: u64 = u64::MAX;
 /// Words of the board from this one on are the check's.
 pub const FREE: usize = 1;
 
-/// The child, and where it stands.
+/// The child, and the instruction at which it is stopped.
 pub struct Stepped<'a> {
     pub child: Child,
     board: Board,
