@@ -234,7 +234,7 @@ class Topic:
         name: str,
         domain: _Place = None,
         *,
-        depth: int = 16,
+        depth: int | None = None,
         max_bytes: int | None = None,
         stamps: bool = True,
         exists: bool = False,
@@ -271,7 +271,7 @@ class Topic:
 
 @final
 class DeviceTopic:
-    def __new__(cls, name: str, domain: _Place = None, *, device: int = 0, depth: int = 16) -> Self: ...
+    def __new__(cls, name: str, domain: _Place = None, *, device: int = 0, depth: int | None = None) -> Self: ...
     @property
     def name(self) -> str: ...
     @property

@@ -13,6 +13,7 @@ import threading as _threading
 __all__ = [
     "AlreadyExists",
     "BadName",
+    "BadOption",
     "BarrierBroken",
     "CallTimeout",
     "Cancelled",
@@ -172,6 +173,10 @@ class NotYours(OutliveError, RuntimeError):
 
 class BadName(OutliveError, ValueError):
     """The argument is no valid name, or a number out of bounds."""
+
+
+class BadOption(OutliveError, ValueError):
+    """An option has an impossible value, or another one than the existing object was made with."""
 
 
 class WrongKind(OutliveError, TypeError):

@@ -50,9 +50,8 @@ impl<T, E: Raise> Raised<T> for Result<T, E> {
 impl Raise for Error {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
-            Error::InvalidName { .. }
-            | Error::OtherOptions { .. }
-            | Error::InvalidOption { .. } => "BadName",
+            Error::InvalidName { .. } => "BadName",
+            Error::OtherOptions { .. } | Error::InvalidOption { .. } => "BadOption",
             Error::AlreadyExists { .. } => return raise_errno(py, "AlreadyExists", 17, self),
             Error::NotFound { .. } => return raise_errno(py, "NotFound", 2, self),
             Error::Foreign { .. }

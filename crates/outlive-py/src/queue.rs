@@ -238,7 +238,7 @@ fn receive(
 
 /// What was received, or the exception that says that nothing was.
 fn some<T>(py: Python<'_>, received: Result<Option<T>, RecvError>) -> PyResult<T> {
-    received.raised(py)?.ok_or_else(|| raise(py, "Empty", "nothing came to receive"))
+    received.raised(py)?.ok_or_else(|| raise(py, "Empty", "nothing came until the deadline passed"))
 }
 
 /// Returns how long to try, from the arguments of `multiprocessing.Queue`'s methods.

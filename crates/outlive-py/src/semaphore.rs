@@ -19,7 +19,7 @@ use crate::waiting::{Until, wait};
 ///
 /// A permit belongs to the thread that acquired it, which releases it. Without ``value``, a new
 /// semaphore has one permit, and an existing one what it has; an existing one that began with
-/// another ``value`` raises ``BadName``.
+/// another ``value`` raises ``BadOption``.
 ///
 /// >>> slots = Semaphore("encoders", 2, folder)
 /// >>> with slots:

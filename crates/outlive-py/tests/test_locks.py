@@ -283,9 +283,9 @@ def test_an_event_wakes(folder, start):
 
 def test_a_latch_opens_once_and_arrivals_outlive(folder, start):
     latch = Latch("latch", 3, folder)
-    program = start("say('waits'); say(Latch('latch', 9, folder).wait(timeout=20))")
+    program = start("say('waits'); say(Latch('latch', 3, folder).wait(timeout=20))")
     program.line()
-    arrived = start("say(Latch('latch', 1, folder).arrive()); time.sleep(60)")
+    arrived = start("say(Latch('latch', 3, folder).arrive()); time.sleep(60)")
     assert arrived.line() == "2"
     arrived.kill()
     assert latch.missing == 2 and not latch.is_open() and latch.wait(timeout=0.01) is False

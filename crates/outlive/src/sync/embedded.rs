@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lock::{Lock, take};
+use super::lock::{Lock, take, take_for_ever};
 use super::primitive::{Home, KindOf, Primitive};
 use super::raw_lock::{Guards, LockWords, Site};
 use super::{EmbeddedMutex, LockError, MutexGuard};
@@ -336,12 +336,14 @@ impl<T: RecordType> Record<T> {
     ///
     /// # Errors
     /// As [`Mutex::lock`](super::Mutex::lock).
+    #[inline]
     pub fn lock<'a, V: Plain>(
         &'a self,
         field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
     ) -> Result<MutexGuard<'a, V>, LockError<MutexGuard<'a, V>>> {
-        let field = field(&**self);
-        Deadline::never(|deadline| self.take(field, || Some(deadline)))
+        let EmbeddedMutex { words, value } = field(&**self);
+        // SAFETY: as in `take`.
+        unsafe { take_for_ever(words, &(), &self.site, NonNull::from(value).cast()) }
     }
 
     /// Takes one of the embedded mutexes if it is free, or its owner is dead; returns `None` while

@@ -204,7 +204,9 @@ impl<P: LockWords, T> Lock<P, T> {
     /// Takes the lock in one of its ways, and waits for ever.
     #[inline]
     pub(super) fn take_for_ever<R: RawLock<Words = P>>(&self) -> Locked<'_, R, T> {
-        Deadline::never(|deadline| self.take(|| Some(deadline)))
+        let Handle { local, site, .. } = &self.handle;
+        // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
+        unsafe { take_for_ever(self.handle.words(), local, site, self.value.cast()) }
     }
 
     /// Takes the lock in whatever state it is.
@@ -232,7 +234,20 @@ impl<P: LockWords, T> Lock<P, T> {
     }
 }
 
-/// Takes the lock, and makes the guard of the value.
+/// Tries the fast path: returns the calling thread as far as it is known, and what it found.
+#[inline]
+fn try_fast<'a, R: RawLock>(
+    words: &'a R::Words,
+    local: &'a <R::Words as LockWords>::Local,
+    site: &'a Site,
+) -> (Me, Fast<R::Held<'a>>) {
+    let registry = site.registry;
+    let bits = registry.fast_bits();
+    let me = Me { registry, id: TokenId::from_own(bits) };
+    (me, if bits == 0 { Fast::Busy } else { R::try_fast(words, local, site, me) })
+}
+
+/// Takes the lock, and makes the guard of the value; waits until the deadline, or never.
 ///
 /// # Safety
 /// `value` is what `words` guard: valid for `'a`, and touched by lock holders only.
@@ -244,10 +259,7 @@ pub(super) unsafe fn take<'a, R: RawLock, T>(
     value: NonNull<T>,
     wait: impl FnOnce() -> Option<Deadline>,
 ) -> MaybeLocked<'a, R, T> {
-    let registry = site.registry;
-    let bits = registry.fast_bits();
-    let me = Me { registry, id: TokenId::from_own(bits) };
-    let seen = if bits == 0 { Fast::Busy } else { R::try_fast(words, local, site, me) };
+    let (me, seen) = try_fast::<R>(words, local, site);
     if let Fast::Clean(held) = seen {
         // SAFETY: the caller promises that `words` guard `value`, and this thread has just taken
         // the lock.
@@ -255,6 +267,46 @@ pub(super) unsafe fn take<'a, R: RawLock, T>(
     }
     // SAFETY: the caller's promise.
     unsafe { take_slow(words, local, site, value, seen, wait()) }
+}
+
+/// Takes the lock, and makes the guard of the value; waits for ever.
+///
+/// # Safety
+/// As for [`take`].
+#[inline]
+pub(super) unsafe fn take_for_ever<'a, R: RawLock, T>(
+    words: &'a R::Words,
+    local: &'a <R::Words as LockWords>::Local,
+    site: &'a Site,
+    value: NonNull<T>,
+) -> Locked<'a, R, T> {
+    let (me, seen) = try_fast::<R>(words, local, site);
+    if let Fast::Clean(held) = seen {
+        // SAFETY: as in `take`.
+        return Ok(unsafe { Guard::new(words, value, me, held) });
+    }
+    // SAFETY: the caller's promise.
+    unsafe { take_for_ever_slow(words, local, site, value, seen) }
+}
+
+/// Takes the lock as [`take_slow`] does, without a deadline.
+///
+/// # Safety
+/// As for [`take`].
+#[cold]
+#[inline(never)]
+unsafe fn take_for_ever_slow<'a, R: RawLock, T>(
+    words: &'a R::Words,
+    local: &'a <R::Words as LockWords>::Local,
+    site: &'a Site,
+    value: NonNull<T>,
+    mut seen: Fast<R::Held<'a>>,
+) -> Locked<'a, R, T> {
+    Deadline::never(|deadline| {
+        let seen = core::mem::replace(&mut seen, Fast::Busy);
+        // SAFETY: the caller's promise.
+        unsafe { take_slow(words, local, site, value, seen, Some(deadline)) }
+    })
 }
 
 /// Takes the lock after the fast path: for a thread without a token, a lock that is taken or whose
