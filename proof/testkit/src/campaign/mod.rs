@@ -23,7 +23,7 @@ use crate::scenario::{Scenario, known};
 use crate::world::scratch::Scratch;
 use crate::world::{Recheck, World, affinity};
 
-/// Nobody may be blocked for longer than this after a death.
+/// No process may be blocked for longer than this after a death.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// For things broken on purpose, whose hang is expected.

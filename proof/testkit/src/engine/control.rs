@@ -1,4 +1,4 @@
-//! The page that a victim shares with whoever kills it.
+//! The page that a victim shares with the process that kills it.
 //!
 //! The victim writes here how far it has come: which *phase* it is in and how many things it may
 //! call acknowledged. The page is a file of its own beside the domain's folder, so that it is no
@@ -7,7 +7,7 @@
 //! word by which the engine says that the victim was overtaken is the engine's.
 //!
 //! ```text
-//! phase:  SETTING_UP -> BEGUN (the operation's first instruction comes next) -> ENDED (it has returned)
+//! phase:  SETTING_UP -> BEGUN (its first instruction is next) -> ENDED (the operation returned)
 //! ```
 
 use std::fmt::Display;
@@ -193,5 +193,5 @@ impl Drop for Control {
 
 // SAFETY: the page holds atomics alone.
 unsafe impl Send for Control {}
-// SAFETY: as above.
+// SAFETY: the page holds atomics alone.
 unsafe impl Sync for Control {}

@@ -17,7 +17,7 @@ use libc::{c_int, c_long, c_void, pid_t};
 /// What became of the victim in one wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It stands still; the signal is what stopped it (SIGTRAP after a step).
+    /// It is stopped; the signal is what stopped it (SIGTRAP after a step).
     Stopped(c_int),
     /// It has ended by itself, with this code.
     Exited(c_int),
@@ -171,7 +171,7 @@ pub const BREAKPOINTS: usize = 2;
 
 /// Has the processor stop the victim's thread before it executes the instruction at any of these
 /// addresses. In the debug registers, so that neither its memory nor its other threads are touched.
-/// False where that cannot be had: then the only way on is by single steps.
+/// Returns false where the machine has none to give: then the only way on is by single steps.
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 pub fn set_breakpoints(tid: pid_t, addresses: [u64; BREAKPOINTS]) -> bool {
@@ -359,7 +359,7 @@ pub fn robust_head(tid: pid_t) -> io::Result<RobustHead> {
 #[must_use]
 pub fn state_letter(pid: pid_t, tid: pid_t) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    // The program's name stands in brackets before it and may itself hold brackets and spaces.
+    // The program's name is in brackets before it and may itself hold brackets and spaces.
     stat[stat.rfind(')')? + 1..].trim_start().chars().next()
 }
 

@@ -1,4 +1,5 @@
-//! What is done to the victim, who survives, and what must hold afterwards: one scenario a file.
+//! What happens to the victim, which processes survive, and what must hold afterwards: one scenario
+//! a file.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -71,7 +72,7 @@ pub struct Stop {
     pub helped: bool,
     /// Things acknowledged to the victim.
     pub acknowledged: u64,
-    /// Whether it stands in a system call in which it sleeps.
+    /// Whether it is in a system call in which it sleeps.
     pub asleep: bool,
 }
 
@@ -99,7 +100,7 @@ pub trait Scenario: Send + Sync {
     /// victim's set-up, as asleep on a lock that it holds.
     ///
     /// # Errors
-    /// When that cannot be had.
+    /// When a survivor does not come into its position.
     fn gather(&self, _world: &mut World) -> Result<(), Failure> {
         Ok(())
     }
@@ -132,14 +133,14 @@ pub trait Scenario: Send + Sync {
     /// answers what that is, for the report.
     ///
     /// # Errors
-    /// Who was kept waiting by it.
+    /// The process that the victim kept waiting.
     fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure>;
 
-    /// The victim was stopped, and goes on, and sleeps: somebody has taken meanwhile what it was to
-    /// have. Once more of that.
+    /// The victim was stopped, and goes on, and sleeps: another process has taken meanwhile what it
+    /// was to have. Provides one more of that.
     ///
     /// # Errors
-    /// When that cannot be had.
+    /// When no survivor can provide it.
     fn let_on(&self, _world: &mut World) -> Result<(), Failure> {
         Ok(())
     }
@@ -198,7 +199,7 @@ pub trait Scenario: Send + Sync {
         false
     }
 
-    /// Whether anybody in it sleeps until something happens.
+    /// Whether any process in it sleeps until something happens.
     fn has_sleepers(&self) -> bool {
         true
     }
@@ -294,8 +295,8 @@ fn sweep_after_a_fault(world: &mut World) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The end of a round: nobody had to be rescued by the coarse recheck, one sweep is enough, the
-/// things under test can be removed, and nothing is left in the domain.
+/// The end of a round: the coarse recheck had to rescue no process, one sweep is enough, the things
+/// under test can be removed, and nothing is left in the domain.
 fn nothing_left(world: &mut World, names: &[&str]) -> Result<(), Failure> {
     let rescues = world.ask("sweeper", "domain rescues")?;
     if rescues != "0" && !world.allows_rescues(&rescues) {

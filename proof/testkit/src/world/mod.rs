@@ -128,7 +128,7 @@ impl World {
         &self.folder
     }
 
-    /// The domain's folder. Nobody has made it yet at the world's beginning.
+    /// The domain's folder. No process has made it yet at the world's beginning.
     #[must_use]
     pub fn domain(&self) -> PathBuf {
         self.folder.join("domain")
@@ -177,7 +177,7 @@ impl World {
         self.survivors.keys().copied().collect()
     }
 
-    /// What everybody who has an order to answer is at, for reports.
+    /// Returns what every process that has an order to answer is at, for reports.
     pub fn situation(&mut self) -> String {
         let all: Vec<String> =
             self.survivors.values_mut().filter_map(Survivor::situation).collect();
@@ -212,8 +212,8 @@ impl World {
         self.victim.1
     }
 
-    /// Notes the moment of death, from which on nobody may stay blocked for longer than the world's
-    /// patience.
+    /// Notes the moment of death, from which on no process may stay blocked for longer than the
+    /// world's patience.
     pub fn death(&mut self) {
         self.died_at = Instant::now();
     }

@@ -1,9 +1,9 @@
-//! Survivors beside a victim that stands still: whom it keeps waiting, and for how long.
+//! Survivors beside a victim that stands still: which of them it keeps waiting, and for how long.
 //!
 //! The promise has a time in it, and no test may fail because the machine is busy. So time counts
-//! only while it is nobody's fault but the victim's: the time for which survivors waited for a
-//! processor (`/proc/PID/schedstat`) is taken off. A survivor that waits for a wake-up that never
-//! comes waits for no processor, however busy the machine is.
+//! only while the victim alone is at fault: the time for which survivors waited for a processor
+//! (`/proc/PID/schedstat`) is taken off. A survivor that waits for a wake-up that never comes waits
+//! for no processor, however busy the machine is.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use super::World;
 use crate::failure::Failure;
 
-/// Within this every operation that completes takes effect for every other process, whoever is
-/// stopped.
+/// Within this every operation that completes takes effect for every other process, whichever
+/// process is stopped.
 pub const PROMISE: Duration = Duration::from_secs(2);
 
 /// What is allowed beyond it: timers that are late, processes that start, pages that are made.
 const GRACE: Duration = Duration::from_millis(700);
 
-/// However busy the machine is, nobody is waited for longer than this.
+/// However busy the machine is, the world waits for no process longer than this.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Marks a round in which one of the victim's system calls was made to fail.
@@ -57,7 +57,7 @@ fn delay(pid: u32) -> Duration {
 }
 
 impl World {
-    /// All whose waiting for a processor is nobody's fault.
+    /// All processes whose waiting for a processor is the machine's fault.
     fn delays(&self) -> BTreeMap<u32, Duration> {
         let survivors = self.survivors.values().map(super::Survivor::pid);
         survivors.chain([std::process::id()]).map(|pid| (pid, delay(pid))).collect()
@@ -67,7 +67,7 @@ impl World {
         self.stop.clock = Some(Clock { begun: Instant::now(), delays: self.delays() });
     }
 
-    /// For how long somebody has been kept waiting, by the clock and without the machine's part.
+    /// For how long a process has been kept waiting, by the clock and without the machine's part.
     fn waited(&self) -> (Duration, Duration) {
         let Some(clock) = &self.stop.clock else { return Default::default() };
         let waited = clock.begun.elapsed();
@@ -122,7 +122,7 @@ impl World {
         self.stop.done.retain(|done| *done != what);
     }
 
-    /// That somebody may be waited for still, since the clock was last set back.
+    /// Checks that the wait is still within the promise, since the clock was last set back.
     ///
     /// # Errors
     /// That it is late, when not.

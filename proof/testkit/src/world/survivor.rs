@@ -52,8 +52,8 @@ impl Survivor {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log);
-        // SAFETY: one system call on numbers between fork and exec: survivors end with whoever
-        // started them.
+        // SAFETY: one system call on numbers between fork and exec: survivors end with the process
+        // that started them.
         unsafe {
             command.pre_exec(|| {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);

@@ -97,13 +97,14 @@ fn still_works(world: &mut World, name: &str, seated: &[&'static str]) -> Result
     }
     world.ask("next", &format!("barrier repair {name}"))?;
     seat(world, name, &["next"])?;
-    // Who died as a participant and has not been missed yet is missed now.
+    // A process that died as a participant and has not been missed yet is missed now.
     let mut answer = world.ask("next", &format!("barrier arrive {name}"))?;
     if answer == "broken" {
         world.ask("another", &format!("barrier repair {name}"))?;
         answer = world.ask("next", &format!("barrier arrive {name}"))?;
     }
-    // All other seats are given up: it is alone. Or it is the first at some that nobody ever took.
+    // All other seats are given up: it is alone. Or it is the first at a barrier whose seats no
+    // process ever took.
     if !["early", "serial"].contains(&answer.as_str()) {
         return Err(Failure::wrong(format!("repaired, and the first to come is told `{answer}`")));
     }

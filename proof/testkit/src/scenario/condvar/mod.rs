@@ -30,8 +30,8 @@ fn victims(place: &Place<'_>) -> Result<Shelf, String> {
     Shelf::open(&domain, place.name)
 }
 
-/// Beside the stopped victim, which was to notify: what was brought is taken once somebody else has
-/// notified.
+/// Beside the stopped victim, which was to notify: a waiter takes what was brought once another
+/// process has notified.
 fn notified_by_another(world: &mut World) -> Result<&'static str, Failure> {
     let name = world.fresh("thing");
     if has_mutex(world)? {

@@ -17,7 +17,7 @@ use crate::world::World;
 pub enum OwnerDeath {
     /// The victim was queued first: it is the one whom the kernel wakes.
     First,
-    /// Somebody was queued before it.
+    /// Another process was queued before it.
     Between,
 }
 

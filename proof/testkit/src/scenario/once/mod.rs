@@ -17,7 +17,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
 /// The victim makes it; the next who needs it finds it whole, or makes it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Make {
-    /// Nobody is about.
+    /// No other process is near.
     Alone,
     /// Two sleep for it: they came while the victim was at it.
     Needed,

@@ -205,7 +205,7 @@ pub(super) fn still_works(
     close(world, name)
 }
 
-/// Everybody closes the queue; it is removed and swept.
+/// Every process closes the queue; it is removed and swept.
 pub(super) fn close(world: &mut World, name: &str) -> Result<(), Failure> {
     for survivor in world.everybody() {
         world.ask(survivor, &format!("queue close {name}"))?;

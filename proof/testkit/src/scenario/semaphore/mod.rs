@@ -63,8 +63,8 @@ fn expect_got(world: &mut World, survivors: &[&'static str], alive: bool) -> Res
     Ok(())
 }
 
-/// Nobody holds one: so many permits are to be had, no more at once, by different processes;
-/// nothing else is left.
+/// No process holds a permit: different processes can take so many, and no more at once; nothing
+/// else is left.
 fn still_works(
     world: &mut World,
     name: &str,

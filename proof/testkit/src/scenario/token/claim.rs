@@ -1,5 +1,5 @@
-//! Claiming the thread's token: a death in it leaves no token that reads alive and no slot that
-//! nobody can claim.
+//! Claiming the thread's token: a death in it leaves no token that reads alive and no slot that no
+//! process can claim.
 //!
 //! In slots that were never used, in slots whose former owners are dead, and where all slots are
 //! taken, so that the registry grows.
