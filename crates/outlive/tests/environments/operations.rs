@@ -312,8 +312,8 @@ pub fn start_inside(environment: &Environment<'_>, body: impl FnOnce()) -> Child
     })
 }
 
-/// A life that ends with locks in hand: it writes into them, says who it is, and waits to be
-/// killed.
+/// A life that ends with locks in hand: the process writes into what they guard, puts its token on
+/// the board, and waits to be killed.
 fn hold_until_killed(open: &dyn Fn() -> Domain, what: &str, board: Board, word: usize) {
     let domain = open();
     for side in [Side::Inside, Side::Outside] {

@@ -196,8 +196,8 @@ pub fn start_group(body: impl FnOnce() -> i32) -> i32 {
     pid
 }
 
-/// Waits for a check and ends its whole group; the error tells what those did who still lived at
-/// the deadline.
+/// Waits for a check and ends its whole group; the error tells what the processes that still lived
+/// at the deadline were doing.
 pub fn wait_group(pid: i32, deadline: Duration) -> Result<End, String> {
     let begun = Instant::now();
     let mut end = reap(pid);

@@ -304,8 +304,8 @@ fn die_holding(store: &Store) {
     child.kill();
 }
 
-/// Six sleep, three items come with a notification each, and three who may have got one are killed
-/// at once.
+/// Six waiters sleep, three items come with a notification each, and three waiters that may have
+/// got one are killed at once.
 fn whoever_is_woken_and_killed_passes_it_on(world: &World) {
     for (name, prepare, rounds) in [("with", NOTHING, 250), ("without", NO_WAITV, 50)] {
         let domain = world.domain_named(name);

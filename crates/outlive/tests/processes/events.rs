@@ -235,7 +235,7 @@ fn a_latch_opens_for_good(world: &World) {
     again.wait().expect("open");
 }
 
-/// The last to arrive is killed in it: counted, all who wait are woken.
+/// The last process to arrive is killed in it: if it has been counted, all waiters wake.
 fn arrivals_are_killed_at_random(world: &World) {
     let domain = world.domain();
     let mut random = Random::new();

@@ -205,7 +205,7 @@ fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
         (0..CALLS).map(|_| client.begin_timeout(b"x", PATIENCE).expect("sent")).collect();
     board.reach(0, CALLS);
     without_fstat(&domain, "s", || drop(calls));
-    // These go through the slots that are free, and write over what stood there.
+    // These calls go through the slots that are free, and write over what was there.
     for number in CALLS..CALLS + 20 {
         assert_eq!(read_message(&client.call(b"x").expect("answered")), (4, number));
     }

@@ -1,5 +1,6 @@
 //! Pools at their limit: by `max_bytes`, by the process's limit on file sizes, by the file system.
-//! What does not fit is an error that says who has most, and nothing that was there is harmed.
+//! An object that does not fit is an error that names the process with most memory, and nothing
+//! that was there is harmed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -146,9 +146,9 @@ fn an_old_claim_is_not_taken_for_a_new_owners(world: &World) {
     namesake.0.join().expect("no panic");
 }
 
-/// A thread that has received, written a state and called, and has ended, while its process lives
-/// on and does so no more: its name stands for as long as these are its process's. It must not be a
-/// living stranger's when that process dies.
+/// A thread has received, written a state and called, and has ended, while its process lives on and
+/// does so no more: the thread's name is good for as long as these are its process's. It must not
+/// be a living stranger's when that process dies.
 fn a_dead_threads_name_under_a_living_holder_is_not_given_out(world: &World) {
     let domain = world.domain();
     let registry = Registry::of(&domain);

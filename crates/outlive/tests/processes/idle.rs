@@ -24,7 +24,7 @@ crate::checks!(who_waits_sleeps: 60, who_waits_for_an_event_beside_a_set_that_wa
 
 const LONG: Duration = Duration::from_secs(5);
 
-/// With the net that there is unless one says otherwise; the other checks have none.
+/// This domain has the default recheck; the other checks have none.
 fn domain(world: &World) -> Domain {
     Domain::options()
         .recheck(Some(Duration::from_secs(1)))

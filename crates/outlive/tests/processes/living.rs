@@ -387,7 +387,7 @@ fn a_stopped_owner_lives(world: &World) {
     owner.finish();
 }
 
-/// The registry's own words say nothing about who lives.
+/// The registry's own words say nothing about which processes live.
 fn a_word_written_over_kills_nobody(world: &World) {
     let board = Board::new();
     let owner = start_owner(world.folder(), board, || {});

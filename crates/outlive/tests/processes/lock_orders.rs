@@ -287,7 +287,7 @@ fn both_ways_round(world: &World, a: How, b: How) {
 }
 
 fn readers_and_writers_have_an_order(world: &World) {
-    // Two who only read meet as well: a writer that waits for the one keeps the other out.
+    // Two readers meet as well: a writer that waits for the one keeps the other out.
     for (a, b) in [
         (How::Read, How::Plain),
         (How::Write, How::Plain),

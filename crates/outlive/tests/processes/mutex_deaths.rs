@@ -354,7 +354,7 @@ fn reset_starts_anew(world: &World) {
     hold(&mutex).kill();
     mutex.reset(80).expect("reset");
     assert_eq!(*mutex.lock().expect("whole"), 80);
-    // Several who reset at once: all succeed, the lock is whole.
+    // Several processes reset at once: all succeed, the lock is whole.
     give_up(&mutex);
     let children: Vec<Child> = (0..4)
         .map(|n| {

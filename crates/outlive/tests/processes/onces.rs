@@ -1,4 +1,4 @@
-//! Values that are made once: by whom, and what happens when the maker dies.
+//! Values that are made once: which process makes them, and what happens when it dies.
 
 use std::time::Duration;
 

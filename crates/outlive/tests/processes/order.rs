@@ -20,7 +20,7 @@ crate::checks!(
     an_iterator_ends_with_the_senders,
 );
 
-/// A message says who sent it and as which, in its first 16 bytes; the rest follows from them.
+/// A message names its sender and its number in its first 16 bytes; the rest follows from them.
 pub fn message(sender: u64, number: u64, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len);
     bytes.extend_from_slice(&sender.to_le_bytes());

@@ -254,7 +254,7 @@ fn given_up_is_refused_until_reset(world: &World) {
     hold(&mutex).kill();
     mutex.reset(80).expect("reset");
     assert_eq!(*mutex.lock().expect("whole"), 80);
-    // Several who reset at once: all succeed.
+    // Several processes reset at once: all succeed.
     give_up(&mutex);
     let children: Vec<Child> = (0..4)
         .map(|n| {

@@ -567,7 +567,7 @@ fn nothing_is_left_of_large_replies(world: &World) {
     wait_until("nothing of the dead", || domain.sweep(true).expect("looks").is_clean());
 }
 
-/// Where in the file the clients' places begin: there stands who we are, as process and as thread.
+/// Where in the file the clients' places begin: a place names its client, as process and as thread.
 fn places_at(domain: &Domain, name: &str) -> u64 {
     let process = domain.process_token().expect("a token").as_u32();
     let thread = domain.token().expect("a token").as_u32();

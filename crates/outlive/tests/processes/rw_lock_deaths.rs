@@ -420,7 +420,8 @@ fn reset_starts_anew(world: &World) {
     let Err(LockError::OwnerDied(guard)) = lock.read() else { panic!("a writer died") };
     guard.give_up();
     assert!(matches!(lock.read(), Err(LockError::Failed(AcquireError::NotRecoverable))));
-    // Several at once, and readers beside them who must never see the old value as a whole one.
+    // Several processes write at once, and readers beside them must never see the old value as a
+    // whole one.
     let children: Vec<Child> = (0..8)
         .map(|n| {
             let lock = &lock;

@@ -319,7 +319,7 @@ fn a_cycle_of_three(world: &World) {
     let domain = world.domain();
     let mut children = lockers(&domain, &[("a", "b"), ("b", "c"), ("c", "a")]);
     let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "a").expect("opens");
-    // One more who waits for them, and is no part of it.
+    // One more process waits for them, and is no part of it.
     let waits = Child::start(|| drop(mutex.lock()));
     wait_asleep(waits.pid());
     wait_until("the cycle is seen", || !domain.deadlocks().expect("looks").is_empty());

@@ -270,7 +270,7 @@ fn senders_are_killed_while_it_is_full(world: &World) {
     assert!(domain.sweep(false).expect("sweeps").is_clean());
 }
 
-/// Where a topic's rings' words begin: each ring's owner stands first.
+/// Where a topic's rings' words begin: each ring's owner comes first.
 const FIRST_OWNER: u64 = 8192;
 
 /// The first to publish has claimed ring 0 and is stopped before it has made its pages. The second

@@ -292,7 +292,7 @@ fn wakes_do_not_slow_down_with_the_age_of_the_domain(world: &World) {
         assert!(domain.wait_any_dead_timeout(some, glance) == Ok(None), "all live");
     }
     workers.kill();
-    // The first wake after their end tells all who may have slept on them.
+    // The first wake after their end tells all processes that may have slept on them.
     assert!(domain.wait_any_dead_timeout(&pair, glance) == Ok(None), "both live");
     let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let (told, free) = (Board::new(), Board::new());

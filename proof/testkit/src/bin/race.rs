@@ -154,7 +154,7 @@ impl<'pool> Race<'pool> {
         Ok(())
     }
 
-    /// Says who does not get on.
+    /// Names the threads that do not get on.
     fn watch(&self, until: Instant) -> Result<(), String> {
         let now = |steps: &[AtomicU64]| {
             steps.iter().map(|of| of.load(Ordering::Relaxed)).collect::<Vec<_>>()

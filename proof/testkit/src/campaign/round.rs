@@ -285,7 +285,7 @@ impl Round<'_> {
     }
 
     /// A life that ends at a point of the observed one. Says whether it came there; otherwise the
-    /// operation had ended first, or the victim stood elsewhere when it was killed.
+    /// operation had ended first, or the victim was elsewhere when it was killed.
     pub(super) fn kill_at(
         &self,
         world: &mut World,

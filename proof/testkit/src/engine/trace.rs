@@ -217,7 +217,7 @@ fn registers(tid: pid_t) -> io::Result<libc::user_regs_struct> {
     Ok(registers)
 }
 
-/// Where the stopped victim stands: the address of its next instruction.
+/// Where the stopped victim is: the address of its next instruction.
 ///
 /// # Errors
 /// What ptrace reports.
@@ -229,7 +229,7 @@ pub fn instruction_pointer(tid: pid_t) -> io::Result<u64> {
     return Ok(registers.pc);
 }
 
-/// The system call that a victim is about to make that stands before one.
+/// Returns the system call that the victim is about to make.
 ///
 /// # Errors
 /// What ptrace reports.
@@ -255,8 +255,8 @@ pub fn call(tid: pid_t) -> io::Result<(c_long, [u64; 2], u64)> {
     Ok((call_number(tid)?, arguments, caller))
 }
 
-/// The victim stands before a system call: it is behind it then, and the call has failed without
-/// being carried out.
+/// Fails the system call that the victim is about to make: the victim is behind it then, and the
+/// kernel has not carried it out.
 ///
 /// # Errors
 /// What ptrace reports.

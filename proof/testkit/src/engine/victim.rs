@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// second.
 const LONGEST_LIFE: Duration = Duration::from_secs(30);
 
-/// Where a victim stands after a step.
+/// Where a victim is after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stand {
     /// In the middle of the operation.

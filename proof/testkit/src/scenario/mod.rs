@@ -86,7 +86,7 @@ pub trait Scenario: Send + Sync {
     /// Its name, as in reports and arguments.
     fn name(&self) -> &'static str;
 
-    /// One line: which operation, beside whom.
+    /// Names the operation and the processes beside it, in one line.
     fn about(&self) -> &'static str;
 
     /// What the victim uses, and what survivors wait on, before the victim starts. The names of the
@@ -96,7 +96,7 @@ pub trait Scenario: Send + Sync {
     /// When it cannot be prepared.
     fn prepare(&self, world: &mut World) -> Result<(), Failure>;
 
-    /// The victim stands before its operation: brings survivors into positions that need the
+    /// The victim is about to begin its operation: brings survivors into positions that need the
     /// victim's set-up, as asleep on a lock that it holds.
     ///
     /// # Errors
@@ -146,7 +146,7 @@ pub trait Scenario: Send + Sync {
     }
 
     /// As [`Scenario::check`], of a victim that was stopped: then it went on to its end, or was
-    /// killed where it stood.
+    /// killed at that point.
     ///
     /// # Errors
     /// What does not hold.

@@ -35,7 +35,7 @@ struct Realtime {
     about: &'static str,
 }
 
-/// Those of this file; the ceiling's only where priorities may be raised.
+/// Returns the scenarios of this file; the ceiling's only where priorities may be raised.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     use Kind::{Ceiling, Pi};

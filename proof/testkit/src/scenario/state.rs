@@ -73,7 +73,7 @@ impl State {
         world.ask("stopped", &format!("state unpin-all {name}")).map(drop)
     }
 
-    /// Both who follow say that.
+    /// Both followers say that.
     fn told(world: &mut World, what: &str) -> Result<(), Failure> {
         for survivor in ["first", "second"] {
             let answer = world.answer(survivor)?;

@@ -19,7 +19,7 @@ pub mod survivor;
 
 pub use survivor::Survivor;
 
-/// Whether the coarse timed recheck, the net under the protocols, is spread.
+/// Whether the domain makes the coarse timed recheck, the last resort under the protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recheck {
     /// Switched off: the protocols stand alone, a missed wake-up hangs.
@@ -184,7 +184,7 @@ impl World {
         all.join("; ")
     }
 
-    /// Notes who the round's victim is: its process and the thread that performs.
+    /// Notes the round's victim: its process and the thread that performs.
     pub fn introduce(&mut self, pid: u32, tid: u32) {
         self.victim = (pid, tid);
     }

@@ -164,8 +164,8 @@ impl World {
         }
     }
 
-    /// The same of all who have an order to answer, save those whose order names one of these
-    /// things, which the victim holds.
+    /// The same of all survivors that have an order to answer, save those whose order names one of
+    /// these things, which the victim holds.
     ///
     /// # Errors
     /// As [`World::gets_past`].
@@ -179,7 +179,7 @@ impl World {
         Ok(())
     }
 
-    /// The same of all who have an order to answer.
+    /// The same of all survivors that have an order to answer.
     ///
     /// # Errors
     /// As [`World::gets_past`].

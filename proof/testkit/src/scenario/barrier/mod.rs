@@ -12,7 +12,7 @@ use super::{HOLDS_NOTHING, Place, Scenario, member};
 use crate::failure::Failure;
 use crate::world::World;
 
-/// Those of this folder.
+/// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
@@ -46,7 +46,7 @@ fn is_awaited(world: &mut World, name: &str) -> Result<bool, Failure> {
     Ok(has(&victim) && !has(&mine) && participants.contains("arrived"))
 }
 
-/// Beside the stopped victim: all who wait pass, unless it is the victim that they wait for.
+/// Beside the stopped victim: all waiters pass, unless it is the victim that they wait for.
 fn pass(world: &mut World, name: &str) -> Result<&'static str, Failure> {
     if is_awaited(world, name)? {
         return Ok("has a seat and is awaited");

@@ -1,5 +1,5 @@
-//! Orders about tokens: claim them in threads, ask who lives, wait for an end, look whether slots
-//! were lost.
+//! Orders about tokens: claim them in threads, ask which ones are alive, wait for an end, look
+//! whether slots were lost.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;

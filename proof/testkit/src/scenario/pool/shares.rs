@@ -27,7 +27,7 @@ pub enum Share {
     BesideDead,
     /// Makes it its own again.
     Alone,
-    /// Sweeps what holders left who were killed.
+    /// Sweeps what killed holders left.
     Collect,
 }
 

@@ -1,4 +1,4 @@
-//! A waiter is woken by a holder's death, gets in, and dies in turn: the others who sleep, on the
+//! A waiter is woken by a holder's death, gets in, and dies in turn: the other sleepers, on the
 //! same lock or on another one of the same holder, go on.
 //!
 //! The kernel wakes one sleeper when a thread ends: here it is the victim, or another that was

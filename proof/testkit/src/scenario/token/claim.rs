@@ -43,7 +43,7 @@ impl Scenario for Claim {
         match self {
             Claim::Reused if world.round() == 1 => world.ask("claimer", "token exhaust").map(drop),
             Claim::Growing => {
-                // All who will ask something have their tokens before none is left.
+                // All survivors that will ask something have their tokens before none is left.
                 world.ask("sweeper", "token claim")?;
                 world.ask("taker", "token take-all").map(drop)
             }

@@ -14,7 +14,7 @@ use crate::world::World;
 /// See the file's head.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum WaitDead {
-    /// The victim was queued first: it is the one whom the kernel wakes.
+    /// The victim was queued first: the kernel wakes it.
     First,
     /// Another process was queued before it.
     Between,

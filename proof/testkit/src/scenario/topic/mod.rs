@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::world::World;
 
-/// Those of this folder.
+/// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     let publish = publish::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);

@@ -72,7 +72,7 @@ impl Members {
         matches!(self, Members::Follows | Members::FollowsInSet)
     }
 
-    /// Publishers and subscribers when the victim stands before its operation.
+    /// Publishers and subscribers when the victim is about to begin its operation.
     fn at_first(self) -> (u32, u32) {
         match self {
             Members::PublisherGoes => (2, 1),
@@ -151,7 +151,7 @@ impl Scenario for Members {
         // The dead one is not there, and nothing else has happened that could wake any process.
         is_told(world, BEFORE, &name, 1, 1)?;
         super::counts(world, &name, 1, 1)?;
-        // Others who come and go are told as before.
+        // The followers are told of others that come and go, as before.
         world.ask("late", &format!("topic subscriber {name} plain 0"))?;
         is_told(world, BEFORE, &name, 1, 2)?;
         world.ask("heir", &format!("topic publisher {name}"))?;

@@ -237,7 +237,7 @@ impl Crowd<'_> {
         }
     }
 
-    /// Those of `workers` who have ended or hang.
+    /// Starts those of `workers` that have ended anew, and deals with those that hang.
     fn look_for_hangs(
         &mut self,
         workers: std::ops::Range<usize>,
