@@ -10,8 +10,8 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// So much of it more on a busy one at most.
 const MOST_PATIENT: f64 = 8.0;
 
-/// Whether that is a hang by now: where many others want each processor, everything takes so many
-/// times as long.
+/// Returns whether that is a hang by now: where many others want each processor, everything takes
+/// so many times as long.
 fn is_too_long(waited: Duration, patience: Duration) -> bool {
     if waited < patience {
         return false;

@@ -84,7 +84,7 @@ fn high(core: usize, board: Board, lock: impl FnOnce()) -> Child {
     })
 }
 
-/// Whether the middling one came to its end before the high one got the lock.
+/// Returns whether the middling one came to its end before the high one got the lock.
 fn is_inverted(world: &World, low: impl Fn(&dyn Fn()), lock: impl Fn()) -> bool {
     let [watched, watching] = two_cores(world);
     pin(watching);

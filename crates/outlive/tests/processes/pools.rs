@@ -40,7 +40,7 @@ pub fn open(domain: &Domain, options: PoolOptions) -> Pool {
     options.open_or_create(domain, "pool").expect("opens")
 }
 
-/// That each object is in one place; the sum over all sizes.
+/// Checks that each object is in one place; returns the sum over all sizes.
 pub fn sum(pool: &Pool) -> SizeUsage {
     let usage = pool.usage().expect("can be looked at");
     for one in usage.sizes.iter().chain([&usage.sum]) {

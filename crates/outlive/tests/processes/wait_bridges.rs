@@ -35,7 +35,7 @@ crate::checks!(
     bridges_that_die_with_an_owner_strand_nobody: 60,
 );
 
-/// Whether it is readable within that time.
+/// Returns whether it is readable within that time.
 fn is_readable(set: &mut WaitSet, span: Duration) -> bool {
     let fd = set.as_fd().expect("a descriptor");
     let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];

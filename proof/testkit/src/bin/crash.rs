@@ -113,7 +113,7 @@ impl Arguments {
         tests
     }
 
-    /// Whether those are left out that are known to fail without the recheck.
+    /// Returns whether those are left out that are known to fail without the recheck.
     fn leaves_known_out(&self) -> bool {
         self.stop && !self.all && self.recheck.is_none() && self.only.is_empty()
     }

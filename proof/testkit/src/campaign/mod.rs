@@ -312,8 +312,8 @@ fn discard(world: World, totals: &mut Totals) {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-/// Whether a life with a stop, in surroundings of its own, comes to its point and goes as it must
-/// this time.
+/// Returns whether a life with a stop, in surroundings of its own, comes to its point and goes as
+/// it must this time.
 fn is_in_time_again(
     round: &Round<'_>,
     worlds: &mut Worlds<'_>,

@@ -43,7 +43,7 @@ pub(super) struct Reached {
 }
 
 impl Reached {
-    /// Whether the operation has returned.
+    /// Returns whether the operation has returned.
     pub(super) fn has_ended(&self) -> bool {
         matches!(self.stand, Stand::Ended | Stand::Gone)
     }

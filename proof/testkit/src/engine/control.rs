@@ -126,7 +126,7 @@ impl Control {
         self.page().acknowledged.fetch_add(things, Ordering::SeqCst);
     }
 
-    /// Whether the victim stood still meanwhile, so that others may have been there first.
+    /// Returns whether the victim stood still meanwhile, so that others may have been there first.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         self.page().overtaken.load(Ordering::SeqCst) != 0
@@ -138,7 +138,7 @@ impl Control {
         self.page().overtaken.store(1, Ordering::SeqCst);
     }
 
-    /// Whether the victim's operation ended by an error.
+    /// Returns whether the victim's operation ended by an error.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.page().failed.load(Ordering::SeqCst) != 0

@@ -111,9 +111,9 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
 
 const FUTEX_LOCK_PI2: c_int = 13;
 
-/// Whether an error says that a system call failed so: by the number itself (`Error::System`), or
-/// by the meaning that the documentation of `outlive::Error` gives to it. All else blames what was
-/// not at fault: a message of damage, or of a death.
+/// Returns whether an error says that a system call failed so: by the number itself
+/// (`Error::System`), or by the meaning that the documentation of `outlive::Error` gives to it. All
+/// else blames what was not at fault: a message of damage, or of a death.
 #[must_use]
 pub fn tells_of(errno: c_int, error: &str) -> bool {
     // As printed, and as a sweep lists what it could not look at.

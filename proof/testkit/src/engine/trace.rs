@@ -289,7 +289,7 @@ fn copy_bytes(pid: pid_t, address: usize, bytes: &mut [u8]) -> io::Result<()> {
     if copied == bytes.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether the instruction at `address` enters the kernel.
+/// Returns whether the instruction at `address` enters the kernel.
 ///
 /// # Errors
 /// What ptrace reports for an unreadable address.

@@ -376,13 +376,14 @@ impl Victim {
         self.address
     }
 
-    /// Whether the last step was one round of an instruction that repeats itself (`rep movsb`).
+    /// Returns whether the last step was one round of an instruction that repeats itself, as
+    /// `rep movsb` does.
     #[must_use]
     pub fn repeating(&self) -> bool {
         self.repeating
     }
 
-    /// Whether the last step was a system call.
+    /// Returns whether the last step was a system call.
     #[must_use]
     pub fn entered_kernel(&self) -> bool {
         self.entered_kernel
@@ -481,8 +482,8 @@ impl Stage {
         self.control.set_phase(control::BEGUN);
     }
 
-    /// Whether this process stood still in the operation, so that others may have done meanwhile
-    /// what it found undone.
+    /// Returns whether this process stood still in the operation, so that others may have done
+    /// meanwhile what it found undone.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         self.control.is_overtaken()
@@ -493,7 +494,7 @@ impl Stage {
         self.control.acknowledge(things);
     }
 
-    /// Whether the operation has begun and not ended.
+    /// Returns whether the operation has begun and not ended.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.control.phase() == control::BEGUN

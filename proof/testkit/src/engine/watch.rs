@@ -171,8 +171,9 @@ impl Watch {
         Ok(changed)
     }
 
-    /// Whether anything differs from the last comparison. `tid` stands still; `entered_kernel` says
-    /// that its last step was a system call, after which files are looked for anew.
+    /// Returns whether anything differs from the last comparison. `tid` stands still;
+    /// `entered_kernel` says that its last step was a system call, after which files are looked for
+    /// anew.
     ///
     /// # Errors
     /// What listing, mapping or reading reports.

@@ -199,12 +199,13 @@ pub trait Scenario: Send + Sync {
         false
     }
 
-    /// Whether any process in it sleeps until something happens.
+    /// Returns whether any process in it sleeps until something happens.
     fn has_sleepers(&self) -> bool {
         true
     }
 
-    /// Whether it concerns outlive, which is then tested with the coarse recheck off and on.
+    /// Returns whether it concerns outlive, which is then tested with the coarse recheck off and
+    /// on.
     fn uses_recheck(&self) -> bool {
         true
     }
@@ -244,13 +245,13 @@ fn held<'a>(world: &mut World, order: &str, names: &[&'a str]) -> Result<Vec<&'a
     Ok(held)
 }
 
-/// Whether the answer to that order names the victim's process.
+/// Returns whether the answer to that order names the victim's process.
 fn names_victim(world: &mut World, order: &str) -> Result<bool, Failure> {
     let victim = world.victim_pid().to_string();
     Ok(world.passes("witness", order)?.split(' ').any(|word| word == victim))
 }
 
-/// Whether the answer to that order names that survivor's process.
+/// Returns whether the answer to that order names that survivor's process.
 fn names_survivor(world: &mut World, survivor: &'static str, order: &str) -> Result<bool, Failure> {
     let pid = world.survivor(survivor)?.pid().to_string();
     Ok(world.passes("witness", order)?.split(' ').any(|word| word == pid))

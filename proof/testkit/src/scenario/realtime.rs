@@ -120,7 +120,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         .collect()
 }
 
-/// Whether this process may run at a real-time priority.
+/// Returns whether this process may run at a real-time priority.
 fn may_raise() -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: no pointers but to a place of ours.

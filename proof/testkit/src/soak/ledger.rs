@@ -122,7 +122,7 @@ impl Ledger {
         self.pages().lives.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Whether it is time to finish: [`SENDERS_FINISH`] or [`ALL_FINISH`].
+    /// Returns whether it is time to finish: [`SENDERS_FINISH`] or [`ALL_FINISH`].
     #[must_use]
     pub fn is_over(&self, for_whom: u32) -> bool {
         self.pages().stop.load(Ordering::SeqCst) >= for_whom

@@ -76,7 +76,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Whether nothing went wrong.
+    /// Returns whether nothing went wrong.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.lost == 0 && self.corrupted.is_empty() && self.hung.is_empty()

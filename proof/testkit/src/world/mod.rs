@@ -146,7 +146,7 @@ impl World {
         self.control = control.to_owned();
     }
 
-    /// Whether the coarse recheck is on.
+    /// Returns the mode of the coarse recheck.
     #[must_use]
     pub fn recheck(&self) -> Recheck {
         self.recheck

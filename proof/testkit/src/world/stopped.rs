@@ -83,14 +83,14 @@ impl World {
         self.start_clock();
     }
 
-    /// Whether the round's victim stands still or stood still.
+    /// Returns whether the round's victim stands still or stood still.
     #[must_use]
     pub fn has_stop(&self) -> bool {
         self.stop.clock.is_some()
     }
 
-    /// Whether this is the first time in the round that something is done, which must be done once:
-    /// beside the stopped victim, or else after its death.
+    /// Returns whether this is the first time in the round that something is done, which must be
+    /// done once: beside the stopped victim, or else after its death.
     pub fn first_time(&mut self, what: &'static str) -> bool {
         let first = !self.stop.done.contains(&what);
         if first {
@@ -99,8 +99,8 @@ impl World {
         first
     }
 
-    /// Whether that has been done in the round. As opposed to [`World::first_time`], asking notes
-    /// nothing.
+    /// Returns whether that has been done in the round. As opposed to [`World::first_time`], asking
+    /// notes nothing.
     #[must_use]
     pub fn has_done(&self, what: &str) -> bool {
         self.stop.done.contains(&what)
@@ -125,7 +125,7 @@ impl World {
     /// Checks that the wait is still within the promise, since the clock was last set back.
     ///
     /// # Errors
-    /// That it is late, when not.
+    /// When the wait is late.
     pub fn is_in_time(&mut self, what: &str) -> Result<(), Failure> {
         let (waited, kept) = self.waited();
         if kept > PROMISE + GRACE || waited > LONGEST {
@@ -137,11 +137,11 @@ impl World {
         Ok(())
     }
 
-    /// That a survivor has answered its outstanding order, or does so within what is promised. The
-    /// answer stays there to be fetched later.
+    /// Waits until a survivor has answered its outstanding order, as it must within the promise.
+    /// The answer stays there to be fetched later.
     ///
     /// # Errors
-    /// That it is late, when it was kept waiting.
+    /// When the answer is late.
     pub fn gets_past(&mut self, name: &'static str) -> Result<(), Failure> {
         loop {
             if self.survivor(name)?.has_answered(LOOK_EVERY)? {
@@ -204,8 +204,8 @@ impl World {
         self.stop.slowest
     }
 
-    /// Whether the coarse recheck may have rescued so many sleepers in this world so far: beside a
-    /// stopped victim it may, and they are counted.
+    /// Returns whether the coarse recheck may have rescued so many sleepers in this world so far:
+    /// beside a stopped victim it may, and they are counted.
     pub(crate) fn allows_rescues(&mut self, rescues: &str) -> bool {
         let now = rescues.parse().unwrap_or(0);
         let new = now - std::mem::replace(&mut self.stop.rescues, now).min(now);

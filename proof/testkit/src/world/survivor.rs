@@ -155,9 +155,9 @@ impl Survivor {
         self.outstanding.as_deref()
     }
 
-    /// Whether the answer to the outstanding order has come, or comes within that time. It is not
-    /// taken: that is for [`Survivor::answer`]. A survivor that has ended counts as one that has
-    /// answered, and is told of there.
+    /// Returns whether the answer to the outstanding order has come, or comes within that time. It
+    /// is not taken: that is for [`Survivor::answer`]. A survivor that has ended counts as one that
+    /// has answered, and is told of there.
     ///
     /// # Errors
     /// What reading reports.

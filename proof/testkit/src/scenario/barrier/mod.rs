@@ -36,8 +36,8 @@ fn victims(place: &Place<'_>) -> Result<Barrier, String> {
     Ok(barrier)
 }
 
-/// Whether the others have to wait for the stopped victim: it has a seat, and they have arrived and
-/// it has not.
+/// Returns whether the others have to wait for the stopped victim: it has a seat, and they have
+/// arrived and it has not.
 fn is_awaited(world: &mut World, name: &str) -> Result<bool, Failure> {
     let participants = world.passes("witness", &format!("barrier participants {name}"))?;
     let (victim, mine) =
@@ -71,7 +71,8 @@ fn put_to_sleep(world: &mut World, name: &str, survivor: &'static str) -> Result
     world.survivor(survivor)?.tell_and_see_asleep(&format!("barrier wait {name}"))
 }
 
-/// Whether all of them passed, or none: anything between is wrong, and so are two serial ones.
+/// Returns whether all of them passed, or none: anything between is wrong, and so are two serial
+/// ones.
 fn all_passed(answers: &[String]) -> Result<bool, Failure> {
     let count = |word| answers.iter().filter(|answer| *answer == word).count();
     let (serial, passed, broken) = (count("serial"), count("passed"), count("broken"));

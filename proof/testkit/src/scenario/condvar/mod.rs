@@ -44,7 +44,7 @@ fn notified_by_another(world: &mut World) -> Result<&'static str, Failure> {
     Ok(HOLDS_NOTHING)
 }
 
-/// Whether the stopped victim has the mutex.
+/// Returns whether the stopped victim has the mutex.
 fn has_mutex(world: &mut World) -> Result<bool, Failure> {
     let name = world.fresh("thing");
     super::names_victim(world, &format!("condvar holder {name}"))

@@ -46,7 +46,7 @@ pub const ALL: [Share; 7] = [
 const OFFSET: &str = "shared-offset";
 
 impl Share {
-    /// Whether "other" holds the object when the victim dies.
+    /// Returns whether "other" holds the object when the victim dies.
     fn is_held(self) -> bool {
         matches!(self, Share::Join | Share::Leave | Share::Collect)
     }

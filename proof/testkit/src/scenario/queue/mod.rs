@@ -87,8 +87,8 @@ pub(super) fn numbers(seen: &[Seen], sender: u64) -> Vec<u64> {
     seen.iter().filter(|seen| seen.stamp.sender == sender).map(|seen| seen.stamp.number).collect()
 }
 
-/// That a sender's messages arrived in order, each once, from `first` on, and not fewer than to
-/// `least` nor more than to `most`. Answers the last.
+/// Checks that a sender's messages arrived in order, each once, from `first` on, and not fewer than
+/// to `least` nor more than to `most`. Returns the last.
 pub(super) fn in_order(
     seen: &[Seen],
     sender: u64,
@@ -170,7 +170,7 @@ pub(super) fn counters(
     Ok(Counted { sent, received, pending, abandoned, redelivered, bytes })
 }
 
-/// That the counters of a drained queue say what was seen.
+/// Checks that the counters of a drained queue say what was seen.
 pub(super) fn adds_up(
     counted: &Counted,
     received: u64,

@@ -202,7 +202,7 @@ fn counts(world: &mut World, name: &str, publishers: u32, subscribers: u32) -> R
     )))
 }
 
-/// That what a survivor holds is as it was.
+/// Checks that what a survivor holds is as it was.
 fn is_whole(world: &mut World, who: &'static str, name: &str) -> Result<(), Failure> {
     let whole = world.ask(who, &format!("topic check {name}"))?;
     if whole == "whole" { Ok(()) } else { Err(Failure::wrong(format!("{who}'s samples: {whole}"))) }

@@ -45,7 +45,7 @@ pub const ALL: [Members; 6] = [
 const BEFORE: &str = "watcher";
 const AFTER: &str = "late-watcher";
 
-/// That what both threads of a survivor were told last comes to be that.
+/// Checks that both threads of a survivor come to be told of those numbers, as the last.
 fn is_told(
     world: &mut World,
     who: &'static str,

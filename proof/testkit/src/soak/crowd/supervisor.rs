@@ -85,9 +85,9 @@ pub struct Account {
 }
 
 impl Account {
-    /// Whether the memory of the last rounds is more than that of the first ones: half as much
-    /// again, and a MiB. In short rounds that is asked of what processes have of their own alone:
-    /// topics come to be as large as they are needed only after some time.
+    /// Returns whether the memory of the last rounds is more than that of the first ones: half as
+    /// much again, and a MiB. In short rounds that is asked of what processes have of their own
+    /// alone: topics come to be as large as they are needed only after some time.
     #[must_use]
     pub fn memory_grows(&self, round: Duration) -> bool {
         let third = self.memory.len() / 3;
