@@ -17,7 +17,7 @@ const LAYERS: [&str; 16] = [
     "queue", "topic", "state", "rpc", "wait", "inspect",
 ];
 
-/// Names at the crate's root, and whose they are. `Error` names a `Kind`, so it stands on that
+/// Names at the crate's root, and the module of each. `Error` names a `Kind`, so it belongs to that
 /// layer.
 const AT_THE_ROOT: [(&str, &str); 24] = [
     ("Deadline", "sys"),
@@ -227,7 +227,7 @@ fn no_layer_names_one_above() {
         let mut parts =
             inside.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
         let first = parts.next().expect("a name");
-        // What stands at the root is the map of all layers; an error is of its own.
+        // What is at the root is the map of all layers; an error has its own layer.
         let layer = match first.as_str() {
             "lib.rs" => continue,
             "error.rs" | "kind.rs" | "msgpack.rs" | "payload.rs" => "segment",

@@ -1,4 +1,4 @@
-/* What the drivers of C and C++ have in common: how messages are written in commands and answers. */
+/* What the drivers of C and C++ have in common: how commands and answers write messages. */
 #ifndef DRIVER_H
 #define DRIVER_H
 
@@ -12,7 +12,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* A thread's cache of a pool hangs on a page of its own, which a fork wipes and the leak sanitizer does not look at. */
+/* A thread's cache of a pool hangs on a page of its own, which a fork wipes and the leak sanitizer
+ * does not read. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:outlive::pool"; }
 /* Frames of the library are seen whatever it was compiled with. */

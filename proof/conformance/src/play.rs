@@ -109,7 +109,7 @@ struct Stage<'a> {
     words: &'a Words,
     processes: Vec<Option<Process>>,
     languages: Vec<Language>,
-    /// What `$x` stands for.
+    /// The values of `$x`.
     names: HashMap<String, String>,
     patience: Duration,
 }

@@ -1,5 +1,5 @@
-/* The victim's own side, in C: says when its operation begins and ends. engine/control.rs has the page, engine/victim.rs
- * who looks at it. */
+/* The victim's own side, in C: it says when its operation begins and ends. engine/control.rs has
+ * the page, engine/victim.rs the process that reads it. */
 #ifndef OUTLIVE_TESTKIT_STAGE_H
 #define OUTLIVE_TESTKIT_STAGE_H
 

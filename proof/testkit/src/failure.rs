@@ -6,7 +6,7 @@ use std::io;
 /// What went wrong in a round.
 #[derive(Debug)]
 pub enum Failure {
-    /// Somebody was still blocked when the time allowed was over.
+    /// A process was still blocked when the time allowed was over.
     Hang(String),
     /// A survivor was kept waiting beside a stopped victim for longer than is promised.
     Late(String),

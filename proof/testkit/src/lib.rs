@@ -1,9 +1,10 @@
-//! The proof machine of outlive: processes are killed at every instruction, or at random, and the
-//! survivors are asked.
+//! The proof machine of outlive: it kills processes at every instruction, or at random, and asks
+//! the survivors what they find.
 //!
 //! - [`engine`] runs one victim by single steps and kills it at a chosen one.
-//! - [`world`] holds what is around it: a domain's folder and survivors, real processes that obey orders.
-//! - [`scenario`] says which operation, beside whom, and what must hold afterwards.
+//! - [`world`] holds what is around it: a domain's folder and survivors, real processes that obey
+//!   orders.
+//! - [`scenario`] says which operation runs, beside which processes, and what must hold afterwards.
 //! - [`campaign`] goes through all points of one scenario.
 //! - [`soak`] kills, stops and execs at random under load.
 //!

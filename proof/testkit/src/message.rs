@@ -1,8 +1,8 @@
-//! Messages that prove themselves: who sent them, which one in order, and whether every byte
-//! arrived.
+//! Messages that prove themselves: each names its sender and its place in order, and shows whether
+//! every byte arrived.
 //!
 //! ```text
-//! sender (8 bytes) | number (8) | length (8) | filling that depends on all three | checksum of all before (8)
+//! sender (8 bytes) | number (8) | length (8) | filling from all three | checksum of all before (8)
 //! ```
 
 use crate::random::mix;

@@ -1,12 +1,14 @@
-/* Where libc keeps a robust mutex's lock word, found out without knowing its layout: what a token stands on.
+/* Finds where libc keeps a robust mutex's lock word, without knowing the mutex's layout: tokens are
+ * built on that word.
  *
  *     cc -O1 -pthread robust_offset.c -o robust_offset && ./robust_offset
  *     musl-gcc -static -O1 -pthread robust_offset.c -o robust_offset_musl && ./robust_offset_musl
  *
- * The method: lock a robust, process-shared mutex, ask the kernel for the thread's robust list, find the entry that lies
- * inside the mutex, add the list's offset. The word found there must hold the thread's id, be marked by the kernel when
- * its holder is killed, and be the only word besides the mutex's constant ones that an unlocked mutex may have set. glibc
- * and musl answer differently (0 and 4), and musl registers no list before its first robust lock.
+ * The method: lock a robust, process-shared mutex, ask the kernel for the thread's robust list,
+ * find the entry that lies inside the mutex, add the list's offset. The word found there must hold
+ * the thread's id, the kernel must mark it when its holder is killed, and it must be the only word
+ * besides the mutex's constant ones that an unlocked mutex may have set. glibc and musl answer
+ * differently (0 and 4), and musl registers no list before its first robust lock.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -135,7 +137,8 @@ int main(void)
     pthread_mutex_unlock(mutex);
     check(*word == 0, "unlocked, it is 0");
 
-    /* A zeroed slot is prepared by storing the words that an initialised mutex has set, any number of times. */
+    /* A zeroed slot becomes a mutex when the words that an initialised mutex has set are stored,
+     * any number of times. */
     pthread_mutex_t fresh;
     memset(&fresh, 0, sizeof fresh);
     make_robust(&fresh);

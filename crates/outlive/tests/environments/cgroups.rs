@@ -110,8 +110,8 @@ fn in_a_control_group_and_then_it_kills(world: &World) {
     };
     let enter = || group.enter();
     run(&Environment { open: &|| plain(world), enter: &enter, forks: false, use_up: &|| {} });
-    // The kernel takes the memory of what it kills before that has ended, and may lose its marks:
-    // whoever waits is told all the same.
+    // The kernel takes the memory of a process that it kills before that process has ended, and the
+    // process's marks may be lost. The waiters are told of the death all the same.
     let domain = plain(world);
     for round in 0..5 {
         let (board, name) = (Board::new(), format!("held-{round}"));

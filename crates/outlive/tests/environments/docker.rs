@@ -48,7 +48,7 @@ fn install(more: &[u32]) {
     );
     let (bits, back) = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, libc::BPF_RET | libc::BPF_K);
     let refuse = |errno: u32| statement(back, libc::SECCOMP_RET_ERRNO | errno);
-    // The number of the call stands at 0 of what a filter is given, its first argument at 16.
+    // In what a filter is given, the number of the call is at offset 0, its first argument at 16.
     let mut filter = vec![statement(load, 0)];
     let all = denied().into_iter().chain(more.iter().map(|number| (*number, libc::EPERM as u32)));
     for (number, errno) in all {

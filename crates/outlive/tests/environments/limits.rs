@@ -12,7 +12,7 @@ crate::checks!(
     no_locked_memory: 60,
 );
 
-/// That many from now on, and never more.
+/// Limits the process to that many from now on, and for good.
 fn limit(what: libc::__rlimit_resource_t, most: u64) {
     let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
     // SAFETY: a limit that lives until the call returns.

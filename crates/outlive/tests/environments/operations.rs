@@ -2,8 +2,8 @@
 //!
 //! | part | what must hold |
 //! | --- | --- |
-//! | locks that the other holds | they stay its own, however often the waiter looks whether it lives |
-//! | deaths inside and outside, with locks held | whoever comes next is told, on either side; `wait_any_dead` names the dead one |
+//! | locks that the other holds | they stay its own, however often the waiter checks its life |
+//! | deaths on both sides, with locks held | `wait_any_dead` names the dead; the next is told so |
 //! | queue, topic, state, service, pool, event, semaphore | everything arrives, both ways |
 //!
 //! All of it happens twice: before the environment's limits are used up, and afterwards. Waiters
@@ -24,7 +24,8 @@ use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::runner::World;
 
-// Words of the board: how far each of the two has come, and the tokens of those who are killed.
+// Words of the board: how far each of the two sides has come, and the tokens of the processes that
+// are killed.
 const INSIDE: usize = 0;
 const OUTSIDE: usize = 1;
 const DYING_INSIDE: usize = 2;
@@ -38,7 +39,7 @@ const A_WHILE: Duration = Duration::from_millis(600);
 /// As long as a message in an object.
 const LARGE: usize = 100_000;
 
-/// Which of the two somebody is.
+/// Which of the two sides a process is on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Inside,
@@ -58,7 +59,7 @@ impl Side {
 
 /// An environment.
 pub struct Environment<'a> {
-    /// How everybody opens the domain.
+    /// How every process opens the domain.
     pub open: &'a dyn Fn() -> Domain,
     /// Enters it; what comes before the domain is opened.
     pub enter: &'a dyn Fn(),
@@ -83,7 +84,8 @@ struct Things {
     domain: Domain,
     own_lock: Mutex<u64>,
     other_lock: Mutex<u64>,
-    /// Who dies inside has held one for each side, and who dies outside another.
+    /// The process that dies inside has held one lock for each side; the process that dies outside
+    /// has held another.
     held_inside: Mutex<u64>,
     held_outside: Mutex<u64>,
     permits: Semaphore,
@@ -310,8 +312,8 @@ pub fn start_inside(environment: &Environment<'_>, body: impl FnOnce()) -> Child
     })
 }
 
-/// A life that ends with locks in hand: it writes into them, says who it is, and waits to be
-/// killed.
+/// A life that ends with locks in hand: the process writes into what they guard, puts its token on
+/// the board, and waits to be killed.
 fn hold_until_killed(open: &dyn Fn() -> Domain, what: &str, board: Board, word: usize) {
     let domain = open();
     for side in [Side::Inside, Side::Outside] {

@@ -1,4 +1,4 @@
-//! Two users of one group, one of whom does not see the processes of the other.
+//! Two users of one group; one of them does not see the processes of the other.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -14,7 +14,7 @@ const SOON: Duration = Duration::from_millis(3);
 fn the_word_names_its_owner() {
     let word = word(0);
     futex::lock_pi(word, Deadline::NEVER).expect("free");
-    // A word that the kernel set itself may say that somebody waits.
+    // A word that the kernel set itself may say that a thread waits.
     assert_eq!(word.load(Ordering::SeqCst) & TID_MASK, futex::thread_id());
     assert_eq!(futex::lock_pi(word, SOON), Err(FutexError::Deadlock));
     assert_eq!(futex::trylock_pi(word), Err(FutexError::Deadlock));
@@ -115,7 +115,8 @@ fn an_owner_that_ends_hands_over_to_a_sleeper_and_leaves_the_mark() {
     assert_ne!(value & OWNER_DIED, 0, "{value:#x}");
 }
 
-/// With nobody asleep the kernel knows nothing of the lock: the dead one's number stays.
+/// While no thread sleeps on it, the kernel knows nothing of the lock: the dead owner's number
+/// stays.
 #[test]
 fn an_owner_that_ends_unnoticed_leaves_its_number() {
     let word = word(0);

@@ -60,7 +60,7 @@ fn so_many_are_woken_as_asked_and_not_by_a_change_alone() {
     assert!(callers.iter().all(Caller::is_asleep), "a change wakes nobody");
     assert_eq!(futex::wake(word, 1), Ok(1));
     assert_eq!(futex::wake(word, 2), Ok(2));
-    // More than fits into the kernel's int is everybody, not an error.
+    // A count that does not fit into the kernel's `int` means all waiters; it is no error.
     assert_eq!(futex::wake(word, u32::MAX), Ok(1));
     for caller in callers {
         assert_eq!(caller.result(), Ok(()));
@@ -200,7 +200,7 @@ fn wake_op_refuses_what_its_twelve_bits_do_not_hold() {
 
 #[test]
 fn memory_that_may_not_be_used_is_a_fault() {
-    // SAFETY: a fresh mapping that nobody else uses; the words are reached by the kernel only.
+    // SAFETY: the mapping is fresh and no other code uses it; the kernel alone reaches the words.
     let page = unsafe {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         let page = libc::mmap(core::ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0);

@@ -1,5 +1,5 @@
-//! Who may enter a domain: the owner alone, or a group; what others have made beforehand is
-//! refused.
+//! Access to a domain: the owner alone may enter, or a group may; the library refuses what other
+//! users have made beforehand.
 
 use std::ffi::CString;
 use std::fs;
@@ -49,7 +49,7 @@ fn skip_unless_root(world: &World) {
     }
 }
 
-/// A child that is somebody else from now on.
+/// Starts a child that runs as another user from now on.
 fn as_stranger(group: u32, body: impl FnOnce()) {
     Child::start(|| {
         // SAFETY: no pointers but an empty list are passed.
@@ -98,7 +98,8 @@ fn a_groups_domain_is_the_groups(world: &World) {
         Mutex::<u64>::options(0).open_or_create(&own, "later").expect("opens");
         assert_eq!(mode(&path.join("later")), 0o660);
     }
-    // Meant for a group and made for nobody else: not opened up behind its owner's back.
+    // The domain is meant for a group, but its folder was made for the owner alone: the library
+    // does not open it up behind the owner's back.
     let own = world.domain_named("own");
     let error = Domain::options().group(Some(STRANGER)).open_at(own.path()).expect_err("refused");
     assert!(matches!(error, Error::TooOpen { .. } | Error::Foreign { .. }), "{error}");
@@ -178,7 +179,7 @@ fn a_member_of_the_group_may(world: &World) {
         let queue = Queue::<[u8]>::open(&domain, "q").expect("there");
         queue.sender().expect("a sender").send(b"from a member").expect("room");
         Mutex::<u64>::options(5).open_or_create(&domain, "by a member").expect("opens");
-        // Dies holding a lock, like anybody.
+        // The process dies while it holds a lock, as any process may.
         std::mem::forget(mutex.lock().expect("free"));
     });
     assert_eq!(receiver.recv().expect("sent"), b"from a member");

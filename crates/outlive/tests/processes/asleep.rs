@@ -30,7 +30,7 @@ fn is_asleep(pid: i32, tid: i32) -> bool {
     }
 }
 
-/// Whether a call of `futex` with that operation sleeps on its word.
+/// Returns whether a call of `futex` with that operation sleeps on its word.
 pub fn is_sleep(operation: i32) -> bool {
     const LOCK_PI2: i32 = 13;
     let sleeping = [

@@ -379,8 +379,8 @@ fn words_that_make_no_sense(world: &World) {
     drop(mutex.lock().expect("free"));
 }
 
-/// Its run is as long as it says, and the file; so only the length itself is wrong. Who received it
-/// would make room for it.
+/// The run is as long as the message says, and so is the file; only the length itself is wrong. A
+/// receiver of the message would make room for it.
 fn a_message_longer_than_anybody_sends(world: &World) {
     // Of a queue: the spans' number and where they begin; of its control table: the first span's
     // pages and how many spans its run has.

@@ -1,5 +1,5 @@
-//! A barrier: nobody begins a phase before all have ended the last; a death breaks it or is counted
-//! out.
+//! A barrier: no participant begins a phase before all have ended the last one; a death breaks the
+//! barrier or is counted out.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -73,7 +73,7 @@ fn phases(barrier: &Barrier, board: Board, parties: u64, count: u64) {
         if turn.is_serial() {
             board.add(1, 1);
         }
-        // Nobody may begin the phase after the next before we are in it.
+        // No participant may begin the phase after the next before this one is in the next.
         assert!(board.get(0) <= (phase + 2) * parties);
     }
     // Held until all have seen the last phase's end: a seat that is given up is waited for no more.

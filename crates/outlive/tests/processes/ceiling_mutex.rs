@@ -101,7 +101,7 @@ fn an_ordinary_thread_gets_its_niceness_back(world: &World) {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 5) };
     drop(mutex.lock().expect("free"));
     assert_eq!(own_schedule(), (OTHER, 0));
-    // SAFETY: as above.
+    // SAFETY: no pointers are passed.
     assert_eq!(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }, 5);
     let parameter = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameter is plain data.
@@ -243,7 +243,7 @@ fn without_the_right_it_says_what_to_do(world: &World) {
             let text = error.to_string();
             assert!(text.contains("CAP_SYS_NICE") && text.contains("RLIMIT_RTPRIO"), "{text}");
         }
-        // Somebody gave the capability to this very program.
+        // The file of this very program carries the capability.
         Ok(_) => world.skip("the right cannot be given up here"),
         Err(other) => panic!("{other}"),
     }
@@ -387,7 +387,7 @@ fn of_many_sleepers_one_is_told(world: &World) {
             sleepers.into_iter().for_each(Child::finish);
             assert_eq!((board.get(0), board.get(1)), (1, 5));
         } else {
-            // Some of those who may have been woken die as well.
+            // Some of the sleepers that may have been woken die as well.
             for sleeper in &mut sleepers[..3] {
                 sleeper.signal(libc::SIGKILL);
                 assert!(matches!(sleeper.wait(), End::Signal(libc::SIGKILL) | End::Code(0)));

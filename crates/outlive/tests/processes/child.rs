@@ -10,8 +10,8 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// So much of it more on a busy one at most.
 const MOST_PATIENT: f64 = 8.0;
 
-/// Whether that is a hang by now: where many others want each processor, everything takes so many
-/// times as long.
+/// Returns whether that is a hang by now: where many others want each processor, everything takes
+/// so many times as long.
 fn is_too_long(waited: Duration, patience: Duration) -> bool {
     if waited < patience {
         return false;
@@ -169,8 +169,8 @@ pub fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
 }
 
-/// Forks a process that runs checks; it dies with its parent. Nobody waits for it: its end closes
-/// its pipe.
+/// Forks a process that runs checks; it dies with its parent. The parent does not wait for it: its
+/// end closes its pipe.
 pub fn start_lane(body: impl FnOnce()) {
     fork(|| {
         // SAFETY: no pointers are passed.
@@ -190,13 +190,14 @@ pub fn start_group(body: impl FnOnce() -> i32) -> i32 {
         }
         body()
     });
-    // SAFETY: as above; done on both sides, so that it is done whoever runs first.
+    // SAFETY: no pointers are passed. Parent and child both make this call, so the group exists
+    // whichever of the two runs first.
     unsafe { libc::setpgid(pid, pid) };
     pid
 }
 
-/// Waits for a check and ends its whole group; the error tells what those did who still lived at
-/// the deadline.
+/// Waits for a check and ends its whole group; the error tells what the processes that still lived
+/// at the deadline were doing.
 pub fn wait_group(pid: i32, deadline: Duration) -> Result<End, String> {
     let begun = Instant::now();
     let mut end = reap(pid);
@@ -207,7 +208,7 @@ pub fn wait_group(pid: i32, deadline: Duration) -> Result<End, String> {
     let hung = if end.is_none() { describe_group(pid) } else { String::new() };
     // SAFETY: no pointers are passed; the group is the one made above.
     unsafe { libc::kill(-pid, libc::SIGKILL) };
-    // Everybody of the group, the check itself if it hung, and orphans that came to us.
+    // All processes of the group, the check itself if it hung, and orphans that came to us.
     let begun = Instant::now();
     while !is_too_long(begun.elapsed(), PATIENCE) {
         // SAFETY: no status is asked for.
@@ -221,7 +222,7 @@ pub fn wait_group(pid: i32, deadline: Duration) -> Result<End, String> {
     end.ok_or(hung)
 }
 
-/// What the processes of a group are doing, for whoever looks into a hang.
+/// Returns what the processes of a group are doing, for a person who looks into a hang.
 fn describe_group(group: i32) -> String {
     let mut text = String::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {

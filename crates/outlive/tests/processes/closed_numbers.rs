@@ -37,7 +37,7 @@ fn beside(open: impl FnOnce() -> fs::File, body: impl FnOnce()) {
     assert!(closed.is_empty(), "closed: {closed:?}");
 }
 
-/// The same of a file that is nobody's.
+/// The same for a file that belongs to no part of the library.
 fn beside_files(world: &World, body: impl FnOnce()) {
     beside(|| fs::File::create(world.folder().join("other")).expect("made"), body);
 }

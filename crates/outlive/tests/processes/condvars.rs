@@ -1,4 +1,4 @@
-//! Condition variables: who is woken, and what becomes of a notification when somebody dies.
+//! Condition variables: which waiters wake, and what becomes of a notification when a process dies.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ const NO_WAITV: fn() = outlive::abilities::pretend_no_futex_waitv;
 struct Store {
     stock: Mutex<u64>,
     delivered: Condvar,
-    /// The stock, for who looks without a lock.
+    /// The stock, for a process that looks without the lock.
     seen: Board,
 }
 
@@ -62,7 +62,7 @@ impl Store {
         self.mended(self.stock.lock())
     }
 
-    /// Whoever is told of a death notifies all, as the repair.
+    /// A process that is told of a death notifies all waiters, as the repair.
     fn mended<'a>(
         &'a self,
         got: Result<MutexGuard<'a, u64>, LockError<MutexGuard<'a, u64>>>,
@@ -304,8 +304,8 @@ fn die_holding(store: &Store) {
     child.kill();
 }
 
-/// Six sleep, three items come with a notification each, and three who may have got one are killed
-/// at once.
+/// Six waiters sleep, three items come with a notification each, and three waiters that may have
+/// got one are killed at once.
 fn whoever_is_woken_and_killed_passes_it_on(world: &World) {
     for (name, prepare, rounds) in [("with", NOTHING, 250), ("without", NO_WAITV, 50)] {
         let domain = world.domain_named(name);
@@ -334,7 +334,8 @@ fn whoever_is_woken_and_killed_passes_it_on(world: &World) {
     }
 }
 
-/// Nobody else comes to lock: the one who sleeps on is woken by the death and told.
+/// No other process comes to lock: the death wakes the waiter that still sleeps, and the waiter is
+/// told of it.
 fn a_woken_waiter_dies_with_the_mutex_in_hand(world: &World) {
     let domain = world.domain();
     let store = open(&domain);
@@ -373,8 +374,8 @@ fn a_woken_waiter_queues_for_the_mutex_and_dies(world: &World) {
         let mut guard = store.lock();
         *guard = 1;
         store.delivered.notify_one();
-        // Both sleep in the queue of the mutex, or still here: whoever is killed, the other gets
-        // the item.
+        // Both sleep in the queue of the mutex, or one of them still sleeps here: whichever is
+        // killed, the other gets the item.
         children[0].kill();
         drop(guard);
         children.remove(1).finish();
@@ -567,7 +568,7 @@ fn a_notifier_that_dies_inside_is_told_to_who_watches_it(world: &World) {
         board.reach(2, 1);
         supplier.kill();
         waiters.into_iter().for_each(Child::finish);
-        // And who comes late does not begin to wait.
+        // A process that comes late does not begin to wait.
         let (guard, woke) = store.delivered.wait_or_end(store.lock(), &peer).expect("whole");
         assert_eq!(woke, Woke::PeerEnded);
         drop(guard);
@@ -630,8 +631,8 @@ fn without_futex_waitv(world: &World) {
     children.into_iter().for_each(Child::finish);
 }
 
-/// Whatever was brought and notified is taken by those who live, though takers are killed at every
-/// moment.
+/// The takers that live take every item that was brought and notified, though takers are killed at
+/// every moment.
 fn items_are_handed_over_among_random_kills(world: &World) {
     const TAKERS: usize = 5;
     let domain = world.domain();

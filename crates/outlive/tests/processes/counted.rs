@@ -84,7 +84,7 @@ fn request(request: libc::c_uint, tid: i32, data: usize) {
     };
 }
 
-/// Whether the thread stands before a call that sleeps on a word.
+/// Returns whether the thread is about to make a call that sleeps on a word.
 fn goes_to_sleep(tid: i32) -> bool {
     // SAFETY: zeroes are a value, and the kernel fills in as much as it is told there is.
     unsafe {

@@ -1,5 +1,5 @@
-//! When the senders are gone, and when there is no receiver yet: who waits for what, and is woken
-//! by what.
+//! What a queue's processes wait for when the senders are gone, or while there is no receiver yet,
+//! and what wakes them.
 
 use std::time::Duration;
 
@@ -143,7 +143,7 @@ fn more_senders_than_the_table_has_room_for(world: &World) {
     }
     drop(senders);
     receiver.end_when_senders_gone(true);
-    // There are, or were, some that nobody can tell of.
+    // There are senders, or there were, of which the receiver cannot tell whether they live.
     assert_eq!(receiver.recv_timeout(Duration::from_millis(5)), Ok(None));
 }
 
@@ -185,7 +185,8 @@ fn senders_wait_for_a_receiver_to_come(world: &World) {
     }
 }
 
-/// Whoever comes wakes those who wait for it; killed before it could, the kernel does.
+/// A receiver that comes wakes the processes that wait for one; if it is killed before it could,
+/// the kernel wakes them.
 fn receivers_that_come_are_killed(world: &World) {
     let domain = world.domain();
     let mut random = Random::new();
@@ -211,7 +212,8 @@ fn receivers_that_come_are_killed(world: &World) {
         });
         random.pause(600);
         coming.kill();
-        // Killed before it came: nobody has died as a receiver; one comes and dies for certain.
+        // If it is killed before it came, no process has died as a receiver; then one comes and
+        // dies for certain.
         let board = Board::new();
         let mut certain = Child::start(|| {
             let _receiver = queue.receiver().expect("none lives");
@@ -227,7 +229,8 @@ fn receivers_that_come_are_killed(world: &World) {
     }
 }
 
-/// The flag that says "asleep" outlives the one who slept; its successor's sleep is told from it.
+/// The flag that says "asleep" outlives the receiver that slept; senders tell its successor's sleep
+/// from it.
 fn killed_while_asleep_the_receiver_leaves_no_mark(world: &World) {
     let domain = world.domain();
     let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
@@ -275,7 +278,7 @@ fn a_receiver_waits_for_a_writer_that_dies(world: &World) {
         });
         random.pause(1_500);
         child.kill();
-        // All that was acknowledged comes, although nobody else sends.
+        // Every acknowledged message arrives, although no other process sends.
         let acknowledged = own.get(0);
         if acknowledged > 0 {
             let received = board.reach(who as usize + 1, acknowledged);

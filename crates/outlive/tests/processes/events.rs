@@ -1,4 +1,4 @@
-//! Events and latches: who is woken, also by those who die.
+//! Events and latches: which waiters wake, also when the process that sets dies.
 
 use std::time::Duration;
 
@@ -140,8 +140,8 @@ fn without_futex_waitv(world: &World) {
     children.into_iter().for_each(Child::finish);
 }
 
-/// Whoever is killed in `set`: are the bits set, all wake, without anybody's help. Some sleepers
-/// are killed, too.
+/// Setters are killed in `set`: if the bits are set, all sleepers wake without the help of another
+/// process. Some sleepers are killed, too.
 fn setters_are_killed_at_random(world: &World) {
     let domain = world.domain();
     let event = open(&domain, Reset::Manual);
@@ -191,8 +191,8 @@ fn setters_are_killed_at_random(world: &World) {
     );
 }
 
-/// An automatic bit as a token of work: each is had by one; a killed taker has taken it, or
-/// somebody else gets it.
+/// An automatic bit as a token of work: one process takes each; a killed taker has taken it, or
+/// another process gets it.
 fn tokens_of_work_among_killed_takers(world: &World) {
     let event = open(&world.domain(), Reset::Automatic);
     let mut random = Random::new();
@@ -235,7 +235,7 @@ fn a_latch_opens_for_good(world: &World) {
     again.wait().expect("open");
 }
 
-/// The last to arrive is killed in it: counted, all who wait are woken.
+/// The last process to arrive is killed in it: if it has been counted, all waiters wake.
 fn arrivals_are_killed_at_random(world: &World) {
     let domain = world.domain();
     let mut random = Random::new();

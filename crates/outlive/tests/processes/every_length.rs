@@ -156,7 +156,7 @@ fn a_service_takes_every_length(world: &World) {
     for max_bytes in MAX_BYTES {
         let name = format!("s{max_bytes}");
         let mut server = Child::start(|| serve(&domain, &name, max_bytes));
-        // Whoever comes first makes the service, and says how large it may grow.
+        // The process that comes first makes the service, and says how large it may grow.
         wait_until("there is a service", || domain.entry(&name).is_ok());
         let client = client_of(&domain, &name);
         await_server(&client);

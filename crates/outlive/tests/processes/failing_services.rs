@@ -1,5 +1,5 @@
-//! A system call that fails where a service's memory is looked at: no request and no reply is lost by
-//! it, and what could not be freed is freed later.
+//! A system call fails where a process looks at a service's memory: no request and no reply is lost
+//! by it, and what could not be freed is freed later.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -205,7 +205,7 @@ fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
         (0..CALLS).map(|_| client.begin_timeout(b"x", PATIENCE).expect("sent")).collect();
     board.reach(0, CALLS);
     without_fstat(&domain, "s", || drop(calls));
-    // These go through the slots that are free, and write over what stood there.
+    // These calls go through the slots that are free, and write over what was there.
     for number in CALLS..CALLS + 20 {
         assert_eq!(read_message(&client.call(b"x").expect("answered")), (4, number));
     }
@@ -245,8 +245,8 @@ fn kept_open(domain: &Domain, call: &Pending<'_>) -> WaitSet {
     set
 }
 
-/// After the client is dropped, its place is nobody's and its calls are over: only an object's tag
-/// says that the object lies there.
+/// After the client is dropped, its place belongs to no client and its calls are over: only an
+/// object's tag says that the object lies there.
 fn what_a_dropped_client_could_not_free_is_swept(world: &World) {
     let domain = world.domain();
     let (client, other) = (client_of(&domain, "s"), client_of(&domain, "s"));
@@ -399,7 +399,7 @@ fn a_client_without_memory_frees_what_it_can_of_nobodys_place(world: &World) {
     board.reach(0, 3);
     let kept = kept_open(&domain, &first);
     core::mem::forget((first, second));
-    // Both replies stay in a place that is nobody's.
+    // Both replies stay in a place that belongs to no client.
     without_fstat(&domain, "s", || drop(client));
     drop(kept);
     let request = message(5, 0, LONG);

@@ -102,7 +102,7 @@ impl Registry {
     pub fn pretend_in_use(&self, slot: u32, like: u32, tid: u32) {
         let mut bytes = [0; SLOT as usize];
         self.0.0.read_exact_at(&mut bytes, Registry::at(like)).expect("inside the file");
-        // The list pointers that libc left are of no use to anybody.
+        // The list pointers that libc left are of no further use.
         bytes[4..48].fill(0);
         let word_at = self.word_at(like) as usize;
         bytes[word_at..word_at + 4].copy_from_slice(&tid.to_ne_bytes());
@@ -111,7 +111,7 @@ impl Registry {
         self.0.set(Registry::at(slot), &bytes);
     }
 
-    /// Writes over the words of a slot's libc mutex that nobody holds: all but the lock word.
+    /// Writes over the words of a slot's libc mutex that no thread holds: all but the lock word.
     pub fn damage(&self, slot: u32) {
         // glibc's owner: PTHREAD_MUTEX_NOTRECOVERABLE.
         self.0.set_word(Registry::at(slot) + 8, 0x7fff_fffe);

@@ -1,5 +1,6 @@
 //! Pools at their limit: by `max_bytes`, by the process's limit on file sizes, by the file system.
-//! What does not fit is an error that says who has most, and nothing that was there is harmed.
+//! An object that does not fit is an error that names the process with most memory, and nothing
+//! that was there is harmed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -228,8 +229,8 @@ fn a_run_begins_where_a_tag_has_its_page(world: &World) {
     check_blocks(&domain, &pool, MOST, 0);
 }
 
-/// Each takes what it can, and lets go of some: whoever fails does so with an error, nobody touches
-/// another's, and when one is killed the others get what it had.
+/// Each process takes what it can, and frees some of it: a process that fails does so with an
+/// error, none touches another's object, and when one is killed the others get what it had.
 fn several_processes_at_the_limit(world: &World) {
     let domain = world.domain();
     let board = Board::new();
@@ -375,7 +376,7 @@ fn a_full_file_system_is_no_room(world: &World) {
         assert!(taken.iter().map(Object::capacity).sum::<usize>() >= 4 << 20, "{size}");
         taken.iter().for_each(|object| check(object, 8));
     }
-    // Somebody else has filled it, and removes his file: nobody tells.
+    // Another process has filled it, and removes its file; the pool is not told.
     pool.flush();
     pool.gc().expect("trims");
     let (small, _) = take_all(&pool, 1 << 20, 1);

@@ -41,7 +41,7 @@ fn wear_out(domain: &Domain, registry: &Registry, count: u32) {
     let slots = domain.stats().slots;
     let used = slots_used(domain, 2 * slots);
     assert!((0..count).all(|slot| used.contains(&slot)), "the last number is given out");
-    // The dead are retired when somebody looks for a slot, which finds that they have to rest.
+    // The search for a slot retires the dead tokens, and finds that their slots are in quarantine.
     slots_used(domain, 2 * slots);
     for slot in 0..count {
         assert_eq!(registry.generation(slot), WRAPPED, "slot {slot}");
@@ -86,7 +86,7 @@ fn when_many_rest_a_claimer_sweeps(world: &World) {
     for slot in 0..domain.stats().slots {
         registry.set_generation(slot, WRAPPED);
     }
-    // Everything rests: the registry grows for the first, who then sweeps.
+    // Every slot is in quarantine: the registry grows for the first process, which then sweeps.
     let first = short_lived(&domain);
     assert!(slot_of(first) >= 224);
     let used = slots_used(&domain, 1_000);
@@ -111,7 +111,7 @@ fn an_old_claim_is_not_taken_for_a_new_owners(world: &World) {
     child.kill();
     let old = mutex.holder().expect("locked by the dead").token;
     let slot = slot_of(old);
-    // As if the slot had been used some 8,000 times since, and nobody had locked the mutex
+    // As if the slot had been used some 8,000 times since, and no thread had locked the mutex
     // meanwhile.
     registry.set_generation(slot, BEFORE_WRAP);
     slots_used(&domain, 500);
@@ -121,7 +121,7 @@ fn an_old_claim_is_not_taken_for_a_new_owners(world: &World) {
     let report = domain.sweep(false).expect("sweeps");
     assert_eq!((report.claims, report.rested), (1, 1), "{report:?}");
     assert!(mutex.holder().is_none(), "the claim is gone");
-    // Until somebody has the very same id again, and lives.
+    // Until a living thread has the very same id again.
     let namesake = loop {
         let domain = domain.clone();
         let (tell, told) = std::sync::mpsc::channel();
@@ -146,9 +146,9 @@ fn an_old_claim_is_not_taken_for_a_new_owners(world: &World) {
     namesake.0.join().expect("no panic");
 }
 
-/// A thread that has received, written a state and called, and has ended, while its process lives
-/// on and does so no more: its name stands for as long as these are its process's. It must not be a
-/// living stranger's when that process dies.
+/// A thread has received, written a state and called, and has ended, while its process lives on and
+/// does so no more: the thread's name is good for as long as these are its process's. It must not
+/// be a living stranger's when that process dies.
 fn a_dead_threads_name_under_a_living_holder_is_not_given_out(world: &World) {
     let domain = world.domain();
     let registry = Registry::of(&domain);

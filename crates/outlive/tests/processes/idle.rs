@@ -1,6 +1,6 @@
 //! Waiting costs next to nothing: a process that waits for five seconds goes to sleep once. Where
-//! it watches somebody's end, or where whatever is to wake it may be stopped before it does, it
-//! looks by itself once a second, by a few loads.
+//! it watches another process's end, or where the process that is to wake it may be stopped before
+//! it does, the waiter makes the recheck once a second, by a few loads.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ crate::checks!(who_waits_sleeps: 60, who_waits_for_an_event_beside_a_set_that_wa
 
 const LONG: Duration = Duration::from_secs(5);
 
-/// With the net that there is unless one says otherwise; the other checks have none.
+/// This domain has the default recheck; the other checks have none.
 fn domain(world: &World) -> Domain {
     Domain::options()
         .recheck(Some(Duration::from_secs(1)))
@@ -144,13 +144,14 @@ fn who_waits_sleeps(world: &World) {
         all.into_iter().map(|(most, wait)| waits(most, move || wait(shared, peer))).collect();
     children.into_iter().for_each(Child::finish);
     drop(client);
-    // Whoever asked has gone.
+    // The client that asked has gone.
     assert!(matches!(server.try_next(), Ok(None)));
     assert_eq!(domain.stats().rescues, 0);
 }
 
-/// Whoever sets an event wakes in the same step, so a set that dies with a wake-up takes nobody
-/// else's along: who waits for that event need not look by itself, also beside such a set.
+/// A process that sets an event wakes the waiters in the same step, so a wait set that dies with a
+/// wake-up takes no other waiter's wake-up along: a process that waits for that event does not need
+/// the recheck, also beside such a set.
 fn who_waits_for_an_event_beside_a_set_that_watches_owners(world: &World) {
     skip_without_tracers(world);
     let domain = domain(world);

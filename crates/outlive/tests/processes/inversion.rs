@@ -1,11 +1,11 @@
 //! Priority inversion: a thread of high priority waits for a lock whose holder, of low priority, is
 //! kept from running by one of middling priority that has nothing to do with the lock.
 //!
-//! Three processes on one core, under `SCHED_FIFO`; who watches is on another. No time is asserted
-//! but an order: has the middling one, which computes for a while, come to its end when the high
-//! one gets the lock? With a plain mutex it has, and if it has not the check fails, because then it
-//! shows nothing. `SCHED_FIFO` first, then the core: a process that is pinned before may still be
-//! ordinary when the others come.
+//! Three processes run on one core, under `SCHED_FIFO`; the process that watches runs on another.
+//! The check asserts no time but an order: has the middling process, which computes for a while,
+//! come to its end when the high one gets the lock? With a plain mutex it has, and if it has not
+//! the check fails, because then it shows nothing. Each process takes `SCHED_FIFO` first, then the
+//! core: a process that is pinned before may still be ordinary when the others come.
 
 use std::time::{Duration, Instant};
 
@@ -84,7 +84,7 @@ fn high(core: usize, board: Board, lock: impl FnOnce()) -> Child {
     })
 }
 
-/// Whether the middling one came to its end before the high one got the lock.
+/// Returns whether the middling one came to its end before the high one got the lock.
 fn is_inverted(world: &World, low: impl Fn(&dyn Fn()), lock: impl Fn()) -> bool {
     let [watched, watching] = two_cores(world);
     pin(watching);
@@ -202,7 +202,7 @@ fn priority_is_lent_no_longer_than_somebody_waits(world: &World) {
     assert_eq!(board.get(ROUND_OVER), 2, "the low one did");
 }
 
-/// To die a process must run: also for that it is lent the priority of who waits.
+/// A process must run in order to die: the kernel lends it the waiter's priority for that, too.
 fn a_holder_who_is_lent_to_dies_at_once(world: &World) {
     skip_without_right(world);
     let domain = world.domain();

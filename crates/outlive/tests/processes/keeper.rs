@@ -92,7 +92,7 @@ fn after_main_has_left(world: &World, end: impl FnOnce(&mut Child)) {
     });
     assert!(process.is_alive(), "main has left, the process lives");
     assert!(thread.is_alive());
-    // Somebody who sleeps for the end now sleeps on the keeper's word.
+    // A process that sleeps for the end now sleeps on the keeper's word.
     let waiter = Child::start(|| process.wait_dead().expect("told"));
     crate::asleep::wait_asleep(waiter.pid());
     assert!(process.is_alive());

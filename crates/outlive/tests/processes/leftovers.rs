@@ -205,7 +205,7 @@ fn a_removed_folder_can_be_made_again(world: &World) {
     let domain = world.domain();
     let id = domain.token().expect("a token");
     std::fs::remove_dir_all(domain.path()).expect("removed");
-    // The old one works on for those who have it.
+    // The old file still works for the processes that have it open.
     assert!(domain.peer(id).is_alive());
     let again = world.domain();
     let other = again.token().expect("a token");

@@ -62,14 +62,16 @@ impl Robust {
     }
 
     fn unlock(self) {
-        // SAFETY: as above.
+        // SAFETY: the place is ours; the mutex lives as long as the memory, which is never
+        // unmapped.
         assert_eq!(unsafe { libc::pthread_mutex_unlock(self.0.as_ptr()) }, 0);
     }
 
     /// Takes it from an owner that must have died.
     fn expect_owner_died(self) {
         assert_eq!(self.lock(), libc::EOWNERDEAD);
-        // SAFETY: as above.
+        // SAFETY: the place is ours; the mutex lives as long as the memory, which is never
+        // unmapped.
         assert_eq!(unsafe { libc::pthread_mutex_consistent(self.0.as_ptr()) }, 0);
         self.unlock();
         assert_eq!(self.lock(), 0);

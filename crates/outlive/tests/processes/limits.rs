@@ -108,7 +108,7 @@ fn little_address_space(world: &World) {
         }
     })
     .finish();
-    // Somebody without a limit has the same queues.
+    // A process without a limit has the same queues.
     let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
     let queue = Queue::<[u8]>::open(&domain, "q7").expect("there");
     let sender = queue.sender().expect("a sender");

@@ -1,6 +1,6 @@
 //! A process whose address space is limited (`RLIMIT_AS`), so that it has mapped less of a file
 //! than others make of it: what lies beyond its mapping is an error in every call, never a fault,
-//! never a message that nobody finds, never an `Ok`.
+//! never a message that no process finds, never an `Ok`.
 
 use outlive::pool::Pool;
 use outlive::queue::Queue;
@@ -131,7 +131,7 @@ fn a_receiver_beyond_its_mapping(world: &World) {
     }
     board.set(1, 1);
     child.finish();
-    // Somebody who can map it goes on where that one had to stop.
+    // A process that can map it goes on where the limited one had to stop.
     let mut receiver = queue.receiver().expect("the last one has ended");
     for number in received.get(0)..MANY {
         assert_eq!(

@@ -387,7 +387,7 @@ fn a_stopped_owner_lives(world: &World) {
     owner.finish();
 }
 
-/// The registry's own words say nothing about who lives.
+/// The registry's own words say nothing about which processes live.
 fn a_word_written_over_kills_nobody(world: &World) {
     let board = Board::new();
     let owner = start_owner(world.folder(), board, || {});
@@ -627,8 +627,9 @@ fn a_waiter_that_has_closed_its_files(world: &World) {
     owner.finish();
 }
 
-/// Where somebody has taken a living holder for dead, another has what it had by the time that it
-/// gives it back: the word says so, and is not touched, nor is the other's lock given up.
+/// A process has taken a living holder for dead, and another process has the lock by the time that
+/// the holder gives it back: the holder finds that in the word, leaves the word alone, and does not
+/// give up the other's lock.
 fn what_is_another_s_by_now_stays_its(world: &World) {
     let domain = world.domain();
     let board = Board::new();
@@ -671,7 +672,7 @@ fn what_is_another_s_by_now_stays_its(world: &World) {
     guard.give_up();
     assert_eq!(bytes.word(at), other_s);
     bytes.set_word(at, 0);
-    // Whoever has it now is inside: only that one may say that it is no longer.
+    // The process that has the lock now is inside: it alone may say that it no longer is.
     bytes.set_word(INSIDE, 0);
     let guard = lock.write().expect("as it was");
     assert_eq!(bytes.word(INSIDE), 1, "where a writer says that it is inside");

@@ -1,5 +1,5 @@
-//! The order in which locks are taken: what can deadlock is told before it does, whoever is killed
-//! while recording.
+//! The order in which locks are taken: a process is told of what can deadlock before it does, also
+//! when processes are killed while they record.
 
 use std::path::Path;
 use std::time::Duration;
@@ -98,7 +98,7 @@ fn two_orders_at_different_times_are_told(world: &World) {
         text.contains("'b' while holding 'a'") && text.contains("'a' while holding 'b'"),
         "{text}"
     );
-    // Whoever comes to it later is told as well, though it is known.
+    // A process that comes to it later is told as well, though the order is known.
     assert_eq!(takes(world, &["b", "a"]), 1);
     assert_eq!(orders(world).len(), 1);
 }
@@ -269,7 +269,8 @@ fn both_ways_round(world: &World, a: How, b: How) {
     assert_eq!((told.get(0), orders(world).len()), (0, 0));
     process(&|domain| {
         let held = take(domain, b, "b");
-        // Who looks at an order still takes the lock, and a fork of it has none of it.
+        // A thread that looks at an order still takes the lock, and a fork of its process has none
+        // of it.
         drop(take(domain, a, "a"));
         Child::start(|| drop(take(domain, a, "a"))).finish();
         drop(held);
@@ -286,7 +287,7 @@ fn both_ways_round(world: &World, a: How, b: How) {
 }
 
 fn readers_and_writers_have_an_order(world: &World) {
-    // Two who only read meet as well: a writer that waits for the one keeps the other out.
+    // Two readers meet as well: a writer that waits for the one keeps the other out.
     for (a, b) in [
         (How::Read, How::Plain),
         (How::Write, How::Plain),
@@ -499,7 +500,7 @@ fn forgotten_orders_are_recorded_anew(world: &World) {
     child.finish();
 }
 
-/// Whoever died in it left a number, which is whole.
+/// A process that died in it left a number, which is whole.
 fn whole<'a>(
     result: Result<MutexGuard<'a, u64>, LockError<MutexGuard<'a, u64>>>,
 ) -> MutexGuard<'a, u64> {
@@ -539,7 +540,8 @@ fn killed_while_recording(world: &World) {
         child.kill();
     }
     assert!(orders(world).is_empty(), "{:?}", orders(world));
-    // Whole, and of use: what contradicts is told, whatever those who died have left.
+    // The record is whole, and of use: a process that contradicts it is told, whatever the dead
+    // have left.
     let told = Board::new();
     Child::start(|| {
         let domain = watched(folder.path());

@@ -1,4 +1,4 @@
-//! The named mutex among living processes: exclusion, deadlines, who holds it.
+//! The named mutex among living processes: exclusion, deadlines, its holder.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The mutex when its owner dies: who is told, who gets in, and what becomes of a lock that nobody
-//! repairs.
+//! The mutex when its owner dies: which process is told, which one gets in, and what becomes of a
+//! lock that no process repairs.
 
 use std::time::Duration;
 
@@ -181,7 +181,7 @@ fn all_waiters_get_on_after_many_deaths(world: &World) {
     }
 }
 
-/// F1 of the protocol's history: whoever is woken may be killed before it runs.
+/// F1 of the protocol's history: a woken sleeper may be killed before it runs.
 fn woken_sleepers_are_killed(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);
@@ -197,7 +197,7 @@ fn woken_sleepers_are_killed(world: &World) {
             Err(error) => panic!("{error}"),
         });
         let mut children = sleepers(&mutex, board, &[NOTHING; 6]);
-        // By a death, or by an unlock; and four of those who may have been woken by it.
+        // A death or an unlock wakes them; four of the sleepers that it may have woken are killed.
         if let Some(owner) = &owner {
             owner.signal(libc::SIGKILL);
         }
@@ -328,7 +328,7 @@ fn given_up_is_refused_to_all(world: &World) {
 fn given_up_unasked_for_and_in_a_forked_child(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);
-    // Nobody died: the owner itself found the value beyond repair.
+    // No process died: the owner itself found the value beyond repair.
     let guard = mutex.lock().expect("free");
     let inherited = std::cell::Cell::new(Some(guard));
     Child::start(|| inherited.take().expect("the parent's").give_up()).finish();
@@ -354,7 +354,7 @@ fn reset_starts_anew(world: &World) {
     hold(&mutex).kill();
     mutex.reset(80).expect("reset");
     assert_eq!(*mutex.lock().expect("whole"), 80);
-    // Several who reset at once: all succeed, the lock is whole.
+    // Several processes reset at once: all succeed, the lock is whole.
     give_up(&mutex);
     let children: Vec<Child> = (0..4)
         .map(|n| {
@@ -397,8 +397,8 @@ fn a_thread_that_ends_is_a_death_too(world: &World) {
     });
 }
 
-/// Locks are given up with half a value inside and reset, by processes that are killed at any
-/// moment; who gets in unwarned finds a whole one.
+/// Processes that are killed at any moment give locks up with half a value inside, and reset them;
+/// a process that gets in without a warning finds a whole one.
 fn nobody_sees_half_a_reset(world: &World) {
     type Value = [u64; 500];
     let domain = world.domain();

@@ -1,4 +1,4 @@
-//! The mutex under random kills: nobody is ever inside with another, and nobody's finished work is
+//! The mutex under random kills: no two processes are ever inside at once, and no finished work is
 //! lost.
 
 use outlive::Domain;
@@ -18,7 +18,8 @@ crate::checks!(
 
 const PROCESSES: usize = 4;
 
-/// What the lock guards: who is inside, two numbers that are always equal outside, and repairs.
+/// What the lock guards: the process that is inside, two numbers that are always equal outside, and
+/// repairs.
 type Guarded = [u64; 4];
 const INSIDE: usize = 0;
 const A: usize = 1;
@@ -56,7 +57,7 @@ fn open(domain: &Domain) -> Mutex<Guarded> {
     Mutex::options([0; 4]).open_or_create(domain, "m").expect("opens")
 }
 
-/// All have gone on by a little: nobody is stuck.
+/// Waits until all have gone on by a little: no process is stuck.
 fn see_all_go_on(board: Board, who: impl Iterator<Item = usize>) {
     for n in who {
         let now = board.get(n);
@@ -150,7 +151,7 @@ fn threads_and_kills(world: &World) {
 }
 
 /// A stopped holder is alive: others wait for it, and go on when it does. A stopped sleeper delays
-/// nobody.
+/// no other process.
 fn stopped_and_continued(world: &World) {
     let domain = world.domain();
     let mutex = open(&domain);

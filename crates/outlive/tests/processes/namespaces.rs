@@ -25,15 +25,16 @@ crate::checks!(
 fn leave_namespace() -> Result<(), std::io::Error> {
     // SAFETY: no pointers are passed.
     let user = unsafe { libc::geteuid() };
-    // SAFETY: as above.
+    // SAFETY: no pointers are passed.
     if unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0 {
         return Ok(());
     }
-    // SAFETY: as above.
+    // SAFETY: no pointers are passed.
     if unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) } != 0 {
         return Err(std::io::Error::last_os_error());
     }
-    // The same user as before, or the domain's folder would be somebody else's.
+    // The user stays the same as before; otherwise the domain's folder would belong to another
+    // user.
     std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))
 }
 
@@ -205,8 +206,8 @@ fn locks_work_across(world: &World) {
     assert_eq!(*mutex.lock().expect("free"), [60_000; 2]);
 }
 
-/// `/proc` here still belongs to the outer namespace: what it says about a number is about somebody
-/// else.
+/// `/proc` here still belongs to the outer namespace: what it says about a number is about another
+/// process.
 fn a_foreign_proc_does_not_kill_the_living(world: &World) {
     skip_if_not_permitted(world);
     let folder = world.folder().join("domain");
@@ -217,7 +218,7 @@ fn a_foreign_proc_does_not_kill_the_living(world: &World) {
     };
     let board = Board::new();
     start_namespace(|| {
-        // A number that nobody outside has.
+        // A number that no process outside has.
         for _ in 0..2_000 {
             let mut owner = Child::start(|| {
                 if Path::new(&format!("/proc/{}", thread_id())).exists() {
@@ -262,7 +263,7 @@ fn many_deaths_across(world: &World) {
                 Err(error) => panic!("{error}"),
             }
             board.add(1, 1);
-            // On a busy machine it would have the lock again before anybody else has a turn.
+            // On a busy machine it would have the lock again before any other process has a turn.
             std::thread::yield_now();
         }
     });

@@ -1,4 +1,4 @@
-//! Values that are made once: by whom, and what happens when the maker dies.
+//! Values that are made once: which process makes them, and what happens when it dies.
 
 use std::time::Duration;
 
@@ -142,8 +142,8 @@ fn embedded_in_a_record(world: &World) {
     assert_eq!(cell.handle(|cell| &cell.first).get(), None);
 }
 
-/// Makers and waiters are killed at every moment: in the end there is one whole value, and
-/// everybody left has it.
+/// Makers and waiters are killed at every moment: in the end there is one whole value, and every
+/// process left has it.
 fn makers_are_killed_at_random(world: &World) {
     let domain = world.domain();
     let mut random = Random::new();

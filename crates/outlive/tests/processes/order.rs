@@ -20,7 +20,7 @@ crate::checks!(
     an_iterator_ends_with_the_senders,
 );
 
-/// A message says who sent it and as which, in its first 16 bytes; the rest follows from them.
+/// A message names its sender and its number in its first 16 bytes; the rest follows from them.
 pub fn message(sender: u64, number: u64, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len);
     bytes.extend_from_slice(&sender.to_le_bytes());
@@ -33,7 +33,7 @@ pub fn message(sender: u64, number: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Who sent it and as which; fails unless it is whole.
+/// Returns the sender of the message and its number; fails unless the message is whole.
 pub fn read_message(bytes: &[u8]) -> (u64, u64) {
     assert!(bytes.len() >= 16, "{} bytes", bytes.len());
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));

@@ -1,4 +1,5 @@
-//! A panic that unwinds through a guard: who is told of it, and which guards it does not concern.
+//! A panic that unwinds through a guard: which process is told of it, and which guards it does not
+//! concern.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -271,7 +272,7 @@ fn a_guard_in_its_raw_form_knows_of_no_panic(world: &World) {
     // A guard again, it knows.
     panics(|| {
         let raw = mutex.lock().expect("free").into_raw();
-        // SAFETY: as above.
+        // SAFETY: the raw guard is of this mutex, and used once.
         let _guard = unsafe { mutex.guard_from_raw(raw) }.expect("ours");
         panic_now();
     });
@@ -308,7 +309,7 @@ fn a_reset_that_panics_leaves_the_lock_given_up(world: &World) {
 }
 
 /// A process panics in the middle of changes, one after another, and is killed at any moment of it;
-/// nobody finds half a change unwarned.
+/// no process finds half a change without a warning.
 fn killed_while_they_panic(world: &World) {
     let domain = world.domain();
     let (mutex, lock) = (
@@ -353,6 +354,6 @@ fn killed_while_they_panic(world: &World) {
             Err(error) => panic!("{error}"),
         }
     }
-    // Each was killed inside, or after a panic that nobody has repaired.
+    // Each was killed inside, or after a panic that no process has repaired.
     assert_eq!(told, 300);
 }

@@ -1,5 +1,5 @@
-//! The mutex with priority inheritance while nobody dies: who gets it, who is refused, and what it
-//! says about itself.
+//! The mutex with priority inheritance while no process dies: which thread gets it, which one is
+//! refused, and what the mutex says about itself.
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -33,7 +33,7 @@ fn pause() -> ! {
     }
 }
 
-/// Whoever it was; and whether an owner's death was told.
+/// Returns the guard, and whether the lock told of an owner's death.
 fn got<'a>(
     result: Result<PiMutexGuard<'a, u64>, LockError<PiMutexGuard<'a, u64>>>,
 ) -> (PiMutexGuard<'a, u64>, bool) {
@@ -254,7 +254,7 @@ fn given_up_is_refused_until_reset(world: &World) {
     hold(&mutex).kill();
     mutex.reset(80).expect("reset");
     assert_eq!(*mutex.lock().expect("whole"), 80);
-    // Several who reset at once: all succeed.
+    // Several processes reset at once: all succeed.
     give_up(&mutex);
     let children: Vec<Child> = (0..4)
         .map(|n| {
@@ -320,7 +320,7 @@ impl Words {
     }
 }
 
-/// As after the OOM killer's reaper: the word still names somebody who is no more.
+/// As after the OOM killer's reaper: the word still names a thread that is no more.
 fn a_mark_that_the_kernel_lost_is_made(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);

@@ -53,7 +53,7 @@ fn read(address: usize) -> u8 {
 }
 
 fn poke(address: usize, byte: u8) {
-    // SAFETY: as above.
+    // SAFETY: the address is mapped; the check asks whether the process may touch it.
     unsafe { std::ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(byte) };
 }
 
@@ -165,7 +165,7 @@ fn tag_looks_when_objects_are_handed_over(world: &World) {
     let mut object = pool.alloc(1000).expect("room");
     write(&mut object, 1001, 1);
     assert_eq!(fault_of(object.into_offset().map(drop)).offset, 1001);
-    // Between the two: by somebody who gave it away, and writes on.
+    // Between the two, a process that has given the object away writes on.
     let mut object = pool.alloc(1000).expect("room");
     object.fill(9);
     let address = object.as_mut_ptr().expose_provenance();
@@ -207,8 +207,8 @@ fn addresses_are_freed_once_and_where_they_belong(world: &World) {
         let other = OPTIONS.open_or_create(&domain, "other").expect("opens");
         for len in LENS {
             let address = pool.alloc(len).expect("room").into_raw();
-            // SAFETY: until the second one, in order; from there on the faults are what is asked
-            // for. Nobody else is here.
+            // SAFETY: everything is in order until the second one; from there on the faults are
+            // what the check asks for. No other process is here.
             unsafe {
                 let mut object = pool.from_raw(address).expect("ours");
                 assert_eq!(
@@ -309,13 +309,14 @@ fn integrity_reports_by_default_and_aborts(world: &World) {
     for part in ["into a free object of 512 bytes", "byte 100 was", "and 4 more"] {
         assert!(said.contains(part), "`{part}` is not in {said}");
     }
-    // What it left is no fault of anybody's once more: what nobody has written to is taken in
-    // order.
+    // What it left is no longer a fault of any process: the pool takes in what no process has
+    // written to.
     Child::start(|| drop((0..100).map(|_| pool.alloc(500).expect("room")).collect::<Vec<_>>()))
         .finish();
 }
 
-/// Pages that were given back read as zero, and a run gets more of them: no fault of anybody's.
+/// Pages that were given back read as zero, and a run gets more of them: that is no process's
+/// fault.
 fn integrity_forgets_what_is_taken_apart_or_grows(world: &World) {
     let domain = world.domain();
     let pool = open(&domain, Modes::INTEGRITY);
@@ -612,7 +613,7 @@ fn callers_are_known_to_other_processes(world: &World) {
                 (len != 77).then_some(child.pid() as u32)
             );
         }
-        // Whoever has it now, the child took it.
+        // Whichever process has it now, the child took it.
         let mine = pool.claim(Offset::from(board.get(2))).expect("offered");
         child.kill();
         let held = pool.held().expect("looks");
@@ -629,7 +630,7 @@ fn callers_are_known_to_other_processes(world: &World) {
         drop(mine);
         pool.gc().expect("collects");
         assert_eq!(pool.held(), Ok(Vec::new()));
-        // Without the mode nobody knows, and nothing old is taken for it.
+        // Without the mode no process knows, and the pool takes nothing old for it.
         pool.set_modes(Modes::NONE);
         let kept: Vec<_> = (0..50).map(|_| pool.alloc(3000).expect("room")).collect();
         assert!(pool.held().expect("looks").iter().all(|one| one.caller.is_none()));

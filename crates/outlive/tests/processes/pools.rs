@@ -1,4 +1,4 @@
-//! The public pool: objects of all sizes, whose they are, and where they are when somebody is
+//! The public pool: objects of all sizes, their holders, and where they are when a process is
 //! killed.
 
 use std::collections::HashSet;
@@ -40,7 +40,7 @@ pub fn open(domain: &Domain, options: PoolOptions) -> Pool {
     options.open_or_create(domain, "pool").expect("opens")
 }
 
-/// That each object is in one place; the sum over all sizes.
+/// Checks that each object is in one place; returns the sum over all sizes.
 pub fn sum(pool: &Pool) -> SizeUsage {
     let usage = pool.usage().expect("can be looked at");
     for one in usage.sizes.iter().chain([&usage.sum]) {
@@ -53,7 +53,7 @@ pub fn sum(pool: &Pool) -> SizeUsage {
     usage.sum
 }
 
-/// Everything is free, and was somebody's.
+/// Asserts that everything is free; processes have held all of it.
 pub fn all_is_free(pool: &Pool) {
     let sum = sum(pool);
     assert_eq!((sum.used, sum.cached, sum.offered, sum.moving), (0, 0, 0, 0), "{sum:?}");
@@ -377,7 +377,7 @@ fn an_old_offset_claims_nothing(world: &World) {
         assert_eq!(pool.claim(Offset::from(wrong)).map(drop), Err(PoolError::Stale), "{wrong:#x}");
     }
     assert_eq!(pool.claim(second).expect("offered").as_ptr() as usize, place);
-    // For somebody else.
+    // This one is for another process.
     let board = Board::new();
     let receiver = Child::start(|| {
         board.set(0, u64::from(domain.process_token().expect("a token").as_u32()));
@@ -482,7 +482,7 @@ fn a_stopped_process_delays_nobody(world: &World) {
     }
 }
 
-/// Whatever stands in the pool's words: errors, or fewer objects; no fault, no endless loop.
+/// Whatever the pool's words contain: errors, or fewer objects; no fault, no endless loop.
 fn damaged_words_are_errors_or_nothing(world: &World) {
     use std::os::unix::fs::FileExt;
     let domain = world.domain();

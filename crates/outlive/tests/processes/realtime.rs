@@ -37,7 +37,7 @@ pub fn become_fifo(priority: i32) {
 /// Makes the calling thread an ordinary one.
 pub fn become_ordinary() {
     let parameter = libc::sched_param { sched_priority: 0 };
-    // SAFETY: as above.
+    // SAFETY: the parameter is plain data.
     assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameter) }, 0);
 }
 

@@ -120,7 +120,8 @@ fn what_was_peeked_comes_again(world: &World) {
             child.kill();
         }
         let mut receiver = queue.receiver().expect("none lives");
-        // Dropped without a commit by one that lives: handed out again, but nobody died over it.
+        // A living receiver drops it without a commit: the message is handed out again, but no
+        // process died over it.
         let _ = receiver.try_peek().expect("readable").expect("sent");
         let second = receiver.try_peek().expect("readable").expect("sent");
         assert_eq!(read_message(&second), (0, 1));
@@ -230,7 +231,7 @@ fn a_forked_childs_receiver_is_none(world: &World) {
         Child::start(|| {
             // SAFETY: the original is forgotten with the child.
             let mut copy = unsafe { core::ptr::read(&raw const receiver) };
-            // SAFETY: as above.
+            // SAFETY: the original is forgotten with the child.
             let its_sender = unsafe { core::ptr::read(&raw const sender) };
             if claims_first {
                 domain.process_token().expect("a token");
@@ -312,7 +313,7 @@ fn one_that_does_not_end_keeps_nobody_for_ever(world: &World) {
     let error = queue.receiver().err().expect("a thread is inside");
     let path = domain.path().join("q");
     assert_eq!(error, Error::ReceiverEnding { path, pid: longer_lived.pid() as u32 });
-    // Who did not get in is not taken for a receiver.
+    // Senders do not take a process that did not get in for a receiver.
     assert!(matches!(sender.send(b"nobody"), Err(SendError::ReceiverDied)));
     longer_lived.kill();
     assert_eq!(queue.receiver().expect("it has ended").recv().expect("sent"), b"before");

@@ -488,7 +488,7 @@ fn too_many_calls_and_too_large_ones(world: &World) {
         .expect_err("too large");
     assert!(matches!(error, SendError::TooLarge { .. }));
     assert_eq!(call.wait().expect_err("told"), CallError::Dropped);
-    // Replies that nobody takes fill the memory, and dropping them frees it.
+    // Replies that no client takes fill the memory, and dropping them frees it.
     let mut waiting = Vec::new();
     loop {
         waiting.push(client.begin(b"x").expect("sent"));
@@ -567,7 +567,7 @@ fn nothing_is_left_of_large_replies(world: &World) {
     wait_until("nothing of the dead", || domain.sweep(true).expect("looks").is_clean());
 }
 
-/// Where in the file the clients' places begin: there stands who we are, as process and as thread.
+/// Where in the file the clients' places begin: a place names its client, as process and as thread.
 fn places_at(domain: &Domain, name: &str) -> u64 {
     let process = domain.process_token().expect("a token").as_u32();
     let thread = domain.token().expect("a token").as_u32();

@@ -1,4 +1,4 @@
-//! Requests and replies among processes that are killed: everybody is told at once, nothing is
+//! Requests and replies among processes that are killed: every process is told at once, nothing is
 //! carried out twice or after its caller was told that it would not be, and nothing is left behind.
 
 use std::collections::HashSet;
@@ -84,7 +84,7 @@ fn a_dead_server_ends_every_call_at_once(world: &World) {
     server.kill();
     clients.into_iter().for_each(Child::finish);
     assert_eq!((board.get(2), board.get(3)), (240, 60), "not begun, and begun");
-    // Those who were told are not served.
+    // The server does not serve the clients that were told.
     let mut heir = server_of(&domain, "s");
     assert!(matches!(heir.try_next(), Ok(None)));
     drop(heir);
@@ -263,7 +263,7 @@ fn a_dead_client_s_requests_are_skipped(world: &World) {
     });
     board.reach(0, 1);
     dead.kill();
-    // Nobody has settled what it left.
+    // No process has settled what it left.
     assert!(matches!(server.try_next(), Ok(None)));
     assert!(matches!(server.next_timeout(Duration::from_millis(10)), Ok(None)));
     drop(server);
@@ -392,8 +392,8 @@ fn a_server_thread_that_ends_alone_is_noticed(world: &World) {
     let mut lost = client.begin_timeout(b"x", PATIENCE).expect("sent");
     let second = client.begin_timeout(b"x", PATIENCE).expect("sent");
     assert_eq!(*second.wait().expect("answered"), *b"y");
-    // Nobody can say that the request will never be answered while its process lives; its end
-    // tells.
+    // No process can say that the request will never be answered while the request's process lives;
+    // its end tells.
     assert_eq!(next(&mut lost).expect_err("never"), CallError::ServerDied { begun: true });
     server.finish();
     domain.sweep(false).expect("sweeps");

@@ -47,8 +47,8 @@ pub struct World {
 }
 
 impl World {
-    /// A folder on the memory file system that nobody else uses; exists, and is removed after the
-    /// check.
+    /// A folder on the memory file system that no other check uses; it exists, and is removed after
+    /// the check.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -150,7 +150,7 @@ struct Report {
     took: Duration,
 }
 
-/// Bytes of a report: a pipe takes them in one piece, whoever writes beside it.
+/// Bytes of a report: a pipe takes them in one piece, whatever other processes write beside it.
 const REPORT: usize = 12;
 
 impl Report {
@@ -182,7 +182,7 @@ fn start_lanes(chosen: &[&Check], base: &Path, lanes: usize, capture: bool) -> P
     let (mut next, mut numbers) = io::pipe().expect("a pipe");
     let (reports, mut report_to) = io::pipe().expect("a pipe");
     for index in 0..chosen.len() as u16 {
-        // 2 bytes each: a pipe takes the numbers of 32,768 checks before anybody reads.
+        // 2 bytes each: a pipe takes the numbers of 32,768 checks before any process reads.
         numbers.write_all(&index.to_ne_bytes()).expect("room in the pipe");
     }
     drop(numbers);

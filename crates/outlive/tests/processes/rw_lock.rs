@@ -1,5 +1,5 @@
-//! The named reader-writer lock among living processes: who may be inside together, deadlines, up
-//! and down.
+//! The named reader-writer lock among living processes: which of them may be inside together,
+//! deadlines, up and down.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -457,7 +457,7 @@ fn a_forked_child_has_no_part_in_it(world: &World) {
         let copy: ReadGuard<'_, Pair> = unsafe { core::ptr::read(&raw const reading) };
         drop(copy);
         assert!(matches!(lock.try_write(), Ok(None)), "the parent reads on");
-        // SAFETY: as above.
+        // SAFETY: the child's copy of the guard; nothing of the parent's is touched.
         let copy: ReadGuard<'_, Pair> = unsafe { core::ptr::read(&raw const reading) };
         drop(copy.try_upgrade().expect_err("it is the parent's"));
         drop(lock.try_read().expect("the child has a word of its own").expect("not held"));
@@ -467,10 +467,10 @@ fn a_forked_child_has_no_part_in_it(world: &World) {
     drop(reading);
     let writing = lock.write().expect("the child has left nothing");
     Child::start(|| {
-        // SAFETY: as above.
+        // SAFETY: the child's copy of the guard; nothing of the parent's is touched.
         let copy = unsafe { core::ptr::read(&raw const writing) };
         drop(copy);
-        // SAFETY: as above.
+        // SAFETY: the child's copy of the guard; nothing of the parent's is touched.
         let copy = unsafe { core::ptr::read(&raw const writing) };
         drop(copy.downgrade().expect_err("it is the parent's"));
         assert!(matches!(lock.try_read(), Ok(None)), "the parent writes");
@@ -522,7 +522,8 @@ fn words_of_nonsense_are_told(world: &World) {
     assert!(matches!(lock.write_timeout(soon), Err(LockError::Failed(AcquireError::Damaged))));
     lock.reset([5; 2]).expect("a state can be set right");
     assert_eq!(*lock.read().expect("free"), [5; 2]);
-    // Readers' words, all of them: nobody's lines, but said to be in use, and deeper than there is.
+    // Readers' words, all of them: their lines belong to no reader, but are said to be in use, and
+    // deeper than there is.
     bytes.set(READING_LINES, &[0xff; 8]);
     bytes.set_word(DEPTH, u32::MAX);
     assert_eq!(*lock.write().expect("they are empty"), [5; 2]);

@@ -1,5 +1,5 @@
-//! The reader-writer lock when readers and writers die: who is told, who gets in, and what is left
-//! of the dead.
+//! The reader-writer lock when readers and writers die: which process is told, which one gets in,
+//! and what is left of the dead.
 
 use outlive::sync::{AcquireError, LockError, RwLock, WriteGuard};
 use outlive::{Deadline, Domain};
@@ -266,7 +266,7 @@ fn die_waiting(lock: &RwLock<Pair>) {
     child.kill();
 }
 
-/// It was not inside yet, so nothing is half-written, and nobody is told.
+/// It was not inside yet, so nothing is half-written, and no process is told.
 fn a_writer_dies_while_it_waits_for_readers(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
@@ -281,7 +281,7 @@ fn a_writer_dies_while_it_waits_for_readers(world: &World) {
     wait_asleep(next.pid());
     reading.kill();
     next.finish();
-    // Swept before anybody meets it.
+    // The lock is swept before any process meets it.
     let mut reading = reader(&lock);
     die_waiting(&lock);
     reading.kill();
@@ -420,7 +420,8 @@ fn reset_starts_anew(world: &World) {
     let Err(LockError::OwnerDied(guard)) = lock.read() else { panic!("a writer died") };
     guard.give_up();
     assert!(matches!(lock.read(), Err(LockError::Failed(AcquireError::NotRecoverable))));
-    // Several at once, and readers beside them who must never see the old value as a whole one.
+    // Several processes write at once, and readers beside them must never see the old value as a
+    // whole one.
     let children: Vec<Child> = (0..8)
         .map(|n| {
             let lock = &lock;
@@ -483,7 +484,7 @@ fn a_sweep_takes_the_names_of_the_dead(world: &World) {
     assert!(domain.sweep(false).expect("sweeps").is_clean());
 }
 
-/// The one for whom there was no word left holds what writers hold, but it only read.
+/// The reader for which there was no word left holds what writers hold, but it only read.
 fn the_last_reader_of_all_dies(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
@@ -598,7 +599,7 @@ fn work(lock: &RwLock<Pair>, board: Board, n: usize) {
             _ => match lock.read() {
                 Ok(guard) => {
                     assert_eq!(guard[0], guard[1], "read torn data unawares");
-                    // A second time, unless somebody waits to write.
+                    // A second time, unless a process waits to write.
                     match lock.read() {
                         Ok(again) => assert_eq!(*again, *guard),
                         Err(LockError::Failed(AcquireError::Deadlock)) => {}

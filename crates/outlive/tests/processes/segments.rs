@@ -1,4 +1,4 @@
-//! Making named things: without a race, and without a trace of those who die meanwhile.
+//! Making named things: without a race, and without a trace of the makers that die meanwhile.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Sleeping until any of several owners has ended, beside others who sleep on one of them alone.
+//! Sleeping until any of several owners has ended, beside others that sleep on one of them alone.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Objects that several processes hold: who they are, who frees them, and what is left of them when
-//! somebody is killed.
+//! Objects that several processes hold: their holders, the one that frees them, and what is left of
+//! them when a process is killed.
 
 use std::time::Duration;
 
@@ -202,7 +202,7 @@ fn no_more_than_have_room(world: &World) {
     all.push(pool.join(offset).expect("one has left"));
     assert_eq!(pool.join(offset).map(drop), Err(PoolError::TooManyHolders { most: 62 }));
     drop(first);
-    // By one who has died there is room, too.
+    // A holder that has died leaves room, too.
     let mut other = {
         all.pop();
         let board = Board::new();
@@ -405,8 +405,8 @@ fn a_dead_token_is_no_ended_process(world: &World) {
         others.iter_mut().for_each(|object| fill(object, 2));
     }
     assert_eq!(sum(&pool).shared, 1);
-    // Its slot is kept, so that it can be asked after: by sweeps, and by those who come. Longer
-    // than is waited where it cannot.
+    // Its slot is kept, so that sweeps and the processes that come can ask after it; for longer
+    // than the library waits where it cannot ask.
     for _ in 0..2 {
         domain.sweep(false).expect("sweeps");
         Child::start(|| drop(pool.alloc(5000).expect("room"))).finish();
@@ -450,7 +450,7 @@ fn a_forked_child_holds_nothing_of_its_parents(world: &World) {
 /// The same handle once more, as a child has it whose parent goes on with its own.
 fn unsafe_copy<'p>(of: &SharedObject<'p>) -> SharedObject<'p> {
     // SAFETY: of a child that ends without destructors; its count is off by one, towards too few,
-    // and nobody else's.
+    // and no other process's is.
     unsafe { core::ptr::read(of) }
 }
 
@@ -553,8 +553,7 @@ fn a_stopped_joiner_delays_nobody(world: &World) {
     }
 }
 
-/// Whatever stands in rows, records and counts: errors, or fewer objects; no fault, no endless
-/// loop.
+/// Whatever rows, records and counts contain: errors, or fewer objects; no fault, no endless loop.
 fn damaged_rows_are_errors_or_nothing(world: &World) {
     use std::os::unix::fs::FileExt;
     let domain = world.domain();

@@ -1,4 +1,4 @@
-//! Who waits for what: seen from outside, while it lasts and no longer.
+//! What each process waits for: seen from outside, while the wait lasts and no longer.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ fn the_next_owner_of_a_slot_does_not_seem_to_wait(world: &World) {
     wait_asleep(killed.pid());
     let slot = reach(&domain, "m", 1)[0].who.token.as_u32() & 0xffff;
     killed.kill();
-    // Until somebody has that slot, with that very handle mapped at that address.
+    // Until another thread has that slot, with that very handle mapped at that address.
     for _ in 0..2000 {
         let board = Board::new();
         let next = Child::start(|| {
@@ -319,7 +319,7 @@ fn a_cycle_of_three(world: &World) {
     let domain = world.domain();
     let mut children = lockers(&domain, &[("a", "b"), ("b", "c"), ("c", "a")]);
     let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "a").expect("opens");
-    // One more who waits for them, and is no part of it.
+    // One more process waits for them, and is no part of it.
     let waits = Child::start(|| drop(mutex.lock()));
     wait_asleep(waits.pid());
     wait_until("the cycle is seen", || !domain.deadlocks().expect("looks").is_empty());

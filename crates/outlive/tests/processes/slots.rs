@@ -128,7 +128,7 @@ fn all_in_use(world: &World) {
     let mine = slot_of(domain.token().expect("a token"));
     let registry = Registry::of(&domain);
     registry.grow_to_most();
-    // All but ten, held by this very thread as far as anybody can tell.
+    // All but ten; this very thread holds them, as far as any process can tell.
     let last = MOST_SLOTS - 10;
     for slot in (0..last).filter(|&slot| slot != mine) {
         registry.pretend_in_use(slot, mine, thread_id() as u32);

@@ -59,7 +59,7 @@ pub fn small_disk(world: &World) -> Domain {
     world.domain()
 }
 
-/// Fills what is left of the file system with a file of somebody else's.
+/// Fills what is left of the file system with a file that is not the domain's.
 pub fn fill_up(world: &World) -> std::path::PathBuf {
     let path = world.folder().join("ballast");
     let file = fs::File::create(&path).expect("made");
@@ -154,8 +154,8 @@ fn somebody_else_fills_it(world: &World) {
     assert!(queue.counters().expect("counts").bytes > before);
 }
 
-/// Each try finds offsets and no pages for them: they must not be lost. And who waits for pages
-/// gets them, though nobody tells that another file was removed.
+/// Each try finds offsets and no pages for them: the offsets must not be lost. A process that waits
+/// for pages gets them, though no process tells it that another file was removed.
 fn a_large_message_is_tried_again_and_again(world: &World) {
     let domain = small_disk(world);
     let queue =
@@ -270,7 +270,7 @@ fn senders_are_killed_while_it_is_full(world: &World) {
     assert!(domain.sweep(false).expect("sweeps").is_clean());
 }
 
-/// Where a topic's rings' words begin: each ring's owner stands first.
+/// Where a topic's rings' words begin: each ring's owner comes first.
 const FIRST_OWNER: u64 = 8192;
 
 /// The first to publish has claimed ring 0 and is stopped before it has made its pages. The second
@@ -284,7 +284,7 @@ fn a_ring_that_its_first_publisher_never_made(world: &World) {
     );
     let board = Board::new();
     let mut first = Child::start(|| {
-        // Its name stands in another topic's ring 0, to be copied from there.
+        // Its name is in another topic's ring 0, to be copied from there.
         let _publisher = other.publisher().expect("a ring");
         board.set(0, 1);
         board.reach(1, 1);

@@ -1,5 +1,5 @@
-//! Waits for another value of a state: each waiter is told of values and deaths, and the next writer
-//! of its turn.
+//! Waits for another value of a state: each waiter is told of values and deaths, and the next
+//! writer of its turn.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ fn told(board: &Board, what: u64) {
 fn tell(world: &World, prepare: fn(), hows: [How; 3]) {
     let state = opened(world);
     let board: &'static Board = Box::leak(Box::new(Board::new()));
-    // First nobody writes: they wait for one that comes.
+    // At first no process writes: the waiters wait for a writer to come.
     let mut waiters = waiting(&world.domain(), &state, board, prepare, hows);
     let asleep = |waiters: &[Child]| waiters.iter().for_each(|child| wait_asleep(child.pid()));
     let go = Board::new();
@@ -178,8 +178,8 @@ fn sets_are_told_of_many_states(world: &World) {
                 match watches[at].try_changed().expect("told") {
                     Some(Change::Value { version }) => board.set(at, 2 * version),
                     Some(Change::WriterDied { version }) => board.set(at, 2 * version + 1),
-                    // The death of one who had set nothing, which is not waited for below: the next
-                    // writer has come.
+                    // The death of a writer that had set nothing, which the check below does not
+                    // wait for: the next writer has come.
                     None => {}
                     other => panic!("{other:?}"),
                 }
@@ -205,7 +205,7 @@ fn sets_are_told_of_many_states(world: &World) {
         for (at, state) in states.iter().enumerate() {
             let is_dead = u64::from(state.writer_now().is_some());
             wait_until("the last value and the death are told", || {
-                // Who did not come to be the writer is no news.
+                // The watch does not report a process that did not come to be the writer.
                 board.get(at) / 2 == state.version() && (is_dead == 0 || board.get(at) & 1 == 1)
             });
         }

@@ -68,7 +68,7 @@ fn pins_of_the_living_are_respected(world: &World) {
     let mut writer = state.writer().expect("free");
     let words = Bytes::of(&domain, "s");
     let me = u64::from(domain.token().expect("a token").as_u32());
-    // As if 64 threads stood in the middle of a get, one after the other.
+    // As if 64 threads were in the middle of a get, one after the other.
     for cell in 0..64 {
         let pinned = u64::from(words.word(LATEST) & 0xff);
         words.set(CELLS + 8 * cell, &(me | (pinned + 2) << 32).to_ne_bytes());

@@ -146,7 +146,8 @@ fn a_name_of_another_type_is_refused(world: &World) {
         outlive::queue::Queue::<[u8]>::open(&domain, "s"),
         Err(Error::OtherKind { .. })
     ));
-    // As bytes it is open to all, for those who only look; what is set has the type's size.
+    // As bytes the state is open to all, for processes that only look; a value that is set has the
+    // type's size.
     let bytes = State::open_as_bytes(&domain, "s").expect("there");
     assert_eq!(bytes.get().expect("got"), 7u64.to_ne_bytes());
     assert_eq!(

@@ -1,5 +1,5 @@
-//! What a process that is stopped holds up: nobody but those who wait for something that it has.
-//! And what is left of a sleeper's safety net when the kernel keeps silent.
+//! What a stopped process holds up: only the processes that wait for something that it has. And
+//! what is left of a sleeper's recheck when the kernel keeps silent.
 
 use std::time::Duration;
 
@@ -164,13 +164,13 @@ fn a_sleeper_stopped_with_the_death_notice_in_hand_holds_up_nobody(world: &World
     let others: Vec<Child> = (0..2).map(|_| Child::start(|| mend(&mutex))).collect();
     others.iter().for_each(|other| wait_asleep(other.pid()));
     owner.kill();
-    // It has the notice, and is stopped before it has told anybody.
+    // It has the notice, and is stopped before it has told any process.
     assert!(first.is_stopped_again());
     others.into_iter().for_each(Child::finish);
     first.let_go().finish();
 }
 
-/// No recheck: whoever sleeps beside a free lock sleeps on.
+/// There is no recheck: a process that sleeps beside a free lock sleeps on.
 fn a_releaser_stopped_at_any_instruction_has_the_lock_or_has_told_all(world: &World) {
     let domain = world.domain();
     let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
@@ -221,8 +221,8 @@ fn a_releaser_stopped_at_any_instruction_has_the_lock_or_has_told_all(world: &Wo
     assert!(held_at > 3 && free_at > 1);
 }
 
-/// The list of robust mutexes is taken away: nothing is marked at the end. Nobody sleeps for a
-/// whole recheck.
+/// The list of robust mutexes is taken away: the kernel marks nothing at the end. No process sleeps
+/// for a whole recheck.
 fn short_deadlines_find_a_mark_that_the_kernel_lost(world: &World) {
     let domain = Domain::options()
         .recheck(Some(Duration::from_millis(300)))
@@ -258,7 +258,7 @@ fn short_deadlines_find_a_mark_that_the_kernel_lost(world: &World) {
 
 const WORKERS: usize = 120;
 
-/// Workers that were once watched together with others have gone, and nobody has claimed their
+/// Workers that were once watched together with others have gone, and no process has claimed their
 /// slots since.
 fn wakes_do_not_slow_down_with_the_age_of_the_domain(world: &World) {
     let domain = world.domain();
@@ -292,7 +292,7 @@ fn wakes_do_not_slow_down_with_the_age_of_the_domain(world: &World) {
         assert!(domain.wait_any_dead_timeout(some, glance) == Ok(None), "all live");
     }
     workers.kill();
-    // The first wake after their end tells all who may have slept on them.
+    // The first wake after their end tells all processes that may have slept on them.
     assert!(domain.wait_any_dead_timeout(&pair, glance) == Ok(None), "both live");
     let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let (told, free) = (Board::new(), Board::new());

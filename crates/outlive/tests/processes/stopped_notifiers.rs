@@ -1,9 +1,9 @@
-//! A process that is stopped between its change and its notification: whoever waits is woken by the
-//! next one that notifies, or looks by itself.
+//! A process that is stopped between its change and its notification: the next process that
+//! notifies wakes the waiter, or the waiter makes the recheck.
 //!
-//! Such a stop is forged: while the change is made, the eventcount's `epoch` says that nobody
-//! waits, so nobody is notified. That is what others see of one who has not come to it yet. An
-//! event's bits have no such moment: there a setter is stopped at random.
+//! The check forges such a stop: while the change is made, the eventcount's `epoch` says that no
+//! process waits, so none is notified. Others see the same of a process that has not come to its
+//! notification yet. An event's bits have no such moment: there a setter is stopped at random.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ crate::checks!(
     bits_of_a_stopped_setter_are_told_to_all: 120,
 );
 
-/// Where `epoch` stands in the file: a queue's `messages`, a topic's `arrivals`, a semaphore's, a
+/// Offsets of `epoch` in the file: a queue's `messages`, a topic's `arrivals`, a semaphore's, a
 /// condition variable's first.
 const MESSAGES: u64 = 4224 + 4;
 const ARRIVALS: u64 = 4096 + 64 + 16 + 4;
@@ -52,7 +52,7 @@ fn stopped_before_it_notifies(domain: &Domain, name: &str, epoch: u64, change: i
     bytes.set_word(epoch, seen);
 }
 
-/// Others have none; those who look by themselves do so soon here.
+/// Other domains have no recheck; in this one a waiter makes it soon.
 fn looking(world: &World) -> Domain {
     Domain::options()
         .recheck(Some(Duration::from_millis(100)))
@@ -173,8 +173,8 @@ fn a_wait_on_a_condition_ends_beside_a_stopped_notifier(world: &World) {
     child.finish();
 }
 
-/// Wherever a setter is stopped: are its bits to be seen, all who wait for them have been woken.
-/// Nobody looks by himself here.
+/// Wherever a setter is stopped: if its bits are visible, all processes that wait for them have
+/// been woken. No waiter makes a recheck here.
 fn bits_of_a_stopped_setter_are_told_to_all(world: &World) {
     let event = Event::options()
         .reset(Reset::Manual)

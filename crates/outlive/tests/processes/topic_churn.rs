@@ -247,7 +247,7 @@ fn held_samples_never_change(world: &World) {
     );
 }
 
-/// What is left when nobody has anything: messages in place, and no object besides.
+/// What is left when no process holds anything: messages in place, and no object besides.
 fn only_what_is_in_place(domain: &Domain, small: u64) -> u64 {
     // Of one whose token's slot has a new owner already, nothing can be asked: its things are free
     // a second later.

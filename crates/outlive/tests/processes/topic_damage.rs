@@ -1,4 +1,4 @@
-//! Topics whose files somebody has scribbled over: errors, or nothing; no fault, no endless loop.
+//! Topics whose files a process has scribbled over: errors, or nothing; no fault, no endless loop.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,5 +1,5 @@
-//! Topics whose publishers and subscribers are stopped and killed: who waits for whom, who is
-//! counted, what stays.
+//! Topics whose publishers and subscribers are stopped and killed: which process waits for which,
+//! which ones are counted, what stays.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn subscriber(domain: &Domain, board: Board, options: SubscriberOptions, count: 
     child
 }
 
-/// The recheck is off in these domains; that nobody was rescued is so by the way.
+/// The recheck is off in these domains, so it cannot have rescued any waiter.
 fn nobody_was_rescued(domain: &Domain) {
     assert_eq!(domain.stats().rescues, 0);
 }
@@ -332,7 +332,7 @@ fn as_many_as_there_are_places(world: &World) {
 }
 
 /// All rings but one are in use; the last one's publishers are killed, others sweep after them and
-/// are killed, too: whoever wants it gets it.
+/// are killed, too: a publisher that wants the ring gets it.
 fn the_last_ring_is_had_from_the_dead_and_from_who_looks_after_it(world: &World) {
     let domain = world.domain();
     let topic = open(&domain, 2);
@@ -376,8 +376,8 @@ fn the_last_ring_is_had_from_the_dead_and_from_who_looks_after_it(world: &World)
     assert_eq!(domain.stats().rescues, 0);
 }
 
-/// All lines but one are in use; the last one's subscriber is killed: whoever wants it gets it,
-/// also before the dead one has ended.
+/// All subscriber slots but one are in use; the last one's subscriber is killed: a process that
+/// wants the slot gets it, also before the dead subscriber has ended.
 fn the_last_line_is_had_from_the_dead(world: &World) {
     let domain = world.domain();
     let topic = open(&domain, 2);

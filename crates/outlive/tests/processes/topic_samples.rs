@@ -1,4 +1,5 @@
-//! Samples: read in place, held for as long as anybody likes, written by nobody.
+//! Samples: a subscriber reads them in place and holds them for as long as it likes; no process
+//! writes to them.
 
 use outlive::topic::SubscriberOptions;
 

@@ -42,7 +42,7 @@ pub fn options(depth: u32) -> TopicOptions<[u8]> {
     Topic::options().depth(depth).max_bytes(256 << 20)
 }
 
-/// Who is waited for.
+/// Options of a subscriber that publishers wait for.
 pub fn reliable() -> SubscriberOptions {
     SubscriberOptions { reliable: true, ..SubscriberOptions::default() }
 }
@@ -55,7 +55,7 @@ pub fn usage(domain: &Domain) -> TopicUsage {
     }
 }
 
-/// How many samples with objects are held, by anybody.
+/// How many samples with objects all processes together hold.
 pub fn held(domain: &Domain) -> u32 {
     usage(domain).subscribers.iter().map(|subscriber| subscriber.held).sum()
 }
@@ -275,7 +275,7 @@ fn late_joiners_get_the_history_of_the_dead(world: &World) {
         });
         board.reach(0, 1);
         child.kill();
-        // Before anybody has taken the ring over, and after.
+        // Before any process has taken the ring over, and after.
         for next in 20..23 {
             let with = |history: u32| {
                 let options = SubscriberOptions { history, ..SubscriberOptions::default() };

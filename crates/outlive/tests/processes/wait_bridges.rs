@@ -35,7 +35,7 @@ crate::checks!(
     bridges_that_die_with_an_owner_strand_nobody: 60,
 );
 
-/// Whether it is readable within that time.
+/// Returns whether it is readable within that time.
 fn is_readable(set: &mut WaitSet, span: Duration) -> bool {
     let fd = set.as_fd().expect("a descriptor");
     let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
@@ -429,8 +429,8 @@ fn idle_bridges_use_no_processor(world: &World) {
     assert!(slept < 20, "{slept} sleeps in idle half a second");
 }
 
-/// One process has an owner and a bridge that waits for its end: killed together, the bridge may
-/// swallow the kernel's one wake-up.
+/// One process has an owner and a reactor that waits for the owner's end: they are killed together,
+/// so the reactor may swallow the kernel's one wake-up.
 fn bridges_that_die_with_an_owner_strand_nobody(world: &World) {
     let domain = world.domain();
     let (mut other, other_peer) = owner(&domain, Board::new());

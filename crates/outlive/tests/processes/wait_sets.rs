@@ -1,5 +1,5 @@
-//! Wait sets: what they tell, who wakes them, more sources than the kernel watches at once, and
-//! deaths on all sides.
+//! Wait sets: what they tell, which processes wake them, more sources than the kernel watches at
+//! once, and deaths on all sides.
 
 use std::time::Duration;
 
@@ -461,7 +461,8 @@ fn idle_sets_use_no_processor(world: &World) {
     assert!(slept < 40, "{slept} sleeps in an idle second");
 }
 
-/// What was acknowledged to a sender is told without anybody's help, however it died after that.
+/// A wait set tells of every message that was acknowledged to a sender, without the help of another
+/// process, however the sender died after that.
 fn killed_senders_are_told_of_all_the_same(world: &World) {
     const QUEUES: usize = 140;
     const ACKNOWLEDGED: usize = 3000;

@@ -1,5 +1,5 @@
-//! Wait sets that wait for who comes and goes, for room, for requests and for answers; and deaths
-//! on the other side.
+//! Wait sets that wait for participants to come and go, for room, for requests and for answers; and
+//! deaths on the other side.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -79,7 +79,7 @@ fn follows(domain: &Domain, topic: &Topic, board: Board, prepare: fn()) -> Child
         let mut set = set_of(domain, &presence);
         loop {
             assert_eq!(what(&mut set), Readiness::Changed);
-            // Who came may have gone since.
+            // A participant that came may have gone since.
             let Some(present) = presence.try_changed().expect("looked") else { continue };
             board.set(PUBLISHERS, present.publishers.len() as u64);
             board.set(SUBSCRIBERS, present.subscribers.len() as u64);

@@ -1,4 +1,4 @@
-//! Waiting for somebody's end: one waiter or many, with a deadline, and while waiters die
+//! Waiting for a process's end: one waiter or many, with a deadline, and while waiters die
 //! themselves.
 
 use std::time::Duration;

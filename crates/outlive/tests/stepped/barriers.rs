@@ -46,8 +46,8 @@ fn late_arrivals_count_for_no_later_phase(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let mut stopped = Stepped::start(world, board, || {
-        // The last two: who gives its seat up is waited for no more, so it stays until the check
-        // has looked.
+        // The last two: the others wait no more for a participant that gives its seat up, so it
+        // stays until the check has looked.
         let join = |round| open(&domain, round).join().expect("a seat");
         let seats = RefCell::new(VecDeque::from([join(0)]));
         let next = |round| {

@@ -98,7 +98,8 @@ fn latest_of_a_reliable_one_passes_over_nothing_newer(world: &World) {
     second_publisher(world, SubscriberOptions { reliable: true, ..SubscriberOptions::default() });
 }
 
-/// What somebody has received already is the latest for others, wherever its publisher stands.
+/// A message that a subscriber has received already is the latest for others, wherever its
+/// publisher has stopped.
 fn latest_is_what_others_have_received(world: &World) {
     let domain = world.domain();
     let topic = open(&domain);

@@ -26,7 +26,8 @@ const GOT: usize = FREE;
 const OBJECT: u64 = 1;
 const NO_SPACE: u64 = 2;
 
-/// Whether a thread is taking the run that begins with the first span: doc/memory-layout.md.
+/// Returns whether a thread is taking the run that begins with the first span
+/// (doc/memory-layout.md).
 fn is_being_taken(file: &File) -> bool {
     let word = |at| {
         let mut bytes = [0; 8];

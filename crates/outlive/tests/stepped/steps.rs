@@ -6,12 +6,12 @@ use crate::runner::World;
 
 /// On the board: 2 * round + 1 while the child is on its way, 2 * round + 2 once it has returned.
 const STAND: usize = 0;
-/// What stands there when the child may not be traced.
+/// The word's value when the child may not be traced.
 const REFUSED: u64 = u64::MAX;
 /// Words of the board from this one on are the check's.
 pub const FREE: usize = 1;
 
-/// The child, and where it stands.
+/// The child, and the instruction at which it is stopped.
 pub struct Stepped<'a> {
     pub child: Child,
     board: Board,
@@ -25,7 +25,7 @@ fn ptrace(request: libc::c_uint, pid: i32) -> bool {
     unsafe { libc::ptrace(request, pid, none, none) == 0 }
 }
 
-/// The system call that the process is in, or stands before or behind.
+/// Returns the system call that the process is in, is about to make, or has just made.
 fn call_of(pid: i32) -> Option<libc::c_long> {
     let path = format!("/proc/{pid}/syscall");
     let call = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));

@@ -60,7 +60,7 @@ pub(crate) fn end_thread(slot: &Slot, head: &ListHead) {
         futex::wake_one(slot.word());
     }
     if !head.pending.is_null() {
-        // SAFETY: pending points to a slot's X, which outlives the test's threads.
+        // SAFETY: pending points to a slot's wake relay, which outlives the test's threads.
         futex::wake_one(unsafe { &*head.pending });
     }
 }

@@ -85,8 +85,9 @@ impl Arguments {
                             scenario.name().starts_with(name)
                         }
                     });
-                // Stops are seen in both modes where somebody sleeps: the promise is kept with the
-                // recheck at the latest, and by most without it. Faults are seen as users have it.
+                // Stops run in both modes where a process sleeps: the promise holds with the
+                // recheck at the latest, and in most places without it. Faults run in the mode that
+                // users have.
                 let usual = match self.fate() {
                     Fate::Killed => true,
                     Fate::Stopped => {
@@ -112,7 +113,7 @@ impl Arguments {
         tests
     }
 
-    /// Whether those are left out that are known to fail without the recheck.
+    /// Returns whether those are left out that are known to fail without the recheck.
     fn leaves_known_out(&self) -> bool {
         self.stop && !self.all && self.recheck.is_none() && self.only.is_empty()
     }

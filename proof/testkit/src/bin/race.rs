@@ -54,7 +54,7 @@ struct Race<'pool> {
     pool: &'pool Pool,
     bytes: usize,
     over: AtomicBool,
-    /// Handed over and not claimed yet, with what stands in them.
+    /// Objects handed over and not claimed yet, with the value in each.
     offered: Mutex<Vec<(Offset, u64)>>,
     steps: Vec<AtomicU64>,
     taken: AtomicU64,
@@ -154,7 +154,7 @@ impl<'pool> Race<'pool> {
         Ok(())
     }
 
-    /// Says who does not get on.
+    /// Names the threads that do not get on.
     fn watch(&self, until: Instant) -> Result<(), String> {
         let now = |steps: &[AtomicU64]| {
             steps.iter().map(|of| of.load(Ordering::Relaxed)).collect::<Vec<_>>()
@@ -183,7 +183,7 @@ fn give_back((object, mark): (Object<'_>, u64)) -> Result<(), String> {
     object.free().map_err(|error| format!("giving an object back: {error}"))
 }
 
-/// Everything is somewhere, and nobody has anything.
+/// Every object is somewhere, and no process holds any.
 fn account(usage: &Usage, nobody_in_it: bool) -> Result<(), String> {
     for of in usage.sizes.iter().chain([&usage.sum]) {
         if of.used + of.cached + of.free + of.offered + of.moving != of.total {
@@ -236,7 +236,7 @@ fn race(arguments: &Arguments, seed: u64) -> Result<(), String> {
             })
             .collect();
         if let Err(hung) = race.watch(until) {
-            // Nobody can be waited for any more.
+            // The hung threads never end, so the process does not wait for them.
             eprintln!("race: hung: {hung}");
             std::process::exit(1);
         }
@@ -268,7 +268,7 @@ fn race(arguments: &Arguments, seed: u64) -> Result<(), String> {
         read(&race.returned) >> 20,
         trimmed.bytes >> 20,
     );
-    // A race that nobody ran proves nothing.
+    // A race that no process ran proves nothing.
     if [&race.taken, &race.claimed, &race.flushed, &race.collected]
         .into_iter()
         .any(|counter| read(counter) == 0)

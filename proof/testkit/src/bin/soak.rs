@@ -30,7 +30,7 @@ struct Arguments {
     /// How large the queue may grow, in MiB: small, so that it is often full.
     #[arg(long, default_value_t = 8, value_name = "MIB")]
     queue_mib: u64,
-    /// On a hang, wait so many seconds before anybody is ended, for a look with a debugger.
+    /// On a hang, wait so many seconds before any process is ended, for a look with a debugger.
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     hold: u64,
     /// The crowd instead: topics, a state and a service.

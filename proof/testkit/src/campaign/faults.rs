@@ -1,7 +1,7 @@
-//! A life in which one system call fails: it is not carried out, and the caller gets an error that
-//! it may get on any machine. Then the operation has to end, by coping or by an error of its own;
-//! and everybody else finds what they would find beside a process that was killed there, or that is
-//! done. Nothing of the caller's leaks, and nobody who lives is called dead.
+//! A life in which one system call fails: the kernel does not carry it out, and the caller gets an
+//! error that it may get on any machine. Then the operation has to end, by coping or by an error of
+//! its own; and every other process finds what it would find beside a process that was killed
+//! there, or that is done. Nothing of the caller's leaks, and no living process is called dead.
 
 use std::time::{Duration, Instant};
 

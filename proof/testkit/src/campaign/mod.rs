@@ -23,7 +23,7 @@ use crate::scenario::{Scenario, known};
 use crate::world::scratch::Scratch;
 use crate::world::{Recheck, World, affinity};
 
-/// Nobody may be blocked for longer than this after a death.
+/// No process may be blocked for longer than this after a death.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// For things broken on purpose, whose hang is expected.
@@ -312,8 +312,8 @@ fn discard(world: World, totals: &mut Totals) {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-/// Whether a life with a stop, in surroundings of its own, comes to its point and goes as it must
-/// this time.
+/// Returns whether a life with a stop, in surroundings of its own, comes to its point and goes as
+/// it must this time.
 fn is_in_time_again(
     round: &Round<'_>,
     worlds: &mut Worlds<'_>,

@@ -38,12 +38,12 @@ pub(super) struct Reached {
     pub(super) stand: Stand,
     /// It has slept, and [`Scenario::help`] was given.
     pub(super) helped: bool,
-    /// It stands where the observed life was at that point.
+    /// The victim is at the point where the observed life was.
     pub(super) met: bool,
 }
 
 impl Reached {
-    /// Whether the operation has returned.
+    /// Returns whether the operation has returned.
     pub(super) fn has_ended(&self) -> bool {
         matches!(self.stand, Stand::Ended | Stand::Gone)
     }
@@ -184,7 +184,7 @@ impl Round<'_> {
         }
     }
 
-    /// Kills the victim where it stands: how it died.
+    /// Kills the victim at the point that it has reached; returns how it died.
     pub(super) fn kill(
         &self,
         world: &mut World,
@@ -206,7 +206,7 @@ impl Round<'_> {
         Ok(Death { ended, helped, acknowledged: self.control.acknowledged(), notes })
     }
 
-    /// Kills the victim where it stands and checks the survivors.
+    /// Kills the victim at the point that it has reached and checks the survivors.
     pub(super) fn finish(
         &self,
         world: &mut World,
@@ -285,7 +285,7 @@ impl Round<'_> {
     }
 
     /// A life that ends at a point of the observed one. Says whether it came there; otherwise the
-    /// operation had ended first, or the victim stood elsewhere when it was killed.
+    /// operation had ended first, or the victim was elsewhere when it was killed.
     pub(super) fn kill_at(
         &self,
         world: &mut World,

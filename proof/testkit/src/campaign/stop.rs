@@ -1,12 +1,12 @@
 //! A life in which the victim stands still at a chosen point, for as long as the survivors need to
 //! get past everything that it does not hold. Then it goes on to its end, and everything has to add
-//! up; or it is killed where it stands.
+//! up; or the engine kills it at that point.
 //!
-//! A stop by the tracer is to everybody else what SIGSTOP is: the victim takes no further step. A
-//! victim that *sleeps* at the point is stopped in two ways. [`Sleep::Frozen`]: it stays queued in
-//! the kernel, is woken there by whoever wakes it, and takes no step afterwards, as under the
-//! freezer of control groups, version 1. [`Sleep::Stopped`]: SIGSTOP takes it out of the queue, and
-//! its call begins anew when it goes on.
+//! For every other process, a stop by the tracer is what SIGSTOP is: the victim takes no further
+//! step. A victim that *sleeps* at the point is stopped in two ways. [`Sleep::Frozen`]: it stays
+//! queued in the kernel, another process wakes it there, and it takes no step afterwards, as under
+//! the freezer of control groups, version 1. [`Sleep::Stopped`]: SIGSTOP takes it out of the queue,
+//! and its call begins anew when it goes on.
 
 use super::round::Round;
 use crate::engine::plan::{Moment, Route};
@@ -20,14 +20,14 @@ use crate::world::World;
 pub(super) enum Then {
     /// It goes on to the end of its operation.
     GoesOn,
-    /// It is killed where it stands.
+    /// The engine kills it at that point.
     IsKilled,
 }
 
 /// How a sleeping victim is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sleep {
-    /// Where it stands, in the queue.
+    /// It stays in the queue.
     Frozen,
     /// By SIGSTOP, which takes it out.
     Stopped,

@@ -1,4 +1,4 @@
-//! The page that a victim shares with whoever kills it.
+//! The page that a victim shares with the process that kills it.
 //!
 //! The victim writes here how far it has come: which *phase* it is in and how many things it may
 //! call acknowledged. The page is a file of its own beside the domain's folder, so that it is no
@@ -7,7 +7,7 @@
 //! word by which the engine says that the victim was overtaken is the engine's.
 //!
 //! ```text
-//! phase:  SETTING_UP -> BEGUN (the operation's first instruction comes next) -> ENDED (it has returned)
+//! phase:  SETTING_UP -> BEGUN (its first instruction is next) -> ENDED (the operation returned)
 //! ```
 
 use std::fmt::Display;
@@ -126,7 +126,7 @@ impl Control {
         self.page().acknowledged.fetch_add(things, Ordering::SeqCst);
     }
 
-    /// Whether the victim stood still meanwhile, so that others may have been there first.
+    /// Returns whether the victim stood still meanwhile, so that others may have been there first.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         self.page().overtaken.load(Ordering::SeqCst) != 0
@@ -138,7 +138,7 @@ impl Control {
         self.page().overtaken.store(1, Ordering::SeqCst);
     }
 
-    /// Whether the victim's operation ended by an error.
+    /// Returns whether the victim's operation ended by an error.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.page().failed.load(Ordering::SeqCst) != 0
@@ -193,5 +193,5 @@ impl Drop for Control {
 
 // SAFETY: the page holds atomics alone.
 unsafe impl Send for Control {}
-// SAFETY: as above.
+// SAFETY: the page holds atomics alone.
 unsafe impl Sync for Control {}

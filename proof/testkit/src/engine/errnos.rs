@@ -5,7 +5,7 @@
 //!
 //! A call of `futex` is several calls in one: by its operation. Errors that only a wrong call gets
 //! (EINVAL, EFAULT, EBADF) are not here, nor calls without errors (`gettid`), nor those after which
-//! nobody goes on (`exit_group`). `close` closes also where it fails, which a call that is not
+//! no process goes on (`exit_group`). `close` closes also where it fails, which a call that is not
 //! carried out cannot show.
 
 use libc::{
@@ -60,9 +60,9 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         libc::SYS_flock => &[EINTR, ENOLCK],
         libc::SYS_fcntl => &[EMFILE, ENOLCK, EAGAIN],
         // futex(2). Waiting: a signal, another value. With priority inheritance: an exiting owner;
-        // without kernel memory (ENOMEM) glibc ends the process by abort(3), which nobody can cope
-        // with. Waking has no errors for a correct call; a filter that knows the older operations
-        // alone denies the one that changes a word and wakes.
+        // without kernel memory (ENOMEM) glibc ends the process by abort(3), which no caller can
+        // cope with. Waking has no errors for a correct call; a filter that knows the older
+        // operations alone denies the one that changes a word and wakes.
         libc::SYS_futex => match (arguments[1] & FUTEX_COMMAND) as c_int {
             libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => &[EINTR, EAGAIN],
             libc::FUTEX_WAKE_OP => &[EPERM, ENOSYS],
@@ -111,9 +111,9 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
 
 const FUTEX_LOCK_PI2: c_int = 13;
 
-/// Whether an error says that a system call failed so: by the number itself (`Error::System`), or
-/// by the meaning that the documentation of `outlive::Error` gives to it. All else blames what was
-/// not at fault: a message of damage, or of a death.
+/// Returns whether an error says that a system call failed so: by the number itself
+/// (`Error::System`), or by the meaning that the documentation of `outlive::Error` gives to it. All
+/// else blames what was not at fault: a message of damage, or of a death.
 #[must_use]
 pub fn tells_of(errno: c_int, error: &str) -> bool {
     // As printed, and as a sweep lists what it could not look at.

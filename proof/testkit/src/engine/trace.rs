@@ -17,7 +17,7 @@ use libc::{c_int, c_long, c_void, pid_t};
 /// What became of the victim in one wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It stands still; the signal is what stopped it (SIGTRAP after a step).
+    /// It is stopped; the signal is what stopped it (SIGTRAP after a step).
     Stopped(c_int),
     /// It has ended by itself, with this code.
     Exited(c_int),
@@ -171,7 +171,7 @@ pub const BREAKPOINTS: usize = 2;
 
 /// Has the processor stop the victim's thread before it executes the instruction at any of these
 /// addresses. In the debug registers, so that neither its memory nor its other threads are touched.
-/// False where that cannot be had: then the only way on is by single steps.
+/// Returns false where the machine has none to give: then the only way on is by single steps.
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 pub fn set_breakpoints(tid: pid_t, addresses: [u64; BREAKPOINTS]) -> bool {
@@ -217,7 +217,7 @@ fn registers(tid: pid_t) -> io::Result<libc::user_regs_struct> {
     Ok(registers)
 }
 
-/// Where the stopped victim stands: the address of its next instruction.
+/// Where the stopped victim is: the address of its next instruction.
 ///
 /// # Errors
 /// What ptrace reports.
@@ -229,7 +229,7 @@ pub fn instruction_pointer(tid: pid_t) -> io::Result<u64> {
     return Ok(registers.pc);
 }
 
-/// The system call that a victim is about to make that stands before one.
+/// Returns the system call that the victim is about to make.
 ///
 /// # Errors
 /// What ptrace reports.
@@ -255,8 +255,8 @@ pub fn call(tid: pid_t) -> io::Result<(c_long, [u64; 2], u64)> {
     Ok((call_number(tid)?, arguments, caller))
 }
 
-/// The victim stands before a system call: it is behind it then, and the call has failed without
-/// being carried out.
+/// Fails the system call that the victim is about to make: the victim is behind it then, and the
+/// kernel has not carried it out.
 ///
 /// # Errors
 /// What ptrace reports.
@@ -289,7 +289,7 @@ fn copy_bytes(pid: pid_t, address: usize, bytes: &mut [u8]) -> io::Result<()> {
     if copied == bytes.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether the instruction at `address` enters the kernel.
+/// Returns whether the instruction at `address` enters the kernel.
 ///
 /// # Errors
 /// What ptrace reports for an unreadable address.
@@ -359,7 +359,7 @@ pub fn robust_head(tid: pid_t) -> io::Result<RobustHead> {
 #[must_use]
 pub fn state_letter(pid: pid_t, tid: pid_t) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    // The program's name stands in brackets before it and may itself hold brackets and spaces.
+    // The program's name is in brackets before it and may itself hold brackets and spaces.
     stat[stat.rfind(')')? + 1..].trim_start().chars().next()
 }
 

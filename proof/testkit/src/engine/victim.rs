@@ -4,12 +4,12 @@
 //! The victim runs natively until it says that its operation begins ([`Stage::begin`] in the
 //! victim: it offers itself for tracing and stops). From then on every instruction is one step; a
 //! system call is one step too. A call that sleeps is a point of its own (*asleep*: killed there,
-//! the kernel still has it queued), and the step is completed only when somebody else's help has
-//! woken it.
+//! the kernel still has it queued), and the step is completed only when another process has woken
+//! it.
 //!
 //! To come to a point deep in a long operation the victim need not be stepped all the way: it runs
 //! natively until it arrives at some instruction for the n-th time ([`Goal`]), by a breakpoint in
-//! the debug registers where those can be had.
+//! the debug registers on machines that offer them.
 //!
 //! ```text
 //! point 0      the operation's first instruction is the next one
@@ -39,12 +39,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// second.
 const LONGEST_LIFE: Duration = Duration::from_secs(30);
 
-/// Where a victim stands after a step.
+/// Where a victim is after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stand {
     /// In the middle of the operation.
     Within,
-    /// Asleep in a system call; not stopped, so it cannot be stepped until somebody wakes it.
+    /// Asleep in a system call; not stopped, so it cannot be stepped until another process wakes
+    /// it.
     Asleep,
     /// The operation has returned.
     Ended,
@@ -77,7 +78,7 @@ pub struct Victim {
 }
 
 impl Victim {
-    /// Starts `program` with `arguments` and waits until it stands at its marker.
+    /// Starts `program` with `arguments` and waits until it has reached its marker.
     ///
     /// # Errors
     /// When it cannot be started, ends before the marker, or does not reach it in ten seconds.
@@ -124,7 +125,8 @@ impl Victim {
     fn await_marker(&mut self, control: &Control) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            // Only the traced thread is waited for; which one that is stands in the control page.
+            // The engine waits for the traced thread alone; the control page says which one that
+            // is.
             let announced = control.tid() as pid_t;
             let event = if announced != 0 && announced != self.pid {
                 self.tid = announced;
@@ -190,8 +192,8 @@ impl Victim {
     }
 
     /// Runs natively until the goal is reached, counting its arrivals down. On [`Stand::Asleep`]
-    /// the victim goes on by itself as soon as somebody wakes it; ask again then, with a deadline
-    /// for that.
+    /// the victim goes on by itself as soon as another process wakes it; ask again then, with a
+    /// deadline for that.
     ///
     /// # Errors
     /// `TimedOut` when it still sleeps at the deadline; otherwise as [`Victim::step`].
@@ -374,13 +376,14 @@ impl Victim {
         self.address
     }
 
-    /// Whether the last step was one round of an instruction that repeats itself (`rep movsb`).
+    /// Returns whether the last step was one round of an instruction that repeats itself, as
+    /// `rep movsb` does.
     #[must_use]
     pub fn repeating(&self) -> bool {
         self.repeating
     }
 
-    /// Whether the last step was a system call.
+    /// Returns whether the last step was a system call.
     #[must_use]
     pub fn entered_kernel(&self) -> bool {
         self.entered_kernel
@@ -398,8 +401,8 @@ impl Victim {
         self.tid
     }
 
-    /// SIGKILLs the process where it stands and returns when the kernel has cleaned up after it:
-    /// its robust lists are walked before its parent may reap it.
+    /// SIGKILLs the process at the point that it has reached and returns when the kernel has
+    /// cleaned up after it: its robust lists are walked before its parent may reap it.
     ///
     /// # Errors
     /// What waiting for the end reports.
@@ -479,8 +482,8 @@ impl Stage {
         self.control.set_phase(control::BEGUN);
     }
 
-    /// Whether this process stood still in the operation, so that others may have done meanwhile
-    /// what it found undone.
+    /// Returns whether this process stood still in the operation, so that others may have done
+    /// meanwhile what it found undone.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         self.control.is_overtaken()
@@ -491,7 +494,7 @@ impl Stage {
         self.control.acknowledge(things);
     }
 
-    /// Whether the operation has begun and not ended.
+    /// Returns whether the operation has begun and not ended.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.control.phase() == control::BEGUN

@@ -1,9 +1,9 @@
 //! Notices whether a step changed anything that survivors or the kernel could see.
 //!
-//! Two moments of a victim's life are the same to everybody else when the files in the domain's
-//! folder, the thread's robust list head (private memory, but the kernel reads it at a death) and
-//! what the kernel knows (which only a system call changes) are the same. A [`Watch`] keeps a
-//! private copy of the first two and compares after each step.
+//! Two moments of a victim's life are the same to every other process when three things are: the
+//! files in the domain's folder, the thread's robust list head (private memory, but the kernel
+//! reads it at a death), and what the kernel knows (which only a system call changes). A [`Watch`]
+//! keeps a private copy of the first two and compares after each step.
 //!
 //! Only the parts of a file that hold data are looked at: a look at a hole in a memory file system
 //! would fill it.
@@ -171,8 +171,9 @@ impl Watch {
         Ok(changed)
     }
 
-    /// Whether anything differs from the last comparison. `tid` stands still; `entered_kernel` says
-    /// that its last step was a system call, after which files are looked for anew.
+    /// Returns whether anything differs from the last comparison. `tid` stands still;
+    /// `entered_kernel` says that its last step was a system call, after which files are looked for
+    /// anew.
     ///
     /// # Errors
     /// What listing, mapping or reading reports.

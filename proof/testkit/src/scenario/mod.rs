@@ -1,4 +1,5 @@
-//! What is done to the victim, who survives, and what must hold afterwards: one scenario a file.
+//! What happens to the victim, which processes survive, and what must hold afterwards: one scenario
+//! a file.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -71,7 +72,7 @@ pub struct Stop {
     pub helped: bool,
     /// Things acknowledged to the victim.
     pub acknowledged: u64,
-    /// Whether it stands in a system call in which it sleeps.
+    /// Whether it is in a system call in which it sleeps.
     pub asleep: bool,
 }
 
@@ -85,7 +86,7 @@ pub trait Scenario: Send + Sync {
     /// Its name, as in reports and arguments.
     fn name(&self) -> &'static str;
 
-    /// One line: which operation, beside whom.
+    /// Names the operation and the processes beside it, in one line.
     fn about(&self) -> &'static str;
 
     /// What the victim uses, and what survivors wait on, before the victim starts. The names of the
@@ -95,11 +96,11 @@ pub trait Scenario: Send + Sync {
     /// When it cannot be prepared.
     fn prepare(&self, world: &mut World) -> Result<(), Failure>;
 
-    /// The victim stands before its operation: brings survivors into positions that need the
+    /// The victim is about to begin its operation: brings survivors into positions that need the
     /// victim's set-up, as asleep on a lock that it holds.
     ///
     /// # Errors
-    /// When that cannot be had.
+    /// When a survivor does not come into its position.
     fn gather(&self, _world: &mut World) -> Result<(), Failure> {
         Ok(())
     }
@@ -132,20 +133,20 @@ pub trait Scenario: Send + Sync {
     /// answers what that is, for the report.
     ///
     /// # Errors
-    /// Who was kept waiting by it.
+    /// The process that the victim kept waiting.
     fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure>;
 
-    /// The victim was stopped, and goes on, and sleeps: somebody has taken meanwhile what it was to
-    /// have. Once more of that.
+    /// The victim was stopped, and goes on, and sleeps: another process has taken meanwhile what it
+    /// was to have. Provides one more of that.
     ///
     /// # Errors
-    /// When that cannot be had.
+    /// When no survivor can provide it.
     fn let_on(&self, _world: &mut World) -> Result<(), Failure> {
         Ok(())
     }
 
     /// As [`Scenario::check`], of a victim that was stopped: then it went on to its end, or was
-    /// killed where it stood.
+    /// killed at that point.
     ///
     /// # Errors
     /// What does not hold.
@@ -198,12 +199,13 @@ pub trait Scenario: Send + Sync {
         false
     }
 
-    /// Whether anybody in it sleeps until something happens.
+    /// Returns whether any process in it sleeps until something happens.
     fn has_sleepers(&self) -> bool {
         true
     }
 
-    /// Whether it concerns outlive, which is then tested with the coarse recheck off and on.
+    /// Returns whether it concerns outlive, which is then tested with the coarse recheck off and
+    /// on.
     fn uses_recheck(&self) -> bool {
         true
     }
@@ -243,13 +245,13 @@ fn held<'a>(world: &mut World, order: &str, names: &[&'a str]) -> Result<Vec<&'a
     Ok(held)
 }
 
-/// Whether the answer to that order names the victim's process.
+/// Returns whether the answer to that order names the victim's process.
 fn names_victim(world: &mut World, order: &str) -> Result<bool, Failure> {
     let victim = world.victim_pid().to_string();
     Ok(world.passes("witness", order)?.split(' ').any(|word| word == victim))
 }
 
-/// Whether the answer to that order names that survivor's process.
+/// Returns whether the answer to that order names that survivor's process.
 fn names_survivor(world: &mut World, survivor: &'static str, order: &str) -> Result<bool, Failure> {
     let pid = world.survivor(survivor)?.pid().to_string();
     Ok(world.passes("witness", order)?.split(' ').any(|word| word == pid))
@@ -294,8 +296,8 @@ fn sweep_after_a_fault(world: &mut World) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The end of a round: nobody had to be rescued by the coarse recheck, one sweep is enough, the
-/// things under test can be removed, and nothing is left in the domain.
+/// The end of a round: the coarse recheck had to rescue no process, one sweep is enough, the things
+/// under test can be removed, and nothing is left in the domain.
 fn nothing_left(world: &mut World, names: &[&str]) -> Result<(), Failure> {
     let rescues = world.ask("sweeper", "domain rescues")?;
     if rescues != "0" && !world.allows_rescues(&rescues) {

@@ -67,7 +67,7 @@ impl Robust {
 
     fn initialise(&self) {
         let mut attributes = MaybeUninit::uninit();
-        // SAFETY: the attributes are initialised before use; nobody else uses the mutex yet.
+        // SAFETY: the attributes are initialised before use; no other thread uses the mutex yet.
         unsafe {
             self.shared.as_ptr().write_bytes(0, 1);
             libc::pthread_mutexattr_init(attributes.as_mut_ptr());
@@ -121,7 +121,7 @@ impl Obeys for Robust {
         match order {
             ["initialise"] => self.initialise(),
             ["hold"] => drop(self.lock()?),
-            // The thread whose number stands in the lock's word.
+            // The thread whose number is in the lock's word.
             ["owner"] => {
                 // SAFETY: the lock's word comes first in the C library's mutex, and the memory
                 // stays mapped.

@@ -35,7 +35,7 @@ struct Realtime {
     about: &'static str,
 }
 
-/// Those of this file; the ceiling's only where priorities may be raised.
+/// Returns the scenarios of this file; the ceiling's only where priorities may be raised.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     use Kind::{Ceiling, Pi};
@@ -120,7 +120,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         .collect()
 }
 
-/// Whether this process may run at a real-time priority.
+/// Returns whether this process may run at a real-time priority.
 fn may_raise() -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: no pointers but to a place of ours.

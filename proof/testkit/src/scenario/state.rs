@@ -73,7 +73,7 @@ impl State {
         world.ask("stopped", &format!("state unpin-all {name}")).map(drop)
     }
 
-    /// Both who follow say that.
+    /// Both followers say that.
     fn told(world: &mut World, what: &str) -> Result<(), Failure> {
         for survivor in ["first", "second"] {
             let answer = world.answer(survivor)?;
@@ -217,7 +217,8 @@ impl Scenario for State {
                 }
             }
             State::Get => {
-                // Its pin, if it had one, holds up nobody: more sets than there are buffers.
+                // Its pin, if it had one, delays no process: the writer sets more values than there
+                // are buffers.
                 State::goes_on(world, &name, &[2, 3, 4, 5, 6])?;
                 world.ask("reader", &format!("state get-pinned {name}"))?;
             }
@@ -276,7 +277,8 @@ impl Scenario for State {
                 world.everybody_gets_past()?;
             }
             State::Set | State::Grow => {
-                // Whoever reads it may act on it, and then those who wait for it do, too.
+                // A process that reads the value may act on it, and then the waiters must get on,
+                // too.
                 if !world.passes("reader", &format!("state get {name}"))?.starts_with("1 ") {
                     world.gets_past("beyond")?;
                 }

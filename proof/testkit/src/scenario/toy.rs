@@ -2,9 +2,9 @@
 //! instructions allow.
 //!
 //! One word, 0 free, 1 taken, 2 taken with sleepers (Drepper's third mutex). It names no owner, so
-//! nobody can tell a dead holder from a slow one: whoever waits for a dead one waits for ever. And
-//! where somebody repairs that, one flaw remains: an unlocker killed after it has freed the word
-//! and before it has woken the sleeper leaves that one asleep.
+//! no process can tell a dead holder from a slow one: a process that waits for a dead one waits for
+//! ever. Where another process repairs that, one flaw remains: an unlocker killed after it has
+//! freed the word and before it has woken the sleeper leaves that one asleep.
 
 use std::fs::OpenOptions;
 use std::ptr::NonNull;

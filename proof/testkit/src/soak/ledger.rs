@@ -1,4 +1,4 @@
-//! What everybody notes, in a file beside the domain that outlives all of them.
+//! What every process notes, in a file beside the domain that outlives all of them.
 //!
 //! One entry for each *life* of a worker (a new process, or the same one after exec), written by
 //! that life alone, save `seen`, which the queue's receiver writes.
@@ -14,7 +14,7 @@ use super::WORKERS;
 
 /// Senders finish; receivers go on until all of those are gone.
 pub const SENDERS_FINISH: u32 = 1;
-/// Everybody finishes.
+/// Every process finishes.
 pub const ALL_FINISH: u32 = 2;
 
 /// More lives than any run has. The file is sparse.
@@ -46,9 +46,9 @@ pub struct Post {
 /// The whole file.
 #[repr(C)]
 pub struct Pages {
-    /// Who is to finish and leave, as [`Ledger::is_over`] says.
+    /// The processes that are to finish and leave, as [`Ledger::is_over`] says.
     pub stop: AtomicU32,
-    /// Whoever is inside the lock; 0 nobody.
+    /// The process that is inside the lock; 0 for none.
     pub inside: AtomicU32,
     /// The lives so far; the first is 1.
     pub lives: AtomicU64,
@@ -122,7 +122,7 @@ impl Ledger {
         self.pages().lives.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Whether it is time to finish: [`SENDERS_FINISH`] or [`ALL_FINISH`].
+    /// Returns whether it is time to finish: [`SENDERS_FINISH`] or [`ALL_FINISH`].
     #[must_use]
     pub fn is_over(&self, for_whom: u32) -> bool {
         self.pages().stop.load(Ordering::SeqCst) >= for_whom

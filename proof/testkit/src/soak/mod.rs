@@ -3,8 +3,8 @@
 //!
 //! Every worker notes in a shared [`ledger`] what it is about to do and what was acknowledged to
 //! it; the receiver notes what arrived. The supervisor ([`supervisor::run`]) kills, starts anew,
-//! watches that everybody gets on, and compares at the end: acknowledged and lost, corrupted, hung,
-//! each 0.
+//! watches that every process gets on, and compares at the end: acknowledged and lost, corrupted,
+//! hung, each 0.
 
 //!
 //! A larger [`crowd`] does so with topics, a state and a service, in rounds, after each of which

@@ -1,5 +1,5 @@
-//! The supervisor: starts workers, does things to them at random, sees that nobody hangs, settles
-//! the account.
+//! The supervisor: starts workers, does things to them at random, sees that no process hangs,
+//! settles the account.
 
 use std::fs::File;
 use std::io;
@@ -38,7 +38,7 @@ pub struct Orders {
     pub queue_mib: u64,
     /// The program that plays the workers.
     pub program: PathBuf,
-    /// On a hang, waits so long before it ends anybody, for a person with a debugger.
+    /// On a hang, waits so long before it ends any process, for a person with a debugger.
     pub hold: Duration,
 }
 
@@ -76,7 +76,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Whether nothing went wrong.
+    /// Returns whether nothing went wrong.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.lost == 0 && self.corrupted.is_empty() && self.hung.is_empty()
@@ -88,8 +88,8 @@ struct Post {
     stopped_until: Option<Instant>,
     /// The progress when this life began: until there is more, it may not be ready for signals.
     begun_at: u64,
-    /// The progress last seen, and for how long there has been none (not counting time when anybody
-    /// was stopped: whoever needs a stopped one must wait for it).
+    /// The progress last seen, and for how long there has been none (not counting time when any
+    /// process was stopped: the processes that need a stopped one must wait for it).
     progress: u64,
     idle: Duration,
 }
@@ -230,8 +230,8 @@ impl Soak<'_> {
             && self.account.hung.len() < 3
             && self.account.corrupted.len() < 3
         {
-            // When somebody gets nowhere, the others are left in peace, so that it shows whether it
-            // is for good.
+            // When a process gets nowhere, the others are left in peace, so that it shows whether
+            // it is for good.
             let quiet = self.posts.iter().any(|post| post.idle > SUSPICIOUS);
             if !quiet && Instant::now() >= act {
                 self.do_something()?;
@@ -246,7 +246,7 @@ impl Soak<'_> {
         Ok(())
     }
 
-    /// Everybody finishes: senders leave, receivers go on until all senders are gone.
+    /// Every process finishes: senders leave, receivers go on until all senders are gone.
     fn finish(&mut self) -> io::Result<()> {
         for worker in 0..WORKERS {
             self.signal(worker, libc::SIGCONT);

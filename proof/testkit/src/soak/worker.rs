@@ -2,8 +2,8 @@
 //! finish.
 //!
 //! SIGUSR1 makes it exec itself at whatever instruction it happens to be: the handler does nothing
-//! else. To everybody in the domain that is the end of its tokens; to the supervisor the process
-//! lives on.
+//! else. To every process in the domain that is the end of its tokens; to the supervisor the
+//! process lives on.
 
 use std::ffi::CString;
 use std::hint::black_box;

@@ -1,10 +1,10 @@
-//! Patience on a busy machine: what is a hang after five seconds of a quiet one is none where
-//! twenty others want each processor.
+//! How long tests wait on a busy machine: what is a hang after five seconds on a quiet machine is
+//! none where twenty others want each processor.
 
 use std::fs;
 use std::time::Duration;
 
-/// However busy the machine is, nobody is waited for longer than this.
+/// However busy the machine is, the world waits for no process longer than this.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// So much patience as that comes to while as many want a processor as do now.

@@ -19,7 +19,7 @@ pub mod survivor;
 
 pub use survivor::Survivor;
 
-/// Whether the coarse timed recheck, the net under the protocols, is spread.
+/// Whether the domain makes the coarse timed recheck, the last resort under the protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recheck {
     /// Switched off: the protocols stand alone, a missed wake-up hangs.
@@ -128,7 +128,7 @@ impl World {
         &self.folder
     }
 
-    /// The domain's folder. Nobody has made it yet at the world's beginning.
+    /// The domain's folder. No process has made it yet at the world's beginning.
     #[must_use]
     pub fn domain(&self) -> PathBuf {
         self.folder.join("domain")
@@ -146,7 +146,7 @@ impl World {
         self.control = control.to_owned();
     }
 
-    /// Whether the coarse recheck is on.
+    /// Returns the mode of the coarse recheck.
     #[must_use]
     pub fn recheck(&self) -> Recheck {
         self.recheck
@@ -177,14 +177,14 @@ impl World {
         self.survivors.keys().copied().collect()
     }
 
-    /// What everybody who has an order to answer is at, for reports.
+    /// Returns what every process that has an order to answer is at, for reports.
     pub fn situation(&mut self) -> String {
         let all: Vec<String> =
             self.survivors.values_mut().filter_map(Survivor::situation).collect();
         all.join("; ")
     }
 
-    /// Notes who the round's victim is: its process and the thread that performs.
+    /// Notes the round's victim: its process and the thread that performs.
     pub fn introduce(&mut self, pid: u32, tid: u32) {
         self.victim = (pid, tid);
     }
@@ -212,8 +212,8 @@ impl World {
         self.victim.1
     }
 
-    /// Notes the moment of death, from which on nobody may stay blocked for longer than the world's
-    /// patience.
+    /// Notes the moment of death, from which on no process may stay blocked for longer than the
+    /// world's patience.
     pub fn death(&mut self) {
         self.died_at = Instant::now();
     }

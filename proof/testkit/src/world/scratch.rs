@@ -1,7 +1,7 @@
 //! Where runs keep their folders: on the memory file system, one folder a run, cleared by the next
 //! run.
 //!
-//! A failing round's folder is kept for whoever looks into it. The next run clears what ended runs
+//! A failing round's folder is kept for a person to look into. The next run clears what ended runs
 //! have left, and only that: runs beside it are known by the pid in their folder's name.
 
 use std::fs;

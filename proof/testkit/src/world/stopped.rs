@@ -1,9 +1,9 @@
-//! Survivors beside a victim that stands still: whom it keeps waiting, and for how long.
+//! Survivors beside a victim that stands still: which of them it keeps waiting, and for how long.
 //!
 //! The promise has a time in it, and no test may fail because the machine is busy. So time counts
-//! only while it is nobody's fault but the victim's: the time for which survivors waited for a
-//! processor (`/proc/PID/schedstat`) is taken off. A survivor that waits for a wake-up that never
-//! comes waits for no processor, however busy the machine is.
+//! only while the victim alone is at fault: the time for which survivors waited for a processor
+//! (`/proc/PID/schedstat`) is taken off. A survivor that waits for a wake-up that never comes waits
+//! for no processor, however busy the machine is.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use super::World;
 use crate::failure::Failure;
 
-/// Within this every operation that completes takes effect for every other process, whoever is
-/// stopped.
+/// Within this every operation that completes takes effect for every other process, whichever
+/// process is stopped.
 pub const PROMISE: Duration = Duration::from_secs(2);
 
 /// What is allowed beyond it: timers that are late, processes that start, pages that are made.
 const GRACE: Duration = Duration::from_millis(700);
 
-/// However busy the machine is, nobody is waited for longer than this.
+/// However busy the machine is, the world waits for no process longer than this.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Marks a round in which one of the victim's system calls was made to fail.
@@ -57,7 +57,7 @@ fn delay(pid: u32) -> Duration {
 }
 
 impl World {
-    /// All whose waiting for a processor is nobody's fault.
+    /// All processes whose waiting for a processor is the machine's fault.
     fn delays(&self) -> BTreeMap<u32, Duration> {
         let survivors = self.survivors.values().map(super::Survivor::pid);
         survivors.chain([std::process::id()]).map(|pid| (pid, delay(pid))).collect()
@@ -67,7 +67,7 @@ impl World {
         self.stop.clock = Some(Clock { begun: Instant::now(), delays: self.delays() });
     }
 
-    /// For how long somebody has been kept waiting, by the clock and without the machine's part.
+    /// For how long a process has been kept waiting, by the clock and without the machine's part.
     fn waited(&self) -> (Duration, Duration) {
         let Some(clock) = &self.stop.clock else { return Default::default() };
         let waited = clock.begun.elapsed();
@@ -83,14 +83,14 @@ impl World {
         self.start_clock();
     }
 
-    /// Whether the round's victim stands still or stood still.
+    /// Returns whether the round's victim stands still or stood still.
     #[must_use]
     pub fn has_stop(&self) -> bool {
         self.stop.clock.is_some()
     }
 
-    /// Whether this is the first time in the round that something is done, which must be done once:
-    /// beside the stopped victim, or else after its death.
+    /// Returns whether this is the first time in the round that something is done, which must be
+    /// done once: beside the stopped victim, or else after its death.
     pub fn first_time(&mut self, what: &'static str) -> bool {
         let first = !self.stop.done.contains(&what);
         if first {
@@ -99,8 +99,8 @@ impl World {
         first
     }
 
-    /// Whether that has been done in the round. As opposed to [`World::first_time`], asking notes
-    /// nothing.
+    /// Returns whether that has been done in the round. As opposed to [`World::first_time`], asking
+    /// notes nothing.
     #[must_use]
     pub fn has_done(&self, what: &str) -> bool {
         self.stop.done.contains(&what)
@@ -122,10 +122,10 @@ impl World {
         self.stop.done.retain(|done| *done != what);
     }
 
-    /// That somebody may be waited for still, since the clock was last set back.
+    /// Checks that the wait is still within the promise, since the clock was last set back.
     ///
     /// # Errors
-    /// That it is late, when not.
+    /// When the wait is late.
     pub fn is_in_time(&mut self, what: &str) -> Result<(), Failure> {
         let (waited, kept) = self.waited();
         if kept > PROMISE + GRACE || waited > LONGEST {
@@ -137,11 +137,11 @@ impl World {
         Ok(())
     }
 
-    /// That a survivor has answered its outstanding order, or does so within what is promised. The
-    /// answer stays there to be fetched later.
+    /// Waits until a survivor has answered its outstanding order, as it must within the promise.
+    /// The answer stays there to be fetched later.
     ///
     /// # Errors
-    /// That it is late, when it was kept waiting.
+    /// When the answer is late.
     pub fn gets_past(&mut self, name: &'static str) -> Result<(), Failure> {
         loop {
             if self.survivor(name)?.has_answered(LOOK_EVERY)? {
@@ -164,8 +164,8 @@ impl World {
         }
     }
 
-    /// The same of all who have an order to answer, save those whose order names one of these
-    /// things, which the victim holds.
+    /// The same of all survivors that have an order to answer, save those whose order names one of
+    /// these things, which the victim holds.
     ///
     /// # Errors
     /// As [`World::gets_past`].
@@ -179,7 +179,7 @@ impl World {
         Ok(())
     }
 
-    /// The same of all who have an order to answer.
+    /// The same of all survivors that have an order to answer.
     ///
     /// # Errors
     /// As [`World::gets_past`].
@@ -204,8 +204,8 @@ impl World {
         self.stop.slowest
     }
 
-    /// Whether the coarse recheck may have rescued so many sleepers in this world so far: beside a
-    /// stopped victim it may, and they are counted.
+    /// Returns whether the coarse recheck may have rescued so many sleepers in this world so far:
+    /// beside a stopped victim it may, and they are counted.
     pub(crate) fn allows_rescues(&mut self, rescues: &str) -> bool {
         let now = rescues.parse().unwrap_or(0);
         let new = now - std::mem::replace(&mut self.stop.rescues, now).min(now);

@@ -52,8 +52,8 @@ impl Survivor {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log);
-        // SAFETY: one system call on numbers between fork and exec: survivors end with whoever
-        // started them.
+        // SAFETY: one system call on numbers between fork and exec: survivors end with the process
+        // that started them.
         unsafe {
             command.pre_exec(|| {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -155,9 +155,9 @@ impl Survivor {
         self.outstanding.as_deref()
     }
 
-    /// Whether the answer to the outstanding order has come, or comes within that time. It is not
-    /// taken: that is for [`Survivor::answer`]. A survivor that has ended counts as one that has
-    /// answered, and is told of there.
+    /// Returns whether the answer to the outstanding order has come, or comes within that time. It
+    /// is not taken: that is for [`Survivor::answer`]. A survivor that has ended counts as one that
+    /// has answered, and is told of there.
     ///
     /// # Errors
     /// What reading reports.

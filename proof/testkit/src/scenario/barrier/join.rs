@@ -1,4 +1,5 @@
-//! Taking a seat while another participant sleeps: whoever dies here has never come, or is missed.
+//! Taking a seat while another participant sleeps: a process that dies here has never come, or is
+//! missed.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -53,7 +54,8 @@ impl Scenario for Join {
             world.saw("woken by the death");
             return super::still_works(world, &name, &["first", "second"]);
         }
-        // First the seats: of those who have them all may pass that are there.
+        // The seats come first: as soon as all participants that have seats are there, they may
+        // pass.
         let mut seated = Vec::new();
         for survivor in ["second", "last"] {
             let is_seated = survivor == "second" && !world.first_time("second has joined");
@@ -79,7 +81,7 @@ impl Scenario for Join {
 
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
-        // Its seat is its own; others take theirs. Those who wait are not all there yet.
+        // Its seat is its own; others take theirs. The waiting participants are not all there yet.
         if world.passes("second", &format!("barrier join {name}"))? != "joined" {
             return Err(Failure::wrong("there is a seat, and it was not to be had"));
         }

@@ -12,7 +12,7 @@ use super::{HOLDS_NOTHING, Place, Scenario, member};
 use crate::failure::Failure;
 use crate::world::World;
 
-/// Those of this folder.
+/// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
@@ -36,8 +36,8 @@ fn victims(place: &Place<'_>) -> Result<Barrier, String> {
     Ok(barrier)
 }
 
-/// Whether the others have to wait for the stopped victim: it has a seat, and they have arrived and
-/// it has not.
+/// Returns whether the others have to wait for the stopped victim: it has a seat, and they have
+/// arrived and it has not.
 fn is_awaited(world: &mut World, name: &str) -> Result<bool, Failure> {
     let participants = world.passes("witness", &format!("barrier participants {name}"))?;
     let (victim, mine) =
@@ -46,7 +46,7 @@ fn is_awaited(world: &mut World, name: &str) -> Result<bool, Failure> {
     Ok(has(&victim) && !has(&mine) && participants.contains("arrived"))
 }
 
-/// Beside the stopped victim: all who wait pass, unless it is the victim that they wait for.
+/// Beside the stopped victim: all waiters pass, unless it is the victim that they wait for.
 fn pass(world: &mut World, name: &str) -> Result<&'static str, Failure> {
     if is_awaited(world, name)? {
         return Ok("has a seat and is awaited");
@@ -71,7 +71,8 @@ fn put_to_sleep(world: &mut World, name: &str, survivor: &'static str) -> Result
     world.survivor(survivor)?.tell_and_see_asleep(&format!("barrier wait {name}"))
 }
 
-/// Whether all of them passed, or none: anything between is wrong, and so are two serial ones.
+/// Returns whether all of them passed, or none: anything between is wrong, and so are two serial
+/// ones.
 fn all_passed(answers: &[String]) -> Result<bool, Failure> {
     let count = |word| answers.iter().filter(|answer| *answer == word).count();
     let (serial, passed, broken) = (count("serial"), count("passed"), count("broken"));
@@ -97,13 +98,14 @@ fn still_works(world: &mut World, name: &str, seated: &[&'static str]) -> Result
     }
     world.ask("next", &format!("barrier repair {name}"))?;
     seat(world, name, &["next"])?;
-    // Who died as a participant and has not been missed yet is missed now.
+    // A process that died as a participant and has not been missed yet is missed now.
     let mut answer = world.ask("next", &format!("barrier arrive {name}"))?;
     if answer == "broken" {
         world.ask("another", &format!("barrier repair {name}"))?;
         answer = world.ask("next", &format!("barrier arrive {name}"))?;
     }
-    // All other seats are given up: it is alone. Or it is the first at some that nobody ever took.
+    // All other seats are given up: it is alone. Or it is the first at a barrier whose seats no
+    // process ever took.
     if !["early", "serial"].contains(&answer.as_str()) {
         return Err(Failure::wrong(format!("repaired, and the first to come is told `{answer}`")));
     }

@@ -9,7 +9,7 @@ use super::{HOLDS_NOTHING, Place, Scenario};
 use crate::failure::Failure;
 use crate::world::World;
 
-/// Those of this folder.
+/// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
@@ -30,8 +30,8 @@ fn victims(place: &Place<'_>) -> Result<Shelf, String> {
     Shelf::open(&domain, place.name)
 }
 
-/// Beside the stopped victim, which was to notify: what was brought is taken once somebody else has
-/// notified.
+/// Beside the stopped victim, which was to notify: a waiter takes what was brought once another
+/// process has notified.
 fn notified_by_another(world: &mut World) -> Result<&'static str, Failure> {
     let name = world.fresh("thing");
     if has_mutex(world)? {
@@ -44,7 +44,7 @@ fn notified_by_another(world: &mut World) -> Result<&'static str, Failure> {
     Ok(HOLDS_NOTHING)
 }
 
-/// Whether the stopped victim has the mutex.
+/// Returns whether the stopped victim has the mutex.
 fn has_mutex(world: &mut World) -> Result<bool, Failure> {
     let name = world.fresh("thing");
     super::names_victim(world, &format!("condvar holder {name}"))

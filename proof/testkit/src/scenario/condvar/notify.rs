@@ -1,5 +1,6 @@
-//! Bringing an item and notifying, with two sleepers: once the call has returned somebody comes for
-//! it; died before, the next to lock and notify finds everybody well.
+//! Bringing an item and notifying, with two sleepers: once the call has returned, a sleeper comes
+//! for the item; if the victim died before, the next process that locks and notifies finds all of
+//! them well.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -52,7 +53,8 @@ impl Scenario for Notify {
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         if !death.ended {
-            // Cut short: then whoever locks next is told if the victim had the mutex, and notifies.
+            // The operation was cut short: the next process to lock is told if the victim had the
+            // mutex, and notifies.
             world.ask("next", &format!("condvar notify-all {name}"))?;
             world.ask("next", &format!("condvar settle {name} 0"))?;
             world.saw("cut short");

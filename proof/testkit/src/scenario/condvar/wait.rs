@@ -1,5 +1,5 @@
-//! Waiting for an item, being notified, taking it: whoever was notified and died, those who sleep
-//! beside it get what is there, and nobody but they come to lock.
+//! Waiting for an item, being notified, taking it: whichever waiter was notified and died, the
+//! sleepers beside it get what is there, and no other process comes to lock.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -9,23 +9,23 @@ use crate::world::World;
 /// See the file's head.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// The victim was queued first: it is the one who is woken.
+    /// The victim was queued first: it is woken.
     First,
-    /// Somebody was queued before it.
+    /// Another process was queued before it.
     Between,
-    /// The mutex is in somebody's hand when the victim is woken.
+    /// Another process holds the mutex when the victim is woken.
     Contended,
 }
 
 impl Wait {
-    /// One for the victim, and one for whoever was queued before it.
+    /// One for the victim, and one for the process that was queued before it, if there is one.
     fn notifications(self) -> u64 {
         if self == Wait::Between { 2 } else { 1 }
     }
 
-    /// Items that nobody is notified of. Where the victim can find the mutex held, it passes its
-    /// notification on before it queues for it, and the sleeper after it may take the item first:
-    /// the victim is to find one all the same, or it would sleep again, rightly.
+    /// Items that no sleeper is notified of. Where the victim can find the mutex held, it relays
+    /// its notification before it queues for the mutex, and the sleeper after it may take the item
+    /// first: the victim is to find one all the same, or it would sleep again, rightly.
     fn unnotified(self) -> u64 {
         if self == Wait::First { 0 } else { 1 }
     }
@@ -99,10 +99,10 @@ impl Scenario for Wait {
         if !world.first_time("bring") {
             return self.all_are_through(world, death);
         }
-        // What was notified is taken, by those who live or by the victim; nobody else locks until
-        // it is.
+        // A living process or the victim takes what was notified; no other process locks until
+        // then.
         world.ask("next", &format!("condvar settle {name} {}", self.unnotified()))?;
-        // Whoever of them still sleeps, sleeps rightly.
+        // A waiter that still sleeps now sleeps rightly.
         world.ask("next", &format!("condvar bring {name} {}", self.notifications()))?;
         self.all_are_through(world, death)
     }

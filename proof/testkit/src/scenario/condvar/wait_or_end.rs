@@ -1,5 +1,5 @@
-//! Waiting for an item or for the end of the one who brings it. The victim waits like that, beside
-//! others who do; or it is the one who brings.
+//! Waiting for an item or for the end of the process that brings it. The victim waits like that,
+//! beside others that do; or it is the process that brings.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

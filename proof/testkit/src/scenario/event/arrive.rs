@@ -1,5 +1,5 @@
-//! The last to arrive at a latch: has it been counted, both who wait get through without anybody's
-//! help.
+//! The last to arrive at a latch: if it has been counted, both waiters get through without the help
+//! of another process.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -6,7 +6,7 @@ mod wait;
 
 use super::Scenario;
 
-/// Those of this folder.
+/// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![

@@ -1,6 +1,6 @@
-//! Setting a bit that two wait for: is it set, both get through without anybody's help, whenever
-//! the setter died. One of them may wait in a wait set, before the other or after it: the kernel
-//! wakes the one who came first.
+//! Setting a bit that two wait for: if it is set, both get through without the help of another
+//! process, whenever the setter died. One of them may wait in a wait set, before the other or after
+//! it: the kernel wakes the waiter that came first.
 
 use outlive::sync::Reset;
 
@@ -65,7 +65,7 @@ impl Scenario for Set {
 
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
-        // Set is set: then those who wait are through, without anybody else's help.
+        // Set is set: then the waiters are through, without the help of another process.
         if world.passes("witness", &format!("event bits {name}"))? != "0" {
             world.everybody_gets_past()?;
         }

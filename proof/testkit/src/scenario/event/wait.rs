@@ -1,4 +1,4 @@
-//! Waiting for a bit beside two who do: whoever dies, the others get through.
+//! Waiting for a bit beside two others: whichever waiter dies, the others get through.
 
 use outlive::sync::Reset;
 use outlive::wait::WaitSet;
@@ -16,7 +16,7 @@ pub enum Wait {
     Manual,
     /// The same; the victim is in a wait set that watches an owner, too.
     InSet,
-    /// Each bit is had by one.
+    /// One waiter takes each bit.
     Automatic,
 }
 
@@ -57,8 +57,8 @@ impl Scenario for Wait {
                 world.ask("setter", &format!("event set {name} 1")).map(drop)
             }
             Wait::Automatic => {
-                // Each has a bit that is wanted by nobody else, but the first to be set is wanted
-                // by the victim, too.
+                // Each waits for a bit that no other process wants, but the victim, too, wants the
+                // first bit to be set.
                 world.survivor("late")?.tell_and_see_asleep(&format!("event wait {name} 1"))?;
                 for bit in [1, 2, 4] {
                     world.ask("setter", &format!("event set {name} {bit}"))?;
@@ -103,7 +103,7 @@ impl Scenario for Wait {
         };
         let event = event::event(&domain, place.name, reset)?;
         if *self == Wait::InSet {
-            // Whoever that is: the sleeper lives, and has a token.
+            // It does not matter which process that is: the sleeper lives, and has a token.
             let mut others = domain
                 .tokens()
                 .into_iter()

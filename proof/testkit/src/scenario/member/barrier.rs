@@ -56,7 +56,7 @@ impl Barriers {
             "wait" => answer(seat?.wait().map(Some)),
             // Arrives without waiting.
             "arrive" => answer(seat?.try_wait()),
-            // The participants, and of those who have arrived each once more.
+            // The participants; each that has arrived comes twice.
             "participants" => {
                 let words = barrier.participants().into_iter().map(|(who, arrived)| {
                     if arrived {

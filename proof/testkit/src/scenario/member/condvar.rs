@@ -1,7 +1,7 @@
 //! Orders about shelves: a mutex, a condition variable, and a number of items that is changed under
 //! the mutex and may be looked at without it.
 //!
-//! Whoever is told that an owner died makes the shelf whole and notifies all.
+//! A process that is told of an owner's death makes the shelf whole and notifies all.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,10 +45,10 @@ impl Shelf {
         Ok(Shelf { board, mutex, delivered })
     }
 
-    /// Takes the mutex; whether somebody had died with it, too.
+    /// Takes the mutex, and repairs the shelf where the owner died.
     ///
     /// # Errors
-    /// Why it cannot be had.
+    /// Why the mutex cannot be taken.
     pub fn lock(&self) -> Result<MutexGuard<'_, u64>, String> {
         self.mended(self.mutex.lock())
     }
@@ -91,7 +91,7 @@ impl Shelf {
     /// Waits for an item and takes it.
     ///
     /// # Errors
-    /// Why the mutex cannot be had.
+    /// Why the mutex cannot be taken.
     pub fn take(&self) -> Result<(), String> {
         let mut guard = self.lock()?;
         while self.items() == 0 {
@@ -105,7 +105,7 @@ impl Shelf {
     /// The same, until the supplier has ended: then `false`.
     ///
     /// # Errors
-    /// Why the mutex cannot be had.
+    /// Why the mutex cannot be taken.
     pub fn take_or_end(&self, supplier: &Peer) -> Result<bool, String> {
         let mut guard = self.lock()?;
         while self.items() == 0 {
@@ -128,7 +128,7 @@ impl Shelf {
         Ok(true)
     }
 
-    /// The calling process is the one who brings.
+    /// Makes the calling process the one that brings.
     pub fn supply(&self) {
         self.board.supplier.store(u64::from(std::process::id()), Ordering::SeqCst);
     }

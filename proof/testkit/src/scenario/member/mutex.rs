@@ -1,5 +1,5 @@
-//! Orders about named mutexes. What they guard is a pair of numbers that are equal whenever nobody
-//! is inside.
+//! Orders about named mutexes. What they guard is a pair of numbers that are equal whenever no
+//! process is inside.
 //!
 //! A handle is kept for as long as the survivor lives, leaked, so that a guard can be kept over
 //! several orders.

@@ -40,7 +40,7 @@ impl Counted {
         Ok(Counted { used, cached, free, offered, moving, shared, total })
     }
 
-    /// Whether each object is in one place.
+    /// Returns whether each object is in one place.
     pub fn adds_up(&self) -> bool {
         self.used + self.cached + self.free + self.offered + self.moving + self.shared == self.total
     }

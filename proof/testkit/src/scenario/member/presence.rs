@@ -1,5 +1,5 @@
-//! Orders about who comes and goes on a topic: two threads follow it, one plainly, one in a wait
-//! set, and note what they are told.
+//! Orders about the participants that come to a topic and leave it: two threads follow them, one
+//! plainly, one in a wait set, and note what they are told.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! Orders about queues. Every message bears a stamp (`crate::message`), so that whoever receives it
-//! can tell.
+//! Orders about queues. Every message bears a stamp (`crate::message`), so that its receiver can
+//! check it.
 
 use std::collections::BTreeMap;
 

@@ -54,7 +54,7 @@ pub enum Got<'a> {
     Clean(Guard<'a>),
     /// Its owner died.
     OwnerDied(Guard<'a>),
-    /// Nobody will get it again.
+    /// No thread gets it again.
     GivenUp,
 }
 

@@ -1,5 +1,5 @@
 //! Orders about named reader-writer locks. What they guard is a pair of numbers that are equal
-//! whenever nobody writes.
+//! whenever no process writes.
 //!
 //! A handle is kept for as long as the survivor lives, leaked, so that a guard can be kept over
 //! several orders.

@@ -13,12 +13,12 @@ pub fn open(domain: &Domain, name: &str) -> Result<Semaphore, String> {
     Semaphore::options(2).most(3).open_or_create(domain, name).map_err(|error| error.to_string())
 }
 
-/// The name under which a survivor says to whom a permit is to be handed.
+/// The name under which a survivor says which process is to get a permit.
 pub fn offer(name: &str) -> String {
     format!("{name}-to")
 }
 
-/// Who has offered to take a permit up.
+/// Returns the process that has offered to take a permit up.
 pub fn receiver(domain: &Domain, name: &str) -> Result<outlive::TokenId, String> {
     let offer = Mutex::<u64>::options(0)
         .open_or_create(domain, &offer(name))
@@ -73,7 +73,7 @@ impl Semaphores {
                 }
                 None => Err("it is not held".to_owned()),
             },
-            // Takes all that are to be had and gives them back. Answers how many.
+            // Takes all permits that are free and gives them back. Answers how many.
             "count" => {
                 let mut all = Vec::new();
                 loop {

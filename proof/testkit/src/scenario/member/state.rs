@@ -98,10 +98,10 @@ fn get(state: &State) -> Result<(u64, u64), String> {
     Ok((whole(&value)?, version))
 }
 
-/// The latest value by the way of one who has been overtaken.
+/// Returns the latest value as a reader does that has been overtaken.
 ///
 /// # Errors
-/// When it cannot be had, or is not whole.
+/// When the state yields no value, or one that is not whole.
 pub fn get_pinned(domain: &Domain, name: &str) -> Result<u64, String> {
     let bytes = State::<[u8]>::open(domain, name).map_err(|error| error.to_string())?;
     let (value, _) = bytes.get_as_if_overtaken().map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! Orders about tokens: claim them in threads, ask who lives, wait for an end, look whether slots
-//! were lost.
+//! Orders about tokens: claim them in threads, ask which ones are alive, wait for an end, look
+//! whether slots were lost.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -174,7 +174,7 @@ impl Threads {
                 Ok(String::new())
             }
             // Claims every slot that is not alive. Answers the numbers of slots before and after:
-            // more means that some could not be had.
+            // more means that it could not claim some of them.
             ["exhaust"] => {
                 domain.token().map_err(|error| error.to_string())?;
                 let before = domain.stats().slots;

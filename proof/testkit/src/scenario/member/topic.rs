@@ -1,5 +1,5 @@
-//! Orders about topics. Every message bears a stamp (`crate::message`), so that whoever receives it
-//! can tell.
+//! Orders about topics. Every message bears a stamp (`crate::message`), so that its receiver can
+//! check it.
 
 use std::collections::BTreeMap;
 
@@ -236,7 +236,7 @@ impl Topics {
                 let sample = open.subscriber()?.recv().map_err(|error| error.to_string())?;
                 Stamp::of(&sample).map(show)
             }
-            // The same in a wait set, beside somebody's end.
+            // The same in a wait set, beside another process's end.
             ("recv-in-set", []) => {
                 let mut set = WaitSet::new(domain);
                 set.set_wait(WaitStrategy::Block);

@@ -1,5 +1,5 @@
-//! Lock and unlock with nobody else about: the next to come gets the lock, and is told if the owner
-//! died inside.
+//! Lock and unlock with no other process near: the next process to come gets the lock, and is told
+//! if the owner died inside.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

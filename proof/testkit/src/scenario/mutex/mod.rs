@@ -19,7 +19,7 @@ use super::{HOLDS_NOTHING, Place, Scenario};
 use crate::failure::Failure;
 use crate::world::World;
 
-/// Those of this folder.
+/// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
@@ -60,7 +60,8 @@ fn count(world: &mut World, answer: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Beside the stopped victim: whoever wants these locks gets them, save those that name the victim.
+/// Beside the stopped victim: a process that wants these locks gets them, save those that name the
+/// victim.
 fn pass(world: &mut World, names: &[&str]) -> Result<&'static str, Failure> {
     let held = super::held(world, "mutex holder", names)?;
     world.others_get_past(&held)?;

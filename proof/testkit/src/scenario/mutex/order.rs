@@ -38,7 +38,7 @@ impl Scenario for Order {
         }
         let told = world.ask("watcher", &format!("mutex order {inner} {name}"))?;
         match (death.ended, told.as_str()) {
-            // A record that cannot be written down keeps nobody from a lock.
+            // A record that cannot be written down keeps no process from a lock.
             (true, "silent") if world.has_stop() => world.saw("not recorded"),
             (true, "silent") => {
                 return Err(Failure::wrong("the order of one that had returned is not known"));

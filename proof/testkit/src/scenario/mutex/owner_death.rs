@@ -1,5 +1,5 @@
-//! A waiter is woken by its owner's death, takes over, and dies in turn: the others who sleep, on
-//! the same lock or on another one of the same owner, are told and go on.
+//! A waiter is woken by its owner's death, takes over, and dies in turn: the other sleepers, on the
+//! same lock or on another one of the same owner, are told and go on.
 //!
 //! The kernel wakes one sleeper when an owner ends: here it is the victim, or another that was
 //! queued before it.
@@ -15,9 +15,9 @@ use crate::world::World;
 /// See the file's head.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OwnerDeath {
-    /// The victim was queued first: it is the one whom the kernel wakes.
+    /// The victim was queued first: the kernel wakes it.
     First,
-    /// Somebody was queued before it.
+    /// Another process was queued before it.
     Between,
 }
 

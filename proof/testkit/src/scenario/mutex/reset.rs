@@ -1,5 +1,5 @@
-//! Resetting a lock that was given up with half a value inside: whoever gets in without a warning
-//! finds a whole one.
+//! Resetting a lock that was given up with half a value inside: a process that gets in without a
+//! warning finds a whole one.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,4 +1,5 @@
-//! A waiter whose deadline passes, beside another sleeper: leaving takes nobody's wake-up along.
+//! A waiter whose deadline passes, beside another sleeper: it takes no other waiter's wake-up along
+//! when it leaves.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Unlock while two processes sleep on the lock: both get it, one after the other, whoever dies
-//! when; at most the first is told that the owner died.
+//! Unlock while two processes sleep on the lock: both get it, one after the other, whichever
+//! process dies and whenever; at most the first is told that the owner died.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,5 +1,5 @@
 //! Waiting for the lock, being handed it, unlocking, with sleepers queued before and after, or
-//! after only: all of them get it, whoever was woken and died.
+//! after only: all of them get it, whichever sleeper was woken and died.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ use crate::world::World;
 pub enum Wait {
     /// The victim was queued first.
     First,
-    /// Somebody was queued before it.
+    /// Another process was queued before it.
     Between,
 }
 
@@ -59,7 +59,7 @@ impl Scenario for Wait {
         let answer = world.answer("late")?;
         super::count(world, &answer)?;
         let name = world.fresh(self.stem());
-        // The sleepers may have been first; then the next is the one who is told of the victim.
+        // The sleepers may have been first; then the next process is told of the victim.
         let answer = world.ask("next", &format!("mutex use {name}"))?;
         super::count(world, &answer)?;
         super::still_works(world, &[&name])

@@ -1,4 +1,4 @@
-//! A value that is made once: by the victim, with others asleep who need it.
+//! A value that is made once: by the victim, while other processes that need it sleep.
 
 use std::hint::black_box;
 
@@ -8,16 +8,16 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::world::World;
 
-/// Those of this folder.
+/// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![Box::new(Make::Alone), Box::new(Make::Needed)]
 }
 
-/// The victim makes it; the next who needs it finds it whole, or makes it.
+/// The victim makes it; the next process that needs it finds it whole, or makes it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Make {
-    /// Nobody is about.
+    /// No other process is near.
     Alone,
     /// Two sleep for it: they came while the victim was at it.
     Needed,

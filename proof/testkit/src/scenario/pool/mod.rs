@@ -1,5 +1,5 @@
 //! The public pool: objects taken (from the cache, from a list, by a scan, from new memory), freed,
-//! handed over, claimed, and the pool's upkeep; objects that several hold (shares.rs).
+//! handed over, claimed, and the pool's gc; objects that several hold (shares.rs).
 //!
 //! Beside the victim a survivor holds three objects, filled, and one more is on offer; afterwards
 //! it takes, fills and frees objects of the same size, what it held is as it was, and each object
@@ -16,7 +16,7 @@ use super::{HOLDS_NOTHING, Scenario};
 use crate::failure::Failure;
 use crate::world::World;
 
-/// Those of this folder.
+/// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     let steps = steps::ALL.iter().map(|step| Box::new(*step) as Box<dyn Scenario>);
@@ -25,8 +25,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     steps.chain(shares).chain(modes).collect()
 }
 
-/// Survivors take, fill, compare and free objects, beside all that the dead left, before anybody
-/// sweeps.
+/// Survivors take, fill, compare and free objects, beside all that the dead left, before any
+/// process sweeps.
 fn use_beside_the_dead(world: &mut World, name: &str) -> Result<(), Failure> {
     for survivor in ["other", "next"] {
         let whole = world.ask(survivor, &format!("pool use {name} 20"))?;
@@ -92,8 +92,8 @@ fn all_are_whole(world: &mut World, name: &str, orders: &[&str]) -> Result<(), F
     Ok(())
 }
 
-/// Nobody has anything, and each object is counted. What was needed until now `gc` may keep;
-/// whoever needs memory gets it all the same.
+/// No process holds anything, and each object is counted. What was needed until now `gc` may keep;
+/// a process that needs memory gets it all the same.
 fn all_is_free(world: &mut World, name: &str) -> Result<(), Failure> {
     for order in ["gc", "use-all"] {
         world.ask("other", &format!("pool {order} {name}"))?;

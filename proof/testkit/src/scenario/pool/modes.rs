@@ -130,8 +130,8 @@ impl Scenario for InModes {
         if held != (3 + counted.offered).to_string() {
             return Err(Failure::wrong(format!("{counted:?}, yet {held} are listed as held")));
         }
-        // Those who turn modes off find all of it in order as well, and so do those who turn them
-        // on.
+        // A process that turns modes off finds all of it in order as well, and so does one that
+        // turns them on.
         for modes in ["none", "integrity,tag"] {
             world.ask("next", &format!("pool modes {name} {modes}"))?;
             world.ask("other", &format!("pool use {name} 20"))?;

@@ -1,8 +1,8 @@
 //! Objects that several processes hold: shared, joined, left and collected, cut short anywhere.
 //!
 //! A survivor holds one that the victim joins or leaves, or has left it before; another joins it
-//! afterwards, by its offset. What anybody alive holds is whole, and at last nobody holds anything
-//! and all memory is free.
+//! afterwards, by its offset. What any living process holds is whole, and at last no process holds
+//! anything and all memory is free.
 
 use outlive::pool::Offset;
 
@@ -23,11 +23,11 @@ pub enum Share {
     Leave,
     /// Leaves as the last one.
     Last,
-    /// Leaves as the last one who lives, beside a name of the dead.
+    /// Leaves as the last living holder, beside a name of the dead.
     BesideDead,
     /// Makes it its own again.
     Alone,
-    /// Sweeps what holders left who were killed.
+    /// Sweeps what killed holders left.
     Collect,
 }
 
@@ -46,7 +46,7 @@ pub const ALL: [Share; 7] = [
 const OFFSET: &str = "shared-offset";
 
 impl Share {
-    /// Whether "other" holds the object when the victim dies.
+    /// Returns whether "other" holds the object when the victim dies.
     fn is_held(self) -> bool {
         matches!(self, Share::Join | Share::Leave | Share::Collect)
     }
@@ -86,7 +86,8 @@ impl Scenario for Share {
             _ => world.ask("other", &format!("pool share {name}"))?,
         };
         if *self == Share::Collect {
-            // Of the dead: two that nobody else holds, and the name in the one that another does.
+            // Of the dead process: two objects that no other process holds, and its name in the one
+            // that another does.
             let joined = world.ask("dying", &format!("pool join {name} {offset}"))?;
             if joined != "whole" {
                 return Err(Failure::broken(format!("joined: {joined}")));
@@ -133,7 +134,7 @@ impl Scenario for Share {
         let may_be_left = *self == Share::BesideDead && world.has_fault();
         let right = match (self.is_held(), death.ended && !may_be_left) {
             (true, _) => joined == "whole",
-            // Who has it for himself again has died with it.
+            // If the victim alone holds it again, the object has died with the victim.
             (false, true) => gone,
             (false, false) => gone || joined == "whole",
         };

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::world::World;
 
-/// Those of this folder.
+/// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
@@ -87,8 +87,8 @@ pub(super) fn numbers(seen: &[Seen], sender: u64) -> Vec<u64> {
     seen.iter().filter(|seen| seen.stamp.sender == sender).map(|seen| seen.stamp.number).collect()
 }
 
-/// That a sender's messages arrived in order, each once, from `first` on, and not fewer than to
-/// `least` nor more than to `most`. Answers the last.
+/// Checks that a sender's messages arrived in order, each once, from `first` on, and not fewer than
+/// to `least` nor more than to `most`. Returns the last.
 pub(super) fn in_order(
     seen: &[Seen],
     sender: u64,
@@ -170,7 +170,7 @@ pub(super) fn counters(
     Ok(Counted { sent, received, pending, abandoned, redelivered, bytes })
 }
 
-/// That the counters of a drained queue say what was seen.
+/// Checks that the counters of a drained queue say what was seen.
 pub(super) fn adds_up(
     counted: &Counted,
     received: u64,
@@ -205,7 +205,7 @@ pub(super) fn still_works(
     close(world, name)
 }
 
-/// Everybody closes the queue; it is removed and swept.
+/// Every process closes the queue; it is removed and swept.
 pub(super) fn close(world: &mut World, name: &str) -> Result<(), Failure> {
     for survivor in world.everybody() {
         world.ask(survivor, &format!("queue close {name}"))?;

@@ -1,5 +1,5 @@
-//! The receiver is killed while senders wait for room: all of them are told, whoever of them dies
-//! when, and the next receiver finds everything that was sent.
+//! The receiver is killed while senders wait for room: all of them are told, whichever of them dies
+//! and whenever, and the next receiver finds everything that was sent.
 
 use outlive::SendError;
 

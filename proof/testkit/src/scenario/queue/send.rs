@@ -1,5 +1,6 @@
 //! Sending while the receiver sleeps and another sender stands by: what was acknowledged arrives,
-//! whole and in order, without anybody's further help; what was not arrives whole or not at all.
+//! whole and in order, without further help from any process; what was not arrives whole or not at
+//! all.
 //!
 //! Small messages lie in their slot; large ones (5,000 bytes) in objects; growing ones find the
 //! first region full; a batch arrives whole or not at all.
@@ -114,7 +115,8 @@ impl Scenario for Send {
         let mut all = Vec::new();
         let asleep = *self != Send::Growing;
         if asleep && death.acknowledged > 0 {
-            // Acknowledged, so the receiver has been woken: nobody has sent anything since.
+            // The message is acknowledged, so the receiver has been woken: no process has sent
+            // anything since.
             all.extend(super::seen(&world.answer("receiver")?)?);
         }
         let (first, count, length) = self.of_the_second();
@@ -152,7 +154,8 @@ impl Scenario for Send {
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
         let waits = *self != Send::Growing;
-        // It is there for everybody, or it is not: nobody has to come for it to be received.
+        // The message is there for every process, or it is not: no other process has to come before
+        // the receiver gets it.
         if waits && super::pending(world, &name)? > 0 {
             world.gets_past("receiver")?;
         }

@@ -1,5 +1,5 @@
 //! Sending to a queue that is full at its largest, beside another waiting sender: when there is
-//! room again, both go on, whoever dies when.
+//! room again, both go on, whichever process dies and whenever.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
 //! Taking over from a dead receiver that had a message in hand: cut short anywhere, the next one
-//! takes over; the message comes again, marked. While a successor lives, nobody else becomes the
-//! receiver.
+//! takes over; the message comes again, marked. While a successor lives, no other process becomes
+//! the receiver.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -60,7 +60,7 @@ impl Scenario for Takeover {
         super::in_order(&all, 3, first, 4, 4)?;
         let handed = death.acknowledged;
         // Until it is committed, the message comes again and is marked each time. Just after the
-        // commit nothing is marked: the next message was in nobody's hand.
+        // commit nothing is marked: no receiver had the next message in hand.
         let marked: Vec<u64> =
             all.iter().filter(|seen| seen.redelivered).map(|seen| seen.stamp.number).collect();
         let right = match first {

@@ -1,5 +1,5 @@
-//! The server dies between taking a call and having answered it: who waits is told at once, who
-//! wants another server has one, and nothing is begun twice.
+//! The server dies between taking a call and having answered it: a client that waits is told at
+//! once, a client that wants another server has one, and nothing is begun twice.
 
 use outlive::rpc::Server;
 
@@ -141,7 +141,7 @@ impl Scenario for Reply {
 
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
-        // What has been answered is had by those who asked.
+        // The clients that asked have every answer that was given.
         super::answered_have_it(world, &name, &["second", "third"])?;
         world.passes("fourth", &format!("rpc join {name}"))?;
         match world.passes("heir", &format!("rpc serve {name}"))?.as_str() {

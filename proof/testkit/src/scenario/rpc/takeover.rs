@@ -60,8 +60,8 @@ impl Scenario for Takeover {
 
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
-        // Whether it is the server by now or not: who asks is not kept waiting for the answer to
-        // that.
+        // Whether the victim is the server by now or not: a client that asks does not wait long to
+        // learn it.
         world.passes("fourth", &format!("rpc join {name}"))?;
         if names_victim(world, &format!("rpc server {name}"))? {
             passes_with(world, "heir", &format!("rpc serve {name}"), "taken")?;

@@ -16,7 +16,7 @@ use super::{HOLDS_NOTHING, Place, Scenario};
 use crate::failure::Failure;
 use crate::world::World;
 
-/// Those of this folder.
+/// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
@@ -63,8 +63,8 @@ fn count_answer(world: &mut World, survivor: &'static str) -> Result<bool, Failu
     Ok(answer == "died")
 }
 
-/// Beside the stopped victim: whoever wants these locks gets in, save where the victim writes or
-/// reads.
+/// Beside the stopped victim: a process that wants these locks gets in, save where the victim
+/// writes or reads.
 fn pass(world: &mut World, names: &[&str]) -> Result<&'static str, Failure> {
     let held = super::held(world, "rwlock holders", names)?;
     world.others_get_past(&held)?;

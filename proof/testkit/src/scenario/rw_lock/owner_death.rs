@@ -1,4 +1,4 @@
-//! A waiter is woken by a holder's death, gets in, and dies in turn: the others who sleep, on the
+//! A waiter is woken by a holder's death, gets in, and dies in turn: the other sleepers, on the
 //! same lock or on another one of the same holder, go on.
 //!
 //! The kernel wakes one sleeper when a thread ends: here it is the victim, or another that was
@@ -65,7 +65,7 @@ impl Scenario for OwnerDeath {
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         let (name, other) = self.names(world);
-        // The writer first: without the victim, nobody else keeps the reader out.
+        // The writer comes first: without the victim, no other process keeps the reader out.
         world.survivor("later")?.tell_and_see_asleep(&format!("rwlock write {name}"))?;
         world.survivor("late")?.tell_and_see_asleep(&format!("rwlock read {name}"))?;
         world.survivor("elsewhere")?.tell_and_see_asleep(&format!("rwlock write {other}"))?;

@@ -1,5 +1,5 @@
 //! A writer whose deadline passes while readers are inside, beside others that wait behind it: it
-//! keeps nobody out any more, and takes nobody's wake-up along.
+//! keeps no process out any more, and takes no other waiter's wake-up along.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl Scenario for TimeOut {
     }
 
     fn check_alive(&self, world: &mut World) -> Result<(), Failure> {
-        // Nobody waits to write any more.
+        // No process waits to write any more.
         let name = world.fresh(self.stem());
         let answer = world.ask("late", &format!("rwlock read {name}"))?;
         if answer == "clean" {

@@ -1,5 +1,5 @@
 //! From writing to reading and from reading to writing, with sleepers on both sides: all of them
-//! get in, and what the victim was, reader or writer, decides whether anybody is told.
+//! get in, and what the victim was, reader or writer, decides whether the next process is told.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

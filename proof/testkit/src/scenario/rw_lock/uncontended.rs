@@ -1,5 +1,5 @@
-//! Taking the lock and giving it back with nobody in the way: a dead reader is no matter to
-//! anybody, a dead writer is told to the next.
+//! Taking the lock and giving it back with no other process near: a dead reader concerns no other
+//! process, and the next process is told of a dead writer.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,5 +1,5 @@
-//! Giving the lock back while two writers and a reader sleep: all of them get in, whoever dies
-//! when.
+//! Giving the lock back while two writers and a reader sleep: all of them get in, whichever process
+//! dies and whenever.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

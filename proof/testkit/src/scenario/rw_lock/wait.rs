@@ -1,5 +1,5 @@
 //! Waiting for the lock, being let in, giving it back, with two sleepers of each kind queued before
-//! and after: all of them get in, whoever was woken and died.
+//! and after: all of them get in, whichever sleeper was woken and died.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -71,7 +71,7 @@ impl Scenario for Wait {
             told += usize::from(super::count_answer(world, survivor)?);
         }
         let name = world.fresh(self.stem());
-        // They may all have been first; then the next is the one who is told of the victim.
+        // They may all have been first; then the next process is told of the victim.
         let answer = world.ask("next", &format!("rwlock read {name}"))?;
         told += usize::from(answer == "died");
         super::count(world, &answer)?;

@@ -9,7 +9,7 @@ use crate::world::World;
 /// See the file's head.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Acquire {
-    /// Nobody holds any.
+    /// No process holds any.
     Free,
     /// A dead process holds all of them.
     Dead,

@@ -1,6 +1,6 @@
-//! Adding a permit while somebody sleeps for one: it is there or it is not. A death between adding
-//! and waking leaves the sleeper asleep until the next ring, as the documentation of `add_permit`
-//! says.
+//! Adding a permit while a process sleeps for one: the permit is there or it is not. A death
+//! between adding and waking leaves the sleeper asleep until the next notification, as the
+//! documentation of `add_permit` says.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,9 +1,9 @@
 //! Handing a permit to a survivor that sleeps for it, while another sleeps for any: at each moment
 //! it is one's or the other's, and once it was handed over, the death of the giver is nothing.
 //!
-//! Nobody's death ends the receiver's wait (it cannot know who ought to give). A giver that dies
-//! before it has woken the receiver leaves it asleep until the next ring, as its documentation
-//! says; the check gives it another.
+//! No giver's death ends the receiver's wait (it cannot know which process ought to give). A giver
+//! that dies before it has woken the receiver leaves it asleep until the next notification, as its
+//! documentation says; the check gives it another.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -16,7 +16,7 @@ use super::{HOLDS_NOTHING, Place, Scenario, member};
 use crate::failure::Failure;
 use crate::world::World;
 
-/// Those of this folder.
+/// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
@@ -40,7 +40,7 @@ fn victims(place: &Place<'_>) -> Result<Semaphore, String> {
     Ok(semaphore)
 }
 
-/// Beside the stopped victim: unless a permit names it, all who want one get it.
+/// Beside the stopped victim: unless a permit names it, all processes that want one get it.
 fn pass(world: &mut World, name: &str) -> Result<&'static str, Failure> {
     if super::names_victim(world, &format!("semaphore holders {name}"))? {
         return Ok("holds a permit");
@@ -63,8 +63,8 @@ fn expect_got(world: &mut World, survivors: &[&'static str], alive: bool) -> Res
     Ok(())
 }
 
-/// Nobody holds one: so many permits are to be had, no more at once, by different processes;
-/// nothing else is left.
+/// No process holds a permit: different processes can take so many, and no more at once; nothing
+/// else is left.
 fn still_works(
     world: &mut World,
     name: &str,

@@ -1,5 +1,5 @@
-//! Giving a permit back while two sleep for one: both get it, one after the other, whoever dies
-//! when.
+//! Giving a permit back while two sleep for one: both get it, one after the other, whichever
+//! process dies and whenever.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
 //! Waiting for one of two permits that others hold, getting one, giving it back, with a sleeper
-//! before and one after: both get one, whoever was woken and died. All of them sleep on the bell
-//! and on the ends of both holders.
+//! before and one after: both get one, whichever sleeper was woken and died. All of them sleep on
+//! the eventcount and on the ends of both holders.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

@@ -1,5 +1,5 @@
-//! Claiming the thread's token: a death in it leaves no token that reads alive and no slot that
-//! nobody can claim.
+//! Claiming the thread's token: a death in it leaves no token that reads alive and no slot that no
+//! process can claim.
 //!
 //! In slots that were never used, in slots whose former owners are dead, and where all slots are
 //! taken, so that the registry grows.
@@ -43,7 +43,7 @@ impl Scenario for Claim {
         match self {
             Claim::Reused if world.round() == 1 => world.ask("claimer", "token exhaust").map(drop),
             Claim::Growing => {
-                // All who will ask something have their tokens before none is left.
+                // All survivors that will ask something have their tokens before none is left.
                 world.ask("sweeper", "token claim")?;
                 world.ask("taker", "token take-all").map(drop)
             }

@@ -10,7 +10,7 @@ use super::{HOLDS_NOTHING, Scenario};
 use crate::failure::Failure;
 use crate::world::World;
 
-/// Those of this folder.
+/// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![

@@ -1,5 +1,5 @@
-//! The end of a thread whose process lives on: whoever waits for the thread is told, whoever waits
-//! for the process is not, until that ends too.
+//! The end of a thread whose process lives on: a process that waits for the thread is told; one
+//! that waits for the process is not, until that ends too.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ impl Scenario for ThreadEnd {
         world.death();
         world.answer("of-thread")?;
         world.answer("of-thread-too")?;
-        // Its process lives and nobody is told otherwise.
+        // Its process lives, and no process is told otherwise.
         let pid = world.victim_pid();
         match world.ask("watcher", &format!("token alive process {pid}"))?.as_str() {
             "1" => Ok(()),

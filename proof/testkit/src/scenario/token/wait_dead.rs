@@ -1,7 +1,7 @@
-//! Waiting for another thread's end, with sleepers queued after it, or before it, too: whoever of
-//! the waiters dies when, the others are told. The kernel wakes one sleeper when a thread ends:
-//! here it is the victim, or one queued before it. Or the victim waits in a wait set, for the ends
-//! of all there are.
+//! Waiting for another thread's end, with sleepers queued after it, or before it, too: whichever of
+//! the waiters dies and whenever, the others are told. The kernel wakes one sleeper when a thread
+//! ends: here it is the victim, or one queued before it. Or the victim waits in a wait set, for the
+//! ends of all there are.
 //!
 //! In the large set there are more words than one `futex_waitv` takes: the victim sleeps on them by
 //! helper threads as well. One of the sleepers behind it has a set of as many words.
@@ -14,9 +14,9 @@ use crate::world::World;
 /// See the file's head.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum WaitDead {
-    /// The victim was queued first: it is the one whom the kernel wakes.
+    /// The victim was queued first: the kernel wakes it.
     First,
-    /// Somebody was queued before it.
+    /// Another process was queued before it.
     Between,
     /// It waits in a set.
     InSet,

@@ -1,5 +1,5 @@
-//! All places of a topic are taken, and one of those who have them is killed: whoever comes next
-//! gets its place, also if somebody came into it and was killed, too.
+//! All places of a topic are taken, and a process that has one of them is killed: the next process
+//! gets its place, also if another process came into it and was killed, too.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -100,7 +100,7 @@ impl Scenario for Full {
             }
             Full::Subscribers => {
                 super::counts(world, &name, 1, SUBSCRIBERS - 1)?;
-                // Nobody waits for the dead.
+                // No process waits for the dead.
                 super::publish(
                     world,
                     "second",

@@ -1,5 +1,5 @@
-//! Publishing when memory has run out: the publisher's oldest messages are given up, one of which
-//! somebody holds.
+//! Publishing when memory has run out: the publisher's oldest messages are given up; another
+//! process holds one of them.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -90,8 +90,8 @@ impl Scenario for GiveUp {
             )));
         }
         super::is_whole(world, "holder", &name)?;
-        // Somebody else needs that memory: the dead one's oldest are given up, too, and its last
-        // one stays.
+        // Another publisher needs that memory: the dead one's oldest messages are given up, too,
+        // and its last one stays.
         super::publish(world, "second", &name, Stamp { sender: 2, number: 1 }, 2, LARGE)?;
         let answer = world.answer("sleeper")?;
         let is_right = match (answer.as_str(), there) {

@@ -1,10 +1,10 @@
 //! Topics: published to (in the slot, by objects, waiting, without memory), received from, joined
-//! and left, rings taken over and swept; with all places taken; followed by those who want to know
-//! who is there.
+//! and left, rings taken over and swept; with all places taken; followed by processes that want to
+//! know the participants.
 //!
-//! In all of them sender 1 is the victim, 2 "second", who has ring 0, 3 "heir", who takes the
-//! victim's, 4 "dying". Beside them "keeper" subscribes reliably: nothing may be lost for it.
-//! "holder" holds samples: nothing may change in them.
+//! In all of them sender 1 is the victim; sender 2 is "second", which has ring 0; sender 3 is
+//! "heir", which takes the victim's ring; sender 4 is "dying". Beside them "keeper" subscribes
+//! reliably: it may lose nothing. "holder" holds samples: nothing may change in them.
 
 mod full;
 mod give_up;
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::world::World;
 
-/// Those of this folder.
+/// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     let publish = publish::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
@@ -46,8 +46,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
 const IN_SLOT: usize = 48;
 const OBJECT: usize = 5000;
 
-/// Everybody has opened the domain and has a token: one who claims it later may get the slot of
-/// somebody who has died, of whom nothing can be asked then for a second.
+/// Every process has opened the domain and has a token. A process that claims its token later may
+/// get the slot of one that has died, and can ask that one nothing for a second.
 fn everybody_is_there(world: &mut World) -> Result<(), Failure> {
     for survivor in ["keeper", "second", "holder", "late", "heir", "sweeper"] {
         world.ask(survivor, "topic token -")?;
@@ -55,7 +55,7 @@ fn everybody_is_there(world: &mut World) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Everybody is there, `second` publishes, and `keeper` subscribes reliably.
+/// Every process is there, `second` publishes, and `keeper` subscribes reliably.
 fn two_ends(world: &mut World, name: &str) -> Result<(), Failure> {
     everybody_is_there(world)?;
     world.ask("second", &format!("topic publisher {name}"))?;
@@ -79,8 +79,8 @@ fn drain(world: &mut World, who: &'static str, name: &str) -> Result<Vec<Stamp>,
     stamps(&world.ask(who, &format!("topic drain {name}"))?)
 }
 
-/// The same for one who joined with history: a message that was about to be overwritten may be
-/// gone, without another in its place.
+/// The same for a subscriber that joined with history: a message that was about to be overwritten
+/// may be gone, without another in its place.
 fn drain_of_what_is_left(
     world: &mut World,
     who: &'static str,
@@ -91,8 +91,8 @@ fn drain_of_what_is_left(
     Ok(found)
 }
 
-/// That somebody who loses nothing finds exactly those messages, in any order of the senders; and
-/// how many of the doubtful one there are, which may have been published.
+/// Checks that a subscriber that loses nothing finds exactly those messages, in any order of the
+/// senders; returns how many it finds of the doubtful message, which may have been published.
 fn finds(
     world: &mut World,
     who: &'static str,
@@ -191,7 +191,7 @@ fn lag_of_the_victim(world: &mut World, name: &str) -> Result<Option<u64>, Failu
     Ok(lags.split(' ').find_map(|word| word.strip_prefix(&victim)?.parse().ok()))
 }
 
-/// That the living are counted, and nobody else.
+/// Checks that the topic counts the living participants, and no others.
 fn counts(world: &mut World, name: &str, publishers: u32, subscribers: u32) -> Result<(), Failure> {
     let answer = world.ask("keeper", &format!("topic count {name}"))?;
     if answer == format!("{publishers} {subscribers}") {
@@ -202,7 +202,7 @@ fn counts(world: &mut World, name: &str, publishers: u32, subscribers: u32) -> R
     )))
 }
 
-/// That what a survivor holds is as it was.
+/// Checks that what a survivor holds is as it was.
 fn is_whole(world: &mut World, who: &'static str, name: &str) -> Result<(), Failure> {
     let whole = world.ask(who, &format!("topic check {name}"))?;
     if whole == "whole" { Ok(()) } else { Err(Failure::wrong(format!("{who}'s samples: {whole}"))) }

@@ -1,5 +1,5 @@
-//! Who comes, goes and dies is told to those who follow it, plainly and in a wait set: of the
-//! victim as of everybody else.
+//! The participants that come, go and die: every process that follows them is told, plainly and in
+//! a wait set, of the victim as of all others.
 
 use std::time::{Duration, Instant};
 
@@ -41,11 +41,11 @@ pub const ALL: [Members; 6] = [
     Members::FollowsInSet,
 ];
 
-/// Those who follow from the beginning, and those who come after the victim sleeps.
+/// The processes that follow from the beginning, and those that come after the victim sleeps.
 const BEFORE: &str = "watcher";
 const AFTER: &str = "late-watcher";
 
-/// That what both threads of a survivor were told last comes to be that.
+/// Checks that both threads of a survivor come to be told of those numbers, as the last.
 fn is_told(
     world: &mut World,
     who: &'static str,
@@ -72,7 +72,7 @@ impl Members {
         matches!(self, Members::Follows | Members::FollowsInSet)
     }
 
-    /// Publishers and subscribers when the victim stands before its operation.
+    /// Publishers and subscribers when the victim is about to begin its operation.
     fn at_first(self) -> (u32, u32) {
         match self {
             Members::PublisherGoes => (2, 1),
@@ -148,10 +148,10 @@ impl Scenario for Members {
             is_told(world, AFTER, &name, 1, 1)?;
             world.ask(AFTER, &format!("presence end {name}"))?;
         }
-        // The dead one is not there, and nothing else has happened that could wake anybody.
+        // The dead one is not there, and nothing else has happened that could wake any process.
         is_told(world, BEFORE, &name, 1, 1)?;
         super::counts(world, &name, 1, 1)?;
-        // Others who come and go are told as before.
+        // The followers are told of others that come and go, as before.
         world.ask("late", &format!("topic subscriber {name} plain 0"))?;
         is_told(world, BEFORE, &name, 1, 2)?;
         world.ask("heir", &format!("topic publisher {name}"))?;
@@ -169,7 +169,7 @@ impl Scenario for Members {
         if self.follows() {
             crate::scenario::help_beside(self, world, stop)?;
         }
-        // What one process sees of it, those who follow are told.
+        // What one process sees of it, the processes that follow are told.
         let counted = world.passes("keeper", &format!("topic count {name}"))?;
         let wanted = format!("{counted}, {counted}");
         for who in if self.follows() { &[BEFORE, AFTER][..] } else { &[BEFORE] } {

@@ -1,5 +1,5 @@
-//! Publishing over the oldest message, which somebody holds, beside two who sleep until something
-//! comes.
+//! Publishing over the oldest message, which another process holds, beside two processes that sleep
+//! until something comes.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ pub enum Publish {
     Large,
     /// An object, lent and published in the operation.
     InPlace,
-    /// The same, by one who has said just before that a device writes into his loans.
+    /// The same, by a publisher that has said just before that a device writes into its loans.
     ByDevice,
 }
 
@@ -107,7 +107,8 @@ impl Scenario for Publish {
             return Err(Failure::wrong("one subscriber has it, another has not"));
         }
         world.saw(if there { "published" } else { "nothing published" });
-        // Who sleeps is woken by what was published, whoever died in it; else by the next one.
+        // A published message wakes the sleepers, though its publisher died in it; otherwise the
+        // next message does.
         if there {
             SLEEPERS.iter().try_for_each(|sleeper| is_woken_by(world, sleeper, "1:5"))?;
         }
@@ -133,7 +134,7 @@ impl Scenario for Publish {
         let name = world.fresh(self.stem());
         super::keeper_takes(world, &name, Some(FIFTH))?;
         if world.has_done(super::ARRIVED) {
-            // One has it: then those who sleep do not go on sleeping beside it.
+            // One subscriber has it: then the others do not go on sleeping beside it.
             world.everybody_gets_past()?;
         }
         world.passes("second", &format!("topic publish {name} 2 1 1 {}", self.len()))?;

@@ -1,6 +1,6 @@
-//! Publishing when a reliable subscriber is in the way, beside another publisher who waits for it,
-//! too: both go on when it has taken what lies in the way, and when it is killed; whoever else dies
-//! when.
+//! Publishing when a reliable subscriber is in the way, beside another publisher that waits for it,
+//! too: both go on when the subscriber has taken what lies in the way, and when it is killed;
+//! whichever other process dies and whenever.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;

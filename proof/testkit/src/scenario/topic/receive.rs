@@ -1,5 +1,5 @@
 //! Taking a message that a waiting publisher wants to be taken; and waiting for one, beside others
-//! who do.
+//! that do.
 
 use outlive::Domain;
 use outlive::topic::Subscriber;
@@ -161,7 +161,7 @@ fn receive_in_set(
     stage: &Stage,
 ) -> Result<(), String> {
     let text = |error: outlive::Error| error.to_string();
-    // Whoever that is: the sleeper lives, and has a token.
+    // It does not matter which process that is: the sleeper lives, and has a token.
     let mut others =
         domain.tokens().into_iter().filter(|token| token.alive && token.pid != std::process::id());
     let other = others.next().ok_or("nobody else is there")?;

@@ -21,7 +21,7 @@ pub enum Ring {
     Loan,
     /// Stops publishing, with objects in its free list.
     Leave,
-    /// Sweeps after a publisher and a subscriber who were killed.
+    /// Sweeps after a publisher and a subscriber that were killed.
     Sweep,
 }
 

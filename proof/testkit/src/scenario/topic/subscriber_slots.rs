@@ -1,5 +1,5 @@
-//! Coming and going as a subscriber, and dropping a sample: nobody waits for the dead, and nothing
-//! of theirs is held.
+//! Coming and going as a subscriber, and dropping a sample: no process waits for the dead, and
+//! nothing of theirs is held.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -116,7 +116,7 @@ impl Scenario for SubscriberSlot {
         if self.is_waited_for() {
             super::finds(world, "keeper", &name, &[(2, DEPTH + 1..=next - 1)], None)?;
         }
-        // Nobody waits for a dead one, whatever it had asked for.
+        // No process waits for a dead one, whatever it had asked for.
         for turn in 0..2 {
             let first = next + turn * DEPTH;
             super::publish(

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::{MOST, TOPICS};
 use crate::soak::ledger;
 
-/// Everybody leaves.
+/// Every process leaves.
 pub const OVER: u32 = u32::MAX;
 
 /// More lives than any run has. The file is sparse.

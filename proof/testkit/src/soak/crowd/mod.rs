@@ -1,14 +1,17 @@
 //! Topics, a state and a service, used by many processes that are killed and stopped at random,
 //! round after round.
 //!
-//! | role | does | must hold |
-//! | --- | --- | --- |
-//! | keeper, one for each topic, never killed | takes all there is, reliably; holds some of it | nothing published is lost, nothing comes twice, no held sample changes |
-//! | publisher | comes, publishes by copies and in place, waits for the reliable ones plainly and in a wait set, goes | what is acknowledged arrives |
-//! | passer-by | comes, takes what it can get of some topics, plainly or by a wait set, holds some of it, goes | what comes is whole and in order |
-//! | setter, getter | take turns at writing a state; read it | values are whole, and never older than one seen before |
-//! | server, client | take turns at serving; ask | an answer is the answer to that question |
-//! | sweeper | sweeps | |
+//! - A keeper, one for each topic, is never killed. It subscribes reliably, takes all there is and
+//!   holds some of it. Nothing published is lost for it, nothing comes twice, and no sample that it
+//!   holds changes.
+//! - A publisher comes, publishes by copies and in place, waits for the reliable subscribers,
+//!   plainly and in a wait set, and goes. What is acknowledged arrives.
+//! - A passer-by comes, takes what it can get of some topics, plainly or by a wait set, holds some
+//!   of it, and goes. What comes is whole and in order.
+//! - Setters take turns at writing a state, and getters read it. Values are whole, and never older
+//!   than one seen before.
+//! - Servers take turns at serving, and clients ask. An answer is the answer to that question.
+//! - A sweeper sweeps.
 //!
 //! The others start when all keepers have subscribed. After each round all but the keepers are
 //! killed; these take what is there, and let go of it. Then the books must agree, nothing of the

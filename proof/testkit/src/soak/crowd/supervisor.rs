@@ -1,5 +1,5 @@
-//! The supervisor: starts the crowd, kills and stops at random, sees that nobody hangs; after each
-//! round settles the account and measures memory.
+//! The supervisor: starts the crowd, kills and stops at random, sees that no process hangs; after
+//! each round settles the account and measures memory.
 
 use std::fs;
 use std::io;
@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const START: Duration = Duration::from_secs(60);
 /// A round of this length sees topics as large as they come to be.
 const LONG: Duration = Duration::from_secs(30);
-/// After so long without progress everybody is left in peace, to see whether it hangs.
+/// After so long without progress the supervisor leaves all processes in peace, to see whether one
+/// hangs.
 const SUSPICIOUS: Duration = Duration::from_millis(500);
 
 /// What a crowd is to do.
@@ -50,7 +51,7 @@ pub struct Orders {
 pub struct Memory {
     /// The most that the domain's files had in it.
     pub most: u64,
-    /// What they have when only the keepers are left, who hold nothing.
+    /// What they have when only the keepers are left, which hold nothing.
     pub at_rest: u64,
     /// What the keepers have besides, in memory of their own.
     pub keepers: u64,
@@ -84,9 +85,9 @@ pub struct Account {
 }
 
 impl Account {
-    /// Whether the memory of the last rounds is more than that of the first ones: half as much
-    /// again, and a MiB. In short rounds that is asked of what processes have of their own alone:
-    /// topics come to be as large as they are needed only after some time.
+    /// Returns whether the memory of the last rounds is more than that of the first ones: half as
+    /// much again, and a MiB. In short rounds that is asked of what processes have of their own
+    /// alone: topics come to be as large as they are needed only after some time.
     #[must_use]
     pub fn memory_grows(&self, round: Duration) -> bool {
         let third = self.memory.len() / 3;
@@ -107,8 +108,8 @@ impl Account {
 struct Post {
     child: Child,
     stopped_until: Option<Instant>,
-    /// The progress last seen, and for how long there has been none, not counting time when anybody
-    /// was stopped.
+    /// The progress last seen, and for how long there has been none, not counting time when any
+    /// process was stopped.
     progress: u64,
     idle: Duration,
 }
@@ -198,7 +199,7 @@ impl Crowd<'_> {
         Ok(())
     }
 
-    /// Nobody ends by itself but who has something to say.
+    /// A worker ends by itself only when it has something to report.
     fn note_end(&mut self, worker: usize, status: std::process::ExitStatus) {
         if let Some(code) = status.code() {
             let said = last_line(&self.log);
@@ -236,7 +237,7 @@ impl Crowd<'_> {
         }
     }
 
-    /// Those of `workers` who have ended or hang.
+    /// Starts those of `workers` that have ended anew, and deals with those that hang.
     fn look_for_hangs(
         &mut self,
         workers: std::ops::Range<usize>,
@@ -270,7 +271,7 @@ impl Crowd<'_> {
         Ok(())
     }
 
-    /// Everybody works, and is killed and stopped. The most memory that was seen.
+    /// All processes work, and are killed and stopped. Returns the most memory that was seen.
     fn torment(&mut self, end: Instant) -> io::Result<u64> {
         let (mut looked, mut act) = (Instant::now(), Instant::now());
         let (mut most, mut measure) = (0, Instant::now());
@@ -411,8 +412,8 @@ impl Crowd<'_> {
     }
 }
 
-/// Only its keeper subscribes, nobody publishes, nothing is held, and there are no objects but
-/// those of messages in place.
+/// Only the topic's keeper subscribes, no process publishes, nothing is held, and there are no
+/// objects but those of messages in place.
 fn is_at_rest(usage: &TopicUsage) -> Result<(), &'static str> {
     if usage.subscribers.len() != 1
         || usage.subscribers[0].held != 0

@@ -1,4 +1,4 @@
-//! Those of the crowd who use the state and the service, and who sweep.
+//! The members of the crowd that use the state and the service, and that sweep.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
