@@ -262,10 +262,8 @@ pub unsafe extern "C" fn outlive_semaphore_take_up(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_add(semaphore: *const outlive_semaphore_t) -> c_int {
     entry(|| match find::<Handle>(semaphore)?.0.add_permit() {
-        Err(AcquireError::Full) => Err(Failure::new(
-            libc::EOVERFLOW,
-            "the semaphore has as many permits as it may have; make it with a higher `most`",
-        )),
+        // Of a barrier it is EUSERS.
+        Err(error @ AcquireError::Full) => Err(Failure::new(libc::EOVERFLOW, &error.to_string())),
         added => Ok(added?),
     })
 }

@@ -221,7 +221,7 @@ impl Raise for CallError {
 /// Raises the error of a reply: the receiver that died is the client.
 pub(crate) fn reply_failed(py: Python<'_>, error: SendError) -> PyErr {
     match error {
-        SendError::ReceiverDied => raise(py, "ClientDied", "the client died"),
+        died @ SendError::ReceiverDied => raise(py, "ClientDied", died),
         SendError::TimedOut { .. } => raise(
             py,
             "Timeout",

@@ -402,7 +402,7 @@ impl fmt::Display for Error {
             ),
             Error::OtherOptions { path, what, found, wanted } => write!(
                 f,
-                "{} has the {what} {found}, this program wants {wanted}; agree on one, or remove it when nobody uses it",
+                "the {what} of {} is {found}, this program wants {wanted}; agree on one, or remove it when nobody uses it",
                 path.display()
             ),
             Error::InvalidOption { what, wanted, why } => {

@@ -29,7 +29,10 @@ fn sem_exits_with_the_commands_code() {
         stage.run(wrong).expect(2);
     }
     // Another number would break the promise of one of the two.
-    stage.run(&["sem", "S", "-p", "3", "--", "true"]).expect(125).says("was made with 2 permits");
+    stage
+        .run(&["sem", "S", "-p", "3", "--", "true"])
+        .expect(125)
+        .says("is 2, this program wants 3");
     stage.run(&["lock", "L", "--", "true"]).expect(0);
     stage.run(&["sem", "L", "-p", "2", "--", "true"]).expect(125).says("is a rwlock");
     stage.run(&["sem", "--no-create", "none", "-p", "2", "--", "true"]).expect(125);

@@ -75,7 +75,7 @@ unsafe impl Shared for RawCeiling {}
 /// ```
 ///
 /// # If a process dies
-/// While it holds the lock: the next locker gets [`LockError::OwnerDied`], even if it slept
+/// While it holds the lock: the next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied), even if it slept
 /// already. Its raised priority died with it. While it waits: other threads are not affected.
 pub type CeilingMutex<T> = Lock<RawCeiling, T>;
 
@@ -85,7 +85,7 @@ pub type CeilingMutex<T> = Lock<RawCeiling, T>;
 /// A guard stays with its thread. In a forked child, a guard of the parent's only lowers the child.
 ///
 /// # If a process dies
-/// The next locker gets [`LockError::OwnerDied`] with a guard.
+/// The next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied) with a guard.
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see

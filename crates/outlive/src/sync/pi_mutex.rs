@@ -55,7 +55,7 @@ use crate::{Deadline, Error, Kind, Plain};
 /// ```
 ///
 /// # If a process dies
-/// While it holds the lock: the next locker gets [`LockError::OwnerDied`], even if it slept
+/// While it holds the lock: the next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied), even if it slept
 /// already. While it waits: other threads are not affected, and its priority is no longer lent.
 pub type PiMutex<T> = Lock<RawPi, T>;
 
@@ -65,7 +65,7 @@ pub type PiMutex<T> = Lock<RawPi, T>;
 /// forked child, a guard of the parent's has no effect.
 ///
 /// # If a process dies
-/// The next locker gets [`LockError::OwnerDied`] with a guard.
+/// The next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied) with a guard.
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see

@@ -163,7 +163,7 @@ impl SemaphoreOptions {
         if let Some(found) = home.beginning() {
             agree(home.segment(), "number of permits", found, self.permits)?;
         }
-        agree(home.segment(), "most permits", shape.0 as u32, self.most)?;
+        agree(home.segment(), "largest number of permits", shape.0 as u32, self.most)?;
         let records = home.tail(shape.0 * shape.1)?;
         Ok(Semaphore::at(home, records, shape.1))
     }

@@ -151,7 +151,7 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         let (found, segment) = (topic.config(), &topic.inner.segment);
         agree(segment, "depth", found.depth, depth)?;
         agree(segment, "max_bytes", found.max_bytes, max_bytes)?;
-        agree(segment, "stamps", found.stamps, asked.stamps)?;
+        agree(segment, "option stamps", found.stamps, asked.stamps)?;
         Ok(topic)
     }
 }
