@@ -186,10 +186,10 @@ pub unsafe extern "C" fn outlive_topic_open(
                 how = how.stamps(false);
             }
             if given.depth > 0 {
-                how = how.depth(given.depth);
+                how = how.depth(given.depth.min(1 << 16));
             }
             if given.max_bytes > 0 {
-                how = how.max_bytes(given.max_bytes);
+                how = how.max_bytes(given.max_bytes.clamp(64 << 10, 6 << 30));
             }
             let topic = open_or_create(how, &domain.0, name)?;
             topic.set_wait(wait);

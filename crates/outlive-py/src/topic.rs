@@ -98,13 +98,13 @@ impl Topic {
         let domain = domain::of(py, domain)?;
         let mut options = CoreTopic::options();
         if let Some(depth) = depth {
-            options = options.depth(depth);
+            options = options.depth(depth.clamp(1, 1 << 16));
         }
         if !stamps {
             options = options.stamps(false);
         }
         if let Some(bytes) = max_bytes {
-            options = options.max_bytes(bytes);
+            options = options.max_bytes(bytes.clamp(64 << 10, 6 << 30));
         }
         let topic = if exists {
             CoreTopic::open_as_bytes(&domain, &name)

@@ -217,7 +217,10 @@ impl<T: Plain> Payload for T {
 impl<T: Plain> Payload for [T] {
     const METADATA: Metadata = Metadata {
         name: core::any::type_name::<T>,
-        size: size_of::<T>() as u64,
+        size: {
+            assert!(size_of::<T>() > 0, "a slice of values without bytes has no length in memory");
+            size_of::<T>() as u64
+        },
         align: align_of::<T>(),
         is_slice: true,
     };

@@ -127,8 +127,9 @@ pub(crate) enum NoRole {
 const LONGEST_END: Duration = Duration::from_secs(2);
 
 impl Role<'_> {
-    /// Makes the calling thread's process the holder.
-    pub(crate) fn take(self, me: Me, process: TokenId) -> Result<(), NoRole> {
+    /// Makes the calling thread's process the holder. It waits for the last thread of a dead holder
+    /// until the deadline, and two seconds at most.
+    pub(crate) fn take(self, me: Me, process: TokenId, deadline: Deadline) -> Result<(), NoRole> {
         let holder = &self.words.holder;
         let pass = WakeRelay::begin(me.list());
         // Died between the exchange and the wake below: the kernel wakes one of the waiters for a
@@ -156,7 +157,7 @@ impl Role<'_> {
                 break if TokenId::from_word(word).is_some() { ROLE_DIED } else { word & !WAITERS };
             }
         };
-        let result = self.take_inside(me, process);
+        let result = self.take_inside(me, process, deadline);
         if result.is_err() {
             // As it was found: otherwise others would take us for the holder.
             self.leave_holder(process, before);
@@ -167,11 +168,11 @@ impl Role<'_> {
     }
 
     /// Does the second step: the thread that may still be inside has to end first.
-    fn take_inside(self, me: Me, process: TokenId) -> Result<(), NoRole> {
+    fn take_inside(self, me: Me, process: TokenId, deadline: Deadline) -> Result<(), NoRole> {
         let inside = &self.words.inside;
         // Died just before: `inside` names an older dead thread, or none, and the next taker goes
         // on from there.
-        let deadline = Deadline::after(LONGEST_END);
+        let deadline = Deadline::after(LONGEST_END).earlier(deadline);
         loop {
             let seen = inside.load(Ordering::Acquire);
             self.wait_until_outside(seen, deadline)?;

@@ -195,7 +195,8 @@ impl RawReceiver {
         mut look: impl FnMut() -> Result<Option<R>, RecvError>,
     ) -> Result<Option<R>, RecvError> {
         let inner = &*self.inner;
-        if inner.spin_wait.spin(is_there)
+        if !deadline.has_passed()
+            && inner.spin_wait.spin(is_there)
             && let Some(found) = look()?
         {
             return Ok(Some(found));

@@ -88,8 +88,14 @@ impl Segment {
         loop {
             match Segment::open(folder, name) {
                 Err(Error::NotFound { .. }) if opening != Opening::Open => {}
-                Err(other) if opening != Opening::CreateNew => return Err(other),
-                Ok(_) | Err(_) if opening == Opening::CreateNew => {
+                // Something has the name, if only another user's file, or no segment at all.
+                Ok(_)
+                | Err(
+                    Error::NotASegment { .. }
+                    | Error::OtherVersion { .. }
+                    | Error::Damaged { .. }
+                    | Error::Permission { .. },
+                ) if opening == Opening::CreateNew => {
                     return Err(Error::AlreadyExists { path: folder.file_path(name) });
                 }
                 Err(other) => return Err(other),

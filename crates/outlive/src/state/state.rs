@@ -133,7 +133,13 @@ impl<M: Payload + ?Sized> State<M> {
     /// # If a process dies
     /// If this process dies while it takes over, the next process to call this function takes over.
     pub fn writer(&self) -> Result<Writer<M>, Error> {
-        let taken = RawWriter::new(Arc::clone(&self.inner));
+        self.writer_by(Deadline::NEVER)
+    }
+
+    /// Makes this process the writer; waits for the last thread of a dead writer until the deadline,
+    /// and two seconds at most.
+    fn writer_by(&self, deadline: Deadline) -> Result<Writer<M>, Error> {
+        let taken = RawWriter::new(Arc::clone(&self.inner), deadline);
         let path = || self.inner.buffers.segment.path().to_path_buf();
         let raw = taken.map_err(|refused| match refused {
             NoRole::Taken { pid } => Error::WriterTaken { path: path(), pid },
@@ -144,10 +150,12 @@ impl<M: Payload + ?Sized> State<M> {
         Ok(Writer { raw, _value: PhantomData })
     }
 
-    /// Makes this process the writer, waiting for a living writer to leave or to end.
+    /// Makes this process the writer, waiting for a living writer to leave or to end, and for the
+    /// last thread of a dead one.
     ///
     /// # Errors
-    /// The errors of [`State::writer`], but not [`Error::WriterTaken`].
+    /// The errors of [`State::writer`], but neither [`Error::WriterTaken`] nor
+    /// [`Error::WriterEnding`].
     ///
     /// # If a process dies
     /// If the writer dies, the wait is over at once. If this process dies while it takes over, the
@@ -178,8 +186,8 @@ impl<M: Payload + ?Sized> State<M> {
     /// # If a process dies
     /// The same as with [`State::writer`].
     pub fn try_wait_to_write(&self) -> Result<Option<Writer<M>>, Error> {
-        match self.writer() {
-            Err(Error::WriterTaken { .. }) => Ok(None),
+        match self.writer_by(Deadline::at_nanos(0)) {
+            Err(Error::WriterTaken { .. } | Error::WriterEnding { .. }) => Ok(None),
             other => other.map(Some),
         }
     }
@@ -206,11 +214,16 @@ impl<M: Payload + ?Sized> State<M> {
     /// The same as with [`State::wait_to_write`].
     pub fn wait_to_write_until(&self, deadline: Deadline) -> Result<Option<Writer<M>>, Error> {
         loop {
-            if let Some(writer) = self.try_wait_to_write()? {
-                return Ok(Some(writer));
-            }
-            if !self.inner.wait_unwritten(deadline)? {
-                return Ok(None);
+            match self.writer_by(deadline) {
+                // The writer is dead: this was a wait for its last thread.
+                Err(Error::WriterEnding { .. }) if deadline.has_passed() => return Ok(None),
+                Err(Error::WriterEnding { .. }) => {}
+                Err(Error::WriterTaken { .. }) => {
+                    if !self.inner.wait_unwritten(deadline)? {
+                        return Ok(None);
+                    }
+                }
+                other => return other.map(Some),
             }
         }
     }

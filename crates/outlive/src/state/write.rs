@@ -18,7 +18,7 @@ use super::layout::{CELLS, Cell, Latest, MOST_BUFFERS};
 use crate::claim::{NoRole, Role};
 use crate::liveness::{Me, TokenId};
 use crate::shim::{Ordering, fence};
-use crate::{Error, SendError};
+use crate::{Deadline, Error, SendError};
 
 /// The writer's role, as this process has it.
 pub(super) struct RawWriter {
@@ -29,11 +29,11 @@ pub(super) struct RawWriter {
 }
 
 impl RawWriter {
-    pub(super) fn new(inner: Arc<Inner>) -> Result<RawWriter, NoRole> {
+    pub(super) fn new(inner: Arc<Inner>, deadline: Deadline) -> Result<RawWriter, NoRole> {
         let registry = inner.registry;
         let process = registry.process_token().map_err(NoRole::System)?;
         let me = registry.me().map_err(NoRole::System)?;
-        inner.role().take(me, process)?;
+        inner.role().take(me, process, deadline)?;
         Ok(RawWriter { inner, process, inside: me.id.as_u32() })
     }
 

@@ -295,6 +295,9 @@ impl Barrier {
         match self.raw().repair(me, &self.spin_wait, deadline) {
             Ok(()) => Ok(()),
             Err(Stuck::System(errno)) => Err(WaitError::from_errno(self.home.registry(), errno)),
+            Err(Stuck::Damaged) => {
+                Err(WaitError::System(self.home.damaged("the word of a barrier's repair")))
+            }
             // A repair gives up for no other reason.
             Err(_) => Err(WaitError::TimedOut),
         }
@@ -328,6 +331,7 @@ impl Barrier {
             Stuck::Full => AcquireError::Full,
             // Joining and arriving do not wait, and a wait's end is told by `Seat::finish`.
             Stuck::NotSeated | Stuck::TimedOut => AcquireError::NotHeld,
+            Stuck::Damaged => AcquireError::Damaged,
             Stuck::System(errno) => AcquireError::System(Error::from_errno(
                 "wait for participants in",
                 self.home.registry().path(),

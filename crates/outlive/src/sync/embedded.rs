@@ -322,8 +322,24 @@ impl<T: RecordType> Record<T> {
     /// # std::fs::remove_dir_all(&folder).ok();
     /// # Ok::<(), outlive::Error>(())
     /// ```
-    pub fn handle<'a, F: Embed + 'a>(&'a self, field: impl FnOnce(&'a T) -> &'a F) -> F::Handle {
-        F::handle(Home::inside(field(&**self), self.site.registry, &self.site.segment))
+    ///
+    /// # Panics
+    /// If `field` returns a place that is not of this record.
+    pub fn handle<F: Embed>(&self, field: impl FnOnce(&T) -> &F) -> F::Handle {
+        F::handle(Home::inside(self.own(field), self.site.registry, &self.site.segment))
+    }
+
+    /// Returns the field that `field` chooses, and refuses any other place: its lock would name
+    /// tokens of this record's domain, and could outlive its memory. Where the compiler knows the
+    /// field, it knows that it lies inside.
+    #[inline]
+    fn own<F>(&self, field: impl FnOnce(&T) -> &F) -> &F {
+        let record = &**self;
+        let field = field(record);
+        let offset = (&raw const *field).addr().wrapping_sub((&raw const *record).addr());
+        let is_own = offset < size_of::<T>() && size_of::<F>() <= size_of::<T>() - offset;
+        assert!(is_own, "a field that is not of this record");
+        field
     }
 
     /// Sets how [`Record::lock`] waits; each handle has its own setting.
@@ -336,12 +352,15 @@ impl<T: RecordType> Record<T> {
     ///
     /// # Errors
     /// As [`Mutex::lock`](super::Mutex::lock).
+    ///
+    /// # Panics
+    /// As [`Record::handle`].
     #[inline]
     pub fn lock<'a, V: Plain>(
         &'a self,
-        field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
+        field: impl FnOnce(&T) -> &EmbeddedMutex<V>,
     ) -> Result<MutexGuard<'a, V>, LockError<MutexGuard<'a, V>>> {
-        let EmbeddedMutex { words, value } = field(&**self);
+        let EmbeddedMutex { words, value } = self.own(field);
         // SAFETY: as in `take`.
         unsafe { take_for_ever(words, &(), &self.site, NonNull::from(value).cast()) }
     }
@@ -353,9 +372,9 @@ impl<T: RecordType> Record<T> {
     /// As [`Mutex::lock`](super::Mutex::lock).
     pub fn try_lock<'a, V: Plain>(
         &'a self,
-        field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
+        field: impl FnOnce(&T) -> &EmbeddedMutex<V>,
     ) -> Result<Option<MutexGuard<'a, V>>, LockError<MutexGuard<'a, V>>> {
-        self.take(field(&**self), || None)
+        self.take(self.own(field), || None)
     }
 
     /// Takes one of the embedded mutexes, and waits for so long at most; returns `None` if a living
@@ -365,10 +384,10 @@ impl<T: RecordType> Record<T> {
     /// As [`Mutex::lock`](super::Mutex::lock).
     pub fn lock_timeout<'a, V: Plain>(
         &'a self,
-        field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
+        field: impl FnOnce(&T) -> &EmbeddedMutex<V>,
         timeout: Duration,
     ) -> Result<Option<MutexGuard<'a, V>>, LockError<MutexGuard<'a, V>>> {
-        self.take(field(&**self), || Some(Deadline::after(timeout)))
+        self.take(self.own(field), || Some(Deadline::after(timeout)))
     }
 
     /// Takes one of the embedded mutexes, and waits until the deadline; returns `None` if a living
@@ -378,10 +397,10 @@ impl<T: RecordType> Record<T> {
     /// As [`Mutex::lock`](super::Mutex::lock).
     pub fn lock_until<'a, V: Plain>(
         &'a self,
-        field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
+        field: impl FnOnce(&T) -> &EmbeddedMutex<V>,
         deadline: Deadline,
     ) -> Result<Option<MutexGuard<'a, V>>, LockError<MutexGuard<'a, V>>> {
-        self.take(field(&**self), || Some(deadline))
+        self.take(self.own(field), || Some(deadline))
     }
 
     fn take<'a, V: Plain>(

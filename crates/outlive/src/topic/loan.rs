@@ -416,7 +416,8 @@ unsafe fn give_back(lent: NonNull<Lent>) {
         }
         // SAFETY: such a loan is one of the lender's users.
         unsafe { release(lender) };
-    } else if state.compare_exchange(OUT, RETURNED, Ordering::Release, Ordering::Relaxed).is_err() {
+    } else if state.compare_exchange(OUT, RETURNED, Ordering::Release, Ordering::Acquire).is_err() {
+        // Acquire: the count of users that the dropped publisher has raised for this loan.
         // SAFETY: the publisher was dropped, and counted this loan as a user. Its object lies in
         // the lender.
         unsafe { release(lender) };

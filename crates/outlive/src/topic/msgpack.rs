@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::loan::Loan;
 use super::outgoing::{Entered, Publishable};
 use super::publisher::Publisher;
 use super::sample::Sample;
@@ -14,7 +15,9 @@ const FIRST_GUESS: usize = 4096;
 /// The value is written in place, into as much memory as the publisher's last one took; a longer
 /// one is written twice. [`SendError::Encoding`]: the value cannot be serialized.
 impl<T: Serialize + ?Sized> Publishable<[u8]> for Msgpack<'_, T> {
-    fn publish_by(self, publisher: &Publisher<[u8]>, entered: Entered) -> Result<(), SendError> {
+    type Ready = Loan;
+
+    fn make_ready(self, publisher: &Publisher<[u8]>) -> Result<Loan, SendError> {
         let mut len = publisher.guess.get().max(FIRST_GUESS);
         loop {
             let mut loan = publisher.loan(len)?;
@@ -22,11 +25,15 @@ impl<T: Serialize + ?Sized> Publishable<[u8]> for Msgpack<'_, T> {
             if written <= len {
                 publisher.guess.set(written);
                 loan.cut(written);
-                return loan.publish_by(publisher, entered);
+                return Ok(loan);
             }
             // Otherwise a value whose length differs each time would be written for ever.
             len = written.max(len.saturating_mul(2));
         }
+    }
+
+    fn publish_by(self, publisher: &Publisher<[u8]>, entered: Entered) -> Result<(), SendError> {
+        self.make_ready(publisher)?.publish_by(publisher, entered)
     }
 }
 

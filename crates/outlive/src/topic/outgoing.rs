@@ -16,6 +16,15 @@ use crate::{Payload, Plain, SendError};
     note = "publish a loan of the publisher, or a reference to a message: `&value`, `&values[..]`, `&*sample`"
 )]
 pub trait Publishable<M: Payload + ?Sized> {
+    /// What it is when all that runs the caller's code has been done.
+    #[doc(hidden)]
+    type Ready: Publishable<M>;
+
+    /// Does what runs the caller's code, before the publisher looks for room: that code may publish
+    /// itself.
+    #[doc(hidden)]
+    fn make_ready(self, publisher: &Publisher<M>) -> Result<Self::Ready, SendError>;
+
     /// Publishes it, when there is room.
     #[doc(hidden)]
     fn publish_by(self, publisher: &Publisher<M>, entered: Entered) -> Result<(), SendError>;
@@ -62,6 +71,13 @@ impl<'m, M: ?Sized> Outgoing<'m, M> {
 }
 
 impl<M: Payload + ?Sized> Publishable<M> for Loan<M> {
+    type Ready = Self;
+
+    #[inline]
+    fn make_ready(self, _: &Publisher<M>) -> Result<Self, SendError> {
+        Ok(self)
+    }
+
     #[inline]
     fn publish_by(mut self, publisher: &Publisher<M>, entered: Entered) -> Result<(), SendError> {
         if !self.is_of(publisher.lender()) {
@@ -82,6 +98,13 @@ impl<M: Payload + ?Sized> Publishable<M> for Loan<M> {
 }
 
 impl<M: Payload + ?Sized> Publishable<M> for &M {
+    type Ready = Self;
+
+    #[inline]
+    fn make_ready(self, _: &Publisher<M>) -> Result<Self, SendError> {
+        Ok(self)
+    }
+
     #[inline]
     fn publish_by(self, publisher: &Publisher<M>, entered: Entered) -> Result<(), SendError> {
         publisher.write(entered.0, self.bytes(), publisher.header(None))
@@ -89,6 +112,13 @@ impl<M: Payload + ?Sized> Publishable<M> for &M {
 }
 
 impl<T: Plain, const N: usize> Publishable<[T]> for &[T; N] {
+    type Ready = Self;
+
+    #[inline]
+    fn make_ready(self, _: &Publisher<[T]>) -> Result<Self, SendError> {
+        Ok(self)
+    }
+
     #[inline]
     fn publish_by(self, publisher: &Publisher<[T]>, entered: Entered) -> Result<(), SendError> {
         self.as_slice().publish_by(publisher, entered)
@@ -96,6 +126,13 @@ impl<T: Plain, const N: usize> Publishable<[T]> for &[T; N] {
 }
 
 impl<T: Plain> Publishable<[T]> for &Vec<T> {
+    type Ready = Self;
+
+    #[inline]
+    fn make_ready(self, _: &Publisher<[T]>) -> Result<Self, SendError> {
+        Ok(self)
+    }
+
     #[inline]
     fn publish_by(self, publisher: &Publisher<[T]>, entered: Entered) -> Result<(), SendError> {
         self.as_slice().publish_by(publisher, entered)
@@ -103,12 +140,26 @@ impl<T: Plain> Publishable<[T]> for &Vec<T> {
 }
 
 impl<M: Payload + ?Sized> Publishable<M> for Outgoing<'_, M> {
+    type Ready = Self;
+
+    #[inline]
+    fn make_ready(self, _: &Publisher<M>) -> Result<Self, SendError> {
+        Ok(self)
+    }
+
     fn publish_by(self, publisher: &Publisher<M>, entered: Entered) -> Result<(), SendError> {
         publisher.write(entered.0, self.message.bytes(), publisher.header(self.header))
     }
 }
 
 impl<T: Plain, const N: usize> Publishable<[T]> for Outgoing<'_, [T; N]> {
+    type Ready = Self;
+
+    #[inline]
+    fn make_ready(self, _: &Publisher<[T]>) -> Result<Self, SendError> {
+        Ok(self)
+    }
+
     fn publish_by(self, publisher: &Publisher<[T]>, entered: Entered) -> Result<(), SendError> {
         let Outgoing { message, header } = self;
         Outgoing { message: message.as_slice(), header }.publish_by(publisher, entered)
@@ -116,6 +167,13 @@ impl<T: Plain, const N: usize> Publishable<[T]> for Outgoing<'_, [T; N]> {
 }
 
 impl<T: Plain> Publishable<[T]> for Outgoing<'_, Vec<T>> {
+    type Ready = Self;
+
+    #[inline]
+    fn make_ready(self, _: &Publisher<[T]>) -> Result<Self, SendError> {
+        Ok(self)
+    }
+
     fn publish_by(self, publisher: &Publisher<[T]>, entered: Entered) -> Result<(), SendError> {
         let Outgoing { message, header } = self;
         Outgoing { message: message.as_slice(), header }.publish_by(publisher, entered)

@@ -209,6 +209,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// The same as with [`Publisher::publish`].
     #[inline]
     pub fn try_publish(&self, message: impl Publishable<M>) -> Result<Published<'_>, SendError> {
+        let message = message.make_ready(self)?;
         let me = self.enter()?;
         self.try_room()?;
         message.publish_by(self, Entered(me))?;
@@ -255,6 +256,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         message: impl Publishable<M>,
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<Published<'_>, SendError> {
+        let message = message.make_ready(self)?;
         let me = self.enter()?;
         self.wait_for_room(me, deadline)?;
         message.publish_by(self, Entered(me))?;

@@ -75,7 +75,7 @@ fn loom_state_a_get_is_whole_and_no_older_than_the_last() {
             let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(1);
-                let mut writer = RawWriter::new(inner).unwrap();
+                let mut writer = RawWriter::new(inner, Deadline::NEVER).unwrap();
                 (2..=5).for_each(|version| set(&mut writer, version));
                 core::mem::forget(writer);
             })
@@ -94,7 +94,7 @@ fn loom_state_one_who_was_overtaken_pins_what_is_not_written() {
     explore(3, || {
         let inner = world();
         be(0);
-        let mut writer = RawWriter::new(StdArc::clone(&inner)).unwrap();
+        let mut writer = RawWriter::new(StdArc::clone(&inner), Deadline::NEVER).unwrap();
         (2..=4).for_each(|version| set(&mut writer, version));
         let reading = {
             let inner = StdArc::clone(&inner);
@@ -128,7 +128,7 @@ fn loom_state_a_sweep_leaves_no_dead_readers_name_beside_a_slow_writer() {
             let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(0);
-                let mut writer = RawWriter::new(inner).unwrap();
+                let mut writer = RawWriter::new(inner, Deadline::NEVER).unwrap();
                 set(&mut writer, 2);
                 core::mem::forget(writer);
             })
@@ -150,7 +150,7 @@ fn loom_state_who_waits_is_woken() {
             let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(1);
-                let mut writer = RawWriter::new(inner).unwrap();
+                let mut writer = RawWriter::new(inner, Deadline::NEVER).unwrap();
                 set(&mut writer, 2);
                 core::mem::forget(writer);
             })
@@ -170,7 +170,7 @@ fn dies(published: bool) {
             let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 let list = be(1);
-                let writer = RawWriter::new(StdArc::clone(&inner)).unwrap();
+                let writer = RawWriter::new(StdArc::clone(&inner), Deadline::NEVER).unwrap();
                 inner.fill(1, 2, &value(2)).unwrap();
                 if published {
                     inner.buffers.head().latest.store(Latest::new(2, 1).0, Ordering::Release);
@@ -194,7 +194,7 @@ fn dies(published: bool) {
         assert_eq!(change, Some(Change::WriterDied { version }));
         assert_eq!(get(&inner), version);
         writing.join().unwrap();
-        let mut writer = RawWriter::new(StdArc::clone(&inner)).unwrap();
+        let mut writer = RawWriter::new(StdArc::clone(&inner), Deadline::NEVER).unwrap();
         set(&mut writer, version + 1);
         assert_eq!(get(&inner), version + 1);
         core::mem::forget(writer);
@@ -216,13 +216,13 @@ fn loom_state_one_that_comes_is_seen_by_who_sleeps_after_a_death() {
     explore(2, || {
         let inner = world();
         let list = be(2);
-        core::mem::forget(RawWriter::new(StdArc::clone(&inner)).unwrap());
+        core::mem::forget(RawWriter::new(StdArc::clone(&inner), Deadline::NEVER).unwrap());
         die(&inner, 2, list);
         let writing = {
             let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 let list = be(1);
-                let writer = RawWriter::new(StdArc::clone(&inner)).unwrap();
+                let writer = RawWriter::new(StdArc::clone(&inner), Deadline::NEVER).unwrap();
                 inner.fill(1, 2, &value(2)).unwrap();
                 inner.buffers.head().latest.store(Latest::new(2, 1).0, Ordering::Release);
                 die(&inner, 1, list);
@@ -261,7 +261,7 @@ fn loom_state_a_dead_readers_pin_holds_up_nobody() {
             })
         };
         be(0);
-        let mut writer = RawWriter::new(StdArc::clone(&inner)).unwrap();
+        let mut writer = RawWriter::new(StdArc::clone(&inner), Deadline::NEVER).unwrap();
         (2..=5).for_each(|version| set(&mut writer, version));
         core::mem::forget(writer);
         reading.join().unwrap();

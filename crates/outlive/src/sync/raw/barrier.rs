@@ -89,6 +89,7 @@ pub(crate) enum Stuck {
     Full,
     /// The seat has another owner now: a stray write, or a repair without the caller.
     NotSeated,
+    Damaged,
     System(Errno),
 }
 
@@ -375,7 +376,11 @@ impl RawBarrier<'_> {
         match locked {
             Ok(_) => self.words.repair.mark_consistent(),
             Err(super::Refused::System(errno)) => return Err(Stuck::System(errno)),
-            Err(_) => return Err(Stuck::TimedOut),
+            Err(super::Refused::TimedOut | super::Refused::WouldBlock) => {
+                return Err(Stuck::TimedOut);
+            }
+            // No thread gives this word up, and this one has it once: a stray write.
+            Err(_) => return Err(Stuck::Damaged),
         }
         let phase = self.words.phase.load(Ordering::Acquire);
         if phase & BROKEN != 0 {
