@@ -104,7 +104,7 @@ fn the_other_reset_is_refused(world: &World) {
         .err()
         .expect("it is of the other sort");
     assert!(matches!(error, Error::OtherOptions { .. }), "{error}");
-    assert!(error.to_string().contains("reset manual"), "{error}");
+    assert!(error.to_string().contains("is manual, this program wants automatic"), "{error}");
     // A reset that is not named is the one that is there.
     let jobs = Event::options().reset(Reset::Automatic).create_new(&domain, "jobs").expect("new");
     for same in [Event::open(&domain, "jobs"), Event::open_or_create(&domain, "jobs")] {

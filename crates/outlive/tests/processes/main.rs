@@ -59,6 +59,7 @@ mod random;
 mod realtime;
 mod receivers;
 mod records;
+mod refusals;
 mod rpc;
 mod rpc_deaths;
 mod runner;
@@ -117,6 +118,7 @@ const ALL: &[&[runner::Check]] = &[
     rw_lock::CHECKS,
     rw_lock_deaths::CHECKS,
     records::CHECKS,
+    refusals::CHECKS,
     condvars::CHECKS,
     events::CHECKS,
     every_length::CHECKS,
