@@ -115,7 +115,7 @@ fn a_name_of_any_kind_is_taken(world: &World) {
     // Its mode keeps out every user but root, who finds no segment.
     stranger("closed", &|| {
         fs::write(path("closed"), [0xa5; 9000]).expect("written");
-        fs::set_permissions(path("closed"), fs::Permissions::from_mode(0)).expect("ours");
+        fs::set_permissions(path("closed"), fs::Permissions::from_mode(0o0)).expect("ours");
     });
     stranger("fifo", &|| {
         let path = std::ffi::CString::new(path("fifo").to_str().expect("plain")).expect("plain");
