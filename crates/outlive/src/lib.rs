@@ -34,7 +34,8 @@
 //! | change data in turn | [`sync::Mutex`], [`sync::RwLock`] | the next to lock is told, repairs the data, goes on |
 //! | the same under a real-time policy | [`sync::PiMutex`], [`sync::CeilingMutex`] | the same |
 //! | let at most N in at once | [`sync::Semaphore`] | its permits come back |
-//! | meet at a point | [`sync::Barrier`], [`sync::Latch`] | the others are told, or go on without it |
+//! | meet at a point, again and again | [`sync::Barrier`] | the others are told, or go on without it |
+//! | wait until so many have arrived, once | [`sync::Latch`] | its arrivals count; those that are missing stay missing |
 //! | tell that something has happened | [`sync::Event`], [`sync::Condvar`] | what was set stays set; a notification goes to the next waiter |
 //! | make a value once | [`sync::OnceLock`] | the next process makes it |
 //! | hand large objects from process to process | [`pool`] | its objects come back |
@@ -66,7 +67,7 @@
 //!
 //! # What holds when a process dies
 //! At any instruction, by whatever cause, `SIGKILL` included: no other process hangs; a lock's next
-//! owner is told; a message whose `send` returned is received whole by a receiver that uses `peek`
+//! owner is told (of a reader's death there is nothing to tell); a message whose `send` returned is received whole by a receiver that uses `peek`
 //! and `commit`; a sender is told when its receiver is dead. What does *not* hold is in
 //! doc/guarantees.md, and what hostile processes can do in doc/threat-model.md.
 //!

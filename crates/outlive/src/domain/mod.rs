@@ -250,8 +250,8 @@ impl Domain {
     /// [`WaitError::System`], which kept the caller from waiting.
     ///
     /// # If a process dies
-    /// Its death wakes every thread that waits for it, alone or among others. The death of another
-    /// waiter delays none.
+    /// Its death wakes every thread that waits for it, alone or among up to 124; among more, a
+    /// thread finds it within a second. The death of another waiter delays none.
     pub fn wait_any_dead(&self, ids: &[TokenId]) -> Result<TokenId, WaitError> {
         Deadline::never(|deadline| self.wait_any_dead_until(ids, deadline))
     }

@@ -88,7 +88,8 @@ macro_rules! three_openings {
         ///
         /// # Errors
         /// [`Error::AlreadyExists`](crate::Error::AlreadyExists) when the name is in use, for
-        /// whatever kind; else the errors of `open_or_create`.
+        /// whatever kind; else those errors of `open_or_create` that are not about an existing
+        /// one.
         ///
         /// # If a process dies
         /// While it makes it: nothing is left of it.

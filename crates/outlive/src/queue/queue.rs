@@ -57,8 +57,8 @@ impl<M: Payload + ?Sized> Clone for Queue<M> {
     }
 }
 
-/// Options for opening a queue. What is not set is as it is in an existing queue, and has its
-/// default in a new one. What is set must be so in an existing queue.
+/// Options for opening a queue. An option that is not set accepts an existing queue's value; a new
+/// queue gets the default. One that is set must be so in an existing queue.
 #[must_use]
 #[derive(Debug)]
 pub struct QueueOptions<M: Payload + ?Sized = [u8]> {
@@ -119,16 +119,16 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
         self
     }
 
-    /// Sets the number of slots to begin with, 1 to 65,536; it is rounded up to a power of two and
-    /// to 4. Default: 64.
+    /// Sets the number of slots to begin with, 1 to 65,536; it is rounded up to a power of two, at
+    /// least 4. Default: 64.
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = Some(slots);
         self
     }
 
-    /// Sets the bytes of a slot, 1 to 4,096; they are rounded up to a power of two and to 64.
-    /// Default: 128. A message of up to 24 bytes less lies in its slot; a larger one lies in an
-    /// object of the pool, to which the slot refers.
+    /// Sets the bytes of a slot, 1 to 4,096; they are rounded up to a power of two, at least 64.
+    /// Default: 128. A message of up to `slot_bytes` − 24 bytes lies in its slot; a larger one lies
+    /// in an object of the pool, to which the slot refers.
     pub fn slot_bytes(mut self, bytes: u32) -> Self {
         self.slot_bytes = Some(bytes);
         self

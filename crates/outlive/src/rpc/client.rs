@@ -143,7 +143,7 @@ impl Client {
         self.wait_for_server_until(Deadline::after(span))
     }
 
-    /// Waits until the deadline until the service has a living server.
+    /// Waits for a living server of the service, until the deadline at most.
     ///
     /// # Errors
     /// [`CallError::TimedOut`]; else the errors of [`Client::wait_for_server`].

@@ -178,7 +178,8 @@ impl<M: Payload + ?Sized> State<M> {
         Deadline::never(|deadline| self.wait_to_write_until(deadline))
     }
 
-    /// Makes this process the writer; `None` at once while another writer lives.
+    /// Makes this process the writer; `None` at once while another writer lives, or while the last
+    /// thread of a dead one has not exited.
     ///
     /// # Errors
     /// The errors of [`State::wait_to_write`].

@@ -447,7 +447,7 @@ impl fmt::Debug for Seat<'_> {
 /// Embeds a barrier for `N` participants as a field of a [`record!`](crate::record). It takes
 /// 64 bytes and 4 for each seat.
 ///
-/// All zeroes are a barrier without participants, which a death breaks.
+/// All zeroes are an empty barrier with [`WhenOneDies::Break`].
 #[repr(C)]
 pub struct EmbeddedBarrier<const N: usize> {
     words: BarrierWords,

@@ -139,8 +139,8 @@ impl<T: Plain + Sync> OnceLock<T> {
     /// Returns the value, and makes it by `make` if no caller has. While another caller makes it,
     /// this one waits.
     ///
-    /// `make` runs again, here or elsewhere, when its process dies before the value is in place,
-    /// and when it panics.
+    /// If its process dies before the value is in place, or if it panics, the `make` of another
+    /// call runs.
     ///
     /// # Errors
     /// [`AcquireError::Deadlock`] when `make` itself calls this; [`AcquireError::NotHeld`] in a

@@ -82,7 +82,7 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
     /// two. That is the maximum lag of a subscriber and its longest history. Default for a new
     /// topic: 16.
     ///
-    /// Keep few of large messages: a publisher writes one place more than are kept, in turn, and
+    /// Choose a small depth for large messages: a publisher writes depth + 1 places in turn, and
     /// writes slower to places that its caches do not hold (16 of 1 MiB: half as fast as 2).
     pub fn depth(mut self, messages: u32) -> TopicOptions<M> {
         self.asked.depth = Some(messages);

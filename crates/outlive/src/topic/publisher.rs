@@ -163,7 +163,8 @@ impl<M: Payload + ?Sized> Publisher<M> {
     }
 
     /// Publishes a message: a [`Loan`](super::Loan) that this publisher has lent, or a copy of what
-    /// a reference refers to; with a header of its own, an [`Outgoing`](super::Outgoing). Waits
+    /// a reference refers to; with a header of its own, an [`Outgoing`](super::Outgoing); as msgpack,
+    /// `Msgpack(&value)`. Waits
     /// while a reliable subscriber has not taken the message that would be overwritten.
     ///
     /// ```
@@ -188,7 +189,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     ///
     /// # Errors
     /// [`SendError::NotOwner`], [`SendError::Damaged`], [`SendError::System`]; for a copy also
-    /// [`SendError::NoSpace`] and [`SendError::TooLarge`]. After an error a loan's memory goes back
+    /// [`SendError::NoSpace`], [`SendError::TooLarge`], and as msgpack [`SendError::Encoding`]. After an error a loan's memory goes back
     /// to its publisher.
     ///
     /// # If a process dies

@@ -200,6 +200,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             return Took::Unwanted;
         }
         match metadata.object {
+            // The length of a message and the object of the next one, which a publisher has written
+            // between the two loads.
+            None if taken.len > INLINE && !slot.is_still(position) => Took::No,
             None if taken.len > INLINE => Took::Damaged("a message's length"),
             // SAFETY: `Taken` has as many bytes as were copied, aligned to 8.
             None if unsafe { M::at(taken.data(), taken.len) }.is_none()
