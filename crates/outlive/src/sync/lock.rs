@@ -271,6 +271,9 @@ pub(super) unsafe fn take<'a, R: RawLock, T>(
 
 /// Takes the lock, and makes the guard of the value; waits for ever.
 ///
+/// It repeats the first half of [`take`]: with one half for both, whose guard the callers wrap
+/// again, a read lock took 80 instructions in place of 51.
+///
 /// # Safety
 /// As for [`take`].
 #[inline]

@@ -84,8 +84,8 @@ fn without_a_descriptor_a_fresh_name_is_not_taken(world: &World) {
     assert_eq!(*Mutex::<u64>::open(&domain, "there").expect("there").lock().expect("free"), 1);
 }
 
-/// A name is taken whatever it stands for: things of each kind, files that are none of the
-/// library's, and what is no file.
+/// A thing of any kind keeps its name from others; so does a file that the library did not make,
+/// and so does a folder, a link or a fifo.
 fn a_name_of_any_kind_is_taken(world: &World) {
     let domain = world.domain();
     for (kind, make) in MAKERS {
@@ -112,7 +112,7 @@ fn a_name_of_any_kind_is_taken(world: &World) {
         assert_eq!(Mutex::<u64>::options(1).create_new(&domain, "unknown kind").err(), None);
         Bytes::of(&domain, "unknown kind").set_word(KIND, 999);
     });
-    // Its mode keeps out every user but root, who finds no segment.
+    // Its mode keeps out every user but root; root's processes find no segment in it.
     stranger("closed", &|| {
         fs::write(path("closed"), [0xa5; 9000]).expect("written");
         fs::set_permissions(path("closed"), fs::Permissions::from_mode(0o0)).expect("ours");
