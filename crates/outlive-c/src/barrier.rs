@@ -172,7 +172,7 @@ pub unsafe extern "C" fn outlive_barrier_leave(barrier: *const outlive_barrier_t
     })
 }
 
-/// Arrives at the barrier, and waits until all participants have, or until the deadline. `*serial`
+/// Arrives at the barrier, and waits until all participants have, or until the deadline. `*leader`
 /// (may be NULL): 1 for one of them, 0 for the others.
 ///
 /// Errors: OUTLIVE_BROKEN: a participant died (`outlive_barrier_repair`). ETIMEDOUT, also with
@@ -183,11 +183,11 @@ pub unsafe extern "C" fn outlive_barrier_leave(barrier: *const outlive_barrier_t
 pub unsafe extern "C" fn outlive_barrier_wait(
     barrier: *const outlive_barrier_t,
     deadline: outlive_deadline_t,
-    serial: *mut u32,
+    leader: *mut u32,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes NULL or a place for `serial`.
-        let serial = unsafe { out_or_none(serial) };
+        // SAFETY: the C caller passes NULL or a place for `leader`.
+        let leader = unsafe { out_or_none(leader) };
         // Not borrowed from the list during the wait.
         let mut seat = last_seat(barrier)?;
         let turn = match moment(deadline) {
@@ -197,8 +197,8 @@ pub unsafe extern "C" fn outlive_barrier_wait(
         keep(seat);
         // Without a deadline too, because the arrival counts and a wait goes on with it.
         let turn = turn?.ok_or(WaitError::TimedOut)?;
-        if let Some(serial) = serial {
-            serial.put(u32::from(turn.is_serial()));
+        if let Some(leader) = leader {
+            leader.put(u32::from(turn.is_leader()));
         }
         Ok(())
     })

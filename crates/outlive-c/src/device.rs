@@ -2,21 +2,22 @@
 //! "Device topics", has the argument.
 
 use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
 
 use outlive::topic::Header;
 use outlive_gpu::{DeviceLoan, DevicePublisher, DeviceSample, DeviceSubscriber, DeviceTopic};
 
-use crate::argument::{borrow, borrow_mut, handle_out, options, out, text};
+use crate::argument::{borrow, borrow_mut, handle_out, out};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
 use crate::gpu::{outlive_gpu_stream_t, outlive_gpu_t};
+use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::pinned::tried;
 use crate::topic::{
-    nothing, open_or_create, outlive_header_t, outlive_subscriber_options_t,
-    outlive_topic_options_t, subscriber_options,
+    nothing, outlive_header_t, outlive_subscriber_options_t, outlive_topic_options_t,
+    subscriber_options, topic_options,
 };
-use crate::wait::wait;
 
 /// A topic whose payloads stay in the memory of one GPU: only a descriptor that says where goes
 /// from process to process. All threads may use it at once.

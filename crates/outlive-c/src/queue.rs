@@ -116,7 +116,7 @@ pub unsafe extern "C" fn outlive_queue_open(
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers.
         let given = unsafe { self::options(options, default) }?;
-        let mut options = Queue::<[u8]>::options().wait(wait(given.wait)?);
+        let mut options = Queue::<[u8]>::options().wait_strategy(wait(given.wait)?);
         if given.need_receiver != 0 {
             options = options.need_receiver(true);
         }

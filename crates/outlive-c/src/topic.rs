@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -11,14 +11,13 @@ use outlive::topic::{
     Header, Loan, Outgoing, Published, Publisher, Sample, Subscriber, SubscriberOptions, Topic,
     TopicOptions,
 };
-use outlive::{Deadline, Domain, Error, Payload, SendError};
+use outlive::{Deadline, Opening, Payload, SendError};
 
-use crate::argument::{
-    borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none, text,
-};
+use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
+use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::wait::wait;
 
 /// A topic, open in this process; its publishers and subscribers are made from it. All threads may
@@ -190,7 +189,7 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
     // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
     // integers.
     let given = unsafe { options(given, default) }?;
-    let mut options = Topic::<M>::options().wait(wait(given.wait)?);
+    let mut options = Topic::<M>::options().wait_strategy(wait(given.wait)?);
     if given.no_stamps != 0 {
         options = options.stamps(false);
     }

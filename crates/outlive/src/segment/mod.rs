@@ -12,4 +12,4 @@ pub(crate) use hash::fnv_1a;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;
 pub use segment::Opening;
-pub(crate) use segment::{MOST_RESERVED, Segment, Shared, View};
+pub(crate) use segment::{MOST_RESERVED, Segment, SharedLayout, View};

@@ -37,7 +37,7 @@ pub struct ValueType<'a> {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-untyped-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::{Kind, Opening, sync::{EmbeddedMutex, Place, Untyped, ValueType}};
 ///
 /// // struct { lock; count } of another language: 8 bytes each.
@@ -390,7 +390,7 @@ mod tests {
     fn in_a_domain(name: &str, test: impl FnOnce(&Domain)) {
         let folder =
             std::env::temp_dir().join(format!("outlive-untyped-{name}-{}", std::process::id()));
-        test(&Domain::open_at(&folder).expect("a domain"));
+        test(&Domain::open_or_create_at(&folder).expect("a domain"));
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 
@@ -409,7 +409,8 @@ mod tests {
                 let there = Untyped::lock(
                     domain,
                     &name,
-                    OPENING, kind,
+                    OPENING,
+                    kind,
                     ValueType { name: Some("u64"), ..eight },
                     init,
                 );
@@ -434,14 +435,27 @@ mod tests {
                         .expect("free"),
                 };
                 assert_eq!(seen, 77);
-                let other =
-                    Untyped::lock(domain, &name, OPENING, kind, ValueType { size: 9, ..eight }, |_| ());
+                let other = Untyped::lock(
+                    domain,
+                    &name,
+                    OPENING,
+                    kind,
+                    ValueType { size: 9, ..eight },
+                    |_| (),
+                );
                 assert!(matches!(other, Err(Error::OtherType { .. })));
                 // Made without a name for its type, it opens for every type of that size.
                 let nameless = format!("{kind} nameless");
                 drop(
-                    Untyped::lock(domain, &nameless, OPENING, kind, ValueType { align: 1, ..eight }, init)
-                        .expect("made"),
+                    Untyped::lock(
+                        domain,
+                        &nameless,
+                        OPENING,
+                        kind,
+                        ValueType { align: 1, ..eight },
+                        init,
+                    )
+                    .expect("made"),
                 );
                 let opened = |name: &str| match kind {
                     Kind::Mutex => Mutex::<u64>::options(0).open_or_create(domain, name).map(drop),
@@ -453,8 +467,15 @@ mod tests {
                 assert_eq!(opened(&nameless), Ok(()));
                 let smaller = format!("{kind} smaller");
                 drop(
-                    Untyped::lock(domain, &smaller, OPENING, kind, ValueType { size: 4, ..eight }, |_| ())
-                        .expect("made"),
+                    Untyped::lock(
+                        domain,
+                        &smaller,
+                        OPENING,
+                        kind,
+                        ValueType { size: 4, ..eight },
+                        |_| (),
+                    )
+                    .expect("made"),
                 );
                 assert!(matches!(opened(&smaller), Err(Error::OtherType { .. })));
             }
@@ -477,7 +498,8 @@ mod tests {
                 assert!(matches!(made, Err(Error::InvalidName { .. })), "{places:?}");
             }
             let right = [at(0, Kind::Mutex), at(8, Kind::Condvar)];
-            let record = Untyped::record(domain, "right", OPENING, LAYOUT, &right, |_| ()).expect("made");
+            let record =
+                Untyped::record(domain, "right", OPENING, LAYOUT, &right, |_| ()).expect("made");
             assert!(
                 record.handle::<EmbeddedMutex<()>>(0).is_some()
                     && record.handle::<EmbeddedCondvar>(8).is_some()
@@ -532,7 +554,8 @@ mod tests {
             // SAFETY: a new record's semaphore, zeroed, with room for three; the file has no name
             // yet.
             let init = |at: *mut u8| unsafe { Untyped::set_permits(at, 3, 1) };
-            let made = Untyped::record(domain, "line", OPENING, layout, &right, init).expect("made");
+            let made =
+                Untyped::record(domain, "line", OPENING, layout, &right, init).expect("made");
             let semaphore = made.semaphore(0).expect("there");
             assert_eq!((semaphore.free(), semaphore.room()), (1, 3));
             assert!(
@@ -559,7 +582,8 @@ mod tests {
             assert!(matches!(other, Err(Error::OtherType { .. })));
             // And the other way round.
             drop(Record::<Line>::open(domain, "rusts", |_| ()).expect("made"));
-            let rusts = Untyped::record(domain, "rusts", OPENING, layout, &right, |_| ()).expect("the same");
+            let rusts = Untyped::record(domain, "rusts", OPENING, layout, &right, |_| ())
+                .expect("the same");
             assert_eq!(rusts.semaphore(0).expect("there").free(), 3);
         });
     }
@@ -599,7 +623,8 @@ mod tests {
             let eight = ValueType { name: None, size: 8, align: 1 };
             // SAFETY: the file has no name yet, so no other thread reaches it; eight aligned bytes.
             let init = |at: *mut u8| unsafe { *at.cast::<u64>() = 77 };
-            let there = Untyped::ceiling_lock(domain, "ours", OPENING, 40, eight, init).expect("made");
+            let there =
+                Untyped::ceiling_lock(domain, "ours", OPENING, 40, eight, init).expect("made");
             assert_eq!(there.ceiling_mutex(0).expect("one").ceiling(), 40);
             let theirs = CeilingMutex::<u64>::options(40, 0)
                 .open_or_create(domain, "ours")
@@ -617,15 +642,22 @@ mod tests {
                 let other = Untyped::ceiling_lock(domain, "ours", OPENING, wrong, eight, init);
                 assert!(matches!(other, Err(Error::InvalidOption { .. })), "{wrong}");
             }
-            let other =
-                Untyped::ceiling_lock(domain, "ours", OPENING, 40, ValueType { size: 9, ..eight }, init);
+            let other = Untyped::ceiling_lock(
+                domain,
+                "ours",
+                OPENING,
+                40,
+                ValueType { size: 9, ..eight },
+                init,
+            );
             assert!(matches!(other, Err(Error::OtherType { .. })));
             drop(
                 CeilingMutex::<[u32; 2]>::options(7, [1, 2])
                     .open_or_create(domain, "rusts")
                     .expect("made"),
             );
-            let rusts = Untyped::ceiling_lock(domain, "rusts", OPENING, 7, eight, init).expect("the same");
+            let rusts =
+                Untyped::ceiling_lock(domain, "rusts", OPENING, 7, eight, init).expect("the same");
             assert!(rusts.semaphore(0).is_none() && rusts.ceiling_mutex(0).is_some());
         });
     }
