@@ -43,7 +43,7 @@ const FEW: usize = 8;
 /// let mut set = WaitSet::new(&domain);
 /// let an_order = set.add(&from_orders)?;
 /// let a_bill = set.add(&from_bills)?;
-/// let closing_time = set.add(&Timer::at(Duration::from_secs(3600)))?;
+/// let closing_time = set.add(&Timer::after(Duration::from_secs(3600)))?;
 ///
 /// orders.sender()?.send(b"buy 10")?;
 /// for (key, what) in set.wait_timeout(Duration::from_secs(9))? {

@@ -94,8 +94,11 @@ fn every_kind_of_deadline_ends_a_wait(world: &World) {
     let soon = Duration::from_millis(20);
     let begun = Instant::now();
     assert!(matches!(mutex.lock_timeout(soon), Ok(None)));
-    assert!(matches!(mutex.lock_until(Deadline::from(Instant::now() + soon)), Ok(None)));
-    assert!(matches!(mutex.lock_until(Deadline::from(SystemTime::now() + soon)), Ok(None)));
+    assert!(matches!(mutex.lock_until(Deadline::at(Instant::now() + soon)), Ok(None)));
+    assert!(matches!(
+        mutex.lock_until(Deadline::at_time_of_day(SystemTime::now() + soon)),
+        Ok(None)
+    ));
     assert!(begun.elapsed() >= soon * 3, "none gave up early: {:?}", begun.elapsed());
     assert!(matches!(mutex.lock_timeout(Duration::ZERO), Ok(None)));
     // Longer than one sleep in libc.
