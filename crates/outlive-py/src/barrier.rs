@@ -57,7 +57,7 @@ impl Barrier {
         // The arrival counts: the next slice goes on with it.
         let passed = wait(py, until, |deadline| seat.0.wait_until(deadline).transpose())?;
         match passed {
-            Some(turn) => Ok(turn.raised(py)?.is_serial()),
+            Some(turn) => Ok(turn.raised(py)?.is_leader()),
             None => Err(WaitError::TimedOut.raise(py)),
         }
     }

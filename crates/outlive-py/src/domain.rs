@@ -1,5 +1,7 @@
 //! Domains, and the tokens of their threads and processes.
 
+use std::path::Path;
+
 use outlive::{TokenId, WaitError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -40,8 +42,8 @@ pub(crate) fn of(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<o
     }
     let path: std::path::PathBuf = given.extract()?;
     match path.to_str() {
-        Some(name) if !name.contains('/') => outlive::Domain::open(name).raised(py),
-        _ => outlive::Domain::open_at(&path).raised(py),
+        Some(name) if !name.contains('/') => outlive::Domain::open_or_create(name).raised(py),
+        _ => outlive::Domain::open_or_create_at(&path).raised(py),
     }
 }
 
@@ -55,13 +57,14 @@ impl Domain {
         create: bool,
         group: Option<u32>,
     ) -> PyResult<Domain> {
-        let options = outlive::Domain::options().create(create).group(group);
-        let domain = match &path {
-            None => outlive::Domain::open_default(),
-            Some(path) => match path.to_str() {
-                Some(name) if !name.contains('/') => options.open(name),
-                _ => options.open_at(path),
-            },
+        let options = outlive::Domain::options().group(group);
+        let name = path.as_deref().and_then(Path::to_str).filter(|name| !name.contains('/'));
+        let domain = match (&path, name, create) {
+            (None, ..) => options.open_default(),
+            (_, Some(name), true) => options.open_or_create(name),
+            (_, Some(name), false) => options.open(name),
+            (Some(path), None, true) => options.open_or_create_at(path),
+            (Some(path), None, false) => options.open_at(path),
         };
         Ok(Domain { domain: domain.raised(py)? })
     }

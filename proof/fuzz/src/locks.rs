@@ -199,7 +199,7 @@ pub fn events(world: &World, random: &mut Random) {
 
 pub fn make_once(world: &World, _: &mut Random) {
     for once in [&world.locks.busy, &world.locks.abandoned] {
-        black_box((once.get().copied(), once.maker()));
+        black_box((once.get().copied(), once.initializer()));
         let _ = black_box(once.try_get_or_init(|state| u64::from(state.previous_died())));
         let _ = black_box(once.get_or_init_until(soon(), |_| 7));
     }

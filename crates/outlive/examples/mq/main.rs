@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for wait in ["adaptive", "block"] {
             let folder =
                 std::env::temp_dir().join(format!("outlive-example-mq-{}", std::process::id()));
-            let domain = Domain::open_at(&folder)?;
+            let domain = Domain::open_or_create_at(&folder)?;
             let mut receiver = Command::new(std::env::current_exe()?)
                 .arg(&folder)
                 .args([made_of, wait])
@@ -55,13 +55,13 @@ fn way(wait: &str) -> WaitStrategy {
 fn send(domain: &Domain, made_of: &str, wait: &str) -> Result<(), Box<dyn Error>> {
     if made_of == "semaphores" {
         let queue = MuSm::open(domain, "queue")?;
-        queue.set_wait(way(wait));
+        queue.set_wait_strategy(way(wait));
         for number in 0..MESSAGES {
             queue.send(&number.to_ne_bytes())?;
         }
     } else {
         let queue = MuCv::open(domain, "queue")?;
-        queue.set_wait(way(wait));
+        queue.set_wait_strategy(way(wait));
         for number in 0..MESSAGES {
             queue.send(&number.to_ne_bytes())?;
         }
@@ -70,21 +70,21 @@ fn send(domain: &Domain, made_of: &str, wait: &str) -> Result<(), Box<dyn Error>
 }
 
 fn receive(folder: &Path, made_of: &str, wait: &str) -> Result<(), Box<dyn Error>> {
-    let domain = Domain::open_at(folder)?;
+    let domain = Domain::open_or_create_at(folder)?;
     let mut message = Vec::new();
     let check = |number: u64, message: &[u8]| {
         assert_eq!(message, number.to_ne_bytes(), "each came once, in its order");
     };
     if made_of == "semaphores" {
         let queue = MuSm::open(&domain, "queue")?;
-        queue.set_wait(way(wait));
+        queue.set_wait_strategy(way(wait));
         for number in 0..MESSAGES {
             queue.receive(&mut message)?;
             check(number, &message);
         }
     } else {
         let queue = MuCv::open(&domain, "queue")?;
-        queue.set_wait(way(wait));
+        queue.set_wait_strategy(way(wait));
         for number in 0..MESSAGES {
             queue.receive(&mut message)?;
             check(number, &message);

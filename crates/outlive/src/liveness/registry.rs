@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::id::TokenId;
 use super::slot::Slot;
-use crate::segment::{BODY, Folder, Segment, Shared, Spec};
+use crate::segment::{BODY, Folder, Segment, SharedLayout, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{barrier, identity, libc_mutex};
 use crate::{Error, Kind};
@@ -49,7 +49,7 @@ struct RegistryHeader {
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
 // them.
-unsafe impl Shared for RegistryHeader {}
+unsafe impl SharedLayout for RegistryHeader {}
 
 /// See the file's head.
 pub struct Registry {

@@ -28,7 +28,7 @@ use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state2-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::state::State;
 ///
 /// let level = State::<u64>::options().initial(&10).open_or_create(&domain, "level")?;
@@ -163,7 +163,7 @@ impl<M: Payload + ?Sized> State<M> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state-wait-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::state::State;
     /// use std::time::Duration;
     /// let level = State::<u64>::open_or_create(&domain, "level")?;
@@ -292,7 +292,7 @@ impl<M: Payload + ?Sized> State<M> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state3-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::state::{Change, State};
     /// let level = State::<u64>::open_or_create(&domain, "level")?;
     /// let mut watch = level.watch();
@@ -310,12 +310,12 @@ impl<M: Payload + ?Sized> State<M> {
 
     /// Returns the writer, dead or alive.
     #[must_use]
-    pub fn writer_now(&self) -> Option<Holder> {
+    pub fn current_writer(&self) -> Option<Holder> {
         self.inner.role().holder().map(|token| Holder::of(self.inner.registry, token))
     }
 
     /// Sets how waits through this handle and its clones wait.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.inner.spin_wait.set(wait);
     }
 

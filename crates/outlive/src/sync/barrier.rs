@@ -14,7 +14,7 @@ use super::primitive::{Inspect, LockDetail, Primitive, Seen};
 use super::raw::barrier::{BarrierWords, COUNT_OUT, Passed, RawBarrier, Stuck};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry};
-use crate::segment::{Opening, Segment, Shared};
+use crate::segment::{Opening, Segment, SharedLayout};
 use crate::shim::{AtomicU32, Ordering};
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitError, WaitStrategy};
@@ -35,12 +35,12 @@ pub enum WhenOneDies {
 ///
 /// Each participant has a seat, which names its thread. The death of an absent participant wakes
 /// the waiters, and the barrier breaks or goes on without it, as its maker chose. One participant
-/// of each phase is told that it is the serial one. A barrier has 1 to 65,536 participants, threads
+/// of each phase is told that it is the leader. A barrier has 1 to 65,536 participants, threads
 /// of any processes.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-barrier-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::Barrier;
 ///
 /// let step = Barrier::options(2).open_or_create(&domain, "step")?;
@@ -50,7 +50,7 @@ pub enum WhenOneDies {
 ///             let mut seat = step.join().unwrap();
 ///             for _ in 0..3 {
 ///             // … this step's part …
-///                 if seat.wait().unwrap().is_serial() {
+///                 if seat.wait().unwrap().is_leader() {
 ///                 // … what one of them does for all …
 ///                 }
 ///             }
@@ -63,8 +63,8 @@ pub enum WhenOneDies {
 ///
 /// # If a process dies
 /// Before it arrives: all waiters are woken, and the barrier breaks or goes on without it. After it
-/// arrived: the phase ends as if it lived; the next phase finds it absent and dead. As the serial
-/// participant: no other participant is told to be the serial one. (With more than 30 participants,
+/// arrived: the phase ends as if it lived; the next phase finds it absent and dead. As the
+/// leader: no other participant is told to be it. (With more than 30 participants,
 /// the kernel watches a few absent ones for each waiter, and each waiter looks at all seats once a
 /// second.)
 pub struct Barrier {
@@ -75,7 +75,7 @@ pub struct Barrier {
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
 // them.
-unsafe impl Shared for BarrierWords {}
+unsafe impl SharedLayout for BarrierWords {}
 // SAFETY: the shared words are atomics; the handle's own fields are `Send + Sync`.
 unsafe impl Send for Barrier {}
 // SAFETY: the shared words are atomics; the handle's own fields are `Send + Sync`.
@@ -86,13 +86,13 @@ const MOST_PARTIES: u32 = 1 << 16;
 /// Says that a phase has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    serial: bool,
+    leader: bool,
 }
 
 impl Turn {
     /// Returns whether this participant is the one of its phase that does what is to be done once.
-    pub fn is_serial(self) -> bool {
-        self.serial
+    pub fn is_leader(self) -> bool {
+        self.leader
     }
 }
 
@@ -100,12 +100,12 @@ impl Turn {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-barrier-options-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::{Barrier, WhenOneDies};
 ///
 /// let options = Barrier::options(1).when_one_dies(WhenOneDies::CountOut);
 /// let step = options.create_new(&domain, "step")?;
-/// assert!(step.join()?.wait()?.is_serial());
+/// assert!(step.join()?.wait()?.is_leader());
 /// assert!(Barrier::options(2).open(&domain, "step").is_err(), "it has one participant");
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -221,7 +221,7 @@ impl Barrier {
     }
 
     /// Sets how this handle waits.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
@@ -420,7 +420,7 @@ impl Seat<'_> {
         let end = raw.wait(self.me, self.index, phase, &self.barrier.spin_wait, deadline);
         self.arrived = (end == Err(Stuck::TimedOut)).then_some(phase);
         match end {
-            Ok(passed) => Ok(Some(Turn { serial: passed == Passed::Serial })),
+            Ok(passed) => Ok(Some(Turn { leader: passed == Passed::Leader })),
             Err(Stuck::TimedOut) => Ok(None),
             Err(stuck) => Err(self.barrier.error(stuck)),
         }
@@ -456,7 +456,7 @@ pub struct EmbeddedBarrier<const N: usize> {
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
 // them.
-unsafe impl<const N: usize> Shared for EmbeddedBarrier<N> {}
+unsafe impl<const N: usize> SharedLayout for EmbeddedBarrier<N> {}
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl<const N: usize> SharedField for EmbeddedBarrier<N> {
     const PRIMITIVES: usize = 1;

@@ -30,7 +30,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::{Condvar, Mutex};
 ///
 /// let stock = Mutex::<u64>::options(0).open_or_create(&domain, "stock")?;
@@ -137,7 +137,7 @@ impl Condvar {
     }
 
     /// Sets how this handle waits.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.spin_waits.notify.set(wait);
         self.spin_waits.lock.set(wait);
     }
@@ -181,7 +181,7 @@ impl Condvar {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-until-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::sync::{Condvar, Mutex, Woke};
     /// use std::time::Duration;
     ///
@@ -218,7 +218,7 @@ impl Condvar {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-relock-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::Deadline;
     /// use outlive::sync::{Condvar, Mutex};
     /// use std::time::Duration;
@@ -305,7 +305,7 @@ impl Condvar {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-end-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::sync::{Condvar, Mutex, Woke};
     ///
     /// let stock = Mutex::<u64>::options(0).open_or_create(&domain, "stock")?;
@@ -425,7 +425,7 @@ impl Condvar {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-in-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::{EmbeddedMutex, EmbeddedCondvar, Record};
 ///
 /// outlive::record! { pub struct Store { pub stock: EmbeddedMutex<u64>, pub delivered: EmbeddedCondvar } }

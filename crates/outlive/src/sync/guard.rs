@@ -177,7 +177,7 @@ impl<R: ExclusiveLock, T> Guard<'_, R, T> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-give-up-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::sync::{AcquireError, LockError, Mutex};
     ///
     /// let total = Mutex::<u64>::options(0).open_or_create(&domain, "total")?;
@@ -225,7 +225,7 @@ impl<'a, R: ExclusiveLock, T> LockError<Guard<'a, R, T>> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-repair-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::sync::{AcquireError, Mutex};
     ///
     /// /// Adds to both, which are equal whenever the lock is free.

@@ -31,7 +31,7 @@ impl<'a, R: ExclusiveLock, T> Guard<'a, R, T> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-map-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::sync::{Mutex, MutexGuard};
     ///
     /// let table = Mutex::<[u32; 4]>::options([1, 2, 3, 4]).open_or_create(&domain, "table")?;

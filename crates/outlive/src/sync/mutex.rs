@@ -27,7 +27,7 @@ use crate::{Deadline, Error, Kind, Plain, WaitStrategy};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-mutex-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::{LockError, Mutex};
 ///
 /// let total = Mutex::<u64>::options(0).open_or_create(&domain, "total")?;
@@ -176,7 +176,7 @@ impl<T: Plain> Mutex<T> {
 
 impl<T> Mutex<T> {
     /// Sets how this handle waits.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.handle.site().spin_wait.set(wait);
     }
 

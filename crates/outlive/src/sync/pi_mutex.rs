@@ -38,7 +38,7 @@ use crate::{Deadline, Error, Kind, Plain};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pi-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::{LockError, PiMutex};
 ///
 /// let valve = PiMutex::<u64>::options(0).open_or_create(&domain, "valve")?;

@@ -33,7 +33,7 @@ use crate::{Deadline, Error, Kind, Shareable, WaitStrategy};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-rwlock-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::{LockError, RwLock};
 ///
 /// let limits = RwLock::<[f64; 2]>::options([0.0, 1.0]).open_or_create(&domain, "limits")?;
@@ -243,7 +243,7 @@ impl<T: Shareable> RwLock<T> {
 
 impl<T> RwLock<T> {
     /// Sets how this handle waits.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.handle.site().spin_wait.set(wait);
     }
 
@@ -425,7 +425,7 @@ impl<'a, T> ReadGuard<'a, T> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-upgrade-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::sync::RwLock;
     /// use std::time::Duration;
     ///

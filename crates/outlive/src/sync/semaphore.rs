@@ -15,7 +15,7 @@ use super::primitive::{Inspect, LockDetail, Primitive, Seen};
 use super::raw::semaphore::{NoPermit, RawSemaphore, Records};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry, TokenId};
-use crate::segment::{BODY, Opening, Segment, Shared};
+use crate::segment::{BODY, Opening, Segment, SharedLayout};
 use crate::shim::{AtomicU32, Ordering};
 use crate::wake::{EventCount, SpinWait};
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
@@ -30,7 +30,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-semaphore-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::Semaphore;
 ///
 /// let encoders = Semaphore::options(2).open_or_create(&domain, "encoders")?;
@@ -76,7 +76,7 @@ pub struct SemaphoreWords {
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
 // them.
-unsafe impl Shared for SemaphoreWords {}
+unsafe impl SharedLayout for SemaphoreWords {}
 // SAFETY: the shared words are atomics; the handle's own fields are `Send + Sync`.
 unsafe impl Send for Semaphore {}
 // SAFETY: the shared words are atomics; the handle's own fields are `Send + Sync`.
@@ -92,7 +92,7 @@ const LINE: u32 = 16;
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-semaphore-options-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::Semaphore;
 ///
 /// // Counts parts: none at first, eight at most.
@@ -228,7 +228,7 @@ impl Semaphore {
     }
 
     /// Sets how this handle waits.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
@@ -520,7 +520,7 @@ pub struct EmbeddedSemaphore<const N: usize> {
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
 // them.
-unsafe impl<const N: usize> Shared for EmbeddedSemaphore<N> {}
+unsafe impl<const N: usize> SharedLayout for EmbeddedSemaphore<N> {}
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl<const N: usize> SharedField for EmbeddedSemaphore<N> {
     const PRIMITIVES: usize = 1;

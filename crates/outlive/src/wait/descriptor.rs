@@ -39,7 +39,7 @@ impl WaitSet {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-fd-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::{queue::Queue, wait::WaitSet};
     /// use rustix::event::{PollFd, PollFlags, poll};
     ///

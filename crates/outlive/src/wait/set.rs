@@ -31,7 +31,7 @@ const FEW: usize = 8;
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::queue::Queue;
 /// use outlive::wait::{Timer, WaitSet, Readiness};
 /// use std::time::Duration;
@@ -156,7 +156,7 @@ impl WaitSet {
     }
 
     /// Sets how this set waits. A set of more than eight sources does not spin.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 

@@ -15,7 +15,7 @@ use crate::{Deadline, Error};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-timer-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::wait::{Timer, WaitSet, Readiness};
 /// use std::time::Duration;
 ///

@@ -63,7 +63,7 @@ fn names_that_cannot_be(world: &World) {
         let mut errors = open_all(&domain, name);
         assert_eq!(errors.len(), 5, "{name:?}");
         errors.extend(domain.remove(name).err());
-        errors.extend(Domain::open(name).err());
+        errors.extend(Domain::open_or_create(name).err());
         assert_eq!(errors.len(), 7, "{name:?}");
         for error in errors {
             let text = error.to_string();
@@ -294,7 +294,7 @@ fn a_registry_cut_short(world: &World) {
             fs::set_permissions(&moved, std::os::unix::fs::PermissionsExt::from_mode(0o700))
                 .expect("set");
             fs::copy(path.join(".tokens"), moved.join(".tokens")).expect("copied");
-            match Domain::open_at(&moved) {
+            match Domain::open_or_create_at(&moved) {
                 Err(error) => {
                     assert!(
                         matches!(error, Error::NotASegment { .. } | Error::Damaged { .. }),
@@ -322,10 +322,10 @@ fn a_registry_of_another_version(world: &World) {
     let mut bytes = fs::read(&file).expect("there");
     bytes[VERSION as usize] += 1;
     fs::write(&file, &bytes).expect("written");
-    let error = Domain::open_at(&path).expect_err("another version");
+    let error = Domain::open_or_create_at(&path).expect_err("another version");
     assert!(matches!(error, Error::OtherVersion { .. }), "{error}");
     fs::write(&file, b"something else").expect("written");
-    let error = Domain::open_at(&path).expect_err("no registry");
+    let error = Domain::open_or_create_at(&path).expect_err("no registry");
     assert!(matches!(error, Error::NotASegment { .. }), "{error}");
 }
 

@@ -582,7 +582,7 @@ fn a_notifier_that_dies_inside_is_told_to_who_watches_it(world: &World) {
 fn a_notifier_that_dies_inside_is_found_by_the_recheck(world: &World) {
     let domain = Domain::options()
         .recheck(Some(Duration::from_millis(20)))
-        .open_at(world.folder().join("rechecked"))
+        .open_or_create_at(world.folder().join("rechecked"))
         .expect("opens");
     let store = open(&domain);
     let board = Board::new();

@@ -83,7 +83,7 @@ fn a_large_set_though(world: &World, prepare: fn(), deny: fn()) {
     let waiter = Child::start(|| {
         prepare();
         let mut set = WaitSet::new(&domain);
-        set.set_wait(WaitStrategy::Block);
+        set.set_wait_strategy(WaitStrategy::Block);
         let told = set.add(&event.any_of(1)).expect("added");
         let ends = add_all(&mut set, &peers);
         assert_eq!(set.wait_timeout(Duration::from_millis(5)).expect("waits").len(), 0);

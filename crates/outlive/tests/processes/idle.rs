@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_secs(5);
 fn domain(world: &World) -> Domain {
     Domain::options()
         .recheck(Some(Duration::from_secs(1)))
-        .open_at(world.domain().path())
+        .open_or_create_at(world.domain().path())
         .expect("opens")
 }
 

@@ -40,7 +40,7 @@ fn events(domain: &Domain, many: usize) -> Vec<Event> {
 
 fn set_of(domain: &Domain, events: &[Event]) -> (WaitSet, Vec<Key>) {
     let mut set = WaitSet::new(domain);
-    set.set_wait(WaitStrategy::Block);
+    set.set_wait_strategy(WaitStrategy::Block);
     let keys = events.iter().map(|event| set.add(&event.any_of(1)).expect("added")).collect();
     (set, keys)
 }
@@ -117,7 +117,7 @@ fn a_child_has_helpers_of_its_own(world: &World) {
     let board = Board::new();
     let parent = Child::start(|| {
         let mut set = WaitSet::new(&domain);
-        set.set_wait(WaitStrategy::Block);
+        set.set_wait_strategy(WaitStrategy::Block);
         let ends = add_all(&mut set, &peers);
         let tell = |set: &mut WaitSet| {
             assert_eq!(
@@ -164,7 +164,7 @@ fn a_child_beside_a_sleeping_thread_takes_no_wake_up(world: &World) {
         std::thread::scope(|scope| {
             let sleeping = scope.spawn(|| {
                 let mut set = WaitSet::new(shared);
-                set.set_wait(WaitStrategy::Block);
+                set.set_wait_strategy(WaitStrategy::Block);
                 let told = set.add(&event.any_of(1)).expect("added");
                 add_all(&mut set, watched);
                 board.set(0, crate::asleep::thread_id() as u64);
@@ -214,7 +214,7 @@ fn a_set_goes_to_another_thread_and_into_a_child(world: &World) {
     };
     Child::start(|| {
         let mut set = WaitSet::new(&domain);
-        set.set_wait(WaitStrategy::Block);
+        set.set_wait_strategy(WaitStrategy::Block);
         add_all(&mut set, &peers);
         waits(&mut set);
         std::thread::scope(|scope| scope.spawn(|| waits(&mut set)).join().expect("it waits"));

@@ -52,7 +52,7 @@ const A_WHILE: Duration = Duration::from_millis(400);
 const STRANGER: u32 = 12_345;
 
 fn open(folder: &Path) -> Domain {
-    Domain::options().recheck(Some(OFTEN)).open_at(folder.join("domain")).expect("opens")
+    Domain::options().recheck(Some(OFTEN)).open_or_create_at(folder.join("domain")).expect("opens")
 }
 
 fn mutex(domain: &Domain) -> Mutex<u64> {
@@ -217,7 +217,11 @@ fn between_users(world: &World, owner: impl FnOnce(), waiter: impl FnOnce()) {
     open_up(world.folder().parent().expect("there is one"));
     let path = world.folder().join("domain");
     let open = || {
-        Domain::options().group(Some(STRANGER)).recheck(Some(OFTEN)).open_at(&path).expect("opens")
+        Domain::options()
+            .group(Some(STRANGER))
+            .recheck(Some(OFTEN))
+            .open_or_create_at(&path)
+            .expect("opens")
     };
     let board = Board::new();
     let owner = Child::start(|| {
@@ -417,7 +421,7 @@ fn a_registry_that_cannot_be_mapped_whole_is_refused(world: &World) {
     Child::start(|| drop(open(world.folder()))).finish();
     Child::start(|| {
         leave_address_space(2 << 20);
-        let refused = Domain::open_at(world.folder().join("domain")).err();
+        let refused = Domain::open_or_create_at(world.folder().join("domain")).err();
         assert!(matches!(refused, Some(Error::NoAddressSpace { .. })), "{refused:?}");
     })
     .finish();
@@ -455,7 +459,8 @@ fn little_address_space_kills_nobody(world: &World) {
     for room in [1u64 << 19, 1 << 20, 2 << 20, 4 << 20, 16 << 20, 64 << 20] {
         Child::start(|| {
             leave_address_space(room);
-            let Ok(domain) = Domain::options().recheck(None).open_at(world.folder().join("domain"))
+            let Ok(domain) =
+                Domain::options().recheck(None).open_or_create_at(world.folder().join("domain"))
             else {
                 return;
             };

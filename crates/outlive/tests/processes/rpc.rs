@@ -262,7 +262,7 @@ fn a_sleeping_client_is_woken(world: &World) {
     let mut server = server_of(&domain, "s");
     let client = Child::start(|| {
         let client = Service::options()
-            .wait(WaitStrategy::Block)
+            .wait_strategy(WaitStrategy::Block)
             .open_or_create(&domain, "s")
             .and_then(|service| service.client())
             .expect("open");
@@ -283,7 +283,7 @@ fn a_sleeping_server_is_woken(world: &World) {
     let domain = world.domain();
     let server = Child::start(|| {
         let mut server = Service::options()
-            .wait(WaitStrategy::Block)
+            .wait_strategy(WaitStrategy::Block)
             .open_or_create(&domain, "s")
             .and_then(|service| service.server())
             .expect("none lives");
@@ -327,7 +327,7 @@ fn a_server_that_leaves_tells_its_clients(world: &World) {
         .map(|_| {
             Child::start(|| {
                 let client = Service::options()
-                    .wait(WaitStrategy::Block)
+                    .wait_strategy(WaitStrategy::Block)
                     .open_or_create(&domain, "s")
                     .and_then(|service| service.client())
                     .expect("open");
@@ -348,7 +348,7 @@ fn a_patient_client_waits_for_a_server(world: &World) {
     let domain = world.domain();
     let client = Child::start(|| {
         let client = Service::options()
-            .wait(WaitStrategy::Block)
+            .wait_strategy(WaitStrategy::Block)
             .open_or_create(&domain, "s")
             .and_then(|service| service.client())
             .expect("open");

@@ -59,7 +59,7 @@ fn a_dead_server_ends_every_call_at_once(world: &World) {
             let domain = &domain;
             Child::start(move || {
                 let client = Service::options()
-                    .wait(WaitStrategy::Block)
+                    .wait_strategy(WaitStrategy::Block)
                     .open_or_create(domain, "s")
                     .and_then(|service| service.client())
                     .expect("open");
@@ -99,7 +99,7 @@ fn calls_not_begun_are_kept_for_the_next_server(world: &World) {
     let mut server = Child::start(|| silent_server(&domain, board, 10));
     let client = Child::start(|| {
         let client = Service::options()
-            .wait(WaitStrategy::Block)
+            .wait_strategy(WaitStrategy::Block)
             .open_or_create(&domain, "s")
             .and_then(|service| service.client())
             .expect("open");
@@ -230,7 +230,7 @@ fn a_client_without_memory_finds_what_the_dead_left(world: &World) {
         .expect("there is room");
     let waiting = Child::start(|| {
         let client = Service::options()
-            .wait(WaitStrategy::Block)
+            .wait_strategy(WaitStrategy::Block)
             .open_or_create(&domain, "s")
             .and_then(|service| service.client())
             .expect("open");
@@ -313,7 +313,7 @@ fn a_dead_client_ends_a_stream(world: &World) {
     let board = Board::new();
     let server = Child::start(|| {
         let mut server = Service::options()
-            .wait(WaitStrategy::Block)
+            .wait_strategy(WaitStrategy::Block)
             .open_or_create(&domain, "s")
             .and_then(|service| service.server())
             .expect("none lives");

@@ -364,7 +364,7 @@ fn waits_without_futex_waitv(world: &World) {
 fn a_waiter_that_a_release_passes_over_is_no_rescue(world: &World) {
     let domain = Domain::options()
         .recheck(Some(Duration::from_millis(50)))
-        .open_at(world.domain().path())
+        .open_or_create_at(world.domain().path())
         .expect("opens");
     let semaphore = open(&domain, 1);
     let file = Bytes::of(&domain, "permits");

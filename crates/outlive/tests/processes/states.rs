@@ -238,18 +238,18 @@ fn a_second_writer_is_refused(world: &World) {
     assert_eq!(error, Error::WriterTaken { path: path.clone(), pid: child.pid() as u32 });
     assert!(error.to_string().contains(&child.pid().to_string()), "{error}");
     assert_eq!(
-        state.writer_now().map(|who| (who.pid, who.alive)),
+        state.current_writer().map(|who| (who.pid, who.alive)),
         Some((child.pid() as u32, true))
     );
     child.kill();
-    assert!(state.writer_now().is_some_and(|who| !who.alive));
+    assert!(state.current_writer().is_some_and(|who| !who.alive));
     let own = state.writer().expect("free");
     assert!(
         matches!(state.writer(), Err(Error::WriterTaken { pid, .. }) if pid == std::process::id())
     );
     drop(own);
     drop(state.writer().expect("free"));
-    assert!(state.writer_now().is_none());
+    assert!(state.current_writer().is_none());
 }
 
 fn a_forked_childs_writer_is_none(world: &World) {

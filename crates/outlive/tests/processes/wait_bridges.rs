@@ -458,7 +458,7 @@ fn bridges_that_die_with_an_owner_strand_nobody(world: &World) {
                         return peer.wait_dead().expect("told");
                     }
                     let mut set = WaitSet::new(&domain);
-                    set.set_wait(WaitStrategy::Block);
+                    set.set_wait_strategy(WaitStrategy::Block);
                     set.add(&other_peer).expect("added");
                     let key = set.add(&peer).expect("added");
                     assert_eq!(

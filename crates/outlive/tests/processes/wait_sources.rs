@@ -37,14 +37,14 @@ crate::checks!(
 
 fn topic(domain: &Domain) -> Topic {
     let topic = Topic::options().depth(1).open_or_create(domain, "topic").expect("opens");
-    topic.set_wait(WaitStrategy::Block);
+    topic.set_wait_strategy(WaitStrategy::Block);
     topic
 }
 
 /// A set of one, whatever its source.
 fn set_of(domain: &Domain, source: &impl outlive::wait::Source) -> WaitSet {
     let mut set = WaitSet::new(domain);
-    set.set_wait(WaitStrategy::Block);
+    set.set_wait_strategy(WaitStrategy::Block);
     set.add(source).expect("added");
     set
 }

@@ -40,10 +40,10 @@ macro_rules! made {
             }
 
             fn sender(place: &Place) -> Result<$queue, Error> {
-                let domain = Domain::open_at(place.scratch.path());
+                let domain = Domain::open_or_create_at(place.scratch.path());
                 let domain = domain.map_err(|error| Error::told("opening a domain", error))?;
                 let queue = <$queue>::open(&domain, "queue").map_err(|error| Error::told("opening a queue", error))?;
-                queue.set_wait(place.wait);
+                queue.set_wait_strategy(place.wait);
                 Ok(queue)
             }
 

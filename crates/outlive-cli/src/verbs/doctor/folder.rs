@@ -60,8 +60,7 @@ fn open(args: &DomainArgs, repair: bool) -> Result<Option<(Domain, Finding)>, Fi
             Finding::good("domain", format!("{}, mode {mode:04o}, yours", domain.path().display()));
         Some((domain, finding))
     };
-    let options = || Domain::options().create(false);
-    match options().open_at(&path) {
+    match Domain::open_at(&path) {
         Ok(domain) => Ok(good(domain)),
         Err(Error::NotFound { .. }) => Ok(None),
         Err(Error::TooOpen { path, mode }) if repair => {
@@ -70,8 +69,7 @@ fn open(args: &DomainArgs, repair: bool) -> Result<Option<(Domain, Finding)>, Fi
                     Finding::fault("domain", error.to_string(), "mend its permissions by hand")
                 })
                 .and_then(|()| {
-                    options()
-                        .open_at(&path)
+                    Domain::open_at(&path)
                         .map_err(|error| Finding::fault("domain", error.to_string(), "see above"))
                 })?;
             let finding = Finding::mended(

@@ -12,8 +12,8 @@
 //! | OUT | left, or counted out: no participant waits for it | a newcomer: compare-exchange → absent | |
 //!
 //! `mark` changes with each phase, so one compare-exchange of `phase` makes all arrived
-//! participants absent again. The participant that sees all seats arrived does that, is the serial
-//! one, and wakes all. It may die before the wake, and a sleeper may not watch it: a sleeper looks
+//! participants absent again. The participant that sees all seats arrived does that, is the
+//! leader, and wakes all. It may die before the wake, and a sleeper may not watch it: a sleeper looks
 //! at the seats one by one, so it has seen *some* participant absent, not necessarily the last to
 //! come. That participant passes sooner or later, or dies. So every participant that passes wakes
 //! all, and every sleeper watches one from which it learns.
@@ -76,7 +76,7 @@ pub(crate) struct RawBarrier<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
     /// The caller opened the next phase.
-    Serial,
+    Leader,
     Other,
 }
 
@@ -168,7 +168,7 @@ impl RawBarrier<'_> {
     /// looked: it learns from this wake that the phase is over if the participant that opened the
     /// next one died before its own.
     fn pass_on(self, end: Result<Passed, Stuck>) {
-        if end != Ok(Passed::Serial) {
+        if end != Ok(Passed::Leader) {
             futex::wake_all(&self.words.phase);
         }
     }
@@ -333,7 +333,7 @@ impl RawBarrier<'_> {
                 // Died just before: the sleepers that watch us wake; the others learn it from those
                 // they watch, see `pass_on`.
                 futex::wake_all(&self.words.phase);
-                Ok(Passed::Serial)
+                Ok(Passed::Leader)
             }
             Err(now) => Self::end(phase, now),
         }
@@ -577,7 +577,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_barrier_who_passes_sees_what_was_done_before_and_one_is_serial() {
+    fn loom_barrier_who_passes_sees_what_was_done_before_and_one_leads() {
         explore(3, || {
             let world = world(0);
             let mut lists = [ListHead::new(), ListHead::new()];
@@ -628,7 +628,7 @@ mod loom_tests {
                 let world = Arc::clone(&world);
                 thread::spawn(move || end_thread(&world.registry.slots[1], &ListHead::new()))
             };
-            assert_eq!(world.wait(0, mine, &mut lists[0]), Ok(Passed::Serial));
+            assert_eq!(world.wait(0, mine, &mut lists[0]), Ok(Passed::Leader));
             dying.join().unwrap();
         });
     }

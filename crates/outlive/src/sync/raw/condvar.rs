@@ -178,7 +178,7 @@ impl RawCondvar {
 }
 
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
-unsafe impl crate::segment::Shared for RawCondvar {}
+unsafe impl crate::segment::SharedLayout for RawCondvar {}
 
 crate::shim::assert_layout!(size_of::<RawCondvar>() == 32);
 

@@ -130,7 +130,7 @@ impl RawOnce {
 }
 
 // SAFETY: two atomics: any bytes are a value, and any process may change them.
-unsafe impl crate::segment::Shared for RawOnce {}
+unsafe impl crate::segment::SharedLayout for RawOnce {}
 
 #[cfg(all(test, loom))]
 mod loom_tests {

@@ -32,7 +32,7 @@ fn victims(place: &Place<'_>) -> Result<Barrier, String> {
     let domain = place.open()?;
     domain.token().map_err(|error| error.to_string())?;
     let barrier = member::barrier::open(&domain, place.name)?;
-    barrier.set_wait(outlive::WaitStrategy::Block);
+    barrier.set_wait_strategy(outlive::WaitStrategy::Block);
     Ok(barrier)
 }
 

@@ -110,7 +110,7 @@ impl Scenario for Wait {
                 .filter(|token| token.alive && token.pid != std::process::id());
             let other = others.next().ok_or("nobody else is there")?;
             let mut set = WaitSet::new(&domain);
-            set.set_wait(outlive::WaitStrategy::Block);
+            set.set_wait_strategy(outlive::WaitStrategy::Block);
             set.add(&domain.peer(other.id)).map_err(|error| error.to_string())?;
             set.add(&event.any_of(bits)).map_err(|error| error.to_string())?;
             let ready = stage.perform(|| set.wait().map(|ready| ready.count()));

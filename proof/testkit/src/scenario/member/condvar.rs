@@ -40,8 +40,8 @@ impl Shelf {
             Record::<Board>::open(domain, name, |_| ()).map_err(|error| error.to_string())?;
         let (mutex, delivered) =
             (board.handle(|board| &board.mutex), board.handle(|board| &board.delivered));
-        mutex.set_wait(WaitStrategy::Block);
-        delivered.set_wait(WaitStrategy::Block);
+        mutex.set_wait_strategy(WaitStrategy::Block);
+        delivered.set_wait_strategy(WaitStrategy::Block);
         Ok(Shelf { board, mutex, delivered })
     }
 

@@ -36,7 +36,7 @@ fn victims(place: &Place<'_>) -> Result<Semaphore, String> {
     let domain = place.open()?;
     domain.token().map_err(|error| error.to_string())?;
     let semaphore = member::semaphore::open(&domain, place.name)?;
-    semaphore.set_wait(outlive::WaitStrategy::Block);
+    semaphore.set_wait_strategy(outlive::WaitStrategy::Block);
     Ok(semaphore)
 }
 

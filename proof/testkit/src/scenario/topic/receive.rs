@@ -166,7 +166,7 @@ fn receive_in_set(
         domain.tokens().into_iter().filter(|token| token.alive && token.pid != std::process::id());
     let other = others.next().ok_or("nobody else is there")?;
     let mut set = WaitSet::new(domain);
-    set.set_wait(outlive::WaitStrategy::Block);
+    set.set_wait_strategy(outlive::WaitStrategy::Block);
     set.add(&domain.peer(other.id)).and_then(|_| set.add(&subscriber)).map_err(text)?;
     let sample = stage.perform(|| -> Result<_, String> {
         set.wait().map_err(|error| error.to_string())?;
