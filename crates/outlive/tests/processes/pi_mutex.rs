@@ -192,18 +192,30 @@ fn another_namespace_is_refused(world: &World) {
     start_namespace(|| {
         let error =
             PiMutex::<u64>::options(0).open_or_create(&world.domain(), "m").err().expect("refused");
-        assert!(matches!(error, Error::OtherNamespace { .. }), "{error}");
+        assert!(matches!(error, Error::OtherEnvironment { what: "pid namespace", .. }), "{error}");
         assert!(error.to_string().contains("plain mutex"), "{error}");
         // Also through what was opened before.
         let refused = |error| {
-            matches!(error, LockError::Failed(AcquireError::System(Error::OtherNamespace { .. })))
+            matches!(
+                error,
+                LockError::Failed(AcquireError::System(Error::OtherEnvironment {
+                    what: "pid namespace",
+                    ..
+                }))
+            )
         };
         assert!(mutex.lock().err().is_some_and(refused));
         assert!(valve.try_lock().err().is_some_and(|error| matches!(
             error,
-            LockError::Failed(AcquireError::System(Error::OtherNamespace { .. }))
+            LockError::Failed(AcquireError::System(Error::OtherEnvironment {
+                what: "pid namespace",
+                ..
+            }))
         )));
-        assert!(matches!(mutex.reset(1), Err(AcquireError::System(Error::OtherNamespace { .. }))));
+        assert!(matches!(
+            mutex.reset(1),
+            Err(AcquireError::System(Error::OtherEnvironment { what: "pid namespace", .. }))
+        ));
         // One of its own it may have.
         drop(
             PiMutex::<u64>::options(0)
@@ -232,7 +244,7 @@ fn another_libc_is_refused(world: &World) {
     home[0] ^= 4;
     file.write_all_at(&home, 4096).expect("written");
     let error = PiMutex::<u64>::options(0).open_or_create(&domain, "m").err().expect("refused");
-    assert!(matches!(error, Error::OtherLibc { .. }), "{error}");
+    assert!(matches!(error, Error::OtherEnvironment { what: "C library", .. }), "{error}");
 }
 
 fn a_guard_does_nothing_in_a_forked_child(world: &World) {
