@@ -65,9 +65,7 @@ impl Condition {
         });
         match ended {
             Ok(Some((guard, _))) => lock.settle(py, Ok(guard)).map(|_| ())?,
-            Err(LockError::OwnerDied((guard, _))) => {
-                lock.settle(py, Err(LockError::OwnerDied(guard))).map(|_| ())?
-            }
+            Err(error @ LockError::OwnerDied(_)) => lock.settle(py, Err(error)).map(|_| ())?,
             // Another thread keeps it: by slices of the lock's own from here on.
             Ok(None) => lock.take_again(py, Until::timeout(relock)?)?,
             Err(other) => return Err(other).raised(py),

@@ -47,6 +47,7 @@ mod mutex_stress;
 mod namespaces;
 mod onces;
 mod order;
+mod owned_guards;
 mod panics;
 mod pi_mutex;
 mod pi_mutex_deaths;
@@ -127,6 +128,7 @@ const ALL: &[&[runner::Check]] = &[
     closed_numbers::CHECKS,
     onces::CHECKS,
     order::CHECKS,
+    owned_guards::CHECKS,
     batches::CHECKS,
     large::CHECKS,
     large_sets::CHECKS,

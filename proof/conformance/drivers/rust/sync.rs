@@ -254,9 +254,7 @@ impl Sync {
                         refused("TimedOut", "")
                     }
                     Ok((guard, _)) => locks.keep(lock, Ok(guard)),
-                    Err(LockError::OwnerDied((guard, _))) => {
-                        locks.keep(lock, Err(LockError::OwnerDied(guard)))
-                    }
+                    Err(error @ LockError::OwnerDied(_)) => locks.keep(lock, Err(error)),
                     Err(other) => Err(other.into()),
                 }
             }
