@@ -164,7 +164,11 @@ fn a_deadline_is_kept(world: &World) {
     assert_eq!((*guard, woke), (0, Woke::TimedOut));
     let (guard, woke) = store
         .delivered
-        .wait_while_until(guard, std::time::SystemTime::UNIX_EPOCH.into(), |_| false)
+        .wait_while_until(
+            guard,
+            Deadline::at_time_of_day(std::time::SystemTime::UNIX_EPOCH),
+            |_| false,
+        )
         .expect("locks");
     assert_eq!(woke, Woke::Notified, "the condition is what counts");
     drop(guard);

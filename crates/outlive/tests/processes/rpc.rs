@@ -299,7 +299,7 @@ fn a_second_server_is_refused(world: &World) {
     let server = server_of(&domain, "s");
     Child::start(|| {
         match Service::open_or_create(&domain, "s").and_then(|service| service.server()) {
-            Err(Error::ServerTaken { pid, .. }) => assert_ne!(pid, std::process::id()),
+            Err(Error::Taken { role: "server", pid, .. }) => assert_ne!(pid, std::process::id()),
             Err(error) => panic!("{error}"),
             Ok(_) => panic!("two servers"),
         }

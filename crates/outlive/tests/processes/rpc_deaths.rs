@@ -399,7 +399,7 @@ fn no_server_comes_beside_a_living_one(world: &World) {
         await_server(&client);
         assert!(matches!(
             Service::open_or_create(&domain, "s").and_then(|service| service.server()),
-            Err(outlive::Error::ServerTaken { .. })
+            Err(outlive::Error::Taken { role: "server", .. })
         ));
         server.kill();
         server = Child::start(|| echo(&domain, "s"));

@@ -322,7 +322,7 @@ fn deadlines_of_readers_and_writers(world: &World) {
         assert!(matches!(lock.read_timeout(span), Ok(None)));
         assert!(matches!(lock.write_timeout(span), Ok(None)));
         assert!(matches!(
-            lock.write_until(Deadline::from(std::time::SystemTime::now() + span)),
+            lock.write_until(Deadline::at_time_of_day(std::time::SystemTime::now() + span)),
             Ok(None)
         ));
         assert!(matches!(lock.write_to_reset_timeout(span), Ok(None)));
