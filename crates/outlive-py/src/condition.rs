@@ -89,6 +89,9 @@ impl Condition {
     }
 }
 
+/// What unpickles it: `Condition.open`, its name and its lock.
+type Reduced<'py> = (Bound<'py, PyAny>, (String, Py<Lock>));
+
 /// Returns how many seconds the relock may take; `None` is for ever.
 fn patience(timeout: Option<f64>, relock: Option<f64>) -> PyResult<Option<f64>> {
     // A wrong value is reported before any wait.
@@ -189,9 +192,7 @@ impl Condition {
         self.lock.get().leave(py, _raised)
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (String, Py<Lock>))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let open = slf.get_type().getattr("open")?;
         Ok((open, (slf.get().name.clone(), slf.get().lock.clone_ref(slf.py()))))
     }

@@ -5,7 +5,7 @@
 //! mean; the kernel only lets threads sleep while it has a certain value, and wakes them. So the
 //! fast path makes no system call.
 //!
-//! | chapter | here | to read and run in `examples/futex` |
+//! | chapter | here | to read and run in `outlive-bench`'s `src/classics` |
 //! | --- | --- | --- |
 //! | sleeping and waking | [`wait`], [`wake`] | `mutex2.rs`, `mutex3.rs`, `mutex4.rs`: a lock of two, three, four states |
 //! | waiting for a thread's end | [`wait`] on the word that `CLONE_CHILD_CLEARTID` names | `join.rs` |

@@ -15,8 +15,8 @@ fn some_are_woken_and_the_others_moved() {
     assert_eq!(futex::cmp_requeue(from, 1, 1, 1, to), Err(FutexError::Again), "it is 0");
     // Both counts together.
     assert_eq!(futex::cmp_requeue(from, 0, 1, 2, to), Ok(3));
-    assert_eq!(futex::wake(to, ALL), Ok(2), "those who were moved");
-    assert_eq!(futex::wake(from, ALL), Ok(2), "those who were not");
+    assert_eq!(futex::wake(to, ALL), Ok(2), "the moved ones");
+    assert_eq!(futex::wake(from, ALL), Ok(2), "the others");
     for caller in callers {
         assert_eq!(caller.result(), Ok(()));
     }

@@ -24,7 +24,7 @@ crate::checks!(
     embedded_in_a_record,
     a_forked_childs_guard_is_refused,
     waiting_with_an_unrepaired_guard_is_told_again,
-    whoever_is_woken_and_killed_passes_it_on: 60,
+    a_notification_outlives_the_waiter_that_it_woke: 60,
     a_woken_waiter_dies_with_the_mutex_in_hand,
     a_woken_waiter_queues_for_the_mutex_and_dies,
     a_woken_waiter_blocks_on_another_mutex_and_dies,
@@ -306,7 +306,7 @@ fn die_holding(store: &Store) {
 
 /// Six waiters sleep, three items come with a notification each, and three waiters that may have
 /// got one are killed at once.
-fn whoever_is_woken_and_killed_passes_it_on(world: &World) {
+fn a_notification_outlives_the_waiter_that_it_woke(world: &World) {
     for (name, prepare, rounds) in [("with", NOTHING, 250), ("without", NO_WAITV, 50)] {
         let domain = world.domain_named(name);
         let store = open(&domain);

@@ -346,16 +346,16 @@ pub fn helpers_of(pid: i32) -> usize {
 const MANY: usize = 200;
 
 /// Queues, and children that live until they are killed.
-pub struct Crowd {
+pub struct Many {
     pub queues: Vec<Queue>,
     pub children: Vec<Child>,
     pub peers: Vec<Peer>,
 }
 
-pub fn crowd(domain: &Domain, queues: usize, peers: usize) -> Crowd {
+pub fn crowd(domain: &Domain, queues: usize, peers: usize) -> Many {
     let queues = (0..queues).map(|n| queue(domain, &format!("queue-{n}"))).collect();
     let (children, peers) = (0..peers).map(|_| owner(domain, Board::new())).unzip();
-    Crowd { queues, children, peers }
+    Many { queues, children, peers }
 }
 
 /// Words of the board: messages of each queue that were received, deaths of each peer that were
@@ -366,7 +366,7 @@ const READY: usize = 2001;
 const END: usize = 2002;
 
 /// Tells all by the board, until there is nothing more to come or the board says so.
-fn tell_all(domain: &Domain, crowd: &Crowd, board: Board) {
+fn tell_all(domain: &Domain, crowd: &Many, board: Board) {
     let mut receivers: Vec<_> =
         crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
     let mut set = WaitSet::new(domain);
