@@ -48,7 +48,7 @@ const WORDS: &[(&str, &str)] = &[
     ("Bridge", "Reactor"),
     ("ReaderDied", "ReceiverDied"),
     ("NoReader", "NoReceiver"),
-    ("ReaderTaken", "ReceiverTaken"),
+    ("ReaderTaken", "Taken"),
     ("wait::What", "wait::Readiness"),
     ("topic::Way", "topic::Writable"),
     // The wake protocol.

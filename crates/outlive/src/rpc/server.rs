@@ -56,7 +56,8 @@ impl Server {
     pub(super) fn new(service: Service) -> Result<Server, Error> {
         let process = service.queue.registry().process_token()?;
         let receiver = service.queue.raw_receiver().map_err(|error| match error {
-            Error::ReceiverTaken { path, pid } => Error::ServerTaken { path, pid },
+            Error::Taken { path, pid, .. } => Error::Taken { role: "server", path, pid },
+            Error::Ending { path, pid, .. } => Error::Ending { role: "server", path, pid },
             other => other,
         })?;
         // After a death here the next server does it again.

@@ -49,18 +49,18 @@ fn set_of(domain: &Domain, events: &[Event]) -> (WaitSet, Vec<Key>) {
 fn ahead(span: Duration) -> [Deadline; 3] {
     [
         Deadline::after(span),
-        Deadline::from(Instant::now() + span),
-        Deadline::from(SystemTime::now() + span),
+        Deadline::at(Instant::now() + span),
+        Deadline::at_time_of_day(SystemTime::now() + span),
     ]
 }
 
 fn past() -> [Deadline; 4] {
     let now = [
         Deadline::after(Duration::ZERO),
-        Deadline::from(Instant::now()),
-        Deadline::from(SystemTime::now()),
+        Deadline::at(Instant::now()),
+        Deadline::at_time_of_day(SystemTime::now()),
     ];
-    [now[0], now[1], now[2], Deadline::from(SystemTime::UNIX_EPOCH)]
+    [now[0], now[1], now[2], Deadline::at_time_of_day(SystemTime::UNIX_EPOCH)]
 }
 
 fn deadlines_pass_in_large_sets_as_in_small_ones(world: &World) {

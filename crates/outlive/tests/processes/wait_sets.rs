@@ -100,7 +100,7 @@ fn each_kind(world: &World, prepare: fn()) {
             let receiver = queue.receiver().expect("free");
             let mut set = WaitSet::new(&domain);
             set.set_wait_strategy(WaitStrategy::Block);
-            let late = Timer::at(if which == 4 {
+            let late = Timer::after(if which == 4 {
                 Duration::from_millis(300)
             } else {
                 Duration::from_secs(3600)
@@ -147,7 +147,7 @@ fn without_futex_waitv_as_well(world: &World) {
 
 fn timers_are_ready_until_taken(world: &World) {
     let mut set = WaitSet::new(&world.domain());
-    let (once, every) = (Timer::at(Duration::ZERO), Timer::every(Duration::from_millis(1)));
+    let (once, every) = (Timer::after(Duration::ZERO), Timer::every(Duration::from_millis(1)));
     let keys = [&once, &every].map(|timer| set.add(timer).expect("added"));
     assert_eq!((once.take(), once.take()), (1, 0));
     let mut ticks = 0;
