@@ -16,7 +16,7 @@ use super::primitive::{Home, KindOf, Primitive};
 use super::{Barrier, CeilingMutex, Semaphore, WhenOneDies, barrier, semaphore};
 use crate::domain::agree;
 use crate::liveness::Registry;
-use crate::segment::{BODY, Segment, Spec};
+use crate::segment::{BODY, Opening, Segment, Spec};
 use crate::{Domain, Error, Kind};
 
 /// Describes a value's type in words that every language has.
@@ -240,7 +240,7 @@ impl Untyped {
                 Err(Error::NotFound { .. }) => {}
                 Err(other) => return Err(other),
             }
-            let made = domain.create_or_open(name, &spec, |segment| {
+            let made = domain.open_as(name, Opening::OpenOrCreate, &spec, |segment| {
                 // SAFETY: the file has so many bytes and no name yet, so no other process reaches
                 // it.
                 init(segment, unsafe { segment.address(BODY + before as u64) })
@@ -533,7 +533,7 @@ mod tests {
                     && made.barrier(64).is_none()
             );
             // Rust opens the same record by its own type, though that type has another name.
-            let line = Record::<Line>::open(domain, "line", |_| ()).expect("the same");
+            let line = Record::<Line>::open_or_create(domain, "line").expect("the same");
             let permit = semaphore.acquire().expect("free");
             assert_eq!(line.handle(|line| &line.slots).free(), 0);
             drop(permit);
@@ -543,14 +543,14 @@ mod tests {
                 line.handle(|line| &line.step).participants().len(),
             );
             assert!(matches!(
-                Record::<Wider>::open(domain, "line", |_| ()),
+                Record::<Wider>::open_or_create(domain, "line"),
                 Err(Error::OtherType { .. })
             ));
             let wider = [at(0, Kind::Semaphore, 5), right[1]];
             let other = Untyped::record(domain, "line", layout, &wider, |_| ());
             assert!(matches!(other, Err(Error::OtherType { .. })));
             // And the other way round.
-            drop(Record::<Line>::open(domain, "rusts", |_| ()).expect("made"));
+            drop(Record::<Line>::open_or_create(domain, "rusts").expect("made"));
             let rusts = Untyped::record(domain, "rusts", layout, &right, |_| ()).expect("the same");
             assert_eq!(rusts.semaphore(0).expect("there").free(), 3);
         });
