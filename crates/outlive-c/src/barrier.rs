@@ -179,7 +179,7 @@ pub unsafe extern "C" fn outlive_barrier_wait(
         // Without a deadline too, because the arrival counts and a wait goes on with it.
         let turn = turn?.ok_or(WaitError::TimedOut)?;
         if let Some(serial) = serial {
-            serial.put(u32::from(turn.is_serial()));
+            serial.put(u32::from(turn.is_leader()));
         }
         Ok(())
     })

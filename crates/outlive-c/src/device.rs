@@ -76,8 +76,9 @@ pub unsafe extern "C" fn outlive_device_topic_open(
                 "a device topic is made where it is not there: leave must_exist 0",
             ));
         }
-        let mut how =
-            DeviceTopic::<u8>::options().stamps(given.no_stamps == 0).wait(wait(given.wait)?);
+        let mut how = DeviceTopic::<u8>::options()
+            .stamps(given.no_stamps == 0)
+            .wait_strategy(wait(given.wait)?);
         if given.depth > 0 {
             how = how.depth(given.depth);
         }

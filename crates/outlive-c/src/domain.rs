@@ -1,10 +1,11 @@
 //! Domains, tokens and peers.
 
 use std::ffi::{c_char, c_int};
+use std::path::Path;
 use std::time::Duration;
 
 use outlive::sync::Holder;
-use outlive::{Domain, Peer, TokenId, TokenInfo, TokenKind, WaitError};
+use outlive::{Domain, DomainOptions, Peer, TokenId, TokenInfo, TokenKind, WaitError};
 
 use crate::argument::{
     borrow, borrow_mut, fill, handle_out, items, options, out, text, text_or_none,
@@ -128,7 +129,7 @@ pub unsafe extern "C" fn outlive_domain_open(
     entry(|| {
         // SAFETY: the C caller passes a place for `domain` and NULL or a NUL-terminated `name`.
         let (out, name) = unsafe { (handle_out(domain)?, text_or_none(name)?) };
-        let domain = name.map_or_else(Domain::open_default, Domain::open)?;
+        let domain = name.map_or_else(Domain::open_default, Domain::open_or_create)?;
         out.put(Box::into_raw(Box::new(outlive_domain_t(domain))));
         Ok(())
     })
@@ -144,7 +145,7 @@ pub unsafe extern "C" fn outlive_domain_open_at(
     entry(|| {
         // SAFETY: the C caller passes a place for `domain` and a NUL-terminated path.
         let (out, path) = unsafe { (handle_out(domain)?, text(path, "a path")?) };
-        out.put(Box::into_raw(Box::new(outlive_domain_t(Domain::open_at(path)?))));
+        out.put(Box::into_raw(Box::new(outlive_domain_t(Domain::open_or_create_at(path)?))));
         Ok(())
     })
 }
@@ -174,7 +175,7 @@ pub unsafe extern "C" fn outlive_domain_open_with(
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers and pointers.
         let given = unsafe { self::options(options, default) }?;
-        let mut how = Domain::options().create(given.must_exist == 0);
+        let mut how = Domain::options();
         how = how.group((given.has_group != 0).then_some(given.group));
         how = match given.recheck_ms {
             0 => how,
@@ -189,9 +190,15 @@ pub unsafe extern "C" fn outlive_domain_open_with(
         // `name`.
         let (path, name) = unsafe { (text_or_none(given.path)?, text_or_none(given.name)?) };
         let environment = std::env::var("OUTLIVE_DOMAIN").ok().filter(|name| !name.is_empty());
+        let create = given.must_exist == 0;
+        let at = |how: DomainOptions, path: &Path| match create {
+            true => how.open_or_create_at(path),
+            false => how.open_at(path),
+        };
         let opened = match (path, name.or(environment.as_deref())) {
-            (Some(path), _) => how.open_at(path),
-            (None, Some(path)) if name.is_none() && path.contains('/') => how.open_at(path),
+            (Some(path), _) => at(how, path.as_ref()),
+            (None, Some(path)) if name.is_none() && path.contains('/') => at(how, path.as_ref()),
+            (None, name) if create => how.open_or_create(name.unwrap_or("default")),
             (None, name) => how.open(name.unwrap_or("default")),
         };
         out.put(Box::into_raw(Box::new(outlive_domain_t(opened?))));

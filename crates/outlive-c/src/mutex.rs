@@ -381,7 +381,7 @@ pub unsafe extern "C" fn outlive_mutex_holder(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_set_wait(mutex: *mut outlive_mutex_t, how: u32) -> c_int {
     entry(|| {
-        find::<Handle>(mutex)?.mutex.set_wait(wait(how)?);
+        find::<Handle>(mutex)?.mutex.set_wait_strategy(wait(how)?);
         Ok(())
     })
 }

@@ -125,7 +125,7 @@ pub unsafe extern "C" fn outlive_queue_open(
         // integers.
         let given = unsafe { self::options(options, default) }?;
         let strategy = wait(given.wait)?;
-        let as_it_is = || Queue::<[u8]>::options().wait(strategy);
+        let as_it_is = || Queue::<[u8]>::options().wait_strategy(strategy);
         let how = move || {
             let mut how = as_it_is().need_receiver(given.need_receiver != 0);
             if given.max_bytes > 0 {

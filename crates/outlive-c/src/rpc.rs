@@ -62,7 +62,7 @@ unsafe fn service(
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
     // integers.
     let given = unsafe { options(given, default) }?;
-    let how = Service::options().wait(wait(given.wait)?);
+    let how = Service::options().wait_strategy(wait(given.wait)?);
     let most = (given.max_bytes > 0).then_some(given.max_bytes.clamp(LEAST_BYTES, MOST_BYTES));
     Ok((how, most, given.wait_for_server != 0))
 }

@@ -251,7 +251,7 @@ pub unsafe extern "C" fn outlive_state_writer_now(
         let (state, out) = unsafe { (borrow(state, "a state")?, out(info)?) };
         let holder = state
             .0
-            .writer_now()
+            .current_writer()
             .ok_or_else(|| Failure::new(libc::ESRCH, "nobody has the writer"))?;
         out.put(outlive_peer_info_t::of_holder(&holder));
         Ok(())

@@ -178,7 +178,7 @@ pub unsafe extern "C" fn outlive_topic_open(
         let wait = wait(given.wait)?;
         let opened = if given.must_exist != 0 {
             let topic = Topic::open_as_bytes(&domain.0, name)?;
-            topic.set_wait(wait);
+            topic.set_wait_strategy(wait);
             topic
         } else {
             let mut how = Topic::<[u8]>::options();
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn outlive_topic_open(
                 how = how.max_bytes(given.max_bytes.clamp(64 << 10, 6 << 30));
             }
             let topic = open_or_create(how, &domain.0, name)?;
-            topic.set_wait(wait);
+            topic.set_wait_strategy(wait);
             topic
         };
         out.put(Box::into_raw(Box::new(outlive_topic_t(opened))));

@@ -68,10 +68,11 @@ impl DomainArgs {
     }
 
     fn open_or_not(&self, create: bool) -> Result<Domain, Error> {
-        let options = Domain::options().create(create);
-        match self.name() {
-            Some(path) if path.contains('/') => options.open_at(path),
-            name => options.open(name.unwrap_or("default")),
+        match (self.name(), create) {
+            (Some(path), true) if path.contains('/') => Domain::open_or_create_at(path),
+            (Some(path), false) if path.contains('/') => Domain::open_at(path),
+            (name, true) => Domain::open_or_create(name.unwrap_or("default")),
+            (name, false) => Domain::open(name.unwrap_or("default")),
         }
     }
 }

@@ -94,7 +94,7 @@ struct Ends {
 impl Ends {
     fn open(driver: &Driver, folder: &std::path::Path) -> Result<Ends, Error> {
         let gpu = driver.gpu(0)?;
-        let domain = Domain::open_at(folder)?;
+        let domain = Domain::open_or_create_at(folder)?;
         let frames = Topic::<[u8]>::options()
             .depth(4)
             .max_bytes(1 << 30)

@@ -136,7 +136,7 @@ pub(crate) fn table(key: u64) -> Result<&'static Open, outlive::Error> {
     })?;
     let changed = table.handle(|table| &table.changed);
     // libc's own lock does not spin either, and this code cannot know whether it would pay.
-    changed.set_wait(WaitStrategy::Block);
+    changed.set_wait_strategy(WaitStrategy::Block);
     let (born, holds) = (table.born.load(Ordering::Relaxed), table.handle(|table| &table.holds));
     let open = Box::into_raw(Box::new(Open { born, domain, holds, changed }));
     match OPENED[number].compare_exchange(
@@ -203,7 +203,7 @@ impl Open {
                         self.changed.wait_or_end_until(holds, &self.domain.peer(by), deadline);
                     let (again, woke) = match ended {
                         Ok(again) => again,
-                        Err(LockError::OwnerDied((guard, woke))) => (repaired(guard), woke),
+                        Err(LockError::OwnerDied(guard)) => (repaired(guard), Woke::Notified),
                         Err(other) => return Err(refused(other)),
                     };
                     holds = again;

@@ -8,7 +8,7 @@
 //! ```
 //! use outlive::{Domain, queue::Queue, sync::Mutex};
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-lib-{}", std::process::id()));
-//! # let domain = Domain::open_at(&folder)?;
+//! # let domain = Domain::open_or_create_at(&folder)?;
 //! # /*
 //! let domain = Domain::open_default()?;       // /dev/shm/outlive-UID/default; nothing to set up
 //! # */

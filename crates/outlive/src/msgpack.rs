@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-msgpack-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::Msgpack;
 /// use outlive::topic::Topic;
 /// let topic = Topic::<[u8]>::open_or_create(&domain, "people")?;

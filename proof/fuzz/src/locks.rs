@@ -175,9 +175,7 @@ pub fn wait_and_notify(world: &World, random: &mut Random) {
         }
         match condvar.wait_until(guard, soon()) {
             Ok((guard, ended)) => drop(black_box((guard, ended))),
-            Err(LockError::OwnerDied((guard, _))) => {
-                use_guard(Err(LockError::OwnerDied(guard)), true)
-            }
+            Err(error @ LockError::OwnerDied(_)) => use_guard(Err(error), true),
             Err(error) => drop(black_box(error.to_string())),
         }
     }
@@ -199,7 +197,7 @@ pub fn events(world: &World, random: &mut Random) {
 
 pub fn make_once(world: &World, _: &mut Random) {
     for once in [&world.locks.busy, &world.locks.abandoned] {
-        black_box((once.get().copied(), once.maker()));
+        black_box((once.get().copied(), once.initializer()));
         let _ = black_box(once.try_get_or_init(|state| u64::from(state.previous_died())));
         let _ = black_box(once.get_or_init_until(soon(), |_| 7));
     }

@@ -317,7 +317,7 @@ fn copy(world: &World) -> Option<Domain> {
     for file in &world.files {
         file.copy_to(&folder.join(&file.name)).ok()?;
     }
-    Domain::options().recheck(None).open_at(&folder).ok()
+    Domain::options().recheck(None).open_or_create_at(&folder).ok()
 }
 
 fn open_elsewhere(world: &World, _: &mut Random) {

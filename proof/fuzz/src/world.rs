@@ -83,7 +83,10 @@ impl World {
             // The recheck reads /proc, which no fuzzer scribbles over; it comes often, so that it
             // is exercised.
             let often = Some(Duration::from_millis(3));
-            Domain::options().recheck(often).open_at(folder.join("domain")).expect("opens")
+            Domain::options()
+                .recheck(often)
+                .open_or_create_at(folder.join("domain"))
+                .expect("opens")
         };
         // Children make everything, so that no token of this process is in the registry.
         Child::start(|| {

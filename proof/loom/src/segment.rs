@@ -9,7 +9,7 @@ pub(crate) const BODY: u64 = 4096;
 
 /// # Safety
 /// None: nothing is mapped here.
-pub(crate) unsafe trait Shared {}
+pub(crate) unsafe trait SharedLayout {}
 
 pub(crate) struct Segment;
 

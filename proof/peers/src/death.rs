@@ -345,7 +345,7 @@ impl Field<'_> {
 
 fn open_lock(scratch: &Scratch) -> Result<RwLock<u64>, Error> {
     let domain =
-        Domain::open_at(scratch.path()).map_err(|error| Error::told("opening a domain", error))?;
+        Domain::open_or_create_at(scratch.path()).map_err(|error| Error::told("opening a domain", error))?;
     RwLock::options(0).open_or_create(&domain, "lock").map_err(|error| Error::told("opening a lock", error))
 }
 

@@ -98,7 +98,8 @@ impl Contender for Copying {
             Way::Publish => {
                 let scratch = stage.scratch.inner("copies")?;
                 crew.start("publisher", stage.first_core(), || {
-                    let domain = told(Domain::open_at(scratch.path()), "opening a domain")?;
+                    let domain =
+                        told(Domain::open_or_create_at(scratch.path()), "opening a domain")?;
                     let topic = told(
                         Topic::options().depth(1).stamps(false).open_or_create(&domain, "topic"),
                         "opening a topic",

@@ -80,7 +80,8 @@ impl Contender for Calling {
     fn turn(&mut self, stage: &Stage, operations: u64) -> Result<Figure, Error> {
         let scratch = stage.scratch.inner("service")?;
         let open = || {
-            Domain::open_at(scratch.path()).map_err(|error| Error::told("opening a domain", error))
+            Domain::open_or_create_at(scratch.path())
+                .map_err(|error| Error::told("opening a domain", error))
         };
         let board = Shared::<Board>::new()?;
         let warm_up = operations / 8;
@@ -89,7 +90,7 @@ impl Contender for Calling {
         let mut crew = Crew::new()?;
         crew.start("server", stage.second_core(), || {
             let server = Service::options()
-                .wait(stage.wait)
+                .wait_strategy(stage.wait)
                 .open_or_create(&open()?, "service")
                 .and_then(|service| service.server());
             let mut server = server.map_err(|error| Error::told("opening a server", error))?;
@@ -106,7 +107,7 @@ impl Contender for Calling {
         })?;
         crew.start("client", stage.first_core(), || {
             let client = Service::options()
-                .wait(stage.wait)
+                .wait_strategy(stage.wait)
                 .open_or_create(&open()?, "service")
                 .and_then(|service| service.client());
             let client = client.map_err(|error| Error::told("opening a client", error))?;

@@ -154,7 +154,7 @@ fn measure(
 }
 
 fn domain(place: &Scratch) -> Result<Domain, Error> {
-    told(Domain::open_at(place.path()), "opening a domain")
+    told(Domain::open_or_create_at(place.path()), "opening a domain")
 }
 
 impl Latest for State<Value> {

@@ -272,7 +272,7 @@ fn json_is_lines_of_the_form_that_the_help_names() {
     stage.run(&["state", "set", "s", "text"]).expect(0);
     stage.run(&["semaphore", "run", "--permits", "1", "S", "true"]).expect(0);
     stage.run(&["lock", "L", "true"]).expect(0);
-    let domain = outlive::Domain::open_at(stage.domain()).expect("opens");
+    let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("opens");
     let _pool = outlive::pool::Pool::open_or_create(&domain, "p").expect("made");
     let mut server = stage.start(&["service", "serve", "echo", "cat"]);
     until("it serves", || {

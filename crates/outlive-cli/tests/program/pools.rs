@@ -13,7 +13,7 @@ use crate::stage::{Running, Stage, until};
 const HOLDER: &str = "OUTLIVE_TEST_HOLDS";
 
 fn open(domain: &str) -> Pool {
-    let domain = Domain::open_at(domain).expect("opens");
+    let domain = Domain::open_or_create_at(domain).expect("opens");
     let options = Pool::options().max_bytes(16 << 20);
     options.open_or_create(&domain, "frames").expect("opens")
 }
@@ -157,7 +157,7 @@ fn a_damaged_pool_is_left_out_and_told() {
     let stage = Stage::new();
     let domain = stage.domain().display().to_string();
     drop(open(&domain).alloc(100));
-    let opened = Domain::open_at(&domain).expect("opens");
+    let opened = Domain::open_or_create_at(&domain).expect("opens");
     drop(Pool::open_or_create(&opened, "whole").expect("opens"));
     let file =
         std::fs::File::options().write(true).open(stage.domain().join("frames")).expect("there");

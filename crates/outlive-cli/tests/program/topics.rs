@@ -107,7 +107,7 @@ fn json_goes_in_as_msgpack_and_comes_out_as_json() {
     echo(&[]).expect(16).says("is no msgpack");
     stage.feed(&["pub", "drive", "--msgpack"], b"{1}").expect(16).says("no JSON");
     // A program of ours reads what was published here, and the other way round.
-    let domain = outlive::Domain::open_at(stage.domain()).expect("opens");
+    let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("opens");
     let topic = outlive::topic::Topic::<[u8]>::open_or_create(&domain, "values").expect("made");
     topic.publisher().expect("made").publish(outlive::Msgpack(&("text", 5))).expect("published");
     assert_eq!(
@@ -341,7 +341,7 @@ fn what_is_no_topic_is_refused() {
 #[test]
 fn typed_topics_are_looked_at_as_bytes() {
     let stage = Stage::new();
-    let domain = outlive::Domain::open_at(stage.domain()).expect("made");
+    let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("made");
     let topic = outlive::topic::Topic::<[f32]>::open_or_create(&domain, "ranges").expect("made");
     let publisher = topic.publisher().expect("made");
     publisher.publish(&[1.0, 2.0]).expect("published");

@@ -246,7 +246,7 @@ fn conductor(options: &Options) -> Result<()> {
     std::fs::create_dir_all(&options.out)?;
     let folder = PathBuf::from(format!("/dev/shm/outlive-gpu-frames-{}", std::process::id()));
     let mut cast = Cast { folder: folder.clone(), started: Vec::new() };
-    let domain = Domain::open_at(&folder)?;
+    let domain = Domain::open_or_create_at(&folder)?;
     let (frames, edges) = (
         Topic::<[u8]>::open_or_create(&domain, "frames")?,
         Topic::<[u8]>::open_or_create(&domain, "edges")?,
@@ -343,7 +343,7 @@ fn parse() -> Option<Options> {
 
 fn run(options: &Options) -> Result<()> {
     let Some((role, folder)) = &options.role else { return conductor(options) };
-    let domain = Domain::open_at(folder)?;
+    let domain = Domain::open_or_create_at(folder)?;
     match role.as_str() {
         "camera" => camera(options, &domain),
         "filter" => filter(options, &domain),

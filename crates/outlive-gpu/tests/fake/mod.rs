@@ -59,7 +59,7 @@ pub struct Fake {
 }
 
 fn open(folder: PathBuf, is_member: bool) -> Fake {
-    let domain = Domain::open_at(&folder).expect("a domain");
+    let domain = Domain::open_or_create_at(&folder).expect("a domain");
     open_in(domain, folder, is_member)
 }
 

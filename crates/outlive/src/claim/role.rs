@@ -48,7 +48,7 @@ pub(crate) struct RoleWords {
 }
 
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
-unsafe impl crate::segment::Shared for RoleWords {}
+unsafe impl crate::segment::SharedLayout for RoleWords {}
 crate::shim::assert_layout!(size_of::<RoleWords>() == 16);
 
 /// The role as a process sees it.

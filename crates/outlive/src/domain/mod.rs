@@ -26,7 +26,7 @@ pub(crate) use options::{agree, check_range, three_openings};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-domain-{}", std::process::id()));
-/// let domain = outlive::Domain::open_at(&folder)?;
+/// let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// let me = domain.token()?;
 /// assert!(domain.peer(me).is_alive());
 /// # std::fs::remove_dir_all(&folder).ok();
@@ -52,13 +52,13 @@ struct Inner {
 /// ```
 /// use std::time::Duration;
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-options-{}", std::process::id()));
-/// let domain = outlive::Domain::options().recheck(Some(Duration::from_secs(5))).open_at(&folder)?;
+/// let domain = outlive::Domain::options().recheck(Some(Duration::from_secs(5))).open_or_create_at(&folder)?;
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), outlive::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "options do nothing until they open a domain"]
 pub struct DomainOptions {
-    create: bool,
     group: Option<u32>,
     recheck: Option<Option<Duration>>,
     lock_order: Option<bool>,
@@ -78,12 +78,6 @@ pub struct DomainStats {
 }
 
 impl DomainOptions {
-    /// Sets whether opening makes a folder that does not exist. Default: yes.
-    pub fn create(mut self, create: bool) -> DomainOptions {
-        self.create = create;
-        self
-    }
-
     /// Shares the domain with the members of this group (its numeric id): folders get mode 0770,
     /// files 0660. A domain that is opened by name then lies below `/dev/shm/outlive-group-GID`,
     /// which the first member makes.
@@ -125,25 +119,62 @@ impl DomainOptions {
     }
 
     /// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`, or below
-    /// the group's folder.
+    /// the group's folder, and makes it if it does not exist.
     ///
     /// # Errors
-    /// [`Error::InvalidName`], [`Error::Foreign`], [`Error::TooOpen`], [`Error::NoSpace`] and
+    /// [`Error::InvalidName`], [`Error::Untrusted`], [`Error::NoSpace`] and
     /// errors of the system.
-    pub fn open(self, name: &str) -> Result<Domain, Error> {
-        check_name(name)?;
-        self.finish(Folder::in_base(OsStr::new(name), self.group, self.create)?)
+    pub fn open_or_create(self, name: &str) -> Result<Domain, Error> {
+        self.open_named(name, true)
     }
 
-    /// Opens the domain in any folder, whose parent must exist.
+    /// Opens the existing domain of that name.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; otherwise as [`DomainOptions::open_or_create`].
+    pub fn open(self, name: &str) -> Result<Domain, Error> {
+        self.open_named(name, false)
+    }
+
+    /// Opens the domain in any folder, and makes the folder if it does not exist; its parent must
+    /// exist.
+    ///
+    /// # Errors
+    /// As [`DomainOptions::open_or_create`].
+    pub fn open_or_create_at(self, path: impl AsRef<Path>) -> Result<Domain, Error> {
+        self.open_folder(path.as_ref(), true)
+    }
+
+    /// Opens the existing domain in any folder.
     ///
     /// # Errors
     /// As [`DomainOptions::open`].
     pub fn open_at(self, path: impl AsRef<Path>) -> Result<Domain, Error> {
-        let path = path.as_ref();
+        self.open_folder(path.as_ref(), false)
+    }
+
+    /// Opens the domain that `OUTLIVE_DOMAIN` names (a path if it contains a `/`), or else the one
+    /// named `default`, and makes it if it does not exist.
+    ///
+    /// # Errors
+    /// As [`DomainOptions::open_or_create`].
+    pub fn open_default(self) -> Result<Domain, Error> {
+        match std::env::var("OUTLIVE_DOMAIN") {
+            Ok(path) if path.contains('/') => self.open_or_create_at(path),
+            Ok(name) if !name.is_empty() => self.open_or_create(&name),
+            _ => self.open_or_create("default"),
+        }
+    }
+
+    fn open_named(&self, name: &str, create: bool) -> Result<Domain, Error> {
+        check_name(name)?;
+        self.finish(Folder::in_base(OsStr::new(name), self.group, create)?)
+    }
+
+    fn open_folder(&self, path: &Path, create: bool) -> Result<Domain, Error> {
         // Absolute, so that messages and later look-ups do not depend on the working directory.
         let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
-        self.finish(Folder::open(&path, self.group, self.create)?)
+        self.finish(Folder::open(&path, self.group, create)?)
     }
 
     fn finish(&self, folder: Folder) -> Result<Domain, Error> {
@@ -164,11 +195,19 @@ impl DomainOptions {
 impl Domain {
     /// Returns the options for opening a domain otherwise than by default.
     pub fn options() -> DomainOptions {
-        DomainOptions { create: true, group: None, recheck: None, lock_order: None }
+        DomainOptions { group: None, recheck: None, lock_order: None }
     }
 
     /// Opens the domain of that name below the user's own folder, and makes it if it does not
     /// exist.
+    ///
+    /// # Errors
+    /// As [`DomainOptions::open_or_create`].
+    pub fn open_or_create(name: &str) -> Result<Domain, Error> {
+        Domain::options().open_or_create(name)
+    }
+
+    /// Opens the existing domain of that name below the user's own folder.
     ///
     /// # Errors
     /// As [`DomainOptions::open`].
@@ -176,26 +215,30 @@ impl Domain {
         Domain::options().open(name)
     }
 
-    /// Opens the domain that `OUTLIVE_DOMAIN` names (a path if it contains a `/`), or else the one
-    /// named `default`.
-    ///
-    /// # Errors
-    /// As [`DomainOptions::open`].
-    pub fn open_default() -> Result<Domain, Error> {
-        match std::env::var("OUTLIVE_DOMAIN") {
-            Ok(path) if path.contains('/') => Domain::open_at(path),
-            Ok(name) if !name.is_empty() => Domain::open(&name),
-            _ => Domain::open("default"),
-        }
-    }
-
     /// Opens the domain in any folder, and makes the folder if it does not exist; its parent must
     /// exist.
+    ///
+    /// # Errors
+    /// As [`DomainOptions::open_or_create`].
+    pub fn open_or_create_at(path: impl AsRef<Path>) -> Result<Domain, Error> {
+        Domain::options().open_or_create_at(path)
+    }
+
+    /// Opens the existing domain in any folder.
     ///
     /// # Errors
     /// As [`DomainOptions::open`].
     pub fn open_at(path: impl AsRef<Path>) -> Result<Domain, Error> {
         Domain::options().open_at(path)
+    }
+
+    /// Opens the domain that `OUTLIVE_DOMAIN` names (a path if it contains a `/`), or else the one
+    /// named `default`, and makes it if it does not exist.
+    ///
+    /// # Errors
+    /// As [`DomainOptions::open_or_create`].
+    pub fn open_default() -> Result<Domain, Error> {
+        Domain::options().open_default()
     }
 
     /// Returns the path of the domain's folder.
@@ -371,7 +414,7 @@ mod tests {
     #[test]
     fn who_comes_late_does_not_grow_the_registry_that_another_has_grown() {
         let folder = std::env::temp_dir().join(format!("outlive-growing-{}", std::process::id()));
-        let domain = Domain::open_at(&folder).expect("opens");
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
         let registry = domain.registry();
         let first = registry.slots();
         for _ in 0..20 {

@@ -35,7 +35,7 @@ pub struct Entry {
     /// Threads that sleep until something in it changes, the longest waiting first: as far as the
     /// caller may know, which is its own user's threads in its own pid namespace.
     pub waiters: Vec<Waiter>,
-    /// Facts that only its kind has.
+    /// Metadata that only its kind has.
     pub detail: Detail,
 }
 
@@ -205,7 +205,7 @@ impl Domain {
                     version: state.version(),
                     capacity: config.capacity as u64,
                     is_fixed_size: config.is_fixed_size,
-                    writer: state.writer_now(),
+                    writer: state.current_writer(),
                     buffers,
                     pins,
                 };

@@ -184,7 +184,7 @@ fn owner_of_extension(name: &str) -> Option<TokenId> {
 #[cold]
 pub(crate) fn sweep_quarantined(folder: &Path) {
     // Failed: the slots stay in quarantine, and the registry grows meanwhile.
-    let _ = Domain::options().create(false).open_at(folder).and_then(|domain| domain.sweep(false));
+    let _ = Domain::options().open_at(folder).and_then(|domain| domain.sweep(false));
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl TokenId {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-word-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::TokenId;
     /// let me = domain.token()?;
     /// assert_eq!(TokenId::from_u32(me.as_u32()), Some(me));

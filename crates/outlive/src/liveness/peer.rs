@@ -54,7 +54,7 @@ pub struct TokenInfo {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-peer-{}", std::process::id()));
-/// let domain = outlive::Domain::open_at(&folder)?;
+/// let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// let worker = std::thread::spawn({
 ///     let domain = domain.clone();
 ///     move || domain.token()

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::id::TokenId;
 use super::slot::Slot;
-use crate::segment::{BODY, Folder, Segment, Shared, Spec};
+use crate::segment::{BODY, Folder, Segment, SharedLayout, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{barrier, identity, libc_mutex};
 use crate::{Error, Kind};
@@ -49,7 +49,7 @@ struct RegistryHeader {
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
 // them.
-unsafe impl Shared for RegistryHeader {}
+unsafe impl SharedLayout for RegistryHeader {}
 
 /// See the file's head.
 pub struct Registry {
@@ -103,7 +103,8 @@ impl Registry {
         }
         let index = opened.len() + 1;
         if index >= MOST_REGISTRIES {
-            return Err(Error::TooManyDomains);
+            let path = folder.path().to_path_buf();
+            return Err(Error::TooMany { what: "domains", path, most: MOST_REGISTRIES as u32 - 1 });
         }
         let layout =
             libc_mutex::layout().map_err(|errno| system("lay out a robust mutex in", errno))?;

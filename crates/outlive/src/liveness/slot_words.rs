@@ -51,7 +51,7 @@ crate::shim::assert_layout!(
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
 // them.
-unsafe impl crate::segment::Shared for Slot {}
+unsafe impl crate::segment::SharedLayout for Slot {}
 
 impl Slot {
     /// Returns libc's lock word.

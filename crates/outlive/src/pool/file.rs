@@ -21,7 +21,7 @@ use super::heap::{
 };
 use super::share::Holders;
 use crate::Error;
-use crate::segment::{BODY, MOST_RESERVED, Segment, Shared};
+use crate::segment::{BODY, MOST_RESERVED, Segment, SharedLayout};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 const HEADER_AT: u64 = BODY;
@@ -98,7 +98,7 @@ const _: () = {
 };
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl Shared for PoolHeader {}
+unsafe impl SharedLayout for PoolHeader {}
 
 /// An object's record, in the table of tags.
 #[repr(C)]
@@ -118,7 +118,7 @@ const _: () = {
 };
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl Shared for ObjectRecord {}
+unsafe impl SharedLayout for ObjectRecord {}
 
 /// An object, as this process has it mapped.
 #[derive(Clone, Copy)]

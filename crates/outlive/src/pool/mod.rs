@@ -14,7 +14,7 @@
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-pools-{}", std::process::id()));
-//! # let domain = outlive::Domain::open_at(&folder)?;
+//! # let domain = outlive::Domain::open_or_create_at(&folder)?;
 //! use outlive::pool::Pool;
 //!
 //! let pool = Pool::options().max_bytes(64 << 20).open_or_create(&domain, "images")?;

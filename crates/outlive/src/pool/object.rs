@@ -27,7 +27,7 @@ use crate::shim::Ordering;
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-object-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// # use outlive::pool::Pool;
 /// # let pool = Pool::open_or_create(&domain, "frames")?;
 /// let mut object = pool.alloc(100)?;
@@ -320,7 +320,7 @@ impl Object<'_> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-raw-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// # use outlive::pool::{Pool, PoolError};
     /// let pool = Pool::open_or_create(&domain, "frames")?;
     /// let address = pool.alloc(100)?.into_raw();

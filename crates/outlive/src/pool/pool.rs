@@ -48,7 +48,7 @@ const LARGEST_ALIGN: usize = 4096;
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pool-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::pool::Pool;
 ///
 /// let pool = Pool::open_or_create(&domain, "frames")?;
@@ -78,7 +78,7 @@ pub struct Pool {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pool-options-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::Error;
 /// use outlive::pool::Pool;
 ///

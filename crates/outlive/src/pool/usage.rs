@@ -145,7 +145,7 @@ impl Pool {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-held-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// # use outlive::pool::{Modes, Pool};
     /// let pool = Pool::options().modes(Modes::CALLER).open_or_create(&domain, "frames")?;
     /// let kept = pool.alloc(100)?;

@@ -39,7 +39,7 @@ fn stamp_of<T>() -> [u8; STAMP] {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pooled-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// # use outlive::pool::{Pool, PoolError};
 /// # let pool = Pool::open_or_create(&domain, "poses")?;
 /// let mut pose = pool.alloc_value([0.0_f64; 3])?;

@@ -47,7 +47,7 @@ impl Queue {
         &self.inner.spin_wait
     }
 
-    pub(crate) fn set_wait(&self, wait: WaitStrategy) {
+    pub(crate) fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.inner.spin_wait.set(wait);
     }
 

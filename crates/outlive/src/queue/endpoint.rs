@@ -191,7 +191,8 @@ pub(super) fn take_receiver(inner: &Inner, me: Me, process: TokenId) -> Result<(
             let peer = Peer::new(inner.registry, token);
             if peer.is_alive() {
                 let pid = peer.info().map_or(0, |info| info.pid);
-                return Err(Error::ReceiverTaken {
+                return Err(Error::Taken {
+                    role: "receiver",
                     path: inner.ring.segment.path().to_path_buf(),
                     pid,
                 });
@@ -233,7 +234,8 @@ fn take_inside(inner: &Inner, me: Me, process: TokenId) -> Result<(), Error> {
         // has ended since.
         let receiver = head.receiver.load(Ordering::Acquire);
         if TokenId::from_word(receiver) != Some(process) {
-            return Err(Error::ReceiverTaken {
+            return Err(Error::Taken {
+                role: "receiver",
                 path: inner.ring.segment.path().to_path_buf(),
                 pid: 0,
             });
@@ -263,7 +265,8 @@ fn wait_until_outside(inner: &Inner, inside: u32, deadline: Deadline) -> Result<
     let thread = Peer::new(inner.registry, thread);
     match thread.wait_dead_until(deadline) {
         Ok(()) => Ok(()),
-        Err(WaitError::TimedOut) => Err(Error::ReceiverEnding {
+        Err(WaitError::TimedOut) => Err(Error::Ending {
+            role: "receiver",
             path: inner.ring.segment.path().to_path_buf(),
             pid: thread.info().map_or(0, |info| info.pid),
         }),

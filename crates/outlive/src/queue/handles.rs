@@ -148,7 +148,7 @@ impl<M: Payload + ?Sized> Sender<M> {
     }
 
     /// Sets how this process waits on this queue, for all its handles of it.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.raw.inner.spin_wait.set(wait);
     }
 }
@@ -308,7 +308,7 @@ impl<M: Payload + ?Sized> Receiver<M> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-iter-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// let queue = outlive::queue::Queue::<u32>::open_or_create(&domain, "numbers")?;
     /// let mut receiver = queue.receiver()?;
     /// receiver.end_when_senders_gone(true);
@@ -332,7 +332,7 @@ impl<M: Payload + ?Sized> Receiver<M> {
     }
 
     /// Sets how this process waits on this queue, for all its handles of it.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.raw.inner.spin_wait.set(wait);
     }
 }
@@ -346,7 +346,7 @@ impl Receiver {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-recv-to-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// let queue = outlive::queue::Queue::<[u8]>::open_or_create(&domain, "orders")?;
     /// let mut receiver = queue.receiver()?;
     /// queue.sender()?.send_batch(&["buy 10", "sell", "buy 9"].map(str::as_bytes))?;

@@ -14,7 +14,7 @@
 
 use crate::claim::ROLE_DIED;
 use crate::liveness::TokenId;
-use crate::segment::{BODY, Shared};
+use crate::segment::{BODY, SharedLayout};
 use crate::shim::{AtomicU32, AtomicU64, Pad32, Pad64};
 use crate::wake::EventCount;
 
@@ -117,7 +117,7 @@ crate::shim::assert_layout!(
 );
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl Shared for QueueHead {}
+unsafe impl SharedLayout for QueueHead {}
 
 /// Option bit: sends are refused while there is no receiver.
 pub(super) const REFUSE_WITHOUT_RECEIVER: u32 = 1;
@@ -145,7 +145,7 @@ pub(super) struct SlotHead {
 }
 
 // SAFETY: both fields are atomics, for which every bit pattern is valid.
-unsafe impl Shared for SlotHead {}
+unsafe impl SharedLayout for SlotHead {}
 
 pub(super) const SLOT_HEAD: u64 = size_of::<SlotHead>() as u64;
 /// Bytes of a slot that are not payload.

@@ -27,7 +27,7 @@ use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-queue2-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::{SendError, queue::Queue};
 ///
 /// let queue = Queue::<[u8]>::options().max_bytes(1 << 20).open_or_create(&domain, "frames")?;
@@ -142,7 +142,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     }
 
     /// Sets how this process's handles wait.
-    pub fn wait(mut self, wait: WaitStrategy) -> Self {
+    pub fn wait_strategy(mut self, wait: WaitStrategy) -> Self {
         self.wait = wait;
         self
     }
@@ -368,7 +368,7 @@ impl<M: Payload + ?Sized> Queue<M> {
     /// peeked at and not committed comes first.
     ///
     /// # Errors
-    /// [`Error::ReceiverTaken`] while another receiver lives, [`Error::ReceiverEnding`] while a
+    /// [`Error::Taken`] while another receiver lives, [`Error::Ending`] while a
     /// thread of the dead one has not ended, [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies
@@ -504,7 +504,7 @@ mod tests {
     #[test]
     fn a_message_that_is_no_value_of_the_type_is_skipped() {
         let folder = std::env::temp_dir().join(format!("outlive-no-value-{}", std::process::id()));
-        let domain = Domain::open_at(&folder).expect("opens");
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
         let values = Queue::<u64>::open_or_create(&domain, "q").expect("made");
         let bytes: Queue = Queue { inner: Arc::clone(&values.inner), _message: PhantomData };
         let sender = bytes.sender().expect("a sender");

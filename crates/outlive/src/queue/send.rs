@@ -567,7 +567,7 @@ mod tests {
     #[test]
     fn a_message_that_fails_in_its_slot_holds_up_nobody() {
         let folder = std::env::temp_dir().join(format!("outlive-failing-{}", std::process::id()));
-        let domain = crate::Domain::open_at(&folder).expect("opens");
+        let domain = crate::Domain::open_or_create_at(&folder).expect("opens");
         let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
         let (sender, mut receiver) =
             (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
@@ -591,7 +591,7 @@ mod tests {
     fn a_wake_does_not_look_at_all_tags() {
         const LEN: u64 = 100_000;
         let folder = std::env::temp_dir().join(format!("outlive-looks-{}", std::process::id()));
-        let domain = crate::Domain::open_at(&folder).expect("opens");
+        let domain = crate::Domain::open_or_create_at(&folder).expect("opens");
         let queue =
             Queue::<[u8]>::options().max_bytes(1 << 20).open_or_create(&domain, "q").expect("made");
         let (sender, mut receiver) =
@@ -649,7 +649,7 @@ mod tests {
     #[test]
     fn a_slot_that_is_another_s_by_now_stays_its() {
         let folder = std::env::temp_dir().join(format!("outlive-successor-{}", std::process::id()));
-        let domain = crate::Domain::open_at(&folder).expect("opens");
+        let domain = crate::Domain::open_or_create_at(&folder).expect("opens");
         let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
         let sender = queue.sender().expect("a sender");
         let (me, slot) = (domain.me().expect("a token"), sender.raw.inner.ring.slot(0, 0));

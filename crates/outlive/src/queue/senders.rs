@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn who_has_memory_in_hand_is_told() {
         let folder = std::env::temp_dir().join(format!("outlive-in-hand-{}", std::process::id()));
-        let domain = crate::Domain::open_at(&folder).expect("opens");
+        let domain = crate::Domain::open_or_create_at(&folder).expect("opens");
         let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
         let (sender, mut receiver) =
             (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));

@@ -46,7 +46,7 @@ crate::shim::assert_layout!(
 );
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl crate::segment::Shared for CallWords {}
+unsafe impl crate::segment::SharedLayout for CallWords {}
 
 const NUMBER_BITS: u32 = 33;
 const NUMBERS: u64 = (1 << NUMBER_BITS) - 1;

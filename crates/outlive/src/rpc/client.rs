@@ -35,7 +35,7 @@ const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-client-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::rpc::{CallError, Service};
 /// use std::time::Duration;
 ///
@@ -103,7 +103,7 @@ impl Client {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-wait-server-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::rpc::{CallError, Service};
     /// let service = Service::open_or_create(&domain, "clock")?;
     /// let client = service.client()?;
@@ -156,8 +156,8 @@ impl Client {
     }
 
     /// Sets how this client's waits wait.
-    pub fn set_wait(&self, wait: WaitStrategy) {
-        self.service.queue.set_wait(wait);
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
+        self.service.queue.set_wait_strategy(wait);
     }
 
     /// Sends a request and waits for the reply; of several replies, it returns the first.

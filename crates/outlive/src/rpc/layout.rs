@@ -15,7 +15,7 @@ use super::call::CallWords;
 use crate::Error;
 use crate::pool::ObjectRef;
 use crate::queue::{Annex, LARGEST_MESSAGE, Queue};
-use crate::segment::{Segment, Shared};
+use crate::segment::{Segment, SharedLayout};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of a reply, or of a copy, that need no memory outside the slot.
@@ -74,7 +74,7 @@ pub(super) struct ServiceHeader {
 }
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl Shared for ServiceHeader {}
+unsafe impl SharedLayout for ServiceHeader {}
 
 /// A service, open in this process; makes its clients and its server.
 ///
@@ -83,7 +83,7 @@ unsafe impl Shared for ServiceHeader {}
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-service-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::rpc::Service;
 ///
 /// let service = Service::options().max_bytes(1 << 20).open_or_create(&domain, "double")?;

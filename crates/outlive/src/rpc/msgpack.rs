@@ -20,7 +20,7 @@ impl Client {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-msgpack-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// let service = outlive::rpc::Service::open_or_create(&domain, "greeter")?;
     /// let mut server = service.server()?;
     /// let serving = std::thread::spawn(move || {

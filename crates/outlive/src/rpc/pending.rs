@@ -41,7 +41,7 @@ use crate::{Deadline, Error};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pending-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// # let service = outlive::rpc::Service::open_or_create(&domain, "count")?;
 /// # let (mut server, client) = (service.server()?, service.client()?);
 /// let mut call = client.begin(b"3")?;
@@ -157,7 +157,7 @@ impl<'c> Pending<'c> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-try-next-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// # let service = outlive::rpc::Service::open_or_create(&domain, "count")?;
     /// # let (mut server, client) = (service.server()?, service.client()?);
     /// use std::task::Poll;

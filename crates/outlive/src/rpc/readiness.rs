@@ -182,7 +182,7 @@ impl Waited for RequestReadiness {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-server-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::rpc::Service;
 /// use outlive::wait::{WaitSet, Readiness};
 /// use std::task::Poll;

@@ -61,7 +61,7 @@ impl Deref for Bytes {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-reply-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// # let service = outlive::rpc::Service::open_or_create(&domain, "echo")?;
 /// # let (mut server, client) = (service.server()?, service.client()?);
 /// # let call = client.begin(b"abc")?;

@@ -33,7 +33,7 @@ use crate::{Error, SendError};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-request-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::rpc::{CallError, Service};
 ///
 /// let service = Service::open_or_create(&domain, "shop")?;

@@ -22,7 +22,7 @@ use crate::{Deadline, Error, RecvError, WaitStrategy};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-server-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::rpc::Service;
 ///
 /// let service = Service::open_or_create(&domain, "double")?;
@@ -56,7 +56,8 @@ impl Server {
     pub(super) fn new(service: Service) -> Result<Server, Error> {
         let process = service.queue.registry().process_token()?;
         let receiver = service.queue.raw_receiver().map_err(|error| match error {
-            Error::ReceiverTaken { path, pid } => Error::ServerTaken { path, pid },
+            Error::Taken { path, pid, .. } => Error::Taken { role: "server", path, pid },
+            Error::Ending { path, pid, .. } => Error::Ending { role: "server", path, pid },
             other => other,
         })?;
         // After a death here the next server does it again.
@@ -65,8 +66,8 @@ impl Server {
     }
 
     /// Sets how this server's waits wait.
-    pub fn set_wait(&self, wait: WaitStrategy) {
-        self.service.queue.set_wait(wait);
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
+        self.service.queue.set_wait_strategy(wait);
     }
 
     /// Takes the next request and returns it, waiting for one.

@@ -11,12 +11,12 @@ use crate::{Domain, Error, Kind, WaitStrategy};
 
 /// Options for opening a service, or for making one.
 ///
-/// An option that is not set takes what is there. [`wait`](Self::wait) concerns this process alone,
+/// An option that is not set takes what is there. [`wait_strategy`](Self::wait_strategy) concerns this process alone,
 /// and is never compared with what is there.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-service-options-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::Error;
 /// use outlive::rpc::Service;
 ///
@@ -53,7 +53,7 @@ impl ServiceOptions {
     }
 
     /// Sets how this process's ends of the service wait. Default: [`WaitStrategy::Adaptive`].
-    pub fn wait(mut self, wait: WaitStrategy) -> ServiceOptions {
+    pub fn wait_strategy(mut self, wait: WaitStrategy) -> ServiceOptions {
         self.wait = Some(wait);
         self
     }
@@ -67,7 +67,8 @@ impl ServiceOptions {
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Service, Error> {
         let wait = self.wait.unwrap_or(WaitStrategy::Adaptive);
         // Requests lie in their clients' slots.
-        let mut options = Queue::options().slots(4).slot_bytes(64).wait(wait).need_receiver(true);
+        let mut options =
+            Queue::options().slots(4).slot_bytes(64).wait_strategy(wait).need_receiver(true);
         if let Some(bytes) = self.max_bytes {
             options = options.max_bytes(bytes);
         }
@@ -122,7 +123,7 @@ impl Service {
     /// living server.
     ///
     /// # Errors
-    /// [`Error::ServerTaken`] while another server lives, [`Error::ReceiverEnding`] while a thread
+    /// [`Error::Taken`] while another server lives, [`Error::Ending`] while a thread
     /// of the dead one has not ended, [`Error::NoToken`], [`Error::NoSpace`], [`Error::Damaged`].
     ///
     /// # If a process dies
@@ -133,13 +134,13 @@ impl Service {
 
     /// Returns the server, dead or alive.
     #[must_use]
-    pub fn server_now(&self) -> Option<Holder> {
+    pub fn current_server(&self) -> Option<Holder> {
         self.queue.current_receiver()
     }
 
     /// Sets how this process's ends of the service wait from now on.
-    pub fn set_wait(&self, wait: WaitStrategy) {
-        self.queue.set_wait(wait);
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
+        self.queue.set_wait_strategy(wait);
     }
 
     /// Returns whether the service's name has been removed: processes that have it open go on, no

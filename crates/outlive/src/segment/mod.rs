@@ -11,4 +11,4 @@ pub(crate) use folder::Folder;
 pub(crate) use hash::fnv_1a;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;
-pub(crate) use segment::{MOST_RESERVED, Opening, Segment, Shared, View};
+pub(crate) use segment::{MOST_RESERVED, Opening, Segment, SharedLayout, View};

@@ -32,17 +32,17 @@ use crate::{Error, Kind};
 /// # Safety
 /// The type is `repr(C)`, holds no padding that matters, no pointer, no `bool` or enum, and nothing
 /// outside atomics or `UnsafeCell` that can change while it is shared.
-pub unsafe trait Shared {}
+pub unsafe trait SharedLayout {}
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
 // them.
-unsafe impl Shared for Header {}
+unsafe impl SharedLayout for Header {}
 // SAFETY: an atomic: any bytes are a value, and any process may change them.
-unsafe impl Shared for crate::shim::AtomicU32 {}
+unsafe impl SharedLayout for crate::shim::AtomicU32 {}
 // SAFETY: an atomic: any bytes are a value, and any process may change them.
-unsafe impl Shared for crate::shim::AtomicU64 {}
+unsafe impl SharedLayout for crate::shim::AtomicU64 {}
 // SAFETY: an array of types that may be shared.
-unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
+unsafe impl<T: SharedLayout, const N: usize> SharedLayout for [T; N] {}
 
 /// Says whether an opening makes what is not there, and whether it takes what is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +198,7 @@ impl Segment {
 
     /// Returns facts about the file, if the descriptor is still this file's. Asked before the
     /// descriptor is used, so that no other file is lengthened or loses pages.
-    pub(crate) fn facts(&self) -> Result<file::Facts, Error> {
+    pub(crate) fn facts(&self) -> Result<file::Metadata, Error> {
         self.file.facts().map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
 
@@ -249,7 +249,7 @@ impl Segment {
 
     /// Returns what lies at `offset`.
     #[inline]
-    pub(crate) fn at<T: Shared>(&self, offset: u64) -> Result<&T, Error> {
+    pub(crate) fn at<T: SharedLayout>(&self, offset: u64) -> Result<&T, Error> {
         let end =
             offset.checked_add(size_of::<T>() as u64).ok_or_else(|| self.damaged("an offset"))?;
         if !offset.is_multiple_of(align_of::<T>() as u64) {

@@ -58,7 +58,7 @@ crate::shim::assert_layout!(
 );
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl crate::segment::Shared for StateHead {}
+unsafe impl crate::segment::SharedLayout for StateHead {}
 
 pub(super) const HEAD_AT: u64 = crate::segment::BODY;
 pub(super) const BUFFERS_AT: u64 = HEAD_AT + 1024;

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-state-{}", std::process::id()));
-//! # let domain = outlive::Domain::open_at(&folder)?;
+//! # let domain = outlive::Domain::open_or_create_at(&folder)?;
 //! use outlive::state::{Change, State};
 //!
 //! let pose = State::<[f64; 3]>::open_or_create(&domain, "pose")?;

@@ -23,12 +23,12 @@ const USUAL_CAPACITY: usize = 4096;
 
 /// Options for opening a state, or for making one: what a value may be, and the first value.
 ///
-/// An option that is not set takes what is there. The first value and [`wait`](Self::wait) are
+/// An option that is not set takes what is there. The first value and [`wait_strategy`](Self::wait_strategy) are
 /// never compared with what is there.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state-options-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::Error;
 /// use outlive::state::State;
 ///
@@ -88,7 +88,7 @@ impl<M: Payload + ?Sized> StateOptions<M> {
     }
 
     /// Sets how waits through this handle and its clones wait.
-    pub fn wait(mut self, wait: WaitStrategy) -> StateOptions<M> {
+    pub fn wait_strategy(mut self, wait: WaitStrategy) -> StateOptions<M> {
         self.asked.wait = Some(wait);
         self
     }
@@ -120,7 +120,7 @@ impl<M: Payload + ?Sized> StateOptions<M> {
             agree(segment, "capacity", config.capacity, asked.capacity)?;
         }
         if let Some(wait) = asked.wait {
-            state.set_wait(wait);
+            state.set_wait_strategy(wait);
         }
         Ok(state)
     }
@@ -147,7 +147,7 @@ impl StateOptions<[u8]> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-fixed-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::state::State;
     ///
     /// let bytes = State::<[u8]>::options()
@@ -292,7 +292,7 @@ impl State<[u8]> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state-bytes-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::state::State;
     /// let level = State::<u64>::options().initial(&10).create_new(&domain, "level")?;
     /// let bytes = State::open_as_bytes(&domain, "level")?;

@@ -73,7 +73,7 @@ impl Waited for StateReadiness {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-state-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::state::{Change, State};
 /// use outlive::wait::{WaitSet, Readiness};
 ///

@@ -28,7 +28,7 @@ use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state2-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::state::State;
 ///
 /// let level = State::<u64>::options().initial(&10).open_or_create(&domain, "level")?;
@@ -127,7 +127,7 @@ impl<M: Payload + ?Sized> State<M> {
     /// living writer: see [`State::wait_to_write`].
     ///
     /// # Errors
-    /// [`Error::WriterTaken`] while another writer lives, [`Error::WriterEnding`] while a thread of
+    /// [`Error::Taken`] while another writer lives, [`Error::Ending`] while a thread of
     /// the dead one has not ended, [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies
@@ -142,8 +142,8 @@ impl<M: Payload + ?Sized> State<M> {
         let taken = RawWriter::new(Arc::clone(&self.inner), deadline);
         let path = || self.inner.buffers.segment.path().to_path_buf();
         let raw = taken.map_err(|refused| match refused {
-            NoRole::Taken { pid } => Error::WriterTaken { path: path(), pid },
-            NoRole::Ending { pid } => Error::WriterEnding { path: path(), pid },
+            NoRole::Taken { pid } => Error::Taken { role: "writer", path: path(), pid },
+            NoRole::Ending { pid } => Error::Ending { role: "writer", path: path(), pid },
             NoRole::Damaged => self.inner.buffers.segment.damaged("the writer's word"),
             NoRole::System(error) => error,
         })?;
@@ -154,8 +154,8 @@ impl<M: Payload + ?Sized> State<M> {
     /// last thread of a dead one.
     ///
     /// # Errors
-    /// The errors of [`State::writer`], but neither [`Error::WriterTaken`] nor
-    /// [`Error::WriterEnding`].
+    /// The errors of [`State::writer`], but neither [`Error::Taken`] nor
+    /// [`Error::Ending`].
     ///
     /// # If a process dies
     /// If the writer dies, the wait is over at once. If this process dies while it takes over, the
@@ -163,7 +163,7 @@ impl<M: Payload + ?Sized> State<M> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state-wait-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::state::State;
     /// use std::time::Duration;
     /// let level = State::<u64>::open_or_create(&domain, "level")?;
@@ -188,7 +188,7 @@ impl<M: Payload + ?Sized> State<M> {
     /// The same as with [`State::writer`].
     pub fn try_wait_to_write(&self) -> Result<Option<Writer<M>>, Error> {
         match self.writer_by(Deadline::at_nanos(0)) {
-            Err(Error::WriterTaken { .. } | Error::WriterEnding { .. }) => Ok(None),
+            Err(Error::Taken { .. } | Error::Ending { .. }) => Ok(None),
             other => other.map(Some),
         }
     }
@@ -217,9 +217,9 @@ impl<M: Payload + ?Sized> State<M> {
         loop {
             match self.writer_by(deadline) {
                 // The writer is dead: this was a wait for its last thread.
-                Err(Error::WriterEnding { .. }) if deadline.has_passed() => return Ok(None),
-                Err(Error::WriterEnding { .. }) => {}
-                Err(Error::WriterTaken { .. }) => {
+                Err(Error::Ending { .. }) if deadline.has_passed() => return Ok(None),
+                Err(Error::Ending { .. }) => {}
+                Err(Error::Taken { .. }) => {
                     if !self.inner.wait_unwritten(deadline)? {
                         return Ok(None);
                     }
@@ -292,7 +292,7 @@ impl<M: Payload + ?Sized> State<M> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state3-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::state::{Change, State};
     /// let level = State::<u64>::open_or_create(&domain, "level")?;
     /// let mut watch = level.watch();
@@ -310,12 +310,12 @@ impl<M: Payload + ?Sized> State<M> {
 
     /// Returns the writer, dead or alive.
     #[must_use]
-    pub fn writer_now(&self) -> Option<Holder> {
+    pub fn current_writer(&self) -> Option<Holder> {
         self.inner.role().holder().map(|token| Holder::of(self.inner.registry, token))
     }
 
     /// Sets how waits through this handle and its clones wait.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.inner.spin_wait.set(wait);
     }
 

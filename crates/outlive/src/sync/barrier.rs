@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use super::primitive::{Inspect, LockDetail, Primitive, Seen};
 use super::raw::barrier::{BarrierWords, COUNT_OUT, Passed, RawBarrier, Stuck};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry};
-use crate::segment::{Opening, Segment, Shared};
+use crate::segment::{Opening, Segment, SharedLayout};
 use crate::shim::{AtomicU32, Ordering};
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitError, WaitStrategy};
@@ -35,12 +37,12 @@ pub enum WhenOneDies {
 ///
 /// Each participant has a seat, which names its thread. The death of an absent participant wakes
 /// the waiters, and the barrier breaks or goes on without it, as its maker chose. One participant
-/// of each phase is told that it is the serial one. A barrier has 1 to 65,536 participants, threads
+/// of each phase is told that it is the leader. A barrier has 1 to 65,536 participants, threads
 /// of any processes.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-barrier-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::Barrier;
 ///
 /// let step = Barrier::options(2).open_or_create(&domain, "step")?;
@@ -50,7 +52,7 @@ pub enum WhenOneDies {
 ///             let mut seat = step.join().unwrap();
 ///             for _ in 0..3 {
 ///             // … this step's part …
-///                 if seat.wait().unwrap().is_serial() {
+///                 if seat.wait().unwrap().is_leader() {
 ///                 // … what one of them does for all …
 ///                 }
 ///             }
@@ -63,8 +65,8 @@ pub enum WhenOneDies {
 ///
 /// # If a process dies
 /// Before it arrives: all waiters are woken, and the barrier breaks or goes on without it. After it
-/// arrived: the phase ends as if it lived; the next phase finds it absent and dead. As the serial
-/// participant: no other participant is told to be the serial one. (With more than 30 participants,
+/// arrived: the phase ends as if it lived; the next phase finds it absent and dead. As the
+/// leader: no other participant is told to be it. (With more than 30 participants,
 /// the kernel watches a few absent ones for each waiter, and each waiter looks at all seats once a
 /// second.)
 pub struct Barrier {
@@ -75,7 +77,7 @@ pub struct Barrier {
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
 // them.
-unsafe impl Shared for BarrierWords {}
+unsafe impl SharedLayout for BarrierWords {}
 // SAFETY: the shared words are atomics; the handle's own fields are `Send + Sync`.
 unsafe impl Send for Barrier {}
 // SAFETY: the shared words are atomics; the handle's own fields are `Send + Sync`.
@@ -86,13 +88,13 @@ const MOST_PARTIES: u32 = 1 << 16;
 /// Says that a phase has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    serial: bool,
+    leader: bool,
 }
 
 impl Turn {
     /// Returns whether this participant is the one of its phase that does what is to be done once.
-    pub fn is_serial(self) -> bool {
-        self.serial
+    pub fn is_leader(self) -> bool {
+        self.leader
     }
 }
 
@@ -100,12 +102,12 @@ impl Turn {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-barrier-options-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::{Barrier, WhenOneDies};
 ///
 /// let options = Barrier::options(1).when_one_dies(WhenOneDies::CountOut);
 /// let step = options.create_new(&domain, "step")?;
-/// assert!(step.join()?.wait()?.is_serial());
+/// assert!(step.join()?.wait()?.is_leader());
 /// assert!(Barrier::options(2).open(&domain, "step").is_err(), "it has one participant");
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -221,7 +223,7 @@ impl Barrier {
     }
 
     /// Sets how this handle waits.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
@@ -240,9 +242,26 @@ impl Barrier {
     /// # If a process dies
     /// During this call: as if it had never come, or as if it had joined.
     pub fn join(&self) -> Result<Seat<'_>, AcquireError> {
-        let me = self.me()?;
-        let index = self.raw().join(me).map_err(|stuck| self.error(stuck))?;
+        let (me, index) = self.take_seat()?;
         Ok(Seat { barrier: self, me, index, arrived: None, _thread: PhantomData })
+    }
+
+    /// Takes a seat as [`Barrier::join`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Barrier::join`].
+    ///
+    /// # If a process dies
+    /// As with [`Barrier::join`].
+    pub fn join_owned(self: &Arc<Self>) -> Result<OwnedSeat, AcquireError> {
+        let (me, index) = self.take_seat()?;
+        let barrier = Arc::clone(self);
+        Ok(Seat { barrier, me, index, arrived: None, _thread: PhantomData })
+    }
+
+    fn take_seat(&self) -> Result<(Me, usize), AcquireError> {
+        let me = self.me()?;
+        Ok((me, self.raw().join(me).map_err(|stuck| self.error(stuck))?))
     }
 
     /// Makes a broken barrier whole: dead participants lose their seats, which others may take;
@@ -321,6 +340,32 @@ impl Barrier {
         self.raw().participants().into_iter().map(holder).collect()
     }
 
+    /// Arrives for the participant that has that seat, if it has not yet, and waits until the
+    /// deadline, or never, for the others. `arrived`: see [`Seat`].
+    fn pass(
+        &self,
+        me: Me,
+        seat: usize,
+        arrived: &mut Option<u32>,
+        deadline: Option<Deadline>,
+    ) -> Result<Option<Turn>, AcquireError> {
+        if self.home.registry().current_bits() != me.id.as_u32() {
+            return Err(AcquireError::NotHeld);
+        }
+        let raw = self.raw();
+        let phase = match *arrived {
+            Some(phase) => phase,
+            None => raw.arrive(me, seat).map_err(|stuck| self.error(stuck))?,
+        };
+        let end = raw.wait(me, seat, phase, &self.spin_wait, deadline);
+        *arrived = (end == Err(Stuck::TimedOut)).then_some(phase);
+        match end {
+            Ok(passed) => Ok(Some(Turn { leader: passed == Passed::Leader })),
+            Err(Stuck::TimedOut) => Ok(None),
+            Err(stuck) => Err(self.error(stuck)),
+        }
+    }
+
     fn me(&self) -> Result<Me, AcquireError> {
         self.home.me().map_err(AcquireError::System)
     }
@@ -359,17 +404,32 @@ fn set_policy(words: &BarrierWords, when_one_dies: WhenOneDies) {
 ///
 /// A seat stays with the thread that it names. In a forked child, a seat of the parent's has no
 /// effect.
-pub struct Seat<'a> {
-    barrier: &'a Barrier,
+pub struct Seat<'a, B: Deref<Target = Barrier> = &'a Barrier> {
+    barrier: B,
     me: Me,
     index: usize,
     /// The phase in which this participant has arrived and has not passed yet.
     arrived: Option<u32>,
     /// Neither Send nor Sync.
-    _thread: PhantomData<*mut ()>,
+    _thread: PhantomData<(*mut (), &'a ())>,
 }
 
-impl Seat<'_> {
+/// Holds a place as a [`Seat`] does, and keeps the barrier's handle by an [`Arc`], so that it
+/// borrows nothing: [`Barrier::join_owned`] returns it.
+///
+/// # If a process dies
+/// As with [`Seat`]: see [`Barrier`].
+pub type OwnedSeat = Seat<'static, Arc<Barrier>>;
+
+impl OwnedSeat {
+    /// Returns the barrier to which it belongs.
+    #[must_use]
+    pub fn barrier(&self) -> &Arc<Barrier> {
+        &self.barrier
+    }
+}
+
+impl<B: Deref<Target = Barrier>> Seat<'_, B> {
     /// Arrives, and waits until all participants have arrived.
     ///
     /// # Errors
@@ -408,26 +468,21 @@ impl Seat<'_> {
         self.finish(None)
     }
 
+    /// Ends this without giving the place up: the others go on waiting for its thread, and learn of
+    /// that thread's end as of a death. Unlike [`std::mem::forget`], this lets go of the [`Arc`] in
+    /// an owned seat.
+    pub fn abandon(self) {
+        let seat = ManuallyDrop::new(self);
+        // SAFETY: `seat` is not dropped, so this is dropped once.
+        drop(unsafe { core::ptr::read(&raw const seat.barrier) });
+    }
+
     fn finish(&mut self, deadline: Option<Deadline>) -> Result<Option<Turn>, AcquireError> {
-        let raw = self.barrier.raw();
-        if self.barrier.home.registry().current_bits() != self.me.id.as_u32() {
-            return Err(AcquireError::NotHeld);
-        }
-        let phase = match self.arrived {
-            Some(phase) => phase,
-            None => raw.arrive(self.me, self.index).map_err(|stuck| self.barrier.error(stuck))?,
-        };
-        let end = raw.wait(self.me, self.index, phase, &self.barrier.spin_wait, deadline);
-        self.arrived = (end == Err(Stuck::TimedOut)).then_some(phase);
-        match end {
-            Ok(passed) => Ok(Some(Turn { serial: passed == Passed::Serial })),
-            Err(Stuck::TimedOut) => Ok(None),
-            Err(stuck) => Err(self.barrier.error(stuck)),
-        }
+        self.barrier.pass(self.me, self.index, &mut self.arrived, deadline)
     }
 }
 
-impl Drop for Seat<'_> {
+impl<B: Deref<Target = Barrier>> Drop for Seat<'_, B> {
     fn drop(&mut self) {
         if self.barrier.home.registry().current_bits() == self.me.id.as_u32() {
             self.barrier.raw().leave(self.me, self.index);
@@ -435,7 +490,7 @@ impl Drop for Seat<'_> {
     }
 }
 
-impl fmt::Debug for Seat<'_> {
+impl<B: Deref<Target = Barrier>> fmt::Debug for Seat<'_, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seat")
             .field("participant", &self.me.id)
@@ -456,7 +511,7 @@ pub struct EmbeddedBarrier<const N: usize> {
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
 // them.
-unsafe impl<const N: usize> Shared for EmbeddedBarrier<N> {}
+unsafe impl<const N: usize> SharedLayout for EmbeddedBarrier<N> {}
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl<const N: usize> SharedField for EmbeddedBarrier<N> {
     const PRIMITIVES: usize = 1;

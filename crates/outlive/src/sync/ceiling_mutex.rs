@@ -21,7 +21,7 @@ use super::raw_lock::{
     ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
 };
 use crate::liveness::{Me, Registry};
-use crate::segment::{Segment, Shared};
+use crate::segment::{Segment, SharedLayout};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::{Deadline, Error, Kind, Plain};
@@ -38,7 +38,7 @@ pub struct RawCeiling {
 const _: () = assert!(size_of::<RawCeiling>() == 16);
 
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
-unsafe impl Shared for RawCeiling {}
+unsafe impl SharedLayout for RawCeiling {}
 
 /// Guards a value, shared by name between real-time threads; its holder runs under `SCHED_FIFO` at
 /// the ceiling.
@@ -59,7 +59,7 @@ unsafe impl Shared for RawCeiling {}
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-ceiling-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::{AcquireError, CeilingMutex, LockError};
 ///
 /// let valve = CeilingMutex::<u64>::options(40, 0).open_or_create(&domain, "valve")?;
@@ -104,7 +104,7 @@ pub type EmbeddedCeilingMutex<T, const CEILING: u32> = Embedded<Ceiled<CEILING>,
 pub struct Ceiled<const CEILING: u32>(RawCeiling);
 
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
-unsafe impl<const CEILING: u32> Shared for Ceiled<CEILING> {}
+unsafe impl<const CEILING: u32> SharedLayout for Ceiled<CEILING> {}
 
 // SAFETY: the words are at offset 0.
 unsafe impl<const CEILING: u32> InRecord for Ceiled<CEILING> {

@@ -15,7 +15,7 @@ use super::primitive::{Home, KindOf, Primitive};
 use super::raw_lock::{Guards, LockWords, Site};
 use super::{EmbeddedMutex, LockError, MutexGuard};
 use crate::Plain;
-use crate::segment::{BODY, Header, Segment, Shared, Spec};
+use crate::segment::{BODY, Header, Segment, SharedLayout, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
@@ -82,7 +82,7 @@ pub trait Embed: SharedField + Sized {
 ///
 /// # Safety
 /// The words are at offset 0, and fill the type.
-pub unsafe trait InRecord: Shared + Sync {
+pub unsafe trait InRecord: SharedLayout + Sync {
     /// The words.
     type Words: LockWords;
     /// The number that the type says: a ceiling; else 0.
@@ -116,8 +116,8 @@ pub struct Embedded<P, T> {
 // SAFETY: safe code reaches the value only through a guard, whose thread holds the lock; `Guards`
 // says that such a value may be shared so.
 unsafe impl<P: InRecord<Words: Guards<T>>, T> Sync for Embedded<P, T> {}
-// SAFETY: the words are `Shared`; the value is of any bytes, and only a guard reaches it.
-unsafe impl<P: InRecord<Words: Guards<T>>, T> Shared for Embedded<P, T> {}
+// SAFETY: the words are `SharedLayout`; the value is of any bytes, and only a guard reaches it.
+unsafe impl<P: InRecord<Words: Guards<T>>, T> SharedLayout for Embedded<P, T> {}
 // SAFETY: the words are at offset 0, as `primitive` says; the value is of any bytes, and only a
 // guard reaches it.
 unsafe impl<P: InRecord<Words: Guards<T>>, T> SharedField for Embedded<P, T> {
@@ -200,7 +200,7 @@ pub unsafe trait RecordType: Sized + 'static {
 ///     }
 /// }
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-record-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// let line = Record::<Line>::open(&domain, "line", |line| *line.position.get_mut() = [1.0, 2.0, 3.0])?;
 /// line.ticks.fetch_add(1, Ordering::Relaxed);
 /// line.lock(|line| &line.position).unwrap()[0] = 4.0;
@@ -248,7 +248,7 @@ unsafe impl<T: RecordType> Sync for Record<T> {}
 #[repr(transparent)]
 struct Body<T>(T);
 // SAFETY: `RecordType`'s implementer promises it.
-unsafe impl<T: RecordType> Shared for Body<T> {}
+unsafe impl<T: RecordType> SharedLayout for Body<T> {}
 
 /// The most embedded primitives for which a header has room.
 pub(super) const MOST_PLACES: usize = 46;
@@ -312,7 +312,7 @@ impl<T: RecordType> Record<T> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-handle-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::sync::{EmbeddedMutex, Record};
     ///
     /// outlive::record! { pub struct Arm { joints: [EmbeddedMutex<f64>; 6] } }
@@ -343,7 +343,7 @@ impl<T: RecordType> Record<T> {
     }
 
     /// Sets how [`Record::lock`] waits; each handle has its own setting.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.site.spin_wait.set(wait);
     }
 

@@ -33,7 +33,7 @@ pub enum Reset {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-event-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::Event;
 ///
 /// const STARTED: u32 = 1 << 0;
@@ -91,7 +91,7 @@ impl Event {
     }
 
     /// Sets how this handle waits.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
@@ -248,7 +248,7 @@ impl Event {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-event-options-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::{Event, Reset};
 ///
 /// let jobs = Event::options().reset(Reset::Automatic).create_new(&domain, "jobs")?;
@@ -305,7 +305,7 @@ impl Reset {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-event-in-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::{EmbeddedEvent, Record, Reset};
 ///
 /// outlive::record! { pub struct Arm { pub moved: EmbeddedEvent } }
@@ -349,7 +349,7 @@ impl Embed for EmbeddedEvent {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-latch-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::Latch;
 ///
 /// let ready = Latch::options(2).open_or_create(&domain, "ready")?;
@@ -394,7 +394,7 @@ impl Latch {
     }
 
     /// Sets how this handle waits.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
@@ -527,7 +527,7 @@ impl LatchOptions {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-latch-in-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::{EmbeddedLatch, Record};
 ///
 /// outlive::record! { pub struct Line { pub ready: EmbeddedLatch } }

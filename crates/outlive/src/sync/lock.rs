@@ -16,7 +16,7 @@ use super::raw_lock::{ExclusiveLock, Fast, Guards, LockWords, RawLock, Refusal, 
 use super::{Holder, order};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, TokenId};
-use crate::segment::{Header, Opening, Shared};
+use crate::segment::{Header, Opening, SharedLayout};
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, WaitStrategy};
 
@@ -77,8 +77,8 @@ struct Named<P, T> {
 #[repr(C, align(64))]
 struct Line<P>(P);
 
-// SAFETY: the words are `Shared`; the value is of any bytes, and only a guard reaches it.
-unsafe impl<P: Guards<T>, T> Shared for Named<P, T> {}
+// SAFETY: the words are `SharedLayout`; the value is of any bytes, and only a guard reaches it.
+unsafe impl<P: Guards<T>, T> SharedLayout for Named<P, T> {}
 
 /// Guards a value, shared by name between processes: a [`Mutex`](super::Mutex), a
 /// [`PiMutex`](super::PiMutex), a [`CeilingMutex`](super::CeilingMutex), or an
@@ -115,7 +115,7 @@ impl<P: Guards<T>, T> LockOptions<P, T> {
 
     /// Sets how this handle waits. A [`PiMutex`](super::PiMutex) and a
     /// [`CeilingMutex`](super::CeilingMutex) never spin, whatever is set.
-    pub fn wait(mut self, wait: WaitStrategy) -> LockOptions<P, T> {
+    pub fn wait_strategy(mut self, wait: WaitStrategy) -> LockOptions<P, T> {
         self.wait = Some(wait);
         self
     }
@@ -124,8 +124,7 @@ impl<P: Guards<T>, T> LockOptions<P, T> {
         Lock<P, T>,
         "lock",
         "[`Error::OtherType`](crate::Error::OtherType) when it guards a value of another type;
-        [`Error::OtherNamespace`](crate::Error::OtherNamespace) and
-        [`Error::OtherLibc`](crate::Error::OtherLibc) for a [`PiMutex`](crate::sync::PiMutex) of
+        [`Error::OtherEnvironment`](crate::Error::OtherEnvironment) for a [`PiMutex`](crate::sync::PiMutex) of
         another pid namespace or C library;
         [`Error::InvalidOption`](crate::Error::InvalidOption) for a ceiling that is no priority."
     );

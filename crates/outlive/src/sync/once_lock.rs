@@ -14,7 +14,7 @@ use super::raw::once::{NoTurn, RawOnce, Turn};
 use crate::Plain;
 use crate::domain::three_openings;
 use crate::liveness::{Me, Registry};
-use crate::segment::{Opening, Segment, Shared};
+use crate::segment::{Opening, Segment, SharedLayout};
 use crate::shim::AtomicU64;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
@@ -24,7 +24,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-once-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::OnceLock;
 ///
 /// let table = OnceLock::<[u32; 4]>::open_or_create(&domain, "squares")?;
@@ -68,7 +68,7 @@ struct Apart<T> {
 
 // SAFETY: atomics, and a `Plain` value: only the maker writes it, and readers read it only once it
 // is done (raw/once.rs).
-unsafe impl<T: Plain> Shared for Apart<T> {}
+unsafe impl<T: Plain> SharedLayout for Apart<T> {}
 // SAFETY: a handle gives no more than `&T`, and `T: Send + Sync`.
 unsafe impl<T: Send + Sync> Send for OnceLock<T> {}
 // SAFETY: a handle gives no more than `&T`, and `T: Send + Sync`.
@@ -124,7 +124,7 @@ impl<T: Plain + Sync> OnceLock<T> {
     }
 
     /// Sets how this handle waits.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.spin_wait.set(wait);
     }
 
@@ -251,7 +251,7 @@ impl<T: Plain + Sync> OnceLock<T> {
     }
 
     /// Returns the thread that makes the value just now, dead or alive.
-    pub fn maker(&self) -> Option<Holder> {
+    pub fn initializer(&self) -> Option<Holder> {
         self.raw().owner().map(|token| Holder::of(self.home.registry(), token))
     }
 
@@ -297,7 +297,7 @@ impl Drop for Panicked<'_> {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-once-in-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::sync::{EmbeddedOnceLock, Record};
 ///
 /// outlive::record! { pub struct Camera { pub size: EmbeddedOnceLock<[u32; 2]> } }

@@ -17,7 +17,7 @@ use super::raw::pi::RawPi;
 use super::raw::rw_lock::RawRwLock;
 use super::semaphore::SemaphoreWords;
 use crate::liveness::{Me, Registry};
-use crate::segment::{BODY, Header, Opening, Segment, Shared, Spec};
+use crate::segment::{BODY, Header, Opening, Segment, SharedLayout, Spec};
 use crate::shim::{AtomicU32, Ordering};
 use crate::{Domain, Error, Kind};
 
@@ -82,7 +82,7 @@ impl<S> Home<S> {
         init: impl Fn(&mut S, &Header),
     ) -> Result<Home<S>, Error>
     where
-        S: Shared,
+        S: SharedLayout,
     {
         let init = |shared: &mut S, header: &Header, _: &[AtomicU32]| init(shared, header);
         Home::open_with_tail(domain, name, opening, (kind, value), 0, init)
@@ -99,7 +99,7 @@ impl<S> Home<S> {
         init: impl Fn(&mut S, &Header, &[AtomicU32]),
     ) -> Result<Home<S>, Error>
     where
-        S: Shared,
+        S: SharedLayout,
     {
         const { assert!(align_of::<S>() <= 4096) };
         let bytes = BODY + size_of::<S>() as u64 + words as u64 * 4;
@@ -115,7 +115,7 @@ impl<S> Home<S> {
         let segment = domain.open_as(name, opening, &spec, |segment| {
             segment.at::<S>(BODY)?;
             // SAFETY: `at` has checked the place; the file has no name yet, so this reference is
-            // the only one; zeroed bytes are a value of every Shared type.
+            // the only one; zeroed bytes are a value of every `SharedLayout` type.
             init(
                 unsafe { &mut *segment.address(BODY).cast::<S>() },
                 segment.header(),
@@ -294,7 +294,7 @@ impl<T: Inspect> Inspect for &T {
 pub type Seen<'a> = Result<Option<Box<dyn Inspect + 'a>>, Error>;
 
 /// The shared words of one primitive, wherever they lie: in a file of their own, or in a record.
-pub trait Primitive: Shared + Sized + 'static {
+pub trait Primitive: SharedLayout + Sized + 'static {
     /// The kinds that have such words.
     const KINDS: &[Kind];
 

@@ -19,7 +19,7 @@ impl Event {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-any-of-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::{sync::Event, wait::WaitSet};
     /// let event = Event::open_or_create(&domain, "arm")?;
     /// let mut set = WaitSet::new(&domain);

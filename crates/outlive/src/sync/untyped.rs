@@ -37,7 +37,7 @@ pub struct ValueType<'a> {
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-untyped-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::{Kind, sync::{EmbeddedMutex, Place, Untyped, ValueType}};
 ///
 /// // struct { lock; count } of another language: 8 bytes each.
@@ -383,7 +383,7 @@ mod tests {
     fn in_a_domain(name: &str, test: impl FnOnce(&Domain)) {
         let folder =
             std::env::temp_dir().join(format!("outlive-untyped-{name}-{}", std::process::id()));
-        test(&Domain::open_at(&folder).expect("a domain"));
+        test(&Domain::open_or_create_at(&folder).expect("a domain"));
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 

@@ -13,7 +13,7 @@ use super::Errno;
 
 /// What `fstat` says of a file or folder, as far as this library asks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct Metadata {
     pub(crate) owner: u32,
     pub(crate) group: u32,
     /// Permission bits, without the file type.
@@ -26,7 +26,7 @@ pub(crate) struct Facts {
     pub(crate) inode: u64,
 }
 
-impl Facts {
+impl Metadata {
     /// Returns what tells the file from all others: device and inode.
     pub(crate) fn identity(&self) -> (u64, u64) {
         (self.device, self.inode)
@@ -41,18 +41,18 @@ impl Facts {
 #[derive(Debug)]
 pub(crate) struct KeptFile {
     fd: ManuallyDrop<OwnedFd>,
-    /// See [`Facts::identity`].
+    /// See [`Metadata::identity`].
     identity: (u64, u64),
 }
 
 impl KeptFile {
     /// Keeps a descriptor, which belongs to the file of these facts.
-    pub(crate) fn new(fd: OwnedFd, facts: &Facts) -> KeptFile {
+    pub(crate) fn new(fd: OwnedFd, facts: &Metadata) -> KeptFile {
         KeptFile { fd: ManuallyDrop::new(fd), identity: facts.identity() }
     }
 
     /// Returns facts about the file, if the descriptor is still this file's; `EBADF` if not.
-    pub(crate) fn facts(&self) -> Result<Facts, Errno> {
+    pub(crate) fn facts(&self) -> Result<Metadata, Errno> {
         let facts = facts(self.fd.as_fd())?;
         if facts.identity() == self.identity { Ok(facts) } else { Err(Errno::BADF) }
     }
@@ -80,15 +80,15 @@ impl Drop for KeptFile {
     }
 }
 
-/// See [`Facts::identity`].
+/// See [`Metadata::identity`].
 fn identity_by_statx(file: BorrowedFd<'_>) -> Result<(u64, u64), Errno> {
     let about = fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::INO)?;
     Ok((fs::makedev(about.stx_dev_major, about.stx_dev_minor), about.stx_ino))
 }
 
-pub(crate) fn facts(file: BorrowedFd<'_>) -> Result<Facts, Errno> {
+pub(crate) fn facts(file: BorrowedFd<'_>) -> Result<Metadata, Errno> {
     let stat = fs::fstat(file)?;
-    Ok(Facts {
+    Ok(Metadata {
         owner: stat.st_uid,
         group: stat.st_gid,
         mode: stat.st_mode & 0o7777,

@@ -1,4 +1,4 @@
-//! Facts about processes and threads.
+//! Metadata about processes and threads.
 
 use std::fs;
 

@@ -15,7 +15,7 @@
 use super::hazard::{HAZARD_POINTERS, HazardPointers, NEAR};
 use super::slot::SLOT;
 use crate::pool::{Heap, SPAN, Shape};
-use crate::segment::{BODY, MOST_RESERVED, Segment, Shared};
+use crate::segment::{BODY, MOST_RESERVED, Segment, SharedLayout};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::wake::{EventCount, RelayedEventCount};
 use crate::{Error, TokenId};
@@ -169,11 +169,11 @@ const _: () = {
 };
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl Shared for TopicHead {}
+unsafe impl SharedLayout for TopicHead {}
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl Shared for RingWords {}
+unsafe impl SharedLayout for RingWords {}
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl Shared for SubscriberSlot {}
+unsafe impl SharedLayout for SubscriberSlot {}
 
 impl SubscriberSlot {
     #[inline]

@@ -431,7 +431,7 @@ mod tests {
 
     fn with_topic(name: &str, test: impl FnOnce(&Topic)) {
         let folder = std::env::temp_dir().join(format!("outlive-{name}-{}", std::process::id()));
-        let domain = Domain::open_at(&folder).expect("opens");
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
         test(
             &Topic::options()
                 .depth(2)

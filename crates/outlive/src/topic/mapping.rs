@@ -193,7 +193,7 @@ impl<M: Payload + ?Sized> Topic<M> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-memory-of-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::topic::Topic;
     /// let topic = Topic::<[u8]>::open_or_create(&domain, "camera")?;
     /// let publisher = topic.publisher()?;

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-topics-{}", std::process::id()));
-//! # let domain = outlive::Domain::open_at(&folder)?;
+//! # let domain = outlive::Domain::open_or_create_at(&folder)?;
 //! use outlive::topic::Topic;
 //!
 //! let topic = Topic::<[u8]>::open_or_create(&domain, "camera")?;

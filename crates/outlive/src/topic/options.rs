@@ -17,11 +17,11 @@ const USUAL_BYTES: u64 = 4 << 30;
 
 /// Options for opening a topic, or for making one.
 ///
-/// An option that is not set takes what is there. [`wait`](Self::wait) concerns this process alone.
+/// An option that is not set takes what is there. [`wait_strategy`](Self::wait_strategy) concerns this process alone.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-options-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::Error;
 /// use outlive::topic::Topic;
 ///
@@ -105,7 +105,7 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
     }
 
     /// Sets how this process's handles wait.
-    pub fn wait(mut self, wait: WaitStrategy) -> TopicOptions<M> {
+    pub fn wait_strategy(mut self, wait: WaitStrategy) -> TopicOptions<M> {
         self.asked.wait = Some(wait);
         self
     }

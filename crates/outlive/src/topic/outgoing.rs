@@ -36,7 +36,7 @@ pub struct Entered(pub(super) Me);
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-outgoing-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::topic::{Header, Outgoing, Topic};
 /// let topic = Topic::<[f32; 2]>::open_or_create(&domain, "position")?;
 /// let (mut subscriber, publisher) = (topic.subscriber()?, topic.publisher()?);

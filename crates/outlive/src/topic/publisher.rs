@@ -35,7 +35,7 @@ use crate::{Deadline, Error, Payload, SendError};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-publisher-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::topic::Topic;
 /// let topic = Topic::<[u8]>::open_or_create(&domain, "camera")?;
 /// let mut subscriber = topic.subscriber()?;
@@ -169,7 +169,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-publish-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::topic::{Header, Outgoing, Topic};
     /// let topic = Topic::<[u8]>::open_or_create(&domain, "words")?;
     /// let (mut subscriber, publisher) = (topic.subscriber()?, topic.publisher()?);

@@ -82,7 +82,7 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Erro
         }
         if !wait_for_one(inner, me, deadline)? {
             let path = inner.segment.path().to_path_buf();
-            return Err(Error::TooManyPublishers { path, most: MOST_RINGS as u32 });
+            return Err(Error::TooMany { what: "publishers", path, most: MOST_RINGS as u32 });
         }
     }
 }
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn a_ring_that_cannot_be_looked_after_is_given_back_with_a_wake() {
         let folder = std::env::temp_dir().join(format!("outlive-care-{}", std::process::id()));
-        let domain = Domain::open_at(&folder).expect("opens");
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
         let topic = Topic::<[u8]>::open_or_create(&domain, "topic").expect("made");
         let inner = &*topic.inner;
         let process = inner.registry.process_token().expect("a token");

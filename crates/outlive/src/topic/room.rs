@@ -24,7 +24,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-wait-writable-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::SendError;
     /// use outlive::topic::{SubscriberOptions, Topic};
     /// use std::time::Duration;
@@ -96,7 +96,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-room-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::topic::{SubscriberOptions, Topic};
     /// let topic = Topic::<u64>::options().depth(4).open_or_create(&domain, "steps")?;
     /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..Default::default() })?;
@@ -172,7 +172,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-writable-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::SendError;
     /// use outlive::topic::{SubscriberOptions, Topic};
     /// use outlive::wait::{WaitSet, Readiness};

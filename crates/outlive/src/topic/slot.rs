@@ -37,7 +37,7 @@ pub(super) const SLOT: u64 = size_of::<Slot>() as u64;
 crate::shim::assert_layout!(SLOT == 256 && core::mem::offset_of!(Slot, inline) == 32);
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl crate::segment::Shared for Slot {}
+unsafe impl crate::segment::SharedLayout for Slot {}
 
 /// The payload lies in an object.
 const OBJECT: u32 = 1;

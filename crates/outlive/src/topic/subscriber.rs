@@ -41,7 +41,7 @@ use crate::{Deadline, Error, RecvError, TokenId};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-subscriber-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::topic::{SubscriberOptions, Topic};
 /// let topic = Topic::<[f32]>::options().depth(4).open_or_create(&domain, "ranges")?;
 /// let publisher = topic.publisher()?;

@@ -33,7 +33,7 @@ pub(super) const NO_STAMPS: u32 = 1;
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::topic::Topic;
 ///
 /// let topic = Topic::<[f64; 3]>::open_or_create(&domain, "position")?;
@@ -95,7 +95,7 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// publisher that has ended, if there is one.
     ///
     /// # Errors
-    /// [`Error::TooManyPublishers`], [`Error::NoToken`], [`Error::NoSpace`].
+    /// [`Error::TooMany`], [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies
     /// If this process dies during the call, the next publisher does the same.
@@ -106,7 +106,7 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// Makes a new subscriber, which receives what is published from now on.
     ///
     /// # Errors
-    /// [`Error::TooManySubscribers`], [`Error::NoToken`], [`Error::NoSpace`].
+    /// [`Error::TooMany`], [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies
     /// If this process dies during the call, there is no new subscriber.
@@ -143,7 +143,7 @@ impl<M: Payload + ?Sized> Topic<M> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-presence-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::topic::Topic;
     /// use outlive::wait::{WaitSet, Readiness};
     /// let topic = Topic::<[u8]>::open_or_create(&domain, "camera")?;
@@ -166,7 +166,7 @@ impl<M: Payload + ?Sized> Topic<M> {
     }
 
     /// Sets how this process's handles wait from now on.
-    pub fn set_wait(&self, wait: WaitStrategy) {
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
         self.inner.spin_wait.set(wait);
     }
 
@@ -187,7 +187,7 @@ impl Topic<[u8]> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-bytes-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::topic::Topic;
     /// let position = Topic::<[f32; 2]>::open_or_create(&domain, "position")?;
     /// let mut onlooker = Topic::open_as_bytes(&domain, "position")?.subscriber()?;

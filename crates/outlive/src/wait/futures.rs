@@ -70,7 +70,7 @@ impl<M: Payload + ?Sized> Receiver<M> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-recv-async-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     /// let queue = outlive::queue::Queue::<[u8]>::open_or_create(&domain, "orders")?;
     /// let mut receiver = queue.receiver()?;
@@ -198,7 +198,7 @@ impl Pending<'_> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-async-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     /// let service = outlive::rpc::Service::open_or_create(&domain, "double")?;
     /// let mut server = service.server()?;
@@ -234,7 +234,7 @@ impl Watch {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state-async-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     /// use outlive::state::{Change, State};
     /// let level = State::<u64>::open_or_create(&domain, "level")?;
@@ -316,7 +316,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-async-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     /// let topic = outlive::topic::Topic::<[u8]>::open_or_create(&domain, "camera")?;
     /// let mut subscriber = topic.subscriber()?;
@@ -356,7 +356,9 @@ impl WaitSet {
     /// See [`WaitSet`].
     pub async fn wait_async(&mut self) -> Result<Ready<'_>, WaitError> {
         while !self.look() {
-            UntilReady::of(self.registry, self.sources()).await.map_err(WaitError::System)?;
+            UntilReady::of(self.registry, self.source_list.sources())
+                .await
+                .map_err(WaitError::System)?;
         }
         Ok(self.ready())
     }

@@ -244,7 +244,7 @@ impl EventCount {
 }
 
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
-unsafe impl crate::segment::Shared for EventCount {}
+unsafe impl crate::segment::SharedLayout for EventCount {}
 
 /// An eventcount that gives a wake-up to the next waiter when the waiter that got it dies, or when
 /// a notifier dies before its wake.
@@ -318,12 +318,12 @@ impl RelayedEventCount {
 
     /// Wakes the next waiter, if any: the caller was woken, but cannot use that, or not soon.
     #[cold]
-    pub(crate) fn pass_on(&self) {
+    pub(crate) fn relay_wake(&self) {
         futex::wake_one(&self.relay);
     }
 }
 
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
-unsafe impl crate::segment::Shared for RelayedEventCount {}
+unsafe impl crate::segment::SharedLayout for RelayedEventCount {}
 
 crate::shim::assert_layout!(size_of::<EventCount>() == 8 && size_of::<RelayedEventCount>() == 16);

@@ -15,7 +15,7 @@ impl Peer {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-wait-dead-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use std::time::Duration;
     ///
     /// let me = domain.peer(domain.token()?);

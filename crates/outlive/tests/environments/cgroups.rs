@@ -199,8 +199,9 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
         .send(b"while it was frozen")
         .expect("sent");
     // The others, beside all of these: in a domain of their own, since the names are taken.
-    let other =
-        || crate::operations::options().open_at(world.folder().join("other")).expect("opens");
+    let other = || {
+        crate::operations::options().open_or_create_at(world.folder().join("other")).expect("opens")
+    };
     run(&Environment { open: &other, enter: &|| {}, forks: false, use_up: &|| {} });
     freeze(false);
     board.set(thawed, 1);
@@ -270,7 +271,7 @@ fn others_are_told(
 ) -> bool {
     let name = format!("recheck-{}", recheck.is_some());
     let plain = world.domain_named(&name);
-    let domain = Domain::options().recheck(recheck).open_at(plain.path()).expect("opens");
+    let domain = Domain::options().recheck(recheck).open_or_create_at(plain.path()).expect("opens");
     let board = Board::new();
     let [owns, told] = [crate::operations::FREE, crate::operations::FREE + 1];
     let mend = |domain: &Domain| {

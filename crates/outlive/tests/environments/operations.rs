@@ -75,7 +75,7 @@ pub fn options() -> DomainOptions {
 }
 
 pub fn plain(world: &World) -> Domain {
-    options().open_at(world.folder().join("domain")).expect("the check's domain opens")
+    options().open_or_create_at(world.folder().join("domain")).expect("the check's domain opens")
 }
 
 /// All that one side has of the domain.

@@ -22,7 +22,7 @@ const GROUP: u32 = 61_235;
 pub fn shared(world: &World) -> Domain {
     options()
         .group(Some(GROUP))
-        .open_at(world.folder().join("domain"))
+        .open_or_create_at(world.folder().join("domain"))
         .expect("the group's domain opens")
 }
 

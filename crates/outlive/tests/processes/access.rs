@@ -87,22 +87,24 @@ fn a_groups_domain_is_the_groups(world: &World) {
         // SAFETY: always.
         unsafe { libc::umask(umask) };
         let path = world.folder().join(name);
-        let domain = Domain::options().group(Some(STRANGER)).open_at(&path).expect("opens");
+        let domain =
+            Domain::options().group(Some(STRANGER)).open_or_create_at(&path).expect("opens");
         assert_eq!((mode(&path), fs::metadata(&path).expect("there").gid()), (0o770, STRANGER));
         for file in make_some(&domain) {
             assert_eq!(mode(&file), 0o660, "{}", file.display());
             assert_eq!(fs::metadata(&file).expect("there").gid(), STRANGER);
         }
         // The owner opens it as if it were their own: it stays the group's.
-        let own = Domain::open_at(&path).expect("opens");
+        let own = Domain::open_or_create_at(&path).expect("opens");
         Mutex::<u64>::options(0).open_or_create(&own, "later").expect("opens");
         assert_eq!(mode(&path.join("later")), 0o660);
     }
     // The domain is meant for a group, but its folder was made for the owner alone: the library
     // does not open it up behind the owner's back.
     let own = world.domain_named("own");
-    let error = Domain::options().group(Some(STRANGER)).open_at(own.path()).expect_err("refused");
-    assert!(matches!(error, Error::TooOpen { .. } | Error::Foreign { .. }), "{error}");
+    let error =
+        Domain::options().group(Some(STRANGER)).open_or_create_at(own.path()).expect_err("refused");
+    assert!(matches!(error, Error::Untrusted { .. }), "{error}");
     assert_eq!(mode(own.path()), 0o700);
 }
 
@@ -111,8 +113,10 @@ fn a_folder_that_is_too_open_is_refused(world: &World) {
         let path = world.folder().join(format!("{bits:o}"));
         fs::create_dir(&path).expect("made");
         fs::set_permissions(&path, fs::Permissions::from_mode(bits)).expect("set");
-        let error = Domain::open_at(&path).expect_err("refused");
-        assert_eq!(error, Error::TooOpen { path, mode: bits });
+        let error = Domain::open_or_create_at(&path).expect_err("refused");
+        // SAFETY: always.
+        let user = unsafe { libc::geteuid() };
+        assert_eq!(error, Error::Untrusted { path, owner: user, user, mode: bits });
         let text = error.to_string();
         assert!(text.contains("chmod 0700") && text.contains(&format!("{bits:04o}")), "{text}");
     }
@@ -127,8 +131,11 @@ fn somebody_elses_folder_is_refused(world: &World) {
         fs::create_dir(&path).expect("made");
         fs::set_permissions(&path, fs::Permissions::from_mode(bits)).expect("set");
         change_owner(&path, STRANGER, STRANGER);
-        let error = Domain::open_at(&path).expect_err("refused");
-        assert_eq!(error, Error::Foreign { path: path.clone(), owner: STRANGER, user });
+        let error = Domain::open_or_create_at(&path).expect_err("refused");
+        assert_eq!(
+            error,
+            Error::Untrusted { path: path.clone(), owner: STRANGER, user, mode: bits }
+        );
         let text = error.to_string();
         assert!(text.contains("12345") && text.contains("OUTLIVE_DOMAIN"), "{text}");
         assert_eq!(fs::read_dir(&path).expect("there").count(), 0, "nothing was put there");
@@ -145,11 +152,11 @@ fn a_stranger_has_no_permission(world: &World) {
     open_up(world.folder().parent().expect("there is one"));
     let path = domain.path().to_owned();
     as_stranger(STRANGER, || {
-        let error = Domain::open_at(&path).expect_err("refused");
+        let error = Domain::open_or_create_at(&path).expect_err("refused");
         let text = error.to_string();
         assert!(matches!(error, Error::Permission { .. }), "{text}");
         assert!(text.contains("no permission to open"), "{text}");
-        let error = Domain::open_at(path.with_file_name("mine")).expect_err("refused");
+        let error = Domain::open_or_create_at(path.with_file_name("mine")).expect_err("refused");
         assert!(matches!(error, Error::Permission { doing: "make", .. }), "{error}");
     });
 }
@@ -163,7 +170,7 @@ fn a_member_of_the_group_may(world: &World) {
     let path = world.folder().join("domain");
     let open = || {
         let options = Domain::options().group(Some(STRANGER)).recheck(None);
-        options.open_at(&path).expect("opens")
+        options.open_or_create_at(&path).expect("opens")
     };
     let domain = open();
     let mutex = Mutex::<u64>::options(1).open_or_create(&domain, "m").expect("opens");
@@ -195,31 +202,31 @@ fn a_symbolic_link_is_not_followed(world: &World) {
     let real = world.domain_named("real");
     let link = world.folder().join("link");
     symlink(real.path(), &link).expect("made");
-    let error = Domain::open_at(&link).expect_err("refused");
+    let error = Domain::open_or_create_at(&link).expect_err("refused");
     assert_eq!(error, Error::NotAFolder { path: link });
     assert!(error.to_string().contains("symbolic links are not followed"), "{error}");
     // A dangling one does not make a folder elsewhere either.
     let dangling = world.folder().join("dangling");
     symlink(world.folder().join("elsewhere"), &dangling).expect("made");
-    Domain::open_at(&dangling).expect_err("refused");
+    Domain::open_or_create_at(&dangling).expect_err("refused");
     assert!(!world.folder().join("elsewhere").exists());
 }
 
 fn what_is_no_folder_is_refused(world: &World) {
     let path = world.folder().join("file");
     fs::write(&path, "text").expect("written");
-    let error = Domain::open_at(&path).expect_err("refused");
+    let error = Domain::open_or_create_at(&path).expect_err("refused");
     assert_eq!(error, Error::NotAFolder { path });
 }
 
 fn a_folder_that_is_not_there(world: &World) {
     let path = world.folder().join("nowhere");
-    let error = Domain::options().create(false).open_at(&path).expect_err("not there");
+    let error = Domain::options().open_at(&path).expect_err("not there");
     assert_eq!(error, Error::NotFound { path: path.clone() });
     let text = error.to_string();
     assert!(text.contains("does not exist") && text.contains("OUTLIVE_DOMAIN"), "{text}");
     let below = path.join("nothing");
-    let error = Domain::open_at(&below).expect_err("no parent");
+    let error = Domain::open_or_create_at(&below).expect_err("no parent");
     assert_eq!(error, Error::NotFound { path: below });
     assert!(!path.exists());
 }
@@ -229,17 +236,22 @@ fn half_made_folders_are_mended(world: &World) {
     let path = world.folder().join("half");
     fs::create_dir(&path).expect("made");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("set");
-    Domain::open_at(&path).expect("opens").token().expect("a token");
+    Domain::open_or_create_at(&path).expect("opens").token().expect("a token");
     // SAFETY: always.
     let group = unsafe { libc::getegid() };
     let path = world.folder().join("half a group's");
     fs::create_dir(&path).expect("made");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("set");
-    Domain::options().group(Some(group)).open_at(&path).expect("opens").token().expect("a token");
+    Domain::options()
+        .group(Some(group))
+        .open_or_create_at(&path)
+        .expect("opens")
+        .token()
+        .expect("a token");
     assert_eq!(mode(&path), 0o770, "for the whole group");
     // With something in it, it is its owner's alone.
     let path = world.domain_named("own").path().to_owned();
-    let error = Domain::options().group(Some(group)).open_at(&path).expect_err("refused");
+    let error = Domain::options().group(Some(group)).open_or_create_at(&path).expect_err("refused");
     assert!(error.to_string().contains("owner's alone"), "{error}");
     assert_eq!(mode(&path), 0o700);
 }
@@ -256,7 +268,7 @@ fn nobody_finds_a_folder_half_made(world: &World) {
                 while board.get(0) < 2 * round {
                     core::hint::spin_loop();
                 }
-                Domain::options().group(Some(STRANGER)).open_at(&path).expect("opens");
+                Domain::options().group(Some(STRANGER)).open_or_create_at(&path).expect("opens");
                 assert_eq!(
                     (mode(&path), fs::metadata(&path).expect("there").gid()),
                     (0o770, STRANGER)
@@ -277,8 +289,9 @@ fn makers_killed_at_random(world: &World) {
     skip_unless_root(world);
     let mut random = crate::random::Random::new();
     let path = |number| world.folder().join(format!("{number}"));
-    let open =
-        |number: u64| Domain::options().group(Some(STRANGER)).open_at(path(number)).expect("opens");
+    let open = |number: u64| {
+        Domain::options().group(Some(STRANGER)).open_or_create_at(path(number)).expect("opens")
+    };
     let board = Board::new();
     for _ in 0..60 {
         let mut maker = Child::start(|| {

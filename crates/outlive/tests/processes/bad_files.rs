@@ -27,7 +27,7 @@ crate::checks!(
     a_registry_of_another_version,
     a_configuration_that_makes_no_sense,
     words_that_make_no_sense,
-    a_message_longer_than_anybody_sends,
+    a_message_longer_than_any_that_is_sent,
 );
 
 outlive::record! {
@@ -63,7 +63,7 @@ fn names_that_cannot_be(world: &World) {
         let mut errors = open_all(&domain, name);
         assert_eq!(errors.len(), 5, "{name:?}");
         errors.extend(domain.remove(name).err());
-        errors.extend(Domain::open(name).err());
+        errors.extend(Domain::open_or_create(name).err());
         assert_eq!(errors.len(), 7, "{name:?}");
         for error in errors {
             let text = error.to_string();
@@ -294,7 +294,7 @@ fn a_registry_cut_short(world: &World) {
             fs::set_permissions(&moved, std::os::unix::fs::PermissionsExt::from_mode(0o700))
                 .expect("set");
             fs::copy(path.join(".tokens"), moved.join(".tokens")).expect("copied");
-            match Domain::open_at(&moved) {
+            match Domain::open_or_create_at(&moved) {
                 Err(error) => {
                     assert!(
                         matches!(error, Error::NotASegment { .. } | Error::Damaged { .. }),
@@ -322,10 +322,10 @@ fn a_registry_of_another_version(world: &World) {
     let mut bytes = fs::read(&file).expect("there");
     bytes[VERSION as usize] += 1;
     fs::write(&file, &bytes).expect("written");
-    let error = Domain::open_at(&path).expect_err("another version");
+    let error = Domain::open_or_create_at(&path).expect_err("another version");
     assert!(matches!(error, Error::OtherVersion { .. }), "{error}");
     fs::write(&file, b"something else").expect("written");
-    let error = Domain::open_at(&path).expect_err("no registry");
+    let error = Domain::open_or_create_at(&path).expect_err("no registry");
     assert!(matches!(error, Error::NotASegment { .. }), "{error}");
 }
 
@@ -381,7 +381,7 @@ fn words_that_make_no_sense(world: &World) {
 
 /// The run is as long as the message says, and so is the file; only the length itself is wrong. A
 /// receiver of the message would make room for it.
-fn a_message_longer_than_anybody_sends(world: &World) {
+fn a_message_longer_than_any_that_is_sent(world: &World) {
     // Of a queue: the spans' number and where they begin; of its control table: the first span's
     // pages and how many spans its run has.
     const SPANS: u64 = 4128;

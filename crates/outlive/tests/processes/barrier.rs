@@ -70,7 +70,7 @@ fn phases(barrier: &Barrier, board: Board, parties: u64, count: u64) {
         let turn = seat.wait().expect("all come");
         let arrived = board.get(0);
         assert!(arrived >= (phase + 1) * parties, "{arrived} had arrived when phase {phase} ended");
-        if turn.is_serial() {
+        if turn.is_leader() {
             board.add(1, 1);
         }
         // No participant may begin the phase after the next before this one is in the next.
@@ -111,7 +111,7 @@ fn a_death_is_counted_out(world: &World) {
     waiters.into_iter().for_each(Child::finish);
     // All have gone: the seats are free for others.
     let mut seat = barrier.join().expect("a seat");
-    assert!(seat.wait().expect("alone").is_serial());
+    assert!(seat.wait().expect("alone").is_leader());
 }
 
 fn who_joins_as_another_falls_asleep_is_missed(world: &World) {
@@ -122,7 +122,7 @@ fn who_joins_as_another_falls_asleep_is_missed(world: &World) {
             .when_one_dies(WhenOneDies::Break)
             .open_or_create(&domain, &format!("of {round}"))
             .expect("opens");
-        barrier.set_wait(outlive::WaitStrategy::Block);
+        barrier.set_wait_strategy(outlive::WaitStrategy::Block);
         let (board, delay) = (Board::new(), random.below(3_000));
         let waiting = Child::start(|| {
             let mut seat = barrier.join().expect("a seat");
@@ -156,7 +156,7 @@ fn one_that_dies_after_it_arrived_has_arrived(world: &World) {
     board.reach(0, 1);
     arrived.kill();
     let mut seat = barrier.join().expect("a seat");
-    assert!(seat.wait().expect("it had arrived").is_serial());
+    assert!(seat.wait().expect("it had arrived").is_leader());
     assert_eq!(seat.wait(), Err(AcquireError::Broken), "of this phase it is absent, and dead");
 }
 
@@ -268,7 +268,7 @@ fn crowd(barrier: &Barrier, parties: u64) {
                 let mut seat = barrier.join().expect("a seat");
                 for phase in 1..=3 {
                     arrived.fetch_add(1, Ordering::SeqCst);
-                    if seat.wait().expect("all come").is_serial() {
+                    if seat.wait().expect("all come").is_leader() {
                         serial.fetch_add(1, Ordering::SeqCst);
                     }
                     assert!(arrived.load(Ordering::SeqCst) >= phase * parties);

@@ -107,7 +107,7 @@ fn files_stay_open(world: &World) {
     let folder = world.folder().join("domain");
     for are_used_again in [true, false] {
         Child::start(|| {
-            let domain = Domain::open_at(&folder).expect("opens");
+            let domain = Domain::open_or_create_at(&folder).expect("opens");
             let queue = Queue::<[u8]>::open(&domain, "q")
                 .or_else(|_| Queue::<[u8]>::open_or_create(&domain, "q"))
                 .expect("made");

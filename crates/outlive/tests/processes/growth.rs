@@ -122,7 +122,8 @@ fn options_that_contradict_are_refused(world: &World) {
         assert!(text.contains(what) && text.contains(found), "{text}");
     }
     // What is not set is as it is; how the handles wait is each process's own.
-    let opened = new().wait(outlive::WaitStrategy::Spin).open(&domain, "q").expect("there");
+    let opened =
+        new().wait_strategy(outlive::WaitStrategy::Spin).open(&domain, "q").expect("there");
     assert_eq!(opened.config(), made.config());
 }
 

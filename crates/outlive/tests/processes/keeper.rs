@@ -41,7 +41,8 @@ pub fn play(arguments: &[String]) -> i32 {
 /// Main claims the process token, starts a thread that lives until the file `end` is there, and
 /// leaves.
 fn main_leaves(folder: &Path, when_told: bool) -> i32 {
-    let domain = Domain::options().recheck(None).open_at(folder.join("domain")).expect("opens");
+    let domain =
+        Domain::options().recheck(None).open_or_create_at(folder.join("domain")).expect("opens");
     domain.process_token().expect("a token");
     let folder = folder.to_owned();
     let told = folder.join("leave");

@@ -13,8 +13,8 @@ use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::limits::set_limit;
 use crate::order::{message, read_message};
-use crate::rpc::server_of;
 use crate::runner::World;
+use crate::services::server_of;
 
 crate::checks!(
     a_sender_beyond_its_mapping: 60,
@@ -48,7 +48,7 @@ fn beside(world: &World, body: impl FnOnce(&Domain, &Queue, &dyn Fn())) -> (Chil
     let folder = world.folder().join("domain");
     let child = Child::start(|| {
         leave_only(192 << 20);
-        let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
+        let domain = Domain::options().recheck(None).open_or_create_at(&folder).expect("opens");
         let queue =
             Queue::<[u8]>::options().max_bytes(1 << 30).open_or_create(&domain, "q").expect("made");
         body(&domain, &queue, &|| {
@@ -156,7 +156,7 @@ fn a_service_is_mapped_whole_or_not_at_all(world: &World) {
     let folder = world.folder().join("domain");
     Child::start(|| {
         leave_only(48 << 20);
-        let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
+        let domain = Domain::options().recheck(None).open_or_create_at(&folder).expect("opens");
         let errors = [
             Service::open_or_create(&domain, "s").and_then(|service| service.server()).err(),
             Service::open_or_create(&domain, "s").and_then(|service| service.client()).err(),
@@ -175,7 +175,7 @@ fn a_reader_beyond_its_mapping(world: &World) {
     let folder = world.folder().join("domain");
     let child = Child::start(|| {
         leave_only(64 << 20);
-        let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
+        let domain = Domain::options().recheck(None).open_or_create_at(&folder).expect("opens");
         let state = State::<[u8]>::options()
             .capacity(1 << 20)
             .initial(b"first")
@@ -228,7 +228,7 @@ fn a_subscriber_beyond_its_mapping(world: &World) {
     let folder = world.folder().join("domain");
     let child = Child::start(|| {
         leave_only(256 << 20);
-        let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
+        let domain = Domain::options().recheck(None).open_or_create_at(&folder).expect("opens");
         let topic: Topic<[u8]> = Topic::options()
             .depth(1 << 16)
             .max_bytes(1 << 30)
@@ -264,8 +264,10 @@ fn a_registry_is_mapped_whole_or_not_at_all(world: &World) {
     let folder = world.folder().join("domain");
     Child::start(|| {
         leave_only(4 << 20);
-        let error =
-            Domain::options().recheck(None).open_at(&folder).expect_err("no room for 65,536 slots");
+        let error = Domain::options()
+            .recheck(None)
+            .open_or_create_at(&folder)
+            .expect_err("no room for 65,536 slots");
         assert!(is_no_space(&error), "{error}");
     })
     .finish();

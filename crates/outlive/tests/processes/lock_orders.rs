@@ -42,7 +42,7 @@ const FILE: &str = ".lock-order";
 
 /// The domain, watched from now on in this process.
 fn watched(path: &Path) -> Domain {
-    Domain::options().recheck(None).lock_order(true).open_at(path).expect("opens")
+    Domain::options().recheck(None).lock_order(true).open_or_create_at(path).expect("opens")
 }
 
 fn mutex(domain: &Domain, name: &str) -> Mutex<u64> {

@@ -214,7 +214,7 @@ fn a_foreign_proc_does_not_kill_the_living(world: &World) {
     // The coarse recheck, which looks into /proc, comes often.
     let open = || {
         let often = Some(Duration::from_millis(5));
-        Domain::options().recheck(often).open_at(&folder).expect("opens")
+        Domain::options().recheck(often).open_or_create_at(&folder).expect("opens")
     };
     let board = Board::new();
     start_namespace(|| {

@@ -58,7 +58,7 @@ fn made_by_one_and_read_by_all(world: &World) {
         .collect();
     children.into_iter().for_each(Child::finish);
     assert_eq!((board.get(0), once.get()), (1, Some(&[1; 8])));
-    assert_eq!(once.maker(), None);
+    assert_eq!(once.initializer(), None);
 }
 
 fn a_sleeper_takes_over_from_a_dead_maker(world: &World) {
@@ -82,7 +82,7 @@ fn a_sleeper_takes_over_from_a_dead_maker(world: &World) {
         for sleeper in &sleepers {
             wait_asleep(sleeper.pid());
         }
-        assert_eq!(once.maker().expect("being made").pid as i32, dying.pid());
+        assert_eq!(once.initializer().expect("being made").pid as i32, dying.pid());
         dying.kill();
         sleepers.into_iter().for_each(Child::finish);
         assert_eq!(board.get(0), 1);
@@ -96,7 +96,7 @@ fn a_panic_leaves_it_to_the_next(world: &World) {
         let _ = once.get_or_init(|_| panic!("as planned"));
     }));
     assert!(panicked.is_err());
-    assert_eq!(once.maker(), None);
+    assert_eq!(once.initializer(), None);
     let made = once.get_or_init(|state| [u64::from(state.previous_died()); 8]);
     assert_eq!(made.expect("made"), &[1; 8]);
 }

@@ -206,7 +206,7 @@ fn every_way_of_waiting(world: &World) {
         [("a", WaitStrategy::Adaptive), ("b", WaitStrategy::Block), ("s", WaitStrategy::Spin)]
     {
         let [there, back] = ["there", "back"].map(|way| {
-            let options = Queue::<[u8]>::options().wait(wait);
+            let options = Queue::<[u8]>::options().wait_strategy(wait);
             options.open_or_create(&domain, &format!("{name} {way}")).expect("made")
         });
         let echo = Child::start(|| {

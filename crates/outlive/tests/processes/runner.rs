@@ -63,7 +63,7 @@ impl World {
     pub fn domain_named(&self, name: &str) -> Domain {
         Domain::options()
             .recheck(None)
-            .open_at(self.folder.join(name))
+            .open_or_create_at(self.folder.join(name))
             .expect("the check's domain opens")
     }
 

@@ -169,9 +169,9 @@ fn deadlines_of_all_three_forms(world: &World) {
     let short = Duration::from_millis(20);
     let timed_out =
         |deadline: Deadline| semaphore.acquire_until(deadline).expect("waits").is_none();
-    assert!(timed_out(short.into()));
-    assert!(timed_out((std::time::Instant::now() + short).into()));
-    assert!(timed_out((SystemTime::now() + short).into()));
+    assert!(timed_out(Deadline::after(short)));
+    assert!(timed_out(Deadline::at(std::time::Instant::now() + short)));
+    assert!(timed_out(Deadline::at_time_of_day(SystemTime::now() + short)));
 }
 
 fn one_who_has_them_all_is_told(world: &World) {
@@ -364,7 +364,7 @@ fn waits_without_futex_waitv(world: &World) {
 fn a_waiter_that_a_release_passes_over_is_no_rescue(world: &World) {
     let domain = Domain::options()
         .recheck(Some(Duration::from_millis(50)))
-        .open_at(world.domain().path())
+        .open_or_create_at(world.domain().path())
         .expect("opens");
     let semaphore = open(&domain, 1);
     let file = Bytes::of(&domain, "permits");

@@ -128,7 +128,7 @@ fn a_wait_goes_on_over_re_checks(world: &World) {
         // Sleeps of 5 ms each.
         Domain::options()
             .recheck(Some(Duration::from_millis(5)))
-            .open_at(domain.path())
+            .open_or_create_at(domain.path())
             .expect("opens");
         drop(mutex.lock().expect("given back"));
     });

@@ -191,7 +191,7 @@ fn nothing_new_fits(world: &World) {
     let errors = [
         Mutex::<u64>::options(0).open_or_create(&domain, "n").err(),
         Queue::<[u8]>::open_or_create(&domain, "q").err(),
-        Domain::open_at(world.folder().join("another")).err(),
+        Domain::open_or_create_at(world.folder().join("another")).err(),
     ];
     for error in errors {
         let error = error.expect("no room");

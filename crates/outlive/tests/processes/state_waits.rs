@@ -67,7 +67,7 @@ fn waiting(
                 prepare();
                 let mut watch = state.watch();
                 let mut set = WaitSet::new(domain);
-                set.set_wait(WaitStrategy::Block);
+                set.set_wait_strategy(WaitStrategy::Block);
                 set.add(&watch).expect("added");
                 if let How::BesideAnOwner(peer) = hows[index] {
                     set.add(&peer).expect("added");
@@ -203,7 +203,7 @@ fn sets_are_told_of_many_states(world: &World) {
         random.pause(4000);
         writer.kill();
         for (at, state) in states.iter().enumerate() {
-            let is_dead = u64::from(state.writer_now().is_some());
+            let is_dead = u64::from(state.current_writer().is_some());
             wait_until("the last value and the death are told", || {
                 // The watch does not report a process that did not come to be the writer.
                 board.get(at) / 2 == state.version() && (is_dead == 0 || board.get(at) & 1 == 1)
@@ -231,7 +231,7 @@ fn who_waits_sees_one_that_comes_and_dies(world: &World) {
         std::thread::sleep(Duration::from_micros(random.below(700)));
         writer.kill();
         let version = state.version();
-        let has_come = state.writer_now().is_some();
+        let has_come = state.current_writer().is_some();
         let news = if has_come { 1000 + version } else { version };
         wait_until("all are told", || (0..3).all(|index| board.get(index) == news));
         state.writer().expect("free").set(&value(version + 1)).expect("set");
@@ -248,7 +248,7 @@ fn the_next_writer_waits_for_the_end(world: &World) {
     assert!(state.try_wait_to_write().expect("taken").is_none());
     assert!(state.wait_to_write_timeout(Duration::from_millis(5)).expect("taken").is_none());
     let error = state.writer().err().expect("taken");
-    assert!(matches!(error, Error::WriterTaken { pid, .. } if pid == first.pid() as u32));
+    assert!(matches!(error, Error::Taken { pid, .. } if pid == first.pid() as u32));
     let mut next: Vec<Child> = (0..3)
         .map(|_| {
             Child::start(|| {

@@ -127,7 +127,7 @@ impl Steered {
 fn rechecking(world: &World) -> Domain {
     Domain::options()
         .recheck(Some(Duration::from_secs(1)))
-        .open_at(world.domain().path())
+        .open_or_create_at(world.domain().path())
         .expect("opens")
 }
 
@@ -226,7 +226,7 @@ fn a_releaser_stopped_at_any_instruction_has_the_lock_or_has_told_all(world: &Wo
 fn short_deadlines_find_a_mark_that_the_kernel_lost(world: &World) {
     let domain = Domain::options()
         .recheck(Some(Duration::from_millis(300)))
-        .open_at(world.domain().path())
+        .open_or_create_at(world.domain().path())
         .expect("opens");
     let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
     let board = Board::new();

@@ -56,7 +56,7 @@ fn stopped_before_it_notifies(domain: &Domain, name: &str, epoch: u64, change: i
 fn looking(world: &World) -> Domain {
     Domain::options()
         .recheck(Some(Duration::from_millis(100)))
-        .open_at(world.domain().path())
+        .open_or_create_at(world.domain().path())
         .expect("opens")
 }
 

@@ -113,7 +113,7 @@ fn end(child: &mut Child) {
 fn passer_by(domain: &Domain, life: u64, depth: u32) -> Child {
     Child::start(move || {
         let topic = open(domain, depth);
-        topic.set_wait(WaitStrategy::Block);
+        topic.set_wait_strategy(WaitStrategy::Block);
         let mut random = Random::from_seed(life);
         let history = [0, 0, 3, 8][random.below(4) as usize];
         let reliable = random.below(2) == 0;

@@ -482,8 +482,10 @@ fn publishers_come_in_any_order_and_all_arrives(world: &World) {
 
 fn only_the_slowest_wakes_its_publisher(world: &World) {
     let domain = world.domain();
-    let topic =
-        options(4).wait(WaitStrategy::Block).open_or_create(&domain, "topic").expect("opens");
+    let topic = options(4)
+        .wait_strategy(WaitStrategy::Block)
+        .open_or_create(&domain, "topic")
+        .expect("opens");
     let [mut slow, mut fast] = [(); 2].map(|()| topic.subscriber_with(reliable()).expect("a line"));
     let board = Board::new();
     let child = Child::start(|| {

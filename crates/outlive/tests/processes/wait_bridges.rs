@@ -93,7 +93,7 @@ fn a_descriptor_tells_of_sources_that_come_and_go(world: &World) {
         assert_eq!(set.try_wait().expect("looks").collect::<Vec<_>>(), [(gone, Readiness::Ended)]);
         set.remove(gone);
         while set.try_wait().expect("looks").count() > 0 || is_readable(&mut set, SHORTLY) {}
-        let tick = Timer::at(Duration::from_millis(20));
+        let tick = Timer::after(Duration::from_millis(20));
         set.add(&tick).expect("added");
         assert!(is_readable(&mut set, PATIENCE));
         assert_eq!(tick.take(), 1);
@@ -458,7 +458,7 @@ fn bridges_that_die_with_an_owner_strand_nobody(world: &World) {
                         return peer.wait_dead().expect("told");
                     }
                     let mut set = WaitSet::new(&domain);
-                    set.set_wait(WaitStrategy::Block);
+                    set.set_wait_strategy(WaitStrategy::Block);
                     set.add(&other_peer).expect("added");
                     let key = set.add(&peer).expect("added");
                     assert_eq!(

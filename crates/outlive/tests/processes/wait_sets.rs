@@ -43,7 +43,7 @@ pub fn queue(domain: &Domain, name: &str) -> Queue {
         .slots(4)
         .open_or_create(domain, name)
         .expect("a queue");
-    queue.sender().expect("a sender").set_wait(WaitStrategy::Block);
+    queue.sender().expect("a sender").set_wait_strategy(WaitStrategy::Block);
     queue
 }
 
@@ -99,8 +99,8 @@ fn each_kind(world: &World, prepare: fn()) {
             prepare();
             let receiver = queue.receiver().expect("free");
             let mut set = WaitSet::new(&domain);
-            set.set_wait(WaitStrategy::Block);
-            let late = Timer::at(if which == 4 {
+            set.set_wait_strategy(WaitStrategy::Block);
+            let late = Timer::after(if which == 4 {
                 Duration::from_millis(300)
             } else {
                 Duration::from_secs(3600)
@@ -147,7 +147,7 @@ fn without_futex_waitv_as_well(world: &World) {
 
 fn timers_are_ready_until_taken(world: &World) {
     let mut set = WaitSet::new(&world.domain());
-    let (once, every) = (Timer::at(Duration::ZERO), Timer::every(Duration::from_millis(1)));
+    let (once, every) = (Timer::after(Duration::ZERO), Timer::every(Duration::from_millis(1)));
     let keys = [&once, &every].map(|timer| set.add(timer).expect("added"));
     assert_eq!((once.take(), once.take()), (1, 0));
     let mut ticks = 0;
@@ -195,7 +195,7 @@ fn a_queue_whose_senders_have_gone(world: &World) {
         let mut receiver = queue.receiver().expect("free");
         receiver.end_when_senders_gone(true);
         let mut set = WaitSet::new(&domain);
-        set.set_wait(WaitStrategy::Block);
+        set.set_wait_strategy(WaitStrategy::Block);
         let key = set.add(&receiver).expect("added");
         assert_eq!(set.wait().expect("ready").collect::<Vec<_>>(), [(key, Readiness::Readable)]);
         assert_eq!(receiver.try_recv().expect("readable").expect("there"), b"last");
@@ -223,7 +223,7 @@ fn a_writer_that_dies_in_its_slot_hides_nothing(world: &World) {
     let waiter = Child::start(|| {
         let mut receiver = queue.receiver().expect("free");
         let mut set = WaitSet::new(&domain);
-        set.set_wait(WaitStrategy::Block);
+        set.set_wait_strategy(WaitStrategy::Block);
         set.add(&receiver).expect("added");
         loop {
             set.wait().expect("ready");
@@ -262,7 +262,7 @@ fn a_receiver_and_two_sets_on_one_queue(world: &World) {
         let mut receiver = queue.receiver().expect("free");
         let mut sets: Vec<WaitSet> = (0..2).map(|_| WaitSet::new(&domain)).collect();
         for set in &mut sets {
-            set.set_wait(WaitStrategy::Block);
+            set.set_wait_strategy(WaitStrategy::Block);
             set.add(&receiver).expect("added");
         }
         std::thread::scope(|scope| {
@@ -279,7 +279,7 @@ fn a_receiver_and_two_sets_on_one_queue(world: &World) {
                     }
                 });
             }
-            receiver.set_wait(WaitStrategy::Block);
+            receiver.set_wait_strategy(WaitStrategy::Block);
             loop {
                 match receiver.recv_timeout(Duration::from_micros(900)) {
                     Ok(Some(message)) if message == b"end" => break,
@@ -310,7 +310,7 @@ fn a_forked_child_waits_for_itself(world: &World) {
     let event =
         Event::options().reset(Reset::Manual).open_or_create(&domain, "event").expect("opens");
     let mut set = WaitSet::new(&domain);
-    set.set_wait(WaitStrategy::Block);
+    set.set_wait_strategy(WaitStrategy::Block);
     let (gone, told) = (set.add(&peer).expect("added"), set.add(&event.any_of(1)).expect("added"));
     assert_eq!(set.wait_timeout(Duration::from_millis(5)).expect("waits").len(), 0);
     let set = &mut set;
@@ -346,16 +346,16 @@ pub fn helpers_of(pid: i32) -> usize {
 const MANY: usize = 200;
 
 /// Queues, and children that live until they are killed.
-pub struct Crowd {
+pub struct Many {
     pub queues: Vec<Queue>,
     pub children: Vec<Child>,
     pub peers: Vec<Peer>,
 }
 
-pub fn crowd(domain: &Domain, queues: usize, peers: usize) -> Crowd {
+pub fn crowd(domain: &Domain, queues: usize, peers: usize) -> Many {
     let queues = (0..queues).map(|n| queue(domain, &format!("queue-{n}"))).collect();
     let (children, peers) = (0..peers).map(|_| owner(domain, Board::new())).unzip();
-    Crowd { queues, children, peers }
+    Many { queues, children, peers }
 }
 
 /// Words of the board: messages of each queue that were received, deaths of each peer that were
@@ -366,11 +366,11 @@ const READY: usize = 2001;
 const END: usize = 2002;
 
 /// Tells all by the board, until there is nothing more to come or the board says so.
-fn tell_all(domain: &Domain, crowd: &Crowd, board: Board) {
+fn tell_all(domain: &Domain, crowd: &Many, board: Board) {
     let mut receivers: Vec<_> =
         crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
     let mut set = WaitSet::new(domain);
-    set.set_wait(WaitStrategy::Block);
+    set.set_wait_strategy(WaitStrategy::Block);
     let (queue_keys, peer_keys) = (add_all(&mut set, &receivers), add_all(&mut set, &crowd.peers));
     board.set(READY, 1);
     while board.get(END) == 0 {
@@ -523,7 +523,7 @@ fn strand_nobody(world: &World, others: usize, rounds: usize, prepare: fn()) {
             let sets: Vec<_> = (1..4)
                 .map(|n| {
                     let mut set = WaitSet::new(shared);
-                    set.set_wait(WaitStrategy::Block);
+                    set.set_wait_strategy(WaitStrategy::Block);
                     add_all(&mut set, &receivers);
                     set.add(&other_peer).expect("added");
                     set.add(&shared.peer(own)).expect("added");
@@ -546,7 +546,7 @@ fn strand_nobody(world: &World, others: usize, rounds: usize, prepare: fn()) {
                     return peer.wait_dead().expect("told");
                 }
                 let mut set = WaitSet::new(&domain);
-                set.set_wait(WaitStrategy::Block);
+                set.set_wait_strategy(WaitStrategy::Block);
                 set.add(&other_peer).expect("added");
                 let key = set.add(&peer).expect("added");
                 assert_eq!(

@@ -243,7 +243,7 @@ fn a_sweep_never_has_the_turn_of_a_dead_maker(world: &World) {
             }
         });
     });
-    let dead = sweeps_without_holding(world, &domain, board, maker, || once.maker());
+    let dead = sweeps_without_holding(world, &domain, board, maker, || once.initializer());
     assert!(dead > 0, "the sweep met no dead maker");
     let made = once.get_or_init(|before| u64::from(before.previous_died())).expect("made");
     assert_eq!(*made, 1, "the next is told as without a sweep");

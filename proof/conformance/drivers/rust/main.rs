@@ -41,7 +41,7 @@ fn main() -> io::Result<()> {
     let folder = std::env::args()
         .nth(1)
         .ok_or_else(|| io::Error::other("usage: conformance-driver FOLDER"))?;
-    let domain = Domain::open_at(folder).map_err(io::Error::other)?;
+    let domain = Domain::open_or_create_at(folder).map_err(io::Error::other)?;
     let mut driver = Driver {
         domain,
         locks: locks::Locks::default(),
@@ -111,7 +111,7 @@ impl Driver {
             ("client" | "server", ..) => self.services.act(&self.domain, command, args),
             ("set", ..) => self.wait_sets(verb, args),
             ("domain", "find", [path]) => {
-                Domain::options().create(false).open_at(path)?;
+                Domain::options().open_at(path)?;
                 done()
             }
             ("token", "", []) => said(self.domain.token()?.as_u32()),

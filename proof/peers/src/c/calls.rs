@@ -44,7 +44,7 @@ type Calls = fn(&mut Things, u64) -> Done;
 
 impl Things {
     fn open(path: &Path) -> Result<Things, Box<dyn Any>> {
-        let domain = Domain::open_at(path)?;
+        let domain = Domain::open_or_create_at(path)?;
         let queue =
             Queue::<[u8]>::options().slots(4 * BURST as u32).open_or_create(&domain, "queue")?;
         let topic = Topic::<[u8]>::options()

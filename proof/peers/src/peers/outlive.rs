@@ -29,7 +29,7 @@ impl From<Wait> for ::outlive::WaitStrategy {
 
 impl Place {
     fn domain(&self) -> Result<::outlive::Domain, Error> {
-        told(::outlive::Domain::open_at(self.scratch.path()), "opening a domain")
+        told(::outlive::Domain::open_or_create_at(self.scratch.path()), "opening a domain")
     }
 
     fn topic(&self, domain: &::outlive::Domain, name: &str) -> Result<topic::Topic, Error> {

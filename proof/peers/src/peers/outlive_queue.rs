@@ -21,7 +21,7 @@ pub(crate) struct Place {
 
 impl Place {
     fn queue(&self) -> Result<Queue, Error> {
-        let domain = Domain::open_at(self.scratch.path())
+        let domain = Domain::open_or_create_at(self.scratch.path())
             .map_err(|error| Error::told("opening a domain", error))?;
         let room = LEAST_ROOM.max(self.shape.bytes as u64 * 4);
         let made = Queue::<[u8]>::options()

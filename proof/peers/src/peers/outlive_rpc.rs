@@ -16,7 +16,7 @@ pub(crate) struct Place {
 
 impl Place {
     fn domain(&self) -> Result<::outlive::Domain, Error> {
-        told(::outlive::Domain::open_at(self.scratch.path()), "opening a domain")
+        told(::outlive::Domain::open_or_create_at(self.scratch.path()), "opening a domain")
     }
 
     fn service(&self) -> Result<rpc::Service, Error> {

@@ -203,8 +203,8 @@ fn account(usage: &Usage, nobody_in_it: bool) -> Result<(), String> {
 fn race(arguments: &Arguments, seed: u64) -> Result<(), String> {
     clear_ended_runs();
     let scratch = Scratch::new("race").map_err(|error| error.to_string())?;
-    let domain =
-        Domain::open_at(scratch.path().join("domain")).map_err(|error| error.to_string())?;
+    let domain = Domain::open_or_create_at(scratch.path().join("domain"))
+        .map_err(|error| error.to_string())?;
     let wished = u64::from(arguments.threads) * HELD as u64 * arguments.size;
     let max_bytes = arguments.max_mib.map_or(wished / 4 + (64 << 20), |mib| mib << 20);
     let options = Pool::options().max_bytes(max_bytes);

@@ -50,8 +50,8 @@ impl Recheck {
     /// What opening reports.
     pub fn open(self, folder: &Path) -> Result<outlive::Domain, outlive::Error> {
         match self {
-            Recheck::Off => outlive::Domain::options().recheck(None).open_at(folder),
-            Recheck::On => outlive::Domain::open_at(folder),
+            Recheck::Off => outlive::Domain::options().recheck(None).open_or_create_at(folder),
+            Recheck::On => outlive::Domain::open_or_create_at(folder),
         }
     }
 }
@@ -173,7 +173,7 @@ impl World {
 
     /// The names of all survivors that are there.
     #[must_use]
-    pub fn everybody(&self) -> Vec<&'static str> {
+    pub fn survivors(&self) -> Vec<&'static str> {
         self.survivors.keys().copied().collect()
     }
 

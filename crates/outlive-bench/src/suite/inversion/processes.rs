@@ -74,7 +74,7 @@ enum Opened {
 impl Opened {
     fn open(lock: Lock, folder: &Path) -> Result<Opened, Error> {
         let told = |error| Error::told("opening a lock", error);
-        let domain = Domain::open_at(folder).map_err(told)?;
+        let domain = Domain::open_or_create_at(folder).map_err(told)?;
         Ok(match lock {
             Lock::Plain => {
                 Opened::Plain(Mutex::options(0).open_or_create(&domain, "plain").map_err(told)?)

@@ -21,14 +21,14 @@ impl Question for Token {
     }
 
     fn hold(place: &Scratch) -> Result<impl Sized, Error> {
-        let domain = Domain::open_at(place.path())
+        let domain = Domain::open_or_create_at(place.path())
             .map_err(|error| Error::told("opening a domain", error))?;
         domain.token().map_err(|error| Error::told("claiming a token", error))?;
         Ok(domain)
     }
 
     fn prepare(place: &Scratch, watched: libc::pid_t) -> Result<Self, Error> {
-        let domain = Domain::open_at(place.path())
+        let domain = Domain::open_or_create_at(place.path())
             .map_err(|error| Error::told("opening a domain", error))?;
         let info =
             domain.tokens().into_iter().find(|info| info.pid == watched as u32 && info.alive);

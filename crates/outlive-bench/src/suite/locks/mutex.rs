@@ -22,7 +22,7 @@ impl Lock for OurMutex {
         let mutex = Mutex::options(0)
             .open_or_create(&place.domain()?, NAME)
             .map_err(|error| Error::told("opening outlive's mutex", error))?;
-        mutex.set_wait(place.wait);
+        mutex.set_wait_strategy(place.wait);
         Ok(mutex)
     }
 }

@@ -21,7 +21,8 @@ impl Place {
     }
 
     pub(super) fn domain(&self) -> Result<Domain, Error> {
-        Domain::open_at(self.scratch.path()).map_err(|error| Error::told("opening a domain", error))
+        Domain::open_or_create_at(self.scratch.path())
+            .map_err(|error| Error::told("opening a domain", error))
     }
 }
 

@@ -20,7 +20,7 @@ fn open(place: &Place, initial: u64) -> Result<RwLock<u64>, Error> {
     let lock = RwLock::options(initial)
         .open_or_create(&place.domain()?, NAME)
         .map_err(|error| Error::told("opening outlive's readers-writer lock", error))?;
-    lock.set_wait(place.wait);
+    lock.set_wait_strategy(place.wait);
     Ok(lock)
 }
 

@@ -36,7 +36,7 @@ impl Lock for OurSemaphore {
         let semaphore = Semaphore::options(1)
             .open_or_create(&place.ours.domain()?, NAME)
             .map_err(|error| Error::told("opening outlive's semaphore", error))?;
-        semaphore.set_wait(place.ours.wait);
+        semaphore.set_wait_strategy(place.ours.wait);
         Ok(View { semaphore, number: &place.number })
     }
 }

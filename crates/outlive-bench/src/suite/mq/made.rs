@@ -1,15 +1,9 @@
-//! The queues that are made of a lock: the very files of the library's example.
-
-#[path = "../../../../outlive/examples/mq/mu_cv.rs"]
-mod mu_cv;
-#[path = "../../../../outlive/examples/mq/mu_sm.rs"]
-mod mu_sm;
-#[path = "../../../../outlive/examples/mq/ring.rs"]
-mod ring;
+//! The queues that are made of a lock: [`crate::lock_queues`].
 
 use crate::harness::error::Error;
 use crate::harness::round::Stage;
 use crate::harness::scratch::Scratch;
+use crate::lock_queues::{MOST_BYTES, MuCv, MuSm};
 use crate::suite::queue::{Channel, Receive, Send};
 use ::outlive::{Domain, WaitStrategy};
 
@@ -20,8 +14,8 @@ pub(super) struct Place {
 }
 
 fn refuses(bytes: usize) -> Option<String> {
-    (bytes > ring::MOST_BYTES)
-        .then(|| format!("the example's messages have {} bytes at most", ring::MOST_BYTES))
+    (bytes > MOST_BYTES)
+        .then(|| format!("the example's messages have {} bytes at most", MOST_BYTES))
 }
 
 macro_rules! made {
@@ -40,10 +34,10 @@ macro_rules! made {
             }
 
             fn sender(place: &Place) -> Result<$queue, Error> {
-                let domain = Domain::open_at(place.scratch.path());
+                let domain = Domain::open_or_create_at(place.scratch.path());
                 let domain = domain.map_err(|error| Error::told("opening a domain", error))?;
                 let queue = <$queue>::open(&domain, "queue").map_err(|error| Error::told("opening a queue", error))?;
-                queue.set_wait(place.wait);
+                queue.set_wait_strategy(place.wait);
                 Ok(queue)
             }
 
@@ -74,10 +68,10 @@ macro_rules! made {
 
 made! {
     /// A mutex and semaphores.
-    MadeOfSemaphores, "mu_sm", mu_sm::MuSm
+    MadeOfSemaphores, "mu_sm", MuSm
 }
 
 made! {
     /// A mutex and condition variables.
-    MadeOfCondvars, "mu_cv", mu_cv::MuCv
+    MadeOfCondvars, "mu_cv", MuCv
 }

@@ -53,7 +53,7 @@ impl<const CACHED: bool> Allocator for Ours<CACHED> {
     }
 
     fn open(place: &Place) -> Result<View, Error> {
-        let domain = Domain::open_at(place.scratch.path())
+        let domain = Domain::open_or_create_at(place.scratch.path())
             .map_err(|error| Error::told("opening a domain", error))?;
         let pool = place
             .options

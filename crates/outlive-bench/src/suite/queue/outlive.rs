@@ -21,12 +21,16 @@ pub struct Place {
 
 impl Place {
     fn open(&self) -> Result<Queue, Error> {
-        open(self.scratch.path(), Queue::<[u8]>::options().max_bytes(MAX_BYTES).wait(self.wait))
+        open(
+            self.scratch.path(),
+            Queue::<[u8]>::options().max_bytes(MAX_BYTES).wait_strategy(self.wait),
+        )
     }
 }
 
 fn open(path: &Path, options: QueueOptions) -> Result<Queue, Error> {
-    let domain = Domain::open_at(path).map_err(|error| Error::told("opening a domain", error))?;
+    let domain =
+        Domain::open_or_create_at(path).map_err(|error| Error::told("opening a domain", error))?;
     options.open_or_create(&domain, "queue").map_err(|error| Error::told("opening a queue", error))
 }
 

@@ -114,7 +114,7 @@ mod tests {
         let folder =
             std::env::temp_dir().join(format!("outlive-test-audit-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
-        let domain = outlive::Domain::open_at(folder.join("domain")).expect("a domain");
+        let domain = outlive::Domain::open_or_create_at(folder.join("domain")).expect("a domain");
         let ledger = Ledger::open(&domain).unwrap();
         let mut sent = Journal::open(&folder, Side::Acknowledged, 0).expect("made");
         let mut came = Journal::open(&folder, Side::Received, 0).expect("made");

@@ -59,7 +59,7 @@ impl Drop for Place {
 
 /// Returns the domain in a demo's folder.
 pub fn domain(folder: &Path) -> Result<Domain, Failure> {
-    Ok(Domain::open_at(folder.join("domain"))?)
+    Ok(Domain::open_or_create_at(folder.join("domain"))?)
 }
 
 /// Folders of demos that were killed before they could remove them.

@@ -396,7 +396,7 @@ pub mod tests {
     fn rows_have_as_many_cells_as_headings() {
         let folder =
             std::env::temp_dir().join(format!("outlive-test-scene-{}", std::process::id()));
-        let domain = Domain::open_at(&folder).expect("a domain");
+        let domain = Domain::open_or_create_at(&folder).expect("a domain");
         let topic = outlive::topic::Topic::<[u8]>::open_or_create(&domain, "topic").expect("made");
         let publisher = topic.publisher().expect("made");
         let _subscriber = topic.subscriber().expect("made");

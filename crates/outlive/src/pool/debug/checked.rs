@@ -45,7 +45,7 @@ impl Pool {
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-modes-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::pool::{Modes, Pool, PoolError};
     ///
     /// let pool = Pool::open_or_create(&domain, "frames")?;

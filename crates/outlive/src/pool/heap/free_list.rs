@@ -62,7 +62,7 @@ impl Traffic {
 
 crate::shim::assert_layout!(size_of::<FreeList>() == 64);
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl crate::segment::Shared for FreeList {}
+unsafe impl crate::segment::SharedLayout for FreeList {}
 
 /// Where the links of a pool's objects are, and which epoch marks those that are in a list.
 pub(crate) trait Links {

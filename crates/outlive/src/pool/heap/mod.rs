@@ -35,7 +35,7 @@ use std::sync::atomic::AtomicU64 as StdAtomicU64;
 
 use crate::Error;
 use crate::liveness::{Me, TokenId};
-use crate::segment::{Segment, Shared};
+use crate::segment::{Segment, SharedLayout};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use class::LARGEST;
 pub(in crate::pool) use class::{CLASSES, class_of, class_of_short_or_long, size_of_class};
@@ -69,7 +69,7 @@ pub(in crate::pool) struct HeapHeader {
 }
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl Shared for HeapHeader {}
+unsafe impl SharedLayout for HeapHeader {}
 
 /// Bytes kept for [`HeapHeader`].
 const HEADER: u64 = 1024;

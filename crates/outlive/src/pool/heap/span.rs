@@ -43,7 +43,7 @@ pub(in crate::pool) struct Span {
 crate::shim::assert_layout!(size_of::<Span>() as u64 == CONTROL_BYTES_PER_SPAN);
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl crate::segment::Shared for Span {}
+unsafe impl crate::segment::SharedLayout for Span {}
 
 /// What a span is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ pub(in crate::pool) struct World {
 impl World {
     pub(in crate::pool) fn new(name: &str, spans: u32) -> World {
         let folder = std::env::temp_dir().join(format!("outlive-{name}-{}", std::process::id()));
-        let domain = Domain::open_at(&folder).expect("opens");
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
         let tags = CONTROL + Heap::control_bytes(spans);
         let first_span = (tags + Shape::QUEUE.tag_bytes(spans)).next_multiple_of(SPAN);
         let spec = Spec {

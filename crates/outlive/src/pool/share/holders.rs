@@ -69,7 +69,7 @@ pub(crate) struct Holders {
 
 crate::shim::assert_layout!(size_of::<Holders>() == 512);
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl crate::segment::Shared for Holders {}
+unsafe impl crate::segment::SharedLayout for Holders {}
 
 /// The sharing that a row serves: its number, and the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,7 +41,7 @@ use holders::{CELLS, Refused, Serves, line_of};
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-shared-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// # use outlive::pool::{Pool, PoolError};
 /// # let pool = Pool::open_or_create(&domain, "frames")?;
 /// let mut frame = pool.alloc(1000)?;

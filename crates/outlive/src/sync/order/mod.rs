@@ -165,7 +165,7 @@ fn note_pair(
             // locking.
             let domain = match &watch.domain {
                 Some(domain) => domain.clone(),
-                None => Domain::options().create(false).open_at(registry.path()).ok()?,
+                None => Domain::options().open_at(registry.path()).ok()?,
             };
             Arc::clone(watch.table.insert(Arc::new(Table::open(&domain).ok()?)))
         }
@@ -216,7 +216,7 @@ impl Domain {
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering};
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-order-{}", std::process::id()));
-    /// let domain = outlive::Domain::options().lock_order(true).open_at(&folder)?;
+    /// let domain = outlive::Domain::options().lock_order(true).open_or_create_at(&folder)?;
     /// static FOUND: AtomicU32 = AtomicU32::new(0);
     /// domain.on_lock_order(|order| {
     ///     assert_eq!(order.pairs.len(), 2);

@@ -9,7 +9,7 @@
 //!
 //! Two threads that add the same pair at one moment write it twice, which does no harm.
 
-use crate::segment::{BODY, Segment, Shared, Spec};
+use crate::segment::{BODY, Segment, SharedLayout, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{clock, file, process};
 use crate::{Domain, Error, Kind};
@@ -61,7 +61,7 @@ const _: () = assert!(size_of::<Cell>() == 256);
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
 // them.
-unsafe impl Shared for Body {}
+unsafe impl SharedLayout for Body {}
 
 /// A lock as it was recorded.
 pub(super) struct Recorded {

@@ -12,8 +12,8 @@
 //! | OUT | left, or counted out: no participant waits for it | a newcomer: compare-exchange → absent | |
 //!
 //! `mark` changes with each phase, so one compare-exchange of `phase` makes all arrived
-//! participants absent again. The participant that sees all seats arrived does that, is the serial
-//! one, and wakes all. It may die before the wake, and a sleeper may not watch it: a sleeper looks
+//! participants absent again. The participant that sees all seats arrived does that, is the
+//! leader, and wakes all. It may die before the wake, and a sleeper may not watch it: a sleeper looks
 //! at the seats one by one, so it has seen *some* participant absent, not necessarily the last to
 //! come. That participant passes sooner or later, or dies. So every participant that passes wakes
 //! all, and every sleeper watches one from which it learns.
@@ -76,7 +76,7 @@ pub(crate) struct RawBarrier<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
     /// The caller opened the next phase.
-    Serial,
+    Leader,
     Other,
 }
 
@@ -160,15 +160,15 @@ impl RawBarrier<'_> {
         if phase & BROKEN == 0
             && let Look::Over(end) = self.look(me, phase, index)
         {
-            self.pass_on(end);
+            self.wake_sleepers(end);
         }
     }
 
     /// Wakes all sleepers. A sleeper may watch this participant only, which was absent when it
     /// looked: it learns from this wake that the phase is over if the participant that opened the
     /// next one died before its own.
-    fn pass_on(self, end: Result<Passed, Stuck>) {
-        if end != Ok(Passed::Serial) {
+    fn wake_sleepers(self, end: Result<Passed, Stuck>) {
+        if end != Ok(Passed::Leader) {
             futex::wake_all(&self.words.phase);
         }
     }
@@ -217,7 +217,7 @@ impl RawBarrier<'_> {
         deadline: Option<Deadline>,
     ) -> Result<Passed, Stuck> {
         if let Look::Over(end) = self.look(me, phase, index) {
-            self.pass_on(end);
+            self.wake_sleepers(end);
             return end;
         }
         let Some(deadline) = deadline else { return Err(Stuck::TimedOut) };
@@ -228,7 +228,7 @@ impl RawBarrier<'_> {
             let joined = self.words.joined.load(Ordering::Acquire);
             let owners = match self.look(me, phase, turn) {
                 Look::Over(end) => {
-                    self.pass_on(end);
+                    self.wake_sleepers(end);
                     return end;
                 }
                 Look::Absent(owners) => owners,
@@ -331,9 +331,9 @@ impl RawBarrier<'_> {
         match self.words.phase.compare_exchange(phase, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 // Died just before: the sleepers that watch us wake; the others learn it from those
-                // they watch, see `pass_on`.
+                // they watch, see `wake_sleepers`.
                 futex::wake_all(&self.words.phase);
-                Ok(Passed::Serial)
+                Ok(Passed::Leader)
             }
             Err(now) => Self::end(phase, now),
         }
@@ -577,7 +577,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_barrier_who_passes_sees_what_was_done_before_and_one_is_serial() {
+    fn loom_barrier_who_passes_sees_what_was_done_before_and_one_leads() {
         explore(3, || {
             let world = world(0);
             let mut lists = [ListHead::new(), ListHead::new()];
@@ -628,7 +628,7 @@ mod loom_tests {
                 let world = Arc::clone(&world);
                 thread::spawn(move || end_thread(&world.registry.slots[1], &ListHead::new()))
             };
-            assert_eq!(world.wait(0, mine, &mut lists[0]), Ok(Passed::Serial));
+            assert_eq!(world.wait(0, mine, &mut lists[0]), Ok(Passed::Leader));
             dying.join().unwrap();
         });
     }

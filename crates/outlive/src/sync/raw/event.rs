@@ -269,7 +269,7 @@ impl RawEvent {
 }
 
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
-unsafe impl crate::segment::Shared for RawEvent {}
+unsafe impl crate::segment::SharedLayout for RawEvent {}
 
 crate::shim::assert_layout!(size_of::<RawEvent>() == 32);
 

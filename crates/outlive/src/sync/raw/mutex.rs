@@ -239,7 +239,7 @@ impl RawMutex {
 }
 
 // SAFETY: two atomics: any bytes are a value, and any process may change them.
-unsafe impl crate::segment::Shared for RawMutex {}
+unsafe impl crate::segment::SharedLayout for RawMutex {}
 
 #[cfg(all(test, loom))]
 mod loom_tests {

@@ -130,7 +130,7 @@ impl RawOnce {
 }
 
 // SAFETY: two atomics: any bytes are a value, and any process may change them.
-unsafe impl crate::segment::Shared for RawOnce {}
+unsafe impl crate::segment::SharedLayout for RawOnce {}
 
 #[cfg(all(test, loom))]
 mod loom_tests {
@@ -211,7 +211,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_once_whoever_dies_doing_it_leaves_it_to_the_next() {
+    fn loom_once_a_maker_that_dies_leaves_it_to_the_next() {
         explore(|| {
             let world = world(3);
             let mut list = ListHead::new();

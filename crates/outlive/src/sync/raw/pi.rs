@@ -22,7 +22,7 @@ use super::mutex::{CONSISTENT, INCONSISTENT, NOT_RECOVERABLE};
 use super::{Acquired, Refused};
 use crate::claim::Holder;
 use crate::liveness::{Me, Registry, TokenId};
-use crate::segment::Shared;
+use crate::segment::SharedLayout;
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::futex::Watch;
 use crate::sys::futex_call::{OWNER_DIED, TID_MASK, WAITERS};
@@ -53,7 +53,7 @@ pub struct RawPi {
 const _: () = assert!(size_of::<RawPi>() == 64 && core::mem::offset_of!(RawPi, libc_mutex) == 16);
 
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
-unsafe impl Shared for RawPi {}
+unsafe impl SharedLayout for RawPi {}
 
 impl RawPi {
     /// Binds it to this namespace and this libc, if it is not bound yet; refuses if it is bound
@@ -77,11 +77,9 @@ impl RawPi {
         }
         if binding != mine {
             let path = path.to_path_buf();
-            return Err(if binding >> 32 == mine >> 32 {
-                Error::OtherLibc { path }
-            } else {
-                Error::OtherNamespace { path }
-            });
+            let is_libc = binding >> 32 == mine >> 32;
+            let what = if is_libc { "C library" } else { "pid namespace" };
+            return Err(Error::OtherEnvironment { path, what });
         }
         libc_mutex::prepare(&layout, &self.libc_mutex);
         Ok(())

@@ -361,4 +361,4 @@ impl RawRwLock {
 }
 
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
-unsafe impl crate::segment::Shared for RawRwLock {}
+unsafe impl crate::segment::SharedLayout for RawRwLock {}

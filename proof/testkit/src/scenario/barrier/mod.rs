@@ -32,7 +32,7 @@ fn victims(place: &Place<'_>) -> Result<Barrier, String> {
     let domain = place.open()?;
     domain.token().map_err(|error| error.to_string())?;
     let barrier = member::barrier::open(&domain, place.name)?;
-    barrier.set_wait(outlive::WaitStrategy::Block);
+    barrier.set_wait_strategy(outlive::WaitStrategy::Block);
     Ok(barrier)
 }
 
@@ -51,7 +51,7 @@ fn pass(world: &mut World, name: &str) -> Result<&'static str, Failure> {
     if is_awaited(world, name)? {
         return Ok("has a seat and is awaited");
     }
-    world.everybody_gets_past()?;
+    world.all_get_past()?;
     Ok(HOLDS_NOTHING)
 }
 

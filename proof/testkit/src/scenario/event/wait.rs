@@ -90,7 +90,7 @@ impl Scenario for Wait {
             // The victim may have had the bit that the last waits for.
             world.passes("setter", &format!("event set {name} 1"))?;
         }
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         Ok(HOLDS_NOTHING)
     }
 
@@ -110,7 +110,7 @@ impl Scenario for Wait {
                 .filter(|token| token.alive && token.pid != std::process::id());
             let other = others.next().ok_or("nobody else is there")?;
             let mut set = WaitSet::new(&domain);
-            set.set_wait(outlive::WaitStrategy::Block);
+            set.set_wait_strategy(outlive::WaitStrategy::Block);
             set.add(&domain.peer(other.id)).map_err(|error| error.to_string())?;
             set.add(&event.any_of(bits)).map_err(|error| error.to_string())?;
             let ready = stage.perform(|| set.wait().map(|ready| ready.count()));

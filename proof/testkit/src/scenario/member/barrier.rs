@@ -83,7 +83,7 @@ impl Barriers {
 
 fn answer(end: Result<Option<Turn>, AcquireError>) -> Result<String, String> {
     match end {
-        Ok(Some(turn)) if turn.is_serial() => Ok("serial".to_owned()),
+        Ok(Some(turn)) if turn.is_leader() => Ok("serial".to_owned()),
         Ok(Some(_)) => Ok("passed".to_owned()),
         Ok(None) => Ok("early".to_owned()),
         Err(AcquireError::Broken) => Ok("broken".to_owned()),

@@ -40,8 +40,8 @@ impl Shelf {
             Record::<Board>::open(domain, name, |_| ()).map_err(|error| error.to_string())?;
         let (mutex, delivered) =
             (board.handle(|board| &board.mutex), board.handle(|board| &board.delivered));
-        mutex.set_wait(WaitStrategy::Block);
-        delivered.set_wait(WaitStrategy::Block);
+        mutex.set_wait_strategy(WaitStrategy::Block);
+        delivered.set_wait_strategy(WaitStrategy::Block);
         Ok(Shelf { board, mutex, delivered })
     }
 
@@ -111,10 +111,10 @@ impl Shelf {
         while self.items() == 0 {
             let (again, woke) = match self.delivered.wait_or_end(guard, supplier) {
                 Ok(ended) => ended,
-                Err(LockError::OwnerDied((mut guard, woke))) => {
+                Err(LockError::OwnerDied(mut guard)) => {
                     guard.mark_consistent();
                     self.delivered.notify_all();
-                    (guard, woke)
+                    (guard, Woke::Notified)
                 }
                 Err(other) => return Err(other.to_string()),
             };

@@ -12,7 +12,7 @@ pub fn event(domain: &Domain, name: &str, reset: Reset) -> Result<Event, String>
         .reset(reset)
         .open_or_create(domain, name)
         .map_err(|error| error.to_string())?;
-    event.set_wait(WaitStrategy::Block);
+    event.set_wait_strategy(WaitStrategy::Block);
     Ok(event)
 }
 
@@ -23,7 +23,7 @@ pub fn event(domain: &Domain, name: &str, reset: Reset) -> Result<Event, String>
 pub fn latch(domain: &Domain, name: &str) -> Result<Latch, String> {
     let latch =
         Latch::options(1).open_or_create(domain, name).map_err(|error| error.to_string())?;
-    latch.set_wait(WaitStrategy::Block);
+    latch.set_wait_strategy(WaitStrategy::Block);
     Ok(latch)
 }
 
@@ -43,7 +43,7 @@ pub fn obey(domain: &Domain, order: &[&str]) -> Result<String, String> {
         ("wait-in-set", [bits]) => {
             let bits: u32 = super::number(bits)?;
             let mut set = outlive::wait::WaitSet::new(domain);
-            set.set_wait(WaitStrategy::Block);
+            set.set_wait_strategy(WaitStrategy::Block);
             let never = event.all_of(u32::MAX);
             set.add(&event.any_of(bits))
                 .and_then(|_| set.add(&never))

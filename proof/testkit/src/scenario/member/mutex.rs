@@ -86,8 +86,10 @@ impl Mutexes {
             // Takes both, one inside the other, and says what the record of orders has come to.
             ["order", first, then] => {
                 let text = |error: outlive::Error| error.to_string();
-                let watched =
-                    Domain::options().lock_order(true).open_at(domain.path()).map_err(text)?;
+                let watched = Domain::options()
+                    .lock_order(true)
+                    .open_or_create_at(domain.path())
+                    .map_err(text)?;
                 watched.on_lock_order(|_| ());
                 let (first, then) = (self.named(&watched, first)?, self.named(&watched, then)?);
                 let held = first.lock().map_err(|error| error.to_string())?;

@@ -12,7 +12,7 @@ pub type Eight = [u64; 8];
 /// What opening reports, as text.
 pub fn open(domain: &Domain, name: &str) -> Result<OnceLock<Eight>, String> {
     let once = OnceLock::open_or_create(domain, name).map_err(|error| error.to_string())?;
-    once.set_wait(WaitStrategy::Block);
+    once.set_wait_strategy(WaitStrategy::Block);
     Ok(once)
 }
 
@@ -20,8 +20,8 @@ pub fn open(domain: &Domain, name: &str) -> Result<OnceLock<Eight>, String> {
 pub fn obey(domain: &Domain, order: &[&str]) -> Result<String, String> {
     match order {
         ["maker", name] => {
-            let maker = open(domain, name)?.maker();
-            Ok(maker.map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()))
+            let initializer = open(domain, name)?.initializer();
+            Ok(initializer.map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()))
         }
         // Makes it, or finds it. Answers which, and what it is.
         ["get", name] => {

@@ -52,7 +52,7 @@ fn follow_in_set(
     told: &Mutex<String>,
 ) -> Result<(), String> {
     let mut set = WaitSet::new(domain);
-    set.set_wait(WaitStrategy::Block);
+    set.set_wait_strategy(WaitStrategy::Block);
     set.add(&presence).map_err(|error| error.to_string())?;
     loop {
         set.wait().map_err(|error| error.to_string())?;

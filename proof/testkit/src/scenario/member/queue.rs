@@ -32,7 +32,7 @@ impl Shape {
         Queue::<[u8]>::options()
             .max_bytes(self.max_bytes)
             .slots(self.first_slots)
-            .wait(outlive::WaitStrategy::Block)
+            .wait_strategy(outlive::WaitStrategy::Block)
             .open_or_create(domain, name)
             .map_err(|error| error.to_string())
     }
@@ -148,7 +148,7 @@ impl Queues {
                 let open = self.named(domain, name)?;
                 match open.queue.receiver() {
                     Ok(receiver) => open.receiver = Some(receiver),
-                    Err(outlive::Error::ReceiverTaken { .. }) => return Ok("taken".to_owned()),
+                    Err(outlive::Error::Taken { .. }) => return Ok("taken".to_owned()),
                     Err(other) => return Err(other.to_string()),
                 }
                 Ok("mine".to_owned())
@@ -170,7 +170,7 @@ impl Queues {
             ["recv-in-set", name] => {
                 let receiver = self.named(domain, name)?.receiver()?;
                 let mut set = outlive::wait::WaitSet::new(domain);
-                set.set_wait(outlive::WaitStrategy::Block);
+                set.set_wait_strategy(outlive::WaitStrategy::Block);
                 let never = outlive::wait::Timer::at(Deadline::NEVER);
                 set.add(receiver)
                     .and_then(|_| set.add(&never))

@@ -32,7 +32,7 @@ pub struct Services {
 
 /// A client that sleeps at once.
 pub fn client(domain: &Domain, name: &str) -> Result<Client, String> {
-    let options = Service::options().max_bytes(MAX_BYTES).wait(WaitStrategy::Block);
+    let options = Service::options().max_bytes(MAX_BYTES).wait_strategy(WaitStrategy::Block);
     options
         .open_or_create(domain, name)
         .and_then(|service| service.client())
@@ -43,7 +43,7 @@ pub fn client(domain: &Domain, name: &str) -> Result<Client, String> {
 pub fn server(domain: &Domain, name: &str) -> Result<Server, Error> {
     Service::options()
         .max_bytes(MAX_BYTES)
-        .wait(WaitStrategy::Block)
+        .wait_strategy(WaitStrategy::Block)
         .open_or_create(domain, name)
         .and_then(|service| service.server())
 }
@@ -88,7 +88,7 @@ fn wait(call: &mut Pending<'_>) -> Result<String, String> {
 /// What the set says, and what [`wait`] does.
 pub fn wait_in_set(domain: &Domain, call: &mut Pending<'_>) -> Result<String, String> {
     let mut set = WaitSet::new(domain);
-    set.set_wait(WaitStrategy::Block);
+    set.set_wait_strategy(WaitStrategy::Block);
     set.add(&*call).map_err(|error| error.to_string())?;
     let mut last = None;
     loop {
@@ -152,7 +152,7 @@ impl Services {
                     open.server = Some(server);
                     Ok("mine".to_owned())
                 }
-                Err(Error::ServerTaken { .. }) => Ok("taken".to_owned()),
+                Err(Error::Taken { .. }) => Ok("taken".to_owned()),
                 Err(other) => Err(other.to_string()),
             },
             // Becomes a client.

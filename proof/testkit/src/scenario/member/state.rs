@@ -73,7 +73,7 @@ pub fn open(domain: &Domain, name: &str) -> Result<State, String> {
     State::<[u8]>::options()
         .capacity(MOST)
         .initial(&eight(1))
-        .wait(WaitStrategy::Block)
+        .wait_strategy(WaitStrategy::Block)
         .open_or_create(domain, name)
         .map_err(|error| error.to_string())
 }
@@ -135,7 +135,7 @@ pub fn follow(state: &State) -> Result<String, String> {
 pub fn follow_in_set(domain: &Domain, state: &State) -> Result<String, String> {
     let mut watch = state.watch();
     let mut set = WaitSet::new(domain);
-    set.set_wait(WaitStrategy::Block);
+    set.set_wait_strategy(WaitStrategy::Block);
     set.add(&watch).map_err(|error| error.to_string())?;
     let mut last = 1;
     loop {
@@ -165,7 +165,7 @@ impl States {
                 .set(&eight(number))
                 .map(|version| version.to_string())
                 .map_err(|e| e.to_string()),
-            Err(Error::WriterTaken { .. }) => Ok("taken".to_owned()),
+            Err(Error::Taken { .. }) => Ok("taken".to_owned()),
             Err(error) => Err(error.to_string()),
         };
         match (*verb, more) {
@@ -183,9 +183,9 @@ impl States {
                     _ => "died".to_owned(),
                 })
             }
-            ("writer-pid", []) => {
-                Ok(state.writer_now().map_or_else(|| "none".to_owned(), |who| who.pid.to_string()))
-            }
+            ("writer-pid", []) => Ok(state
+                .current_writer()
+                .map_or_else(|| "none".to_owned(), |who| who.pid.to_string())),
             ("get-pinned", []) => get_pinned(domain, name).map(|number| number.to_string()),
             ("follow", []) => follow(&state),
             ("follow-in-set", []) => follow_in_set(domain, &state),
@@ -218,7 +218,7 @@ impl States {
                 }
                 Ok(String::new())
             }
-            ("writer", []) => Ok(match state.writer_now() {
+            ("writer", []) => Ok(match state.current_writer() {
                 None => "none",
                 Some(who) if who.alive => "alive",
                 Some(_) => "dead",

@@ -105,7 +105,7 @@ impl Threads {
                     .id;
                 let own = std::process::id();
                 let mut set = WaitSet::new(domain);
-                set.set_wait(outlive::WaitStrategy::Block);
+                set.set_wait_strategy(outlive::WaitStrategy::Block);
                 let wanted = set.add(&domain.peer(id)).map_err(|error| error.to_string())?;
                 for other in
                     tokens.iter().filter(|info| info.alive && info.pid != own && info.id != id)

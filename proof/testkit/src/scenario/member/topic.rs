@@ -27,7 +27,7 @@ pub fn topic(domain: &Domain, name: &str) -> Result<Topic, String> {
         .depth(DEPTH as u32)
         .max_bytes(1 << 20)
         .stamps(false)
-        .wait(WaitStrategy::Block);
+        .wait_strategy(WaitStrategy::Block);
     options.open_or_create(domain, name).map_err(|error| error.to_string())
 }
 
@@ -40,7 +40,7 @@ pub fn small_topic(domain: &Domain, name: &str) -> Result<Topic, String> {
         .depth(SMALL_DEPTH as u32)
         .max_bytes(SMALL)
         .stamps(false)
-        .wait(WaitStrategy::Block);
+        .wait_strategy(WaitStrategy::Block);
     options.open_or_create(domain, name).map_err(|error| error.to_string())
 }
 
@@ -218,7 +218,7 @@ impl Topics {
                 let length = number(length)?;
                 let publisher = open.publisher()?;
                 let mut set = WaitSet::new(domain);
-                set.set_wait(WaitStrategy::Block);
+                set.set_wait_strategy(WaitStrategy::Block);
                 set.add(&publisher.writable()).map_err(|error| error.to_string())?;
                 for number in first..first + count {
                     let message = Stamp { sender, number }.message(length);
@@ -239,7 +239,7 @@ impl Topics {
             // The same in a wait set, beside another process's end.
             ("recv-in-set", []) => {
                 let mut set = WaitSet::new(domain);
-                set.set_wait(WaitStrategy::Block);
+                set.set_wait_strategy(WaitStrategy::Block);
                 let own = domain.process_token().map_err(|error| error.to_string())?;
                 let subscriber = open.subscriber()?;
                 set.add(subscriber)

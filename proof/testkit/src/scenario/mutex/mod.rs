@@ -46,7 +46,7 @@ fn victims(place: &Place<'_>) -> Result<Mutex<Pair>, String> {
     let mutex = Mutex::options([0, 0])
         .open_or_create(&domain, place.name)
         .map_err(|error| error.to_string())?;
-    mutex.set_wait(outlive::WaitStrategy::Block);
+    mutex.set_wait_strategy(outlive::WaitStrategy::Block);
     Ok(mutex)
 }
 

@@ -65,8 +65,10 @@ impl Scenario for Order {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let outer = super::victims(place)?;
         let text = |error: outlive::Error| error.to_string();
-        let domain =
-            outlive::Domain::options().lock_order(true).open_at(place.domain).map_err(text)?;
+        let domain = outlive::Domain::options()
+            .lock_order(true)
+            .open_or_create_at(place.domain)
+            .map_err(text)?;
         let inner = outlive::sync::Mutex::<Pair>::options([0, 0])
             .open_or_create(&domain, &inner(place.name))
             .map_err(text)?;

@@ -42,7 +42,7 @@ fn victims(place: &Place<'_>) -> Result<RwLock<Pair>, String> {
     let lock = RwLock::options([0, 0])
         .open_or_create(&domain, place.name)
         .map_err(|error| error.to_string())?;
-    lock.set_wait(outlive::WaitStrategy::Block);
+    lock.set_wait_strategy(outlive::WaitStrategy::Block);
     Ok(lock)
 }
 

@@ -36,7 +36,7 @@ fn victims(place: &Place<'_>) -> Result<Semaphore, String> {
     let domain = place.open()?;
     domain.token().map_err(|error| error.to_string())?;
     let semaphore = member::semaphore::open(&domain, place.name)?;
-    semaphore.set_wait(outlive::WaitStrategy::Block);
+    semaphore.set_wait_strategy(outlive::WaitStrategy::Block);
     Ok(semaphore)
 }
 
@@ -45,7 +45,7 @@ fn pass(world: &mut World, name: &str) -> Result<&'static str, Failure> {
     if super::names_victim(world, &format!("semaphore holders {name}"))? {
         return Ok("holds a permit");
     }
-    world.everybody_gets_past()?;
+    world.all_get_past()?;
     world.passes("passer", &format!("semaphore acquire {name}"))?;
     Ok(HOLDS_NOTHING)
 }

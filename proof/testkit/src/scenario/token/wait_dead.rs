@@ -103,7 +103,7 @@ impl Scenario for WaitDead {
 
     fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
         crate::scenario::help_beside(self, world, stop)?;
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         Ok(HOLDS_NOTHING)
     }
 
@@ -124,7 +124,7 @@ impl Scenario for WaitDead {
                 crate::scenario::has_had_a_thread(HELPERS_STACK)?;
             }
             let mut set = outlive::wait::WaitSet::new(&domain);
-            set.set_wait(outlive::WaitStrategy::Block);
+            set.set_wait_strategy(outlive::WaitStrategy::Block);
             for other in tokens.iter().filter(|info| info.alive && info.pid != own) {
                 set.add(&domain.peer(other.id)).map_err(|error| error.to_string())?;
             }

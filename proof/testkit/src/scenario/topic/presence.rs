@@ -230,7 +230,7 @@ impl Scenario for Members {
 fn follow_in_set(domain: &Domain, mut presence: Presence, stage: &Stage) -> Result<(), String> {
     presence.changed().map_err(|error| error.to_string())?;
     let mut set = WaitSet::new(domain);
-    set.set_wait(WaitStrategy::Block);
+    set.set_wait_strategy(WaitStrategy::Block);
     set.add(&presence).map_err(|error| error.to_string())?;
     let told = stage.perform(|| set.wait().map(drop).map(|()| presence.try_changed()));
     let told = told.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;

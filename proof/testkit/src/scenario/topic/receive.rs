@@ -126,13 +126,13 @@ impl Scenario for Receive {
         let name = world.fresh(self.stem());
         if self.waits() {
             crate::scenario::help_beside(self, world, stop)?;
-            world.everybody_gets_past()?;
+            world.all_get_past()?;
             return Ok(HOLDS_NOTHING);
         }
         if super::lag_of_the_victim(world, &name)? == Some(DEPTH) {
             return Ok("has messages to take");
         }
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         Ok(HOLDS_NOTHING)
     }
 
@@ -166,7 +166,7 @@ fn receive_in_set(
         domain.tokens().into_iter().filter(|token| token.alive && token.pid != std::process::id());
     let other = others.next().ok_or("nobody else is there")?;
     let mut set = WaitSet::new(domain);
-    set.set_wait(outlive::WaitStrategy::Block);
+    set.set_wait_strategy(outlive::WaitStrategy::Block);
     set.add(&domain.peer(other.id)).and_then(|_| set.add(&subscriber)).map_err(text)?;
     let sample = stage.perform(|| -> Result<_, String> {
         set.wait().map_err(|error| error.to_string())?;

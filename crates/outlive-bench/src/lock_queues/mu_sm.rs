@@ -41,10 +41,10 @@ impl MuSm {
     }
 
     /// How waiting is done.
-    pub fn set_wait(&self, wait: WaitStrategy) {
-        self.ring.set_wait(wait);
-        self.messages.set_wait(wait);
-        self.room.set_wait(wait);
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
+        self.ring.set_wait_strategy(wait);
+        self.messages.set_wait_strategy(wait);
+        self.room.set_wait_strategy(wait);
     }
 
     /// Sends a message, waiting for room.

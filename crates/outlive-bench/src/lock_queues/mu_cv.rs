@@ -42,10 +42,10 @@ impl MuCv {
     }
 
     /// How waiting is done.
-    pub fn set_wait(&self, wait: WaitStrategy) {
-        self.ring.set_wait(wait);
-        self.came.set_wait(wait);
-        self.went.set_wait(wait);
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
+        self.ring.set_wait_strategy(wait);
+        self.came.set_wait_strategy(wait);
+        self.went.set_wait_strategy(wait);
     }
 
     /// Sends a message, waiting for room.

@@ -1,21 +1,13 @@
-//! A message queue made of a lock, in the usual way: `cargo run --release --example mq`.
-//!
-//! `mu_cv.rs` makes it of a mutex and condition variables, `mu_sm.rs` of a mutex and semaphores.
-//! The messages lie in the ring of `ring.rs`. `outlive bench mq` measures both beside the system's
-//! queue and `outlive::queue`, which needs no lock and is many times as fast.
-
-mod mu_cv;
-mod mu_sm;
-mod ring;
+//! Sends messages through queues that are made of a lock ([`outlive_bench::lock_queues`]): `cargo run
+//! --release -p outlive-bench --example mq`.
 
 use std::error::Error;
 use std::path::Path;
 use std::process::{Command, exit};
 use std::time::Instant;
 
-use mu_cv::MuCv;
-use mu_sm::MuSm;
 use outlive::{Domain, WaitStrategy};
+use outlive_bench::lock_queues::{MuCv, MuSm};
 
 const MESSAGES: u64 = 100_000;
 
@@ -29,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for wait in ["adaptive", "block"] {
             let folder =
                 std::env::temp_dir().join(format!("outlive-example-mq-{}", std::process::id()));
-            let domain = Domain::open_at(&folder)?;
+            let domain = Domain::open_or_create_at(&folder)?;
             let mut receiver = Command::new(std::env::current_exe()?)
                 .arg(&folder)
                 .args([made_of, wait])
@@ -55,13 +47,13 @@ fn way(wait: &str) -> WaitStrategy {
 fn send(domain: &Domain, made_of: &str, wait: &str) -> Result<(), Box<dyn Error>> {
     if made_of == "semaphores" {
         let queue = MuSm::open(domain, "queue")?;
-        queue.set_wait(way(wait));
+        queue.set_wait_strategy(way(wait));
         for number in 0..MESSAGES {
             queue.send(&number.to_ne_bytes())?;
         }
     } else {
         let queue = MuCv::open(domain, "queue")?;
-        queue.set_wait(way(wait));
+        queue.set_wait_strategy(way(wait));
         for number in 0..MESSAGES {
             queue.send(&number.to_ne_bytes())?;
         }
@@ -70,21 +62,21 @@ fn send(domain: &Domain, made_of: &str, wait: &str) -> Result<(), Box<dyn Error>
 }
 
 fn receive(folder: &Path, made_of: &str, wait: &str) -> Result<(), Box<dyn Error>> {
-    let domain = Domain::open_at(folder)?;
+    let domain = Domain::open_or_create_at(folder)?;
     let mut message = Vec::new();
     let check = |number: u64, message: &[u8]| {
         assert_eq!(message, number.to_ne_bytes(), "each came once, in its order");
     };
     if made_of == "semaphores" {
         let queue = MuSm::open(&domain, "queue")?;
-        queue.set_wait(way(wait));
+        queue.set_wait_strategy(way(wait));
         for number in 0..MESSAGES {
             queue.receive(&mut message)?;
             check(number, &message);
         }
     } else {
         let queue = MuCv::open(&domain, "queue")?;
-        queue.set_wait(way(wait));
+        queue.set_wait_strategy(way(wait));
         for number in 0..MESSAGES {
             queue.receive(&mut message)?;
             check(number, &message);
