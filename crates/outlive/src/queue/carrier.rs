@@ -3,31 +3,20 @@
 
 use std::sync::Arc;
 
-use super::endpoint::{self, CurrentReceiver};
 use super::send::wait_for_memory;
 use super::sweep::collect_objects;
 use super::wake::{wake_receiver, wake_senders};
 use super::{Queue, RawReceiver};
-use crate::liveness::{Me, Registry, TokenId, WAITERS};
+use crate::claim::{Role, Standing};
+use crate::liveness::{Me, Registry};
 use crate::pool::{ObjectRef, Tag};
 use crate::segment::Segment;
-use crate::shim::Ordering;
-use crate::sys::Errno;
-use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, EventCount, Sleep, SpinWait, WaitWords};
+use crate::wake::{Asleep, EventCount, Sleep, SpinWait};
 use crate::{Deadline, Error, RecvError, SendError, WaitStrategy};
 
 /// In tags: the number that stands for no region, but for objects of another layer.
 const ANNEX: u32 = 63;
-
-/// Which process serves at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Server {
-    None,
-    Died,
-    Alive(TokenId),
-}
 
 impl Queue {
     /// Makes this process the server.
@@ -56,41 +45,18 @@ impl Queue {
         self.inner.ring.annex()
     }
 
-    pub(crate) fn server(&self) -> Result<Server, Error> {
-        match endpoint::check_receiver(&self.inner) {
-            Ok(CurrentReceiver::Process { token, .. }) => Ok(Server::Alive(token)),
-            Ok(CurrentReceiver::None) | Err(SendError::NoReceiver) => Ok(Server::None),
-            Err(SendError::ReceiverDied) => Ok(Server::Died),
-            Err(SendError::Damaged(error) | SendError::System(error)) => Err(error),
-            Err(_) => Err(self.segment().damaged("the receiver's word")),
+    /// Returns the server's role.
+    pub(crate) fn server_role(&self) -> Role<'_> {
+        self.inner.role()
+    }
+
+    /// Returns which process serves at the moment.
+    pub(crate) fn server(&self) -> Result<Standing, Error> {
+        let standing = self.inner.role().standing_of_process();
+        if standing.is_damaged() {
+            return Err(self.segment().damaged("the receiver's word"));
         }
-    }
-
-    /// Sleeps until a server arrives, or `also` changes.
-    pub(crate) fn sleep_until_server_comes(
-        &self,
-        relay: &WakeRelay,
-        also: Watch<'_>,
-        deadline: Deadline,
-    ) -> Result<Asleep, Errno> {
-        endpoint::sleep_until_receiver_comes(&self.inner, relay, also, deadline)
-    }
-
-    /// Where no process serves, adds the words to sleep on until a server arrives. Returns the word
-    /// that the next server is asked to wake on, for [`Queue::woken_by_who_serves`].
-    pub(crate) fn add_who_serves<'a>(&'a self, words: &mut WaitWords<'a>) -> Option<u32> {
-        endpoint::add_who_comes(&self.inner, words)
-    }
-
-    /// Returns the dead server's token, unless a waiter has asked to be woken by the next server.
-    pub(crate) fn dead_and_unasked(&self) -> Option<TokenId> {
-        let word = self.inner.ring.head().receiver.load(Ordering::Acquire);
-        if word & WAITERS == 0 { TokenId::from_word(word) } else { None }
-    }
-
-    /// To be called after a sleep on those words.
-    pub(crate) fn woken_by_who_serves(&self, asked: u32) {
-        endpoint::woken_by_who_comes(&self.inner, asked);
+        Ok(standing)
     }
 
     /// Returns the eventcount that clients notify, for wait sets.
@@ -101,7 +67,7 @@ impl Queue {
     /// Checks that a process serves that can be asked.
     #[inline]
     pub(crate) fn check_server(&self) -> Result<(), SendError> {
-        endpoint::check_receiver(&self.inner).map(drop)
+        self.inner.check_receiver()
     }
 
     /// Tells the server that there is work.

@@ -2,7 +2,7 @@
 //! its place.
 //!
 //! Entering is step 0 of `receive.rs`. If a receiver dies in the middle of it, the next one finds
-//! the same, or what is left of it. `endpoint.rs` says which process may enter.
+//! the same, or what is left of it. `claim/role.rs` says which process and which thread may enter.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -10,20 +10,18 @@ use std::sync::Arc;
 
 use super::Inner;
 use super::batch::Batch;
-use super::endpoint;
 use super::layout::{MOST_REGIONS, pack};
 use super::sweep;
 use super::wake::wake_senders;
-use crate::liveness::{Me, TokenId};
+use crate::claim::{HeldRole, NoRole};
+use crate::liveness::Me;
 use crate::shim::Ordering;
-use crate::{Error, RecvError};
+use crate::{Deadline, Error, RecvError};
 
 /// The receiving end, which knows messages as bytes alone.
 pub(crate) struct RawReceiver {
     pub(super) inner: Arc<Inner>,
-    process: TokenId,
-    /// The thread that last entered, as in the shared `inside`.
-    inside: Cell<u32>,
+    role: Cell<HeldRole>,
     pub(super) region: Cell<u32>,
     pub(super) head: Cell<u64>,
     pub(super) limit: Cell<u64>,
@@ -39,9 +37,7 @@ pub(crate) struct RawReceiver {
 
 impl RawReceiver {
     pub(super) fn new(inner: Arc<Inner>) -> Result<RawReceiver, Error> {
-        let process = inner.registry.process_token()?;
-        let me = inner.registry.me()?;
-        endpoint::take_receiver(&inner, me, process)?;
+        let role = inner.role().take(Deadline::NEVER).map_err(|why| not_taken(&inner, why))?;
         let ring = &inner.ring;
         let words = &ring.head().receiver_words;
         let region = words.region.load(Ordering::Acquire);
@@ -53,15 +49,14 @@ impl RawReceiver {
         let limit = match limit {
             Ok(limit) => limit,
             Err(error) => {
-                endpoint::leave_receiver(&inner, process, me.id.as_u32());
+                role.leave(inner.role());
                 return Err(error);
             }
         };
         let taken = words.taken.load(Ordering::Acquire);
         let head = ring.head().regions_words[region as usize].head.load(Ordering::Acquire);
         let receiver = RawReceiver {
-            process,
-            inside: Cell::new(me.id.as_u32()),
+            role: Cell::new(role),
             region: Cell::new(region),
             head: Cell::new(head),
             limit: Cell::new(limit),
@@ -80,7 +75,7 @@ impl RawReceiver {
     #[inline]
     pub(crate) fn enter(&self) -> Result<Me, RecvError> {
         let me = self.inner.registry.me()?;
-        if me.id.as_u32() != self.inside.get() {
+        if !self.role.get().is_inside(me) {
             self.enter_slow(me)?;
         }
         Ok(me)
@@ -88,24 +83,9 @@ impl RawReceiver {
 
     #[cold]
     fn enter_slow(&self, me: Me) -> Result<(), RecvError> {
-        // A forked child has its parent's handle, and is not its parent.
-        if self.inner.registry.process_token_if_any() != Some(self.process) {
-            return Err(RecvError::NotOwner);
-        }
-        // From the value that this handle last put there, so that a receiver that was taken for
-        // dead does not enter again. AcqRel: before any other shared store of this thread. `&mut
-        // self` in all callers means that no other thread of the process is inside. If this thread
-        // dies just after, the next taker waits for its end.
-        let inside = &self.inner.ring.head().inside;
-        inside
-            .compare_exchange(
-                self.inside.get(),
-                me.id.as_u32(),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            )
-            .map_err(|_| RecvError::NotOwner)?;
-        self.inside.set(me.id.as_u32());
+        // `&mut self` in all callers means that no other thread of the process is inside.
+        let role = self.role.get().enter(self.inner.role(), me).ok_or(RecvError::NotOwner)?;
+        self.role.set(role);
         Ok(())
     }
 
@@ -149,9 +129,17 @@ impl RawReceiver {
 
 impl Drop for RawReceiver {
     fn drop(&mut self) {
-        // A forked child's copy is not the receiver.
-        if self.inner.registry.process_token_if_any() == Some(self.process) {
-            endpoint::leave_receiver(&self.inner, self.process, self.inside.get());
-        }
+        self.role.get().leave(self.inner.role());
+    }
+}
+
+fn not_taken(inner: &Inner, why: NoRole) -> Error {
+    let segment = &inner.ring.segment;
+    let path = || segment.path().to_path_buf();
+    match why {
+        NoRole::Taken { pid } => Error::ReceiverTaken { path: path(), pid },
+        NoRole::Ending { pid } => Error::ReceiverEnding { path: path(), pid },
+        NoRole::Damaged => segment.damaged("the receiver's word"),
+        NoRole::System(error) => error,
     }
 }
