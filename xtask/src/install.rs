@@ -3,18 +3,24 @@
 
 use std::process::{Command, Stdio};
 
-/// A program that a stage needs, and the package that has it.
+/// A program that a stage needs, the package that has it, and what it is needed for.
 pub(crate) struct Need {
     pub(crate) program: &'static str,
     pub(crate) package: &'static str,
+    pub(crate) why: &'static str,
 }
 
-pub(crate) const SPIN: Need = Need { program: "spin", package: "spin" };
-/// Compiles a model ten times as fast as gcc, and what it makes runs half as fast.
-pub(crate) const TCC: Need = Need { program: "tcc", package: "tcc" };
-pub(crate) const CC: Need = Need { program: "gcc", package: "gcc" };
-pub(crate) const CMAKE: Need = Need { program: "cmake", package: "cmake" };
-pub(crate) const MUSL: Need = Need { program: "musl-gcc", package: "musl-tools" };
+const fn need(program: &'static str, package: &'static str, why: &'static str) -> Need {
+    Need { program, package, why }
+}
+
+pub(crate) const SPIN: Need = need("spin", "spin", "checks the Promela models");
+pub(crate) const TCC: Need =
+    need("tcc", "tcc", "compiles a model ten times as fast as gcc, where it is run but briefly");
+pub(crate) const CC: Need = need("gcc", "gcc", "compiles the models, and the tests in C and C++");
+pub(crate) const CMAKE: Need = need("cmake", "cmake", "builds the tests in C and C++ as users do");
+pub(crate) const MUSL: Need =
+    need("musl-gcc", "musl-tools", "shows that robust lists work with musl, the other C library");
 
 /// Returns whether a program can be started.
 pub(crate) fn is_there(program: &str) -> bool {
@@ -22,28 +28,28 @@ pub(crate) fn is_there(program: &str) -> bool {
     std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())
 }
 
-/// Installs what is missing of `needs`; says what still is.
+/// Installs what is missing of `needs`, after it has said what that is and why; returns what still
+/// is missing.
 pub(crate) fn install(needs: &[&Need], may_install: bool) -> Vec<&'static str> {
-    let missing = |needs: &[&Need]| -> Vec<(&'static str, &'static str)> {
-        needs
-            .iter()
-            .filter(|need| !is_there(need.program))
-            .map(|need| (need.program, need.package))
-            .collect()
-    };
-    let lacking = missing(needs);
-    if lacking.is_empty() || !may_install {
-        return lacking.into_iter().map(|(program, _)| program).collect();
-    }
-    let packages: Vec<&str> = lacking.iter().map(|(_, package)| *package).collect();
-    println!("installing {} from the system's packages", packages.join(" "));
-    if let Some(apt) = apt_get() {
+    let missing = || needs.iter().filter(|need| !is_there(need.program));
+    if missing().next().is_some()
+        && may_install
+        && let Some(apt) = apt_get()
+    {
+        let packages: Vec<&str> = missing().map(|need| need.package).collect();
+        println!("these programs are missing, and '{} install' gets them:", apt.join(" "));
+        missing().for_each(|need| println!("  {}", line(need)));
         run(&apt, &["update", "-qq"]);
         let mut args = vec!["install", "-y", "-qq", "--no-install-recommends"];
         args.extend(&packages);
         run(&apt, &args);
     }
-    missing(needs).into_iter().map(|(program, _)| program).collect()
+    missing().map(|need| need.program).collect()
+}
+
+/// Returns what a package is for.
+fn line(need: &Need) -> String {
+    format!("{}: {}", need.package, need.why)
 }
 
 /// Says in one line why a verb that needs all of these programs cannot begin; `None` if it can.
@@ -88,14 +94,22 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_in_one_line() {
-        let absent = |program| Need { program, package: "none" };
+        let absent = |program| need(program, "none", "nothing");
         let (first, second) = (absent("outlive-no-such-program"), absent("outlive-nor-this-one"));
-        let there = Need { program: "sh", package: "dash" };
+        let there = need("sh", "dash", "runs commands");
         assert_eq!(lacking(&[&there]), None);
         let why = lacking(&[&first, &there, &second]).expect("two are missing");
         assert_eq!(
             why,
             "there is no outlive-no-such-program and no outlive-nor-this-one here, and none was installed"
         );
+    }
+
+    #[test]
+    fn each_package_says_what_it_is_for() {
+        assert_eq!(line(&SPIN), "spin: checks the Promela models");
+        let all = [&SPIN, &TCC, &CC, &CMAKE, &MUSL, &crate::python::PYTHON];
+        assert!(all.iter().all(|need| need.why.split(' ').count() > 2));
+        assert!(install(&[&need("sh", "dash", "runs commands")], true).is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! Links in the project's pages lead somewhere, and so do the paths that pages and comments name.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,12 +20,37 @@ fn without_programs(page: &str) -> String {
     page.split("```").step_by(2).collect()
 }
 
-/// Returns where the page's links lead to, save addresses on the net and places within the page.
-fn links(page: &str) -> impl Iterator<Item = &str> {
+/// Returns where the page's links lead to, save addresses on the net: a file, which is empty for
+/// the page itself, and a heading in it.
+fn links(page: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     page.split("](").skip(1).filter_map(|rest| {
-        let link = rest.split([')', '#', ' ']).next()?;
-        (!link.is_empty() && !link.contains(':')).then_some(link)
+        let link = rest.split([')', ' ']).next()?;
+        let (file, heading) = link.split_once('#').map_or((link, None), |(f, h)| (f, Some(h)));
+        (!link.is_empty() && !link.contains(':')).then_some((file, heading))
     })
+}
+
+/// Returns the names by which links know a page's headings: small letters, digits, and dashes for
+/// spaces. The second heading of the same name has `-1` behind it, and so on.
+fn headings(page: &str) -> Vec<String> {
+    let texts = page.lines().filter_map(|line| {
+        let text = line.trim_start_matches('#');
+        (text.len() < line.len()).then(|| text.strip_prefix(' '))?
+    });
+    let mut names: Vec<String> = Vec::new();
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for text in texts {
+        // Of a link, its words.
+        let mut parts = text.split("](");
+        let mut words = parts.next().unwrap_or_default().to_owned();
+        parts.for_each(|part| words.push_str(part.split_once(')').map_or(part, |(_, end)| end)));
+        let kept = words.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let name = kept.collect::<String>().to_lowercase().replace(' ', "-");
+        let before = seen.entry(name.clone()).or_default();
+        names.push(if *before == 0 { name } else { format!("{name}-{before}") });
+        *before += 1;
+    }
+    names
 }
 
 /// Returns what in a text looks like the path of one of the project's documents or models.
@@ -44,11 +70,17 @@ fn every_link_leads_somewhere() {
     for file in files(&["*.md"]) {
         let page = without_programs(&fs::read_to_string(root().join(&file)).expect("readable"));
         let folder = root().join(file.parent().unwrap_or(Path::new("")));
-        broken.extend(
-            links(&page)
-                .filter(|link| !folder.join(link).exists())
-                .map(|link| format!("{file:?}: {link}")),
-        );
+        let has = |to: &Path, heading: &str| {
+            let text = without_programs(&fs::read_to_string(to).expect("readable"));
+            headings(&text).iter().any(|known| known == heading)
+        };
+        for (link, heading) in links(&page) {
+            let to = if link.is_empty() { root().join(&file) } else { folder.join(link) };
+            let is_there = to.exists() && heading.is_none_or(|heading| has(&to, heading));
+            if !is_there {
+                broken.push(format!("{file:?}: {link}#{}", heading.unwrap_or_default()));
+            }
+        }
     }
     assert!(broken.is_empty(), "{broken:#?}");
 }
@@ -68,7 +100,12 @@ fn every_document_that_is_named_is_there() {
 fn a_broken_link_is_found() {
     let page =
         "[a](b.md), [net](https://x.org/y), [within](#here) and ```\n[x](no.md)\n``` [c](d/e.md#f)";
-    assert_eq!(links(&without_programs(page)).collect::<Vec<_>>(), ["b.md", "d/e.md"]);
+    assert_eq!(
+        links(&without_programs(page)).collect::<Vec<_>>(),
+        [("b.md", None), ("", Some("here")), ("d/e.md", Some("f"))]
+    );
+    let page = "# One, `two` & 3\ntext # none\n## (1) [Of it](x.md)\n### One, two & 3\n#none\n";
+    assert_eq!(headings(page), ["one-two--3", "1-of-it", "one-two--3-1"]);
     let named = ["doc/README.md", concat!("proof", "/none.pml")];
     let text = format!("see {}. Or `{}`, not src/doc/README.md", named[0], named[1]);
     assert_eq!(documents(&text).collect::<Vec<_>>(), named);

@@ -17,7 +17,11 @@ use crate::prefix::{self, put};
 use crate::programs::{self, Language, Tools};
 
 /// With venv and pip, which Debian has apart.
-pub(crate) const PYTHON: Need = Need { program: "python3", package: "python3-venv" };
+pub(crate) const PYTHON: Need = Need {
+    program: "python3",
+    package: "python3-venv",
+    why: "runs the tests of the Python package, in an environment of its own",
+};
 
 const PACKAGES: [&str; 3] = ["mypy", "numpy>=2.1", "pytest>=8"];
 const MATURIN: &str = "maturin>=1.9,<2";
@@ -115,7 +119,11 @@ fn prepare(may_install: bool, by_maturin: bool) -> Result<(), String> {
     if !may_install {
         return Err(format!("{} lacks packages, and none may be installed", environment.display()));
     }
-    println!("making {} with {}", environment.display(), packages.join(", "));
+    println!(
+        "the Python package's tests need {}: pip gets them from PyPI into {}, an environment of the project's own",
+        packages.join(", "),
+        environment.display()
+    );
     let made = succeeds(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment));
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     if made && succeeds(Command::new(&python).args(pip).args(packages)) {

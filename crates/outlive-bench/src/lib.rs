@@ -3,10 +3,13 @@
 //!
 //! [`harness`] measures: it interleaves contenders turn by turn, compares only rounds in which the
 //! cores were equally far apart, and tells median, minimum and maximum. [`suite`] has the
-//! benchmarks. All figures are costs in nanoseconds: less is better.
+//! benchmarks. [`classics`] and [`lock_queues`] are teaching examples that some of them measure. All
+//! figures are costs in nanoseconds: less is better.
 
+pub mod classics;
 mod duration;
 pub mod harness;
+pub mod lock_queues;
 pub mod suite;
 
 pub use harness::Error;

@@ -63,13 +63,10 @@ pub unsafe extern "C" fn outlive_condvar_close(condvar: *mut outlive_condvar_t) 
     entry(|| place::close(condvar.cast(), Kind::Condvar));
 }
 
-/// The guard of the mutex that is held again, and what woke the waiter.
-type Again<'a> = (MutexGuard<'a, ()>, Woke);
-
 /// Ends a wait: the mutex is held again, unless locking failed.
 fn ended<'a>(
     mutex: &'a MutexHandle,
-    end: Result<Again<'a>, LockError<Again<'a>>>,
+    end: Result<(MutexGuard<'a, ()>, Woke), LockError<MutexGuard<'a, ()>>>,
 ) -> Result<(), Failure> {
     match end {
         Ok((guard, woke)) => {
@@ -85,9 +82,7 @@ fn ended<'a>(
                 _ => Ok(()),
             }
         }
-        Err(LockError::OwnerDied((guard, _))) => {
-            mutex.settle(Err(LockError::OwnerDied(guard)), OUTLIVE_NEVER)
-        }
+        Err(error @ LockError::OwnerDied(_)) => mutex.settle(Err(error), OUTLIVE_NEVER),
         Err(LockError::Failed(
             error
             @ (AcquireError::NotRecoverable | AcquireError::Damaged | AcquireError::System(_)),

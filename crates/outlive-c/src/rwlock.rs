@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use outlive::Kind;
 use outlive::sync::{
-    EmbeddedRwLock, LockError, ReadGuard, RwLock, Untyped, UpgradeReason, WriteGuard,
+    EmbeddedRwLock, LockError, ReadGuard, RwLock, Untyped, UpgradeError, WriteGuard,
 };
 
 use crate::code::{Failure, entry, entry_or};
@@ -269,8 +269,8 @@ pub unsafe extern "C" fn outlive_rwlock_upgrade(
                 Ok(())
             }
             Err(refused) => {
-                let reason = refused_upgrade(&refused.reason);
-                handle.keep(Held::Reading(refused.guard));
+                let reason = refused_upgrade(&refused);
+                handle.keep(Held::Reading(refused.into_guard()));
                 Err(reason)
             }
         }
@@ -278,10 +278,10 @@ pub unsafe extern "C" fn outlive_rwlock_upgrade(
 }
 
 /// Returns the code of a reader that could not become a writer.
-fn refused_upgrade(reason: &UpgradeReason) -> Failure {
-    let told = match reason {
-        UpgradeReason::Failed(error) => return error.clone().into(),
-        UpgradeReason::TimedOut => return Failure::timed_out(),
+fn refused_upgrade<G>(error: &UpgradeError<G>) -> Failure {
+    let told = match error {
+        UpgradeError::Failed(_, error) => return error.clone().into(),
+        UpgradeError::TimedOut(_) => return Failure::timed_out(),
         _ => "somebody else reads, or waits to write: give the lock back and take it as a writer",
     };
     Failure::new(libc::EBUSY, told)

@@ -172,32 +172,25 @@ pub fn code_of(error: &Error) -> Code {
     match error {
         Error::InvalidName { .. } => Code::BadName,
         Error::NotFound { .. } => Code::NotFound,
-        Error::Foreign { .. }
-        | Error::TooOpen { .. }
-        | Error::Permission { .. }
-        | Error::NoRealTime { .. } => Code::Permission,
+        Error::Untrusted { .. } | Error::Permission { .. } | Error::NoRealTime { .. } => {
+            Code::Permission
+        }
         Error::NotAFolder { .. } | Error::NotASegment { .. } | Error::OtherVersion { .. } => {
             Code::NotOurs
         }
         Error::OtherKind { .. }
         | Error::OtherType { .. }
-        | Error::OtherNamespace { .. }
+        | Error::OtherEnvironment { .. }
         | Error::OtherDomain { .. }
-        | Error::OtherLibc { .. }
         | Error::OtherOptions { .. } => Code::Mismatch,
         Error::InvalidOption { .. } => Code::Usage,
         Error::AlreadyExists { .. } => Code::Busy,
         Error::NoSpace { .. }
         | Error::NoAddressSpace { .. }
         | Error::NoToken { .. }
-        | Error::TooManyDomains => Code::NoSpace,
-        Error::TooManyPublishers { .. } | Error::TooManySubscribers { .. } => Code::NoSpace,
+        | Error::TooMany { .. } => Code::NoSpace,
         Error::Damaged { .. } | Error::DeclaredDead { .. } => Code::Damaged,
-        Error::ReceiverTaken { .. }
-        | Error::ReceiverEnding { .. }
-        | Error::WriterTaken { .. }
-        | Error::WriterEnding { .. }
-        | Error::ServerTaken { .. } => Code::Busy,
+        Error::Taken { .. } | Error::Ending { .. } => Code::Busy,
         // A thread that no library started has no token: nothing that a user of the program can do.
         Error::ForeignThread { .. } => Code::System,
         // The enum may grow; the test below finds what is missing here.

@@ -203,7 +203,7 @@ impl Open {
                         self.changed.wait_or_end_until(holds, &self.domain.peer(by), deadline);
                     let (again, woke) = match ended {
                         Ok(again) => again,
-                        Err(LockError::OwnerDied((guard, woke))) => (repaired(guard), woke),
+                        Err(LockError::OwnerDied(guard)) => (repaired(guard), Woke::Notified),
                         Err(other) => return Err(refused(other)),
                     };
                     holds = again;

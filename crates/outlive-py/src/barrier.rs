@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outlive::WaitError;
-use outlive::sync::{Barrier as Core, Seat, WhenOneDies};
+use outlive::sync::{Barrier as Core, BarrierOptions, Seat, WhenOneDies};
 use pyo3::prelude::*;
 
 use crate::domain;
 use crate::errors::{Raise, Raised};
 use crate::held::{lender, this_thread};
+use crate::named::{GivenDomain, Named, Reduced};
 use crate::waiting::{Until, wait};
 
 /// A barrier between processes: each phase begins when all participants have arrived in the one
@@ -31,14 +32,8 @@ pub(crate) struct Barrier {
     /// By thread. Before `barrier`, which they borrow. Locked for a moment, never during a wait.
     seats: Mutex<Vec<(u32, Seated)>>,
     barrier: Arc<Core>,
-    domain: outlive::Domain,
-    name: String,
-    parties: u32,
-    count_out: Option<bool>,
+    named: Named,
 }
-
-/// What it is opened with again: name, parties, domain, count_out.
-type Opened = (String, u32, domain::Domain, Option<bool>);
 
 struct Seated(Seat<'static>);
 
@@ -46,7 +41,19 @@ struct Seated(Seat<'static>);
 // it has no effect, since it compares tokens.
 unsafe impl Send for Seated {}
 
+fn options(parties: u32, count_out: Option<bool>) -> BarrierOptions {
+    match count_out {
+        None => Core::options(parties),
+        Some(false) => Core::options(parties).when_one_dies(WhenOneDies::Break),
+        Some(true) => Core::options(parties).when_one_dies(WhenOneDies::CountOut),
+    }
+}
+
 impl Barrier {
+    fn of((barrier, named): (Core, Named)) -> Barrier {
+        Barrier { seats: Mutex::default(), barrier: Arc::new(barrier), named }
+    }
+
     fn seat(&self, thread: u32) -> Option<Seated> {
         let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
         let at = seats.iter().position(|(of, _)| *of == thread)?;
@@ -71,29 +78,43 @@ impl Barrier {
         py: Python<'_>,
         name: String,
         parties: u32,
-        domain: Option<&Bound<'_, PyAny>>,
+        domain: GivenDomain<'_, '_>,
         count_out: Option<bool>,
     ) -> PyResult<Barrier> {
-        let domain = domain::of(py, domain)?;
-        let mut options = Core::options(parties);
-        if let Some(count_out) = count_out {
-            options = options.when_one_dies(match count_out {
-                true => WhenOneDies::CountOut,
-                false => WhenOneDies::Break,
-            });
-        }
-        let barrier = Arc::new(options.open_or_create(&domain, &name).raised(py)?);
-        Ok(Barrier { seats: Mutex::default(), barrier, domain, name, parties, count_out })
+        Named::make(py, name, domain, |d, n| options(parties, count_out).open_or_create(d, n))
+            .map(Barrier::of)
+    }
+
+    /// Opens the existing barrier of that name; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None))]
+    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Barrier> {
+        Named::find(py, name, domain, Core::open).map(Barrier::of)
+    }
+
+    /// Makes a new barrier of that name, with the constructor's options; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, parties, domain=None, *, count_out=None))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        parties: u32,
+        domain: GivenDomain<'_, '_>,
+        count_out: Option<bool>,
+    ) -> PyResult<Barrier> {
+        Named::make(py, name, domain, |d, n| options(parties, count_out).create_new(d, n))
+            .map(Barrier::of)
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     #[getter]
     fn domain(&self) -> domain::Domain {
-        domain::Domain { domain: self.domain.clone() }
+        self.named.domain()
     }
 
     /// Arrives, and waits until all participants have. Returns True for one of them, which may do
@@ -101,7 +122,7 @@ impl Barrier {
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let until = Until::timeout(timeout)?;
-        let thread = this_thread(&self.domain).raised(py)?;
+        let thread = this_thread(&self.named.domain).raised(py)?;
         let mut seat = match self.seat(thread) {
             Some(seat) => seat,
             // SAFETY: in an Arc, and `seats` is dropped before it; this one goes there, or is
@@ -115,7 +136,7 @@ impl Barrier {
 
     /// Gives up this thread's seat.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
-        let thread = this_thread(&self.domain).raised(py)?;
+        let thread = this_thread(&self.named.domain).raised(py)?;
         drop(self.seat(thread));
         Ok(())
     }
@@ -147,13 +168,11 @@ impl Barrier {
         done.unwrap_or(Err(WaitError::TimedOut)).raised(py)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Opened)> {
-        let this = slf.get();
-        let open = slf.py().import("outlive._reopen")?.getattr("barrier")?;
-        Ok((open, (this.name.clone(), this.parties, this.domain(), this.count_out)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        slf.get().named.reduce(slf, &[])
     }
 
     fn __repr__(&self) -> String {
-        format!("<Barrier '{}', {} joined>", self.name, self.participants().len())
+        format!("<Barrier '{}', {} joined>", self.named.name, self.participants().len())
     }
 }

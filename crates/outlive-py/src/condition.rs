@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use outlive::Error;
 use outlive::sync::{Condvar, LockError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -48,6 +49,16 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
+    fn of(
+        py: Python<'_>,
+        name: String,
+        lock: Py<Lock>,
+        open: impl FnOnce(&outlive::Domain, &str) -> Result<Condvar, Error>,
+    ) -> PyResult<Condition> {
+        let condvar = Arc::new(open(lock.get().core_domain(), &name).raised(py)?);
+        Ok(Condition { condvar, lock, name })
+    }
+
     /// Waits for one slice: the caller checks what changed between two slices.
     fn sleep(&self, py: Python<'_>, until: Until, relock: Option<f64>) -> PyResult<bool> {
         let lock = self.lock.get();
@@ -65,9 +76,7 @@ impl Condition {
         });
         match ended {
             Ok(Some((guard, _))) => lock.settle(py, Ok(guard)).map(|_| ())?,
-            Err(LockError::OwnerDied((guard, _))) => {
-                lock.settle(py, Err(LockError::OwnerDied(guard))).map(|_| ())?
-            }
+            Err(error @ LockError::OwnerDied(_)) => lock.settle(py, Err(error)).map(|_| ())?,
             // Another thread keeps it: by slices of the lock's own from here on.
             Ok(None) => lock.take_again(py, Until::timeout(relock)?)?,
             Err(other) => return Err(other).raised(py),
@@ -77,6 +86,9 @@ impl Condition {
         Ok(!until.has_passed())
     }
 }
+
+/// What unpickles it: `Condition.open`, its name and its lock.
+type Reduced<'py> = (Bound<'py, PyAny>, (String, Py<Lock>));
 
 /// Returns how many seconds the relock may take; `None` is for ever.
 fn patience(timeout: Option<f64>, relock: Option<f64>) -> PyResult<Option<f64>> {
@@ -89,9 +101,21 @@ fn patience(timeout: Option<f64>, relock: Option<f64>) -> PyResult<Option<f64>> 
 impl Condition {
     #[new]
     fn new(py: Python<'_>, name: String, lock: Py<Lock>) -> PyResult<Condition> {
-        let condvar =
-            Arc::new(Condvar::open_or_create(lock.get().core_domain(), &name).raised(py)?);
-        Ok(Condition { condvar, lock, name })
+        Condition::of(py, name, lock, Condvar::open_or_create)
+    }
+
+    /// Opens the existing condition variable of that name, in the lock's domain; raises
+    /// ``NotFound`` if there is none.
+    #[staticmethod]
+    fn open(py: Python<'_>, name: String, lock: Py<Lock>) -> PyResult<Condition> {
+        Condition::of(py, name, lock, Condvar::open)
+    }
+
+    /// Makes a new condition variable of that name, in the lock's domain; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    fn create_new(py: Python<'_>, name: String, lock: Py<Lock>) -> PyResult<Condition> {
+        Condition::of(py, name, lock, |d, n| Condvar::options().create_new(d, n))
     }
 
     #[getter]
@@ -166,8 +190,9 @@ impl Condition {
         self.lock.get().leave(py, _raised)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, Py<Lock>)) {
-        (slf.get_type().into_any(), (slf.get().name.clone(), slf.get().lock.clone_ref(slf.py())))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        let open = slf.get_type().getattr("open")?;
+        Ok((open, (slf.get().name.clone(), slf.get().lock.clone_ref(slf.py()))))
     }
 
     fn __repr__(&self) -> String {

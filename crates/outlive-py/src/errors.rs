@@ -54,10 +54,7 @@ impl Raise for Error {
             Error::OtherOptions { .. } | Error::InvalidOption { .. } => "BadOption",
             Error::AlreadyExists { .. } => return raise_errno(py, "AlreadyExists", 17, self),
             Error::NotFound { .. } => return raise_errno(py, "NotFound", 2, self),
-            Error::Foreign { .. }
-            | Error::TooOpen { .. }
-            | Error::Permission { .. }
-            | Error::NoRealTime { .. } => {
+            Error::Untrusted { .. } | Error::Permission { .. } | Error::NoRealTime { .. } => {
                 return raise_errno(py, "NotPermitted", 13, self);
             }
             Error::OtherKind { .. } | Error::OtherType { .. } | Error::OtherDomain { .. } => {
@@ -69,15 +66,8 @@ impl Raise for Error {
             Error::Damaged { .. } | Error::NotASegment { .. } | Error::OtherVersion { .. } => {
                 "Damaged"
             }
-            Error::ReceiverTaken { .. }
-            | Error::ServerTaken { .. }
-            | Error::WriterTaken { .. }
-            | Error::ReceiverEnding { .. }
-            | Error::WriterEnding { .. } => "Taken",
-            Error::TooManyPublishers { .. }
-            | Error::TooManySubscribers { .. }
-            | Error::NoToken { .. }
-            | Error::TooManyDomains => "TooMany",
+            Error::Taken { .. } | Error::Ending { .. } => "Taken",
+            Error::TooMany { .. } | Error::NoToken { .. } => "TooMany",
             Error::System { errno, .. } => return raise_errno(py, "Refused", *errno, self),
             _ => "OutliveError",
         };

@@ -3,6 +3,7 @@
 //!
 //! | file | |
 //! | --- | --- |
+//! | `named` | the three ways to open a thing by its name, and pickling |
 //! | `waiting` | waits without the interpreter, in slices, so that Ctrl-C works |
 //! | `turn` | handles of the core's that one thread at a time may use |
 //! | `held` | guards and permits, kept in objects; the one place where a lifetime is extended |
@@ -36,6 +37,7 @@ mod lender;
 mod loan;
 mod lock;
 mod msgpack;
+mod named;
 mod pool;
 mod queue;
 mod rw_lock;

@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outlive::Error;
-use outlive::sync::{Permit, Semaphore as Core};
+use outlive::sync::{Permit, Semaphore as Core, SemaphoreOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -12,6 +11,7 @@ use crate::domain;
 use crate::errors::Raised;
 use crate::held::{lender, this_thread};
 use crate::lock::patience;
+use crate::named::{GivenDomain, Named, Reduced};
 use crate::waiting::{Until, wait};
 
 /// A semaphore between processes whose permits come back when their holder dies, with
@@ -35,9 +35,7 @@ pub(crate) struct Semaphore {
     /// By thread. Before `semaphore`, which they borrow. Locked for a moment, never during a wait.
     permits: Mutex<Vec<(u32, Permitted)>>,
     semaphore: Arc<Core>,
-    domain: outlive::Domain,
-    name: String,
-    permitted: Option<u32>,
+    named: Named,
 }
 
 struct Permitted(#[expect(dead_code, reason = "dropped to give it back")] Permit<'static>);
@@ -46,9 +44,18 @@ struct Permitted(#[expect(dead_code, reason = "dropped to give it back")] Permit
 // it has no effect, since it compares tokens.
 unsafe impl Send for Permitted {}
 
+/// Without a number: as many as an existing one has; a new one has one.
+fn options(value: Option<u32>) -> SemaphoreOptions {
+    value.map_or_else(SemaphoreOptions::default, Core::options)
+}
+
 impl Semaphore {
+    fn of((semaphore, named): (Core, Named)) -> Semaphore {
+        Semaphore { permits: Mutex::default(), semaphore: Arc::new(semaphore), named }
+    }
+
     fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
-        let thread = this_thread(&self.domain).raised(py)?;
+        let thread = this_thread(&self.named.domain).raised(py)?;
         // SAFETY: in an Arc, and `permits` is dropped before it.
         let semaphore = unsafe { lender(&*self.semaphore) };
         let got = match (semaphore.try_acquire().transpose(), until) {
@@ -67,7 +74,7 @@ impl Semaphore {
     }
 
     fn give_back(&self, py: Python<'_>, count: usize) -> PyResult<()> {
-        let thread = this_thread(&self.domain).raised(py)?;
+        let thread = this_thread(&self.named.domain).raised(py)?;
         let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
         let mine = permits.iter().filter(|(of, _)| *of == thread).count();
         if mine < count {
@@ -91,28 +98,39 @@ impl Semaphore {
         py: Python<'_>,
         name: String,
         value: Option<u32>,
-        domain: Option<&Bound<'_, PyAny>>,
+        domain: GivenDomain<'_, '_>,
     ) -> PyResult<Semaphore> {
-        let domain = domain::of(py, domain)?;
-        let opened = match value {
-            Some(value) => Core::options(value).open_or_create(&domain, &name),
-            None => match Core::open(&domain, &name) {
-                Err(Error::NotFound { .. }) => Core::options(1).open_or_create(&domain, &name),
-                opened => opened,
-            },
-        };
-        let semaphore = Arc::new(opened.raised(py)?);
-        Ok(Semaphore { permits: Mutex::default(), semaphore, domain, name, permitted: value })
+        Named::make(py, name, domain, |d, n| options(value).open_or_create(d, n)).map(Semaphore::of)
+    }
+
+    /// Opens the existing semaphore of that name; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None))]
+    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Semaphore> {
+        Named::find(py, name, domain, Core::open).map(Semaphore::of)
+    }
+
+    /// Makes a new semaphore of that name, with the constructor's options; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, value=None, domain=None))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        value: Option<u32>,
+        domain: GivenDomain<'_, '_>,
+    ) -> PyResult<Semaphore> {
+        Named::make(py, name, domain, |d, n| options(value).create_new(d, n)).map(Semaphore::of)
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     #[getter]
     fn domain(&self) -> domain::Domain {
-        domain::Domain { domain: self.domain.clone() }
+        self.named.domain()
     }
 
     /// How many permits are free now.
@@ -146,14 +164,11 @@ impl Semaphore {
         self.give_back(py, 1)
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> (Bound<'py, PyAny>, (String, Option<u32>, domain::Domain)) {
-        let this = slf.get();
-        (slf.get_type().into_any(), (this.name.clone(), this.permitted, this.domain()))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        slf.get().named.reduce(slf, &[])
     }
 
     fn __repr__(&self) -> String {
-        format!("<Semaphore '{}', {} free>", self.name, self.free())
+        format!("<Semaphore '{}', {} free>", self.named.name, self.free())
     }
 }

@@ -124,7 +124,7 @@ def test_the_next_is_told_of_a_death(folder, start, repairs):
     thread.start()
     program.kill()
     thread.join(20)
-    assert waiting == [(True, True, None)], "the one who waited was told"
+    assert waiting == [(True, True, None)], "the waiter was told"
     # The waiter released the lock unrepaired: each next owner is told, until one repairs or
     # gives up the lock.
     for _ in range(2):

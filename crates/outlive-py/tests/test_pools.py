@@ -46,7 +46,7 @@ def test_blocks_are_arrays_bytes_and_come_back(folder):
         Queue("pool", folder)
 
 
-def test_nobody_writes_what_he_has_handed_over(folder):
+def test_an_object_is_not_handed_over_while_an_array_writes_to_it(folder):
     pool = Pool("pool", folder)
     block = pool.alloc(4, np.uint8)
     array = block.numpy()
@@ -105,7 +105,7 @@ def test_from_process_to_process(folder, start):
     offset = queue.get(timeout=20)
     shared = pool.join(offset)
     there.kill()
-    assert float(shared.numpy("f4").sum()) == 18.0, "whoever dies, who holds it holds it"
+    assert float(shared.numpy("f4").sum()) == 18.0, "its giver died, and the holder keeps it"
     del shared
     pool.gc()
     with pytest.raises(Gone):

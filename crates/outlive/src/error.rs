@@ -30,21 +30,16 @@ pub enum Error {
         /// What is there.
         path: PathBuf,
     },
-    /// The folder belongs to another user, and that user could read and change everything in it.
-    Foreign {
+    /// Processes of other users than the domain is meant for can enter the folder: it belongs to
+    /// another user, who can read and change everything in it, or its permissions let others in.
+    /// Or they let too few in: the caller asked for a group's domain, and only the owner may enter.
+    Untrusted {
         /// The folder.
         path: PathBuf,
         /// Its owner's user id.
         owner: u32,
         /// The caller's effective user id.
         user: u32,
-    },
-    /// The folder's permissions do not match the domain: more users may enter than the domain is
-    /// meant for, or fewer (the caller asked for a group's domain, and only the owner may enter the
-    /// folder).
-    TooOpen {
-        /// The folder.
-        path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
@@ -116,55 +111,35 @@ pub enum Error {
         /// Which part.
         what: &'static str,
     },
-    /// The queue has a living receiver, and a queue has only one.
-    ReceiverTaken {
-        /// The queue.
+    /// A living process has the role: a queue has one receiver, a service one server, a state one
+    /// writer.
+    Taken {
+        /// The role: "receiver", "server" or "writer".
+        role: &'static str,
+        /// The queue, service or state.
         path: PathBuf,
-        /// The process that holds the receiver.
+        /// The process that has the role.
         pid: u32,
     },
-    /// The service has a living server, and a service has only one.
-    ServerTaken {
-        /// The service.
-        path: PathBuf,
-        /// The process that serves.
-        pid: u32,
-    },
-    /// The queue's receiver died, and one of its threads had not exited after two seconds.
-    ReceiverEnding {
-        /// The queue.
+    /// The process that had the role died, and one of its threads had not exited after two seconds.
+    Ending {
+        /// The role, as in [`Error::Taken`].
+        role: &'static str,
+        /// The queue, service or state.
         path: PathBuf,
         /// The process of that thread.
         pid: u32,
     },
-    /// The topic has as many living publishers as it allows.
-    TooManyPublishers {
-        /// The topic.
+    /// There are as many as there can be: "publishers" or "subscribers" of a topic (a dead
+    /// subscriber whose samples are still held counts, too), or "domains" that one process opened in
+    /// its life (it keeps its knowledge of each, because threads may still hold tokens of it).
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The topic, or the domain that could not be opened.
         path: PathBuf,
-        /// How many it allows.
+        /// How many there can be.
         most: u32,
-    },
-    /// The topic has as many subscribers as it allows; a dead subscriber whose samples are still
-    /// held counts, too.
-    TooManySubscribers {
-        /// The topic.
-        path: PathBuf,
-        /// How many it allows.
-        most: u32,
-    },
-    /// The state has a living writer, and a state has only one.
-    WriterTaken {
-        /// The state.
-        path: PathBuf,
-        /// The process that holds the writer.
-        pid: u32,
-    },
-    /// The state's writer died, and one of its threads had not exited after two seconds.
-    WriterEnding {
-        /// The state.
-        path: PathBuf,
-        /// The process of that thread.
-        pid: u32,
     },
     /// All 65,536 tokens of the domain belong to living threads, or are in quarantine until the
     /// next sweep.
@@ -172,17 +147,14 @@ pub enum Error {
         /// The domain.
         path: PathBuf,
     },
-    /// The lock has priority inheritance, and was first used in another pid namespace. Its word
-    /// holds thread numbers, which mean other threads there.
-    OtherNamespace {
+    /// The lock has priority inheritance, and was first used in another pid namespace, where its
+    /// word's thread numbers mean other threads, or by another C library, which lays out the lock's
+    /// words otherwise.
+    OtherEnvironment {
         /// The lock.
         path: PathBuf,
-    },
-    /// The lock has priority inheritance, and was first used by another C library, which lays out
-    /// the lock's words otherwise.
-    OtherLibc {
-        /// The lock.
-        path: PathBuf,
+        /// What differs: "pid namespace" or "C library".
+        what: &'static str,
     },
     /// The thing exists, and was made with other options than those asked for.
     OtherOptions {
@@ -229,9 +201,6 @@ pub enum Error {
         /// The domain.
         path: PathBuf,
     },
-    /// The process opened more than 959 different domains in its life; it keeps its knowledge of
-    /// each, because threads may still hold tokens of it.
-    TooManyDomains,
     /// The system refused for a reason of its own.
     System {
         /// What the caller tried.
@@ -277,19 +246,19 @@ impl fmt::Display for Error {
                     path.display()
                 )
             }
-            Error::Foreign { path, owner, user } => write!(
+            Error::Untrusted { path, owner, user, .. } if owner != user => write!(
                 f,
                 "{} belongs to user {owner}, not to you (user {user}), who could change all that is in it; \
                  remove it, or choose another folder by OUTLIVE_DOMAIN",
                 path.display()
             ),
-            Error::TooOpen { path, mode } if mode & 0o077 == 0 => write!(
+            Error::Untrusted { path, mode, .. } if mode & 0o077 == 0 => write!(
                 f,
                 "{} is its owner's alone (mode {mode:04o}), and a group's domain was asked for; give it to the group \
                  ('chgrp', 'chmod 0770'), or choose another folder",
                 path.display()
             ),
-            Error::TooOpen { path, mode } => write!(
+            Error::Untrusted { path, mode, .. } => write!(
                 f,
                 "{} may be entered by others (mode {mode:04o}); run 'chmod 0700' on it, or open it as a group's domain",
                 path.display()
@@ -345,42 +314,26 @@ impl fmt::Display for Error {
                 "{} is damaged ({what}); somebody wrote over it: remove it and look for the stray write",
                 path.display()
             ),
-            Error::ServerTaken { path, pid } => write!(
+            Error::Taken { role, path, pid } => write!(
                 f,
-                "{} has a server already, process {pid}; stop it first, or serve another name",
+                "{} has a living {role} already (process {pid}), and can have one; wait for it to end, or ask that one",
                 path.display()
             ),
-            Error::ReceiverTaken { path, pid } => write!(
+            Error::Ending { role, path, pid } => write!(
                 f,
-                "{} has a living receiver already (process {pid}); a queue has one: wait for it to end, or ask that one",
+                "the {role} of {} died, but a thread of its process {pid} is still ending (it may be writing a core \
+                 dump, or wait for a device); try again, and if nothing changes, remove {}",
+                path.display(),
                 path.display()
             ),
-            Error::ReceiverEnding { path, pid } => write!(
+            Error::TooMany { what: "domains", path, most } => write!(
                 f,
-                "the receiver of {} died, but a thread of its process {pid} is still ending (it may be writing a core \
-                 dump, or wait for a device); try again, and if nothing changes: remove the queue",
+                "this process opened too many domains, {most} before {}; share fewer of them",
                 path.display()
             ),
-            Error::TooManyPublishers { path, most } => write!(
+            Error::TooMany { what, path, most } => write!(
                 f,
-                "{} has {most} publishers already; end one, or use several topics ('outlive topic info' says who they are)",
-                path.display()
-            ),
-            Error::TooManySubscribers { path, most } => write!(
-                f,
-                "{} has {most} subscribers already; end one, or let one of them pass messages on ('outlive topic info' says \
-                 who they are)",
-                path.display()
-            ),
-            Error::WriterTaken { path, pid } => write!(
-                f,
-                "{} has a living writer already (process {pid}); a state has one: wait for it to end, or ask that one",
-                path.display()
-            ),
-            Error::WriterEnding { path, pid } => write!(
-                f,
-                "the writer of {} died, but a thread of its process {pid} is still ending (it may be writing a core dump, \
-                 or wait for a device); try again, and if nothing changes: remove the state",
+                "{} has {most} {what} already; end one, or use several topics ('outlive topic info' says who they are)",
                 path.display()
             ),
             Error::NoToken { path } => write!(
@@ -388,16 +341,10 @@ impl fmt::Display for Error {
                 "all 65536 tokens of domain {} are in use; end some threads, run 'outlive gc', or use another domain",
                 path.display()
             ),
-            Error::OtherNamespace { path } => write!(
+            Error::OtherEnvironment { path, what } => write!(
                 f,
-                "{} is used in another pid namespace, and priorities are not lent across; use a plain mutex, which works \
-                 across, or remove it when nobody there uses it",
-                path.display()
-            ),
-            Error::OtherLibc { path } => write!(
-                f,
-                "{} is used by programs of another C library, which lays out such locks otherwise; use a plain mutex, or \
-                 programs of one library",
+                "{} is used from another {what}, and a lock with priority inheritance works within one; use a plain \
+                 mutex, which works across, or remove it when nobody there uses it",
                 path.display()
             ),
             Error::OtherOptions { path, what, found, wanted } => write!(
@@ -431,9 +378,6 @@ impl fmt::Display for Error {
                  end in domain {}; use a thread that pthread_create has started",
                 path.display()
             ),
-            Error::TooManyDomains => {
-                write!(f, "this process opened too many domains; share fewer of them")
-            }
             Error::System { doing, path, errno } => {
                 let text = std::io::Error::from_raw_os_error(*errno);
                 write!(f, "could not {doing} {}: {text}", path.display())

@@ -5,7 +5,7 @@
 //! mean; the kernel only lets threads sleep while it has a certain value, and wakes them. So the
 //! fast path makes no system call.
 //!
-//! | chapter | here | to read and run in `examples/futex` |
+//! | chapter | here | to read and run in `outlive-bench`'s `src/classics` |
 //! | --- | --- | --- |
 //! | sleeping and waking | [`wait`], [`wake`] | `mutex2.rs`, `mutex3.rs`, `mutex4.rs`: a lock of two, three, four states |
 //! | waiting for a thread's end | [`wait`] on the word that `CLONE_CHILD_CLEARTID` names | `join.rs` |
@@ -14,7 +14,7 @@
 //! | early termination | [`OWNER_DIED`], [`TID_MASK`], and [`sync`](crate::sync), which is made for it | |
 //! | priority inheritance | [`lock_pi`], [`trylock_pi`], [`unlock_pi`] | |
 //! | several at once | [`waitv`] | |
-//! | timeouts | a span, an `Instant`, a `SystemTime` ([`Deadline`](crate::Deadline)); [`wait_for`] | |
+//! | timeouts | a [`Deadline`](crate::Deadline): on the monotonic clock, or a time of day; [`wait_for`] for a span | |
 //! | conditional wake-up | [`wake_op`], [`wait_bitset`], [`wake_bitset`] | |
 //! | requeueing | [`requeue`], [`cmp_requeue`], [`wait_requeue_pi`], [`cmp_requeue_pi`] | |
 //!

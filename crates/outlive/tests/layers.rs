@@ -87,7 +87,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ("rpc/pending.rs", "rpc/readiness.rs", "a call makes its source, which holds it"),
     ("rpc/readiness.rs", "rpc/server.rs", "a server makes its source, which holds it"),
     ("rpc/request.rs", "rpc/stream.rs", "a request becomes a stream, which is of a request"),
-    ("wait/descriptor.rs", "wait/set.rs", "a set keeps its descriptor, which looks at the set"),
     (
         "pool/demand.rs",
         "pool/file.rs",

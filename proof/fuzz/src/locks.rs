@@ -175,9 +175,7 @@ pub fn wait_and_notify(world: &World, random: &mut Random) {
         }
         match condvar.wait_until(guard, soon()) {
             Ok((guard, ended)) => drop(black_box((guard, ended))),
-            Err(LockError::OwnerDied((guard, _))) => {
-                use_guard(Err(LockError::OwnerDied(guard)), true)
-            }
+            Err(error @ LockError::OwnerDied(_)) => use_guard(Err(error), true),
             Err(error) => drop(black_box(error.to_string())),
         }
     }

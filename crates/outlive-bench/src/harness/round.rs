@@ -48,7 +48,6 @@ pub enum Setting {
     /// So many nanoseconds of computing inside a lock, and as many outside.
     WorkNs(usize),
     /// Messages of so many bytes, received and used in a manner.
-    #[allow(dead_code, reason = "as the three below, for the program of proof/peers only")]
     Messages {
         /// Bytes in each.
         message_bytes: usize,
@@ -56,13 +55,10 @@ pub enum Setting {
         how: &'static str,
     },
     /// So many subscribers.
-    #[allow(dead_code, reason = "see Messages")]
     Subscribers(usize),
     /// So many publishers.
-    #[allow(dead_code, reason = "see Messages")]
     Publishers(usize),
     /// So many topics.
-    #[allow(dead_code, reason = "see Messages")]
     Topics(usize),
 }
 

@@ -25,6 +25,7 @@
 use std::time::Duration;
 
 use crate::liveness::{Me, Peer, Registry, TokenId, WAITERS};
+use crate::segment::Segment;
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
@@ -121,21 +122,6 @@ impl Standing {
     }
 }
 
-/// Why the caller could not take the role.
-#[derive(Debug)]
-pub(crate) enum NoRole {
-    /// A living process has it.
-    Taken {
-        pid: u32,
-    },
-    /// The holder died, but one of its threads has not exited.
-    Ending {
-        pid: u32,
-    },
-    Damaged,
-    System(Error),
-}
-
 /// A role that this process has. The handle has one owner, which passes it from thread to thread.
 #[derive(Clone, Copy)]
 pub(crate) struct HeldRole {
@@ -186,12 +172,33 @@ impl HeldRole {
 /// How long the last thread of a dead holder has to exit. The kernel has killed it already.
 const LONGEST_END: Duration = Duration::from_secs(2);
 
+/// Why a thread did not get into `inside`.
+enum NotInside {
+    /// Another process took the role, as this one seemed dead.
+    Taken,
+    /// The dead holder's thread, of that process, has not exited.
+    Ending {
+        pid: u32,
+    },
+    System(Error),
+}
+
 impl Role<'_> {
     /// Makes the calling thread's process the holder. It waits for the last thread of a dead holder
-    /// until the deadline, and two seconds at most.
-    pub(crate) fn take(self, deadline: Deadline) -> Result<HeldRole, NoRole> {
-        let process = self.registry.process_token().map_err(NoRole::System)?;
-        let me = self.registry.me().map_err(NoRole::System)?;
+    /// until the deadline, and two seconds at most. `name`: what errors call the role of the words
+    /// in that file.
+    ///
+    /// # Errors
+    /// [`Error::Taken`], [`Error::Ending`], [`Error::Damaged`], and errors of the system.
+    pub(crate) fn take(
+        self,
+        name: &'static str,
+        segment: &Segment,
+        deadline: Deadline,
+    ) -> Result<HeldRole, Error> {
+        let process = self.registry.process_token()?;
+        let me = self.registry.me()?;
+        let path = || segment.path().to_path_buf();
         let holder = self.holder;
         let pass = WakeRelay::begin(me.list());
         // Died between the exchange and the wake below: the kernel wakes one of the waiters for a
@@ -202,10 +209,11 @@ impl Role<'_> {
             if let Some(token) = TokenId::from_word(word) {
                 let peer = Peer::new(self.registry, token);
                 if peer.is_alive() {
-                    return Err(NoRole::Taken { pid: peer.info().map_or(0, |info| info.pid) });
+                    let pid = peer.info().map_or(0, |info| info.pid);
+                    return Err(Error::Taken { role: name, path: path(), pid });
                 }
             } else if !matches!(word & !WAITERS, 0 | ROLE_DIED) {
-                return Err(NoRole::Damaged);
+                return Err(segment.damaged("the word of a role's holder"));
             }
             // AcqRel: the caller sees all that a predecessor wrote; a process that sees us finds us
             // alive.
@@ -219,7 +227,12 @@ impl Role<'_> {
                 break if TokenId::from_word(word).is_some() { ROLE_DIED } else { word & !WAITERS };
             }
         };
-        let result = self.take_inside(me, process, deadline);
+        let result = match self.take_inside(me, process, deadline) {
+            Ok(()) => Ok(HeldRole { process, inside: me.id.as_u32() }),
+            Err(NotInside::Taken) => Err(Error::Taken { role: name, path: path(), pid: 0 }),
+            Err(NotInside::Ending { pid }) => Err(Error::Ending { role: name, path: path(), pid }),
+            Err(NotInside::System(error)) => Err(error),
+        };
         if result.is_err() {
             // As it was found: otherwise others would take us for the holder.
             self.leave_holder(process, before);
@@ -227,11 +240,11 @@ impl Role<'_> {
         // In place of a fence before which the predecessor may have died: the one between the last
         // value that it stored and the taker's first look at what readers store (a state's cells).
         fence(Ordering::SeqCst);
-        result.map(|()| HeldRole { process, inside: me.id.as_u32() })
+        result
     }
 
     /// Does the second step: the thread that may still be inside has to end first.
-    fn take_inside(self, me: Me, process: TokenId, deadline: Deadline) -> Result<(), NoRole> {
+    fn take_inside(self, me: Me, process: TokenId, deadline: Deadline) -> Result<(), NotInside> {
         let inside = self.inside;
         // Died just before: `inside` names an older dead thread, or none, and the next taker goes
         // on from there.
@@ -243,7 +256,7 @@ impl Role<'_> {
             // since.
             let holder = self.holder.load(Ordering::Acquire);
             if TokenId::from_word(holder) != Some(process) {
-                return Err(NoRole::Taken { pid: 0 });
+                return Err(NotInside::Taken);
             }
             // By compare-exchange: a running thread of the dead process may have passed the handle
             // on.
@@ -257,7 +270,7 @@ impl Role<'_> {
     }
 
     /// Waits until the dead process's thread has ended: it may still be between two instructions.
-    fn wait_until_outside(self, inside: u32, deadline: Deadline) -> Result<(), NoRole> {
+    fn wait_until_outside(self, inside: u32, deadline: Deadline) -> Result<(), NotInside> {
         let Some(thread) = TokenId::from_word(inside) else {
             return Ok(());
         };
@@ -265,9 +278,9 @@ impl Role<'_> {
         match thread.wait_dead_until(deadline) {
             Ok(()) => Ok(()),
             Err(WaitError::TimedOut) => {
-                Err(NoRole::Ending { pid: thread.info().map_or(0, |info| info.pid) })
+                Err(NotInside::Ending { pid: thread.info().map_or(0, |info| info.pid) })
             }
-            Err(WaitError::System(error)) => Err(NoRole::System(error)),
+            Err(WaitError::System(error)) => Err(NotInside::System(error)),
         }
     }
 

@@ -122,7 +122,7 @@ impl DomainOptions {
     /// the group's folder, and makes it if it does not exist.
     ///
     /// # Errors
-    /// [`Error::InvalidName`], [`Error::Foreign`], [`Error::TooOpen`], [`Error::NoSpace`] and
+    /// [`Error::InvalidName`], [`Error::Untrusted`], [`Error::NoSpace`] and
     /// errors of the system.
     pub fn open_or_create(self, name: &str) -> Result<Domain, Error> {
         self.open_named(name, true)

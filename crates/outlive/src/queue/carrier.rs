@@ -21,7 +21,7 @@ const ANNEX: u32 = 63;
 impl Queue {
     /// Makes this process the server.
     pub(crate) fn raw_receiver(&self) -> Result<RawReceiver, Error> {
-        RawReceiver::new(Arc::clone(&self.inner))
+        RawReceiver::new(Arc::clone(&self.inner), "server")
     }
 
     pub(crate) fn segment(&self) -> &Segment {

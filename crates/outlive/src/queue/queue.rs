@@ -368,7 +368,7 @@ impl<M: Payload + ?Sized> Queue<M> {
     /// peeked at and not committed comes first.
     ///
     /// # Errors
-    /// [`Error::ReceiverTaken`] while another receiver lives, [`Error::ReceiverEnding`] while a
+    /// [`Error::Taken`] while another receiver lives, [`Error::Ending`] while a
     /// thread of the dead one has not ended, [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies

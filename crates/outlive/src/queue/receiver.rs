@@ -13,7 +13,7 @@ use super::batch::Batch;
 use super::layout::{MOST_REGIONS, pack};
 use super::sweep;
 use super::wake::wake_senders;
-use crate::claim::{HeldRole, NoRole};
+use crate::claim::HeldRole;
 use crate::liveness::Me;
 use crate::shim::Ordering;
 use crate::{Deadline, Error, RecvError};
@@ -36,8 +36,9 @@ pub(crate) struct RawReceiver {
 }
 
 impl RawReceiver {
-    pub(super) fn new(inner: Arc<Inner>) -> Result<RawReceiver, Error> {
-        let role = inner.role().take(Deadline::NEVER).map_err(|why| not_taken(&inner, why))?;
+    /// Takes the role, which errors call `name`.
+    pub(super) fn new(inner: Arc<Inner>, name: &'static str) -> Result<RawReceiver, Error> {
+        let role = inner.role().take(name, &inner.ring.segment, Deadline::NEVER)?;
         let ring = &inner.ring;
         let words = &ring.head().receiver_words;
         let region = words.region.load(Ordering::Acquire);
@@ -130,16 +131,5 @@ impl RawReceiver {
 impl Drop for RawReceiver {
     fn drop(&mut self) {
         self.role.get().leave(self.inner.role());
-    }
-}
-
-fn not_taken(inner: &Inner, why: NoRole) -> Error {
-    let segment = &inner.ring.segment;
-    let path = || segment.path().to_path_buf();
-    match why {
-        NoRole::Taken { pid } => Error::ReceiverTaken { path: path(), pid },
-        NoRole::Ending { pid } => Error::ReceiverEnding { path: path(), pid },
-        NoRole::Damaged => segment.damaged("the receiver's word"),
-        NoRole::System(error) => error,
     }
 }

@@ -123,7 +123,7 @@ impl Service {
     /// living server.
     ///
     /// # Errors
-    /// [`Error::ServerTaken`] while another server lives, [`Error::ReceiverEnding`] while a thread
+    /// [`Error::Taken`] while another server lives, [`Error::Ending`] while a thread
     /// of the dead one has not ended, [`Error::NoToken`], [`Error::NoSpace`], [`Error::Damaged`].
     ///
     /// # If a process dies

@@ -94,25 +94,23 @@ impl Folder {
                 .map_err(|errno| Error::from_errno("make", path, errno))?;
             facts = examine(fd.as_fd())?;
         }
+        let untrusted = || {
+            let (owner, mode) = (facts.owner, facts.mode);
+            Error::Untrusted { path: path.to_path_buf(), owner, user, mode }
+        };
         let access = match group {
             // A group's folder: any member may have made it, and no one outside may enter.
             Some(group) if facts.group == group && facts.mode & 0o077 == 0o070 => {
                 Access::Group(group)
             }
-            Some(_) | None if facts.owner != user => {
-                return Err(Error::Foreign { path: path.to_path_buf(), owner: facts.owner, user });
-            }
-            Some(_) => {
-                return Err(Error::TooOpen { path: path.to_path_buf(), mode: facts.mode });
-            }
+            Some(_) | None if facts.owner != user => return Err(untrusted()),
+            Some(_) => return Err(untrusted()),
             None if facts.mode & 0o077 == 0 => Access::Mine,
             // The owner opened it for a group before: keep that.
             None if facts.mode & 0o007 == 0 && facts.mode & 0o070 == 0o070 => {
                 Access::Group(facts.group)
             }
-            None => {
-                return Err(Error::TooOpen { path: path.to_path_buf(), mode: facts.mode });
-            }
+            None => return Err(untrusted()),
         };
         Ok(Folder { fd: KeptFile::new(fd, &facts), path: path.to_path_buf(), access })
     }

@@ -9,7 +9,7 @@ use super::inner::Inner;
 use super::wait::{Change, Told};
 use super::watch::Watch;
 use super::write::RawWriter;
-use crate::claim::{Holder, NoRole};
+use crate::claim::Holder;
 use crate::shim::Ordering;
 use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
 
@@ -127,7 +127,7 @@ impl<M: Payload + ?Sized> State<M> {
     /// living writer: see [`State::wait_to_write`].
     ///
     /// # Errors
-    /// [`Error::WriterTaken`] while another writer lives, [`Error::WriterEnding`] while a thread of
+    /// [`Error::Taken`] while another writer lives, [`Error::Ending`] while a thread of
     /// the dead one has not ended, [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies
@@ -139,14 +139,7 @@ impl<M: Payload + ?Sized> State<M> {
     /// Makes this process the writer; waits for the last thread of a dead writer until the deadline,
     /// and two seconds at most.
     fn writer_by(&self, deadline: Deadline) -> Result<Writer<M>, Error> {
-        let taken = RawWriter::new(Arc::clone(&self.inner), deadline);
-        let path = || self.inner.buffers.segment.path().to_path_buf();
-        let raw = taken.map_err(|refused| match refused {
-            NoRole::Taken { pid } => Error::WriterTaken { path: path(), pid },
-            NoRole::Ending { pid } => Error::WriterEnding { path: path(), pid },
-            NoRole::Damaged => self.inner.buffers.segment.damaged("the writer's word"),
-            NoRole::System(error) => error,
-        })?;
+        let raw = RawWriter::new(Arc::clone(&self.inner), deadline)?;
         Ok(Writer { raw, _value: PhantomData })
     }
 
@@ -154,8 +147,8 @@ impl<M: Payload + ?Sized> State<M> {
     /// last thread of a dead one.
     ///
     /// # Errors
-    /// The errors of [`State::writer`], but neither [`Error::WriterTaken`] nor
-    /// [`Error::WriterEnding`].
+    /// The errors of [`State::writer`], but neither [`Error::Taken`] nor
+    /// [`Error::Ending`].
     ///
     /// # If a process dies
     /// If the writer dies, the wait is over at once. If this process dies while it takes over, the
@@ -188,7 +181,7 @@ impl<M: Payload + ?Sized> State<M> {
     /// The same as with [`State::writer`].
     pub fn try_wait_to_write(&self) -> Result<Option<Writer<M>>, Error> {
         match self.writer_by(Deadline::at_nanos(0)) {
-            Err(Error::WriterTaken { .. } | Error::WriterEnding { .. }) => Ok(None),
+            Err(Error::Taken { .. } | Error::Ending { .. }) => Ok(None),
             other => other.map(Some),
         }
     }
@@ -217,9 +210,9 @@ impl<M: Payload + ?Sized> State<M> {
         loop {
             match self.writer_by(deadline) {
                 // The writer is dead: this was a wait for its last thread.
-                Err(Error::WriterEnding { .. }) if deadline.has_passed() => return Ok(None),
-                Err(Error::WriterEnding { .. }) => {}
-                Err(Error::WriterTaken { .. }) => {
+                Err(Error::Ending { .. }) if deadline.has_passed() => return Ok(None),
+                Err(Error::Ending { .. }) => {}
+                Err(Error::Taken { .. }) => {
                     if !self.inner.wait_unwritten(deadline)? {
                         return Ok(None);
                     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::Inner;
 use super::copy::copy_in;
 use super::layout::{CELLS, Cell, Latest, MOST_BUFFERS};
-use crate::claim::{HeldRole, NoRole, Role};
+use crate::claim::{HeldRole, Role};
 use crate::liveness::Me;
 use crate::shim::{Ordering, fence};
 use crate::{Deadline, Error, SendError};
@@ -27,8 +27,8 @@ pub(super) struct RawWriter {
 }
 
 impl RawWriter {
-    pub(super) fn new(inner: Arc<Inner>, deadline: Deadline) -> Result<RawWriter, NoRole> {
-        let role = inner.role().take(deadline)?;
+    pub(super) fn new(inner: Arc<Inner>, deadline: Deadline) -> Result<RawWriter, Error> {
+        let role = inner.role().take("writer", &inner.buffers.segment, deadline)?;
         Ok(RawWriter { inner, role })
     }
 

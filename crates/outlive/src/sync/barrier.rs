@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -240,9 +242,26 @@ impl Barrier {
     /// # If a process dies
     /// During this call: as if it had never come, or as if it had joined.
     pub fn join(&self) -> Result<Seat<'_>, AcquireError> {
-        let me = self.me()?;
-        let index = self.raw().join(me).map_err(|stuck| self.error(stuck))?;
+        let (me, index) = self.take_seat()?;
         Ok(Seat { barrier: self, me, index, arrived: None, _thread: PhantomData })
+    }
+
+    /// Takes a seat as [`Barrier::join`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Barrier::join`].
+    ///
+    /// # If a process dies
+    /// As with [`Barrier::join`].
+    pub fn join_owned(self: &Arc<Self>) -> Result<OwnedSeat, AcquireError> {
+        let (me, index) = self.take_seat()?;
+        let barrier = Arc::clone(self);
+        Ok(Seat { barrier, me, index, arrived: None, _thread: PhantomData })
+    }
+
+    fn take_seat(&self) -> Result<(Me, usize), AcquireError> {
+        let me = self.me()?;
+        Ok((me, self.raw().join(me).map_err(|stuck| self.error(stuck))?))
     }
 
     /// Makes a broken barrier whole: dead participants lose their seats, which others may take;
@@ -321,6 +340,32 @@ impl Barrier {
         self.raw().participants().into_iter().map(holder).collect()
     }
 
+    /// Arrives for the participant that has that seat, if it has not yet, and waits until the
+    /// deadline, or never, for the others. `arrived`: see [`Seat`].
+    fn pass(
+        &self,
+        me: Me,
+        seat: usize,
+        arrived: &mut Option<u32>,
+        deadline: Option<Deadline>,
+    ) -> Result<Option<Turn>, AcquireError> {
+        if self.home.registry().current_bits() != me.id.as_u32() {
+            return Err(AcquireError::NotHeld);
+        }
+        let raw = self.raw();
+        let phase = match *arrived {
+            Some(phase) => phase,
+            None => raw.arrive(me, seat).map_err(|stuck| self.error(stuck))?,
+        };
+        let end = raw.wait(me, seat, phase, &self.spin_wait, deadline);
+        *arrived = (end == Err(Stuck::TimedOut)).then_some(phase);
+        match end {
+            Ok(passed) => Ok(Some(Turn { leader: passed == Passed::Leader })),
+            Err(Stuck::TimedOut) => Ok(None),
+            Err(stuck) => Err(self.error(stuck)),
+        }
+    }
+
     fn me(&self) -> Result<Me, AcquireError> {
         self.home.me().map_err(AcquireError::System)
     }
@@ -359,17 +404,32 @@ fn set_policy(words: &BarrierWords, when_one_dies: WhenOneDies) {
 ///
 /// A seat stays with the thread that it names. In a forked child, a seat of the parent's has no
 /// effect.
-pub struct Seat<'a> {
-    barrier: &'a Barrier,
+pub struct Seat<'a, B: Deref<Target = Barrier> = &'a Barrier> {
+    barrier: B,
     me: Me,
     index: usize,
     /// The phase in which this participant has arrived and has not passed yet.
     arrived: Option<u32>,
     /// Neither Send nor Sync.
-    _thread: PhantomData<*mut ()>,
+    _thread: PhantomData<(*mut (), &'a ())>,
 }
 
-impl Seat<'_> {
+/// Holds a place as a [`Seat`] does, and keeps the barrier's handle by an [`Arc`], so that it
+/// borrows nothing: [`Barrier::join_owned`] returns it.
+///
+/// # If a process dies
+/// As with [`Seat`]: see [`Barrier`].
+pub type OwnedSeat = Seat<'static, Arc<Barrier>>;
+
+impl OwnedSeat {
+    /// Returns the barrier to which it belongs.
+    #[must_use]
+    pub fn barrier(&self) -> &Arc<Barrier> {
+        &self.barrier
+    }
+}
+
+impl<B: Deref<Target = Barrier>> Seat<'_, B> {
     /// Arrives, and waits until all participants have arrived.
     ///
     /// # Errors
@@ -408,26 +468,21 @@ impl Seat<'_> {
         self.finish(None)
     }
 
+    /// Ends this without giving the place up: the others go on waiting for its thread, and learn of
+    /// that thread's end as of a death. Unlike [`std::mem::forget`], this lets go of the [`Arc`] in
+    /// an owned seat.
+    pub fn abandon(self) {
+        let seat = ManuallyDrop::new(self);
+        // SAFETY: `seat` is not dropped, so this is dropped once.
+        drop(unsafe { core::ptr::read(&raw const seat.barrier) });
+    }
+
     fn finish(&mut self, deadline: Option<Deadline>) -> Result<Option<Turn>, AcquireError> {
-        let raw = self.barrier.raw();
-        if self.barrier.home.registry().current_bits() != self.me.id.as_u32() {
-            return Err(AcquireError::NotHeld);
-        }
-        let phase = match self.arrived {
-            Some(phase) => phase,
-            None => raw.arrive(self.me, self.index).map_err(|stuck| self.barrier.error(stuck))?,
-        };
-        let end = raw.wait(self.me, self.index, phase, &self.barrier.spin_wait, deadline);
-        self.arrived = (end == Err(Stuck::TimedOut)).then_some(phase);
-        match end {
-            Ok(passed) => Ok(Some(Turn { leader: passed == Passed::Leader })),
-            Err(Stuck::TimedOut) => Ok(None),
-            Err(stuck) => Err(self.barrier.error(stuck)),
-        }
+        self.barrier.pass(self.me, self.index, &mut self.arrived, deadline)
     }
 }
 
-impl Drop for Seat<'_> {
+impl<B: Deref<Target = Barrier>> Drop for Seat<'_, B> {
     fn drop(&mut self) {
         if self.barrier.home.registry().current_bits() == self.me.id.as_u32() {
             self.barrier.raw().leave(self.me, self.index);
@@ -435,7 +490,7 @@ impl Drop for Seat<'_> {
     }
 }
 
-impl fmt::Debug for Seat<'_> {
+impl<B: Deref<Target = Barrier>> fmt::Debug for Seat<'_, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seat")
             .field("participant", &self.me.id)

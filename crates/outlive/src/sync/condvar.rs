@@ -85,23 +85,23 @@ impl CondvarOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Woke {
-    /// A thread notified, or none did: check the condition.
-    LookAgain,
+    /// A thread notified, or the wake-up was spurious: check the condition.
+    Notified,
     /// The deadline passed.
     TimedOut,
     /// The watched peer has ended.
     PeerEnded,
 }
 
-/// The end of a wait: the guard again and the reason, also in [`LockError::OwnerDied`].
-type Ended<'a, T> = Result<(MutexGuard<'a, T>, Woke), LockError<(MutexGuard<'a, T>, Woke)>>;
+/// The end of a wait: the guard again and the reason.
+type Ended<'a, T, K> = Result<(MutexGuard<'a, T, K>, Woke), LockError<MutexGuard<'a, T, K>>>;
 
 /// Likewise, for a wait that may not get the mutex again: then `None`.
-type MaybeEnded<'a, T> =
-    Result<Option<(MutexGuard<'a, T>, Woke)>, LockError<(MutexGuard<'a, T>, Woke)>>;
+type MaybeEnded<'a, T, K> =
+    Result<Option<(MutexGuard<'a, T, K>, Woke)>, LockError<MutexGuard<'a, T, K>>>;
 
 /// Unwraps the end of a wait that locks again without a deadline.
-fn ended<'a, T>(ended: MaybeEnded<'a, T>) -> Ended<'a, T> {
+fn ended<'a, T, K>(ended: MaybeEnded<'a, T, K>) -> Ended<'a, T, K> {
     // Without a deadline, a lock is taken or refused for good.
     ended?.ok_or(LockError::Failed(AcquireError::NotHeld))
 }
@@ -154,13 +154,11 @@ impl Condvar {
     ///
     /// # If a process dies
     /// See [`Condvar`].
-    pub fn wait<'a, T>(
-        &'a self,
-        guard: MutexGuard<'a, T>,
-    ) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
-        self.wait_until(guard, Deadline::NEVER)
-            .map(|(guard, _)| guard)
-            .map_err(|error| error.map(|(guard, _)| guard))
+    pub fn wait<'a, T, K>(
+        &self,
+        guard: MutexGuard<'a, T, K>,
+    ) -> Result<MutexGuard<'a, T, K>, LockError<MutexGuard<'a, T, K>>> {
+        Ok(self.wait_until(guard, Deadline::NEVER)?.0)
     }
 
     /// Waits as [`Condvar::wait`] does, for so long at most. It then locks the mutex again without
@@ -168,11 +166,11 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait`]. That the time is over is no error: the caller has the mutex again.
-    pub fn wait_timeout<'a, T>(
-        &'a self,
-        guard: MutexGuard<'a, T>,
+    pub fn wait_timeout<'a, T, K>(
+        &self,
+        guard: MutexGuard<'a, T, K>,
         timeout: Duration,
-    ) -> Ended<'a, T> {
+    ) -> Ended<'a, T, K> {
         self.wait_until(guard, Deadline::after(timeout))
     }
 
@@ -203,11 +201,11 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait`]. A passed deadline is no error: the caller has the mutex again.
-    pub fn wait_until<'a, T>(
-        &'a self,
-        guard: MutexGuard<'a, T>,
+    pub fn wait_until<'a, T, K>(
+        &self,
+        guard: MutexGuard<'a, T, K>,
         deadline: Deadline,
-    ) -> Ended<'a, T> {
+    ) -> Ended<'a, T, K> {
         ended(self.wait_and_relock_until(guard, deadline, Deadline::NEVER))
     }
 
@@ -239,12 +237,12 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait`].
-    pub fn wait_and_relock_until<'a, T>(
-        &'a self,
-        guard: MutexGuard<'a, T>,
+    pub fn wait_and_relock_until<'a, T, K>(
+        &self,
+        guard: MutexGuard<'a, T, K>,
         deadline: Deadline,
         relock: Deadline,
-    ) -> MaybeEnded<'a, T> {
+    ) -> MaybeEnded<'a, T, K> {
         self.wait_by(guard, |raw, mutex, me, relay| {
             raw.wait(self.home.registry(), mutex, me, relay, &self.spin_waits, deadline, relock)
         })
@@ -254,13 +252,12 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait`]; it returns at the first error, whatever the condition.
-    pub fn wait_while<'a, T>(
-        &'a self,
-        guard: MutexGuard<'a, T>,
+    pub fn wait_while<'a, T, K>(
+        &self,
+        guard: MutexGuard<'a, T, K>,
         condition: impl FnMut(&mut T) -> bool,
-    ) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
-        let ended = self.wait_while_until(guard, Deadline::NEVER, condition);
-        ended.map(|(guard, _)| guard).map_err(|error| error.map(|(guard, _)| guard))
+    ) -> Result<MutexGuard<'a, T, K>, LockError<MutexGuard<'a, T, K>>> {
+        Ok(self.wait_while_until(guard, Deadline::NEVER, condition)?.0)
     }
 
     /// Waits as [`Condvar::wait_while`] does, for so long at most. [`Woke::TimedOut`] means that
@@ -268,12 +265,12 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait_while`].
-    pub fn wait_while_timeout<'a, T>(
-        &'a self,
-        guard: MutexGuard<'a, T>,
+    pub fn wait_while_timeout<'a, T, K>(
+        &self,
+        guard: MutexGuard<'a, T, K>,
         timeout: Duration,
         condition: impl FnMut(&mut T) -> bool,
-    ) -> Ended<'a, T> {
+    ) -> Ended<'a, T, K> {
         self.wait_while_until(guard, Deadline::after(timeout), condition)
     }
 
@@ -282,20 +279,20 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait_while`].
-    pub fn wait_while_until<'a, T>(
-        &'a self,
-        mut guard: MutexGuard<'a, T>,
+    pub fn wait_while_until<'a, T, K>(
+        &self,
+        mut guard: MutexGuard<'a, T, K>,
         deadline: Deadline,
         mut condition: impl FnMut(&mut T) -> bool,
-    ) -> Ended<'a, T> {
-        let mut woke = Woke::LookAgain;
+    ) -> Ended<'a, T, K> {
+        let mut woke = Woke::Notified;
         while condition(&mut guard) {
             if woke == Woke::TimedOut {
                 return Ok((guard, woke));
             }
             (guard, woke) = self.wait_until(guard, deadline)?;
         }
-        Ok((guard, Woke::LookAgain))
+        Ok((guard, Woke::Notified))
     }
 
     /// Waits as [`Condvar::wait`] does, and returns also when `peer` has ended: for a waiter
@@ -332,7 +329,11 @@ impl Condvar {
     ///
     /// # If a process dies
     /// The peer's death ends the wait at once.
-    pub fn wait_or_end<'a, T>(&'a self, guard: MutexGuard<'a, T>, peer: &Peer) -> Ended<'a, T> {
+    pub fn wait_or_end<'a, T, K>(
+        &self,
+        guard: MutexGuard<'a, T, K>,
+        peer: &Peer,
+    ) -> Ended<'a, T, K> {
         self.wait_or_end_until(guard, peer, Deadline::NEVER)
     }
 
@@ -343,12 +344,12 @@ impl Condvar {
     ///
     /// # If a process dies
     /// The peer's death ends the wait at once.
-    pub fn wait_or_end_timeout<'a, T>(
-        &'a self,
-        guard: MutexGuard<'a, T>,
+    pub fn wait_or_end_timeout<'a, T, K>(
+        &self,
+        guard: MutexGuard<'a, T, K>,
         peer: &Peer,
         timeout: Duration,
-    ) -> Ended<'a, T> {
+    ) -> Ended<'a, T, K> {
         self.wait_or_end_until(guard, peer, Deadline::after(timeout))
     }
 
@@ -359,43 +360,36 @@ impl Condvar {
     ///
     /// # If a process dies
     /// The peer's death ends the wait at once.
-    pub fn wait_or_end_until<'a, T>(
-        &'a self,
-        guard: MutexGuard<'a, T>,
+    pub fn wait_or_end_until<'a, T, K>(
+        &self,
+        guard: MutexGuard<'a, T, K>,
         peer: &Peer,
         deadline: Deadline,
-    ) -> Ended<'a, T> {
+    ) -> Ended<'a, T, K> {
         if !peer.is_alive() {
             return Ok((guard, Woke::PeerEnded));
         }
         let whose = (peer.registry(), peer.id());
-        let ended = ended(self.wait_by(guard, |raw, mutex, me, relay| {
+        let (guard, woke) = ended(self.wait_by(guard, |raw, mutex, me, relay| {
             raw.wait_or_end(whose, mutex, me, relay, &self.spin_waits, deadline)
-        }));
-        let woke = |woke| if peer.is_alive() { woke } else { Woke::PeerEnded };
-        match ended {
-            Ok((guard, other)) => Ok((guard, woke(other))),
-            Err(error) => Err(error.map(|(guard, other)| (guard, woke(other)))),
-        }
+        }))?;
+        Ok((guard, if peer.is_alive() { woke } else { Woke::PeerEnded }))
     }
 
-    fn wait_by<'a, T>(
-        &'a self,
-        guard: MutexGuard<'a, T>,
+    fn wait_by<'a, T, K>(
+        &self,
+        guard: MutexGuard<'a, T, K>,
         wait: impl FnOnce(&RawCondvar, &RawMutex, Me, WakeRelay) -> Waited,
-    ) -> MaybeEnded<'a, T> {
-        let mut woke = Woke::LookAgain;
-        let again = guard.give_back_during(|mutex, me, relay| {
+    ) -> MaybeEnded<'a, T, K> {
+        let mut woke = Woke::Notified;
+        let again = guard.give_back_during(self.home.segment(), |mutex, me, relay| {
             let waited = wait(self.home.shared(), mutex, me, relay);
             if waited.timed_out {
                 woke = Woke::TimedOut;
             }
             (waited.lock, waited.relay)
-        });
-        match again {
-            Ok(guard) => Ok(guard.map(|guard| (guard, woke))),
-            Err(error) => Err(error.map(|guard| (guard, woke))),
-        }
+        })?;
+        Ok(again.map(|guard| (guard, woke)))
     }
 
     /// Wakes one waiter. Call it while holding the mutex or after unlocking it, never before the

@@ -1,4 +1,4 @@
-//! The error of acquiring: a lock, a permit, a seat, the right to make a value.
+//! The errors of acquiring: a lock, a permit, a seat, the right to make a value.
 
 use std::fmt;
 
@@ -99,16 +99,6 @@ pub enum LockError<G> {
     Failed(AcquireError),
 }
 
-impl<G> LockError<G> {
-    /// Replaces the guard inside.
-    pub(super) fn map<H>(self, guard: impl FnOnce(G) -> H) -> LockError<H> {
-        match self {
-            LockError::OwnerDied(g) => LockError::OwnerDied(guard(g)),
-            LockError::Failed(error) => LockError::Failed(error),
-        }
-    }
-}
-
 impl<G> From<LockError<G>> for AcquireError {
     fn from(error: LockError<G>) -> AcquireError {
         match error {
@@ -138,6 +128,54 @@ impl<G: fmt::Debug> std::error::Error for LockError<G> {
         match self {
             LockError::OwnerDied(_) => None,
             LockError::Failed(error) => Some(error),
+        }
+    }
+}
+
+/// Says why a reader of an [`RwLock`](super::RwLock) could not become a writer. It still reads, by
+/// the guard inside.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum UpgradeError<G> {
+    /// Another thread reads (only from `try_upgrade`), or waits to write.
+    InUse(G),
+    /// Another thread still read when the deadline passed.
+    TimedOut(G),
+    /// Waiting longer would not help.
+    Failed(G, AcquireError),
+}
+
+impl<G> UpgradeError<G> {
+    /// Returns the reader's guard.
+    pub fn into_guard(self) -> G {
+        match self {
+            UpgradeError::InUse(guard)
+            | UpgradeError::TimedOut(guard)
+            | UpgradeError::Failed(guard, _) => guard,
+        }
+    }
+}
+
+impl<G> fmt::Display for UpgradeError<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            UpgradeError::InUse(_) => {
+                "somebody else reads, or waits to write: give the lock back and take it as a writer"
+            }
+            UpgradeError::TimedOut(_) => "somebody else still read when the deadline passed",
+            UpgradeError::Failed(_, AcquireError::Deadlock) => {
+                "this thread reads a second time; give that back first"
+            }
+            UpgradeError::Failed(_, error) => return error.fmt(f),
+        })
+    }
+}
+
+impl<G: fmt::Debug> std::error::Error for UpgradeError<G> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            UpgradeError::Failed(_, error) => Some(error),
+            UpgradeError::InUse(_) | UpgradeError::TimedOut(_) => None,
         }
     }
 }

@@ -1,15 +1,18 @@
 //! The guard of a lock of any kind.
 
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use super::error::{AcquireError, LockError};
 use super::order;
 use super::raw_lock::{ExclusiveLock, Leaving, RawLock};
 use crate::liveness::{Me, TokenId, WAITERS};
+use crate::segment::Segment;
 use crate::sys::robust::WakeRelay;
 
 /// A bit in a guard's own copy of the token: the guard keeps `list_op_pending` borrowed until it is
@@ -100,8 +103,31 @@ fn leave<R: RawLock>(words: &R::Words, me: Me, held: R::Held<'_>, how: Leaving) 
     R::unlock(words, own, held, how);
     if me.id.as_u32() & KEPT != 0 {
         // Died just before: the kernel wakes one waiter for nothing.
-        drop(WakeRelay::resume(own.list()));
+        let (_file, relay) = resume_relay(own);
+        drop(relay);
     }
+}
+
+thread_local! {
+    /// The file in which the word lies to which this thread's kept relay leads: it stays mapped
+    /// until the kernel has no more use for the word. So a guard need not borrow the condition
+    /// variable on which it waited. Not dropped when the thread ends, which is when the kernel looks.
+    static RELAYED: Cell<Option<ManuallyDrop<Arc<Segment>>>> = const { Cell::new(None) };
+}
+
+/// Keeps a relay that leads to a word of `file` until [`resume_relay`]. Returns false if it has
+/// ended instead.
+pub(super) fn keep_relay(relay: WakeRelay, file: &Arc<Segment>) -> bool {
+    let kept = relay.keep();
+    if kept {
+        RELAYED.set(Some(ManuallyDrop::new(Arc::clone(file))));
+    }
+    kept
+}
+
+/// Takes back the relay that this thread keeps, and what keeps its word mapped.
+pub(super) fn resume_relay(me: Me) -> (Option<Arc<Segment>>, WakeRelay) {
+    (RELAYED.take().map(ManuallyDrop::into_inner), WakeRelay::resume(me.list()))
 }
 
 /// Returns the token's own id.
@@ -124,13 +150,16 @@ fn without_bits(me: Me) -> Me {
 /// may leave the value half-written: the next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied). A guard that a
 /// destructor takes while its thread unwinds already gives the lock back as usual. A reader's panic
 /// is told to no locker.
-pub struct Guard<'a, R: RawLock, T> {
+pub struct Guard<'a, R: RawLock, T, K = ()> {
     pub(super) value: NonNull<T>,
     pub(super) hold: Hold<'a, R>,
+    /// What keeps the words and the value mapped: nothing in a guard that borrows the lock, an `Arc`
+    /// in one that owns it (`owned.rs`). Dropped after `hold`, which unlocks.
+    pub(super) keep: K,
 }
 
 // SAFETY: a shared guard gives no more than `&T`, and `T: Sync`.
-unsafe impl<R: RawLock, T: Sync> Sync for Guard<'_, R, T> {}
+unsafe impl<R: RawLock, T: Sync, K: Sync> Sync for Guard<'_, R, T, K> {}
 
 impl<'a, R: RawLock, T> Guard<'a, R, T> {
     /// Makes the guard of a lock that `me` has just taken.
@@ -145,11 +174,25 @@ impl<'a, R: RawLock, T> Guard<'a, R, T> {
         me: Me,
         held: R::Held<'a>,
     ) -> Guard<'a, R, T> {
-        Guard { value, hold: Hold::new(words, me, held) }
+        Guard { value, hold: Hold::new(words, me, held), keep: () }
+    }
+
+    /// Makes it a guard that keeps that, too.
+    pub(super) fn keeping<K>(self, keep: K) -> Guard<'a, R, T, K> {
+        Guard { value: self.value, hold: self.hold, keep }
     }
 }
 
-impl<R: ExclusiveLock, T> Guard<'_, R, T> {
+impl<R: RawLock, T, K> Guard<'_, R, T, K> {
+    /// Ends the guard without unlocking: its thread goes on holding the lock until it ends, and the
+    /// next locker is then told of a death. Unlike [`std::mem::forget`], this lets go of the `Arc`
+    /// in an owned guard.
+    pub fn abandon(self) {
+        self.hold.forget();
+    }
+}
+
+impl<R: ExclusiveLock, T, K> Guard<'_, R, T, K> {
     /// Ends a reset: stores the value and unlocks a lock that was taken in whatever state.
     pub(super) fn reset(mut self, value: T) {
         // Died from here on: the lock still names us, so the next locker is told, or it stays given
@@ -196,7 +239,7 @@ impl<R: ExclusiveLock, T> Guard<'_, R, T> {
     }
 }
 
-impl<R: RawLock, T> Deref for Guard<'_, R, T> {
+impl<R: RawLock, T, K> Deref for Guard<'_, R, T, K> {
     type Target = T;
 
     #[inline]
@@ -206,7 +249,7 @@ impl<R: RawLock, T> Deref for Guard<'_, R, T> {
     }
 }
 
-impl<R: ExclusiveLock, T> DerefMut for Guard<'_, R, T> {
+impl<R: ExclusiveLock, T, K> DerefMut for Guard<'_, R, T, K> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this thread alone holds the lock; `&mut self` excludes a second borrow here.
@@ -214,13 +257,13 @@ impl<R: ExclusiveLock, T> DerefMut for Guard<'_, R, T> {
     }
 }
 
-impl<R: RawLock, T: fmt::Debug> fmt::Debug for Guard<'_, R, T> {
+impl<R: RawLock, T: fmt::Debug, K> fmt::Debug for Guard<'_, R, T, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
 }
 
-impl<'a, R: ExclusiveLock, T> LockError<Guard<'a, R, T>> {
+impl<'a, R: ExclusiveLock, T, K> LockError<Guard<'a, R, T, K>> {
     /// Repairs what a dead owner left, marks it consistent, and returns the guard.
     ///
     /// ```
@@ -250,7 +293,7 @@ impl<'a, R: ExclusiveLock, T> LockError<Guard<'a, R, T>> {
     ///
     /// # If it panics
     /// A panic of `repair` counts as a death.
-    pub fn repair(self, repair: impl FnOnce(&mut T)) -> Result<Guard<'a, R, T>, AcquireError> {
+    pub fn repair(self, repair: impl FnOnce(&mut T)) -> Result<Guard<'a, R, T, K>, AcquireError> {
         match self {
             LockError::OwnerDied(mut guard) => {
                 repair(&mut guard);

@@ -124,8 +124,7 @@ impl<P: Guards<T>, T> LockOptions<P, T> {
         Lock<P, T>,
         "lock",
         "[`Error::OtherType`](crate::Error::OtherType) when it guards a value of another type;
-        [`Error::OtherNamespace`](crate::Error::OtherNamespace) and
-        [`Error::OtherLibc`](crate::Error::OtherLibc) for a [`PiMutex`](crate::sync::PiMutex) of
+        [`Error::OtherEnvironment`](crate::Error::OtherEnvironment) for a [`PiMutex`](crate::sync::PiMutex) of
         another pid namespace or C library;
         [`Error::InvalidOption`](crate::Error::InvalidOption) for a ceiling that is no priority."
     );

@@ -16,16 +16,18 @@ use super::rw_lock::Reading;
 ///
 /// # If a process dies
 /// As while the [`Guard`] that it came from is held.
-pub struct MappedGuard<'a, R: RawLock, U: ?Sized> {
+pub struct MappedGuard<'a, R: RawLock, U: ?Sized, K = ()> {
     value: NonNull<U>,
     /// Unlocks when dropped.
     _hold: Hold<'a, R>,
+    /// As in a [`Guard`].
+    _keep: K,
 }
 
 // SAFETY: a shared guard gives no more than `&U`, and `U: Sync`.
-unsafe impl<R: RawLock, U: ?Sized + Sync> Sync for MappedGuard<'_, R, U> {}
+unsafe impl<R: RawLock, U: ?Sized + Sync, K: Sync> Sync for MappedGuard<'_, R, U, K> {}
 
-impl<'a, R: ExclusiveLock, T> Guard<'a, R, T> {
+impl<'a, R: ExclusiveLock, T, K> Guard<'a, R, T, K> {
     /// Makes a guard of a part of the value: a function can return it without telling its caller of
     /// the rest.
     ///
@@ -46,26 +48,26 @@ impl<'a, R: ExclusiveLock, T> Guard<'a, R, T> {
     /// # If it panics
     /// A panic of `part` counts as a death while the guard is held.
     pub fn map<U: ?Sized>(
-        mut guard: Guard<'a, R, T>,
+        mut guard: Guard<'a, R, T, K>,
         part: impl FnOnce(&mut T) -> &mut U,
-    ) -> MappedGuard<'a, R, U> {
+    ) -> MappedGuard<'a, R, U, K> {
         let value = NonNull::from(part(&mut guard));
-        MappedGuard { value, _hold: guard.hold }
+        MappedGuard { value, _hold: guard.hold, _keep: guard.keep }
     }
 }
 
-impl<'a, T> Guard<'a, Reading, T> {
+impl<'a, T, K> Guard<'a, Reading, T, K> {
     /// Makes a guard of a part of the value, as [`MutexGuard::map`](super::MutexGuard::map) does.
     pub fn map<U: ?Sized>(
-        guard: Guard<'a, Reading, T>,
+        guard: Guard<'a, Reading, T, K>,
         part: impl FnOnce(&T) -> &U,
-    ) -> MappedGuard<'a, Reading, U> {
+    ) -> MappedGuard<'a, Reading, U, K> {
         let value = NonNull::from(part(&guard));
-        MappedGuard { value, _hold: guard.hold }
+        MappedGuard { value, _hold: guard.hold, _keep: guard.keep }
     }
 }
 
-impl<R: RawLock, U: ?Sized> Deref for MappedGuard<'_, R, U> {
+impl<R: RawLock, U: ?Sized, K> Deref for MappedGuard<'_, R, U, K> {
     type Target = U;
 
     #[inline]
@@ -75,7 +77,7 @@ impl<R: RawLock, U: ?Sized> Deref for MappedGuard<'_, R, U> {
     }
 }
 
-impl<R: ExclusiveLock, U: ?Sized> DerefMut for MappedGuard<'_, R, U> {
+impl<R: ExclusiveLock, U: ?Sized, K> DerefMut for MappedGuard<'_, R, U, K> {
     #[inline]
     fn deref_mut(&mut self) -> &mut U {
         // SAFETY: `_hold` keeps the lock alone, and the part was borrowed from what the lock guards;
@@ -84,7 +86,7 @@ impl<R: ExclusiveLock, U: ?Sized> DerefMut for MappedGuard<'_, R, U> {
     }
 }
 
-impl<R: RawLock, U: ?Sized + fmt::Debug> fmt::Debug for MappedGuard<'_, R, U> {
+impl<R: RawLock, U: ?Sized + fmt::Debug, K> fmt::Debug for MappedGuard<'_, R, U, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }

@@ -31,6 +31,7 @@ mod mapped;
 mod mutex;
 mod once_lock;
 mod order;
+mod owned;
 mod pi_mutex;
 mod primitive;
 mod raw;
@@ -41,11 +42,11 @@ mod semaphore;
 mod untyped;
 
 pub use crate::claim::Holder;
-pub use barrier::{Barrier, BarrierOptions, EmbeddedBarrier, Seat, Turn, WhenOneDies};
+pub use barrier::{Barrier, BarrierOptions, EmbeddedBarrier, OwnedSeat, Seat, Turn, WhenOneDies};
 pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
 pub use condvar::{Condvar, CondvarOptions, EmbeddedCondvar, Woke};
 pub use embedded::{Embed, Embedded, Place, Record, RecordType, SharedField};
-pub use error::{AcquireError, LockError};
+pub use error::{AcquireError, LockError, UpgradeError};
 pub use event::{EmbeddedEvent, EmbeddedLatch, Event, EventOptions, Latch, LatchOptions, Reset};
 pub use guard::Guard;
 pub use lock::{Lock, LockOptions};
@@ -53,12 +54,16 @@ pub use mapped::MappedGuard;
 pub use mutex::{EmbeddedMutex, Halfway, Mutex, MutexGuard};
 pub use once_lock::{EmbeddedOnceLock, OnceLock, OnceLockOptions, OnceState};
 pub use order::{LockOrder, LockPair};
+pub use owned::{
+    OwnedCeilingMutexGuard, OwnedGuard, OwnedMutexGuard, OwnedPiMutexGuard, OwnedReadGuard,
+    OwnedWriteGuard,
+};
 pub use pi_mutex::{EmbeddedPiMutex, PiMutex, PiMutexGuard};
 #[doc(hidden)]
 pub use primitive::Home;
 pub use primitive::LockDetail;
 pub(crate) use primitive::primitives;
 pub use readiness::Bits;
-pub use rw_lock::{EmbeddedRwLock, ReadGuard, RwLock, UpgradeError, UpgradeReason, WriteGuard};
-pub use semaphore::{EmbeddedSemaphore, Permit, Semaphore, SemaphoreOptions};
+pub use rw_lock::{EmbeddedRwLock, ReadGuard, RwLock, WriteGuard};
+pub use semaphore::{EmbeddedSemaphore, OwnedPermit, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};

@@ -1,11 +1,12 @@
 //! A mutex with the value it guards.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use super::Holder;
 use super::embedded::Embedded;
 use super::error::{AcquireError, LockError};
-use super::guard::{Guard, KEPT, UNWINDING};
+use super::guard::{Guard, KEPT, UNWINDING, keep_relay, resume_relay};
 use super::lock::{Lock, LockOptions, take_slow};
 use super::order;
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
@@ -64,7 +65,7 @@ pub type Mutex<T> = Lock<RawMutex, T>;
 /// A panic that begins while the guard is held and unwinds through it counts as a death, because it
 /// may leave the value half-written: the next locker gets [`LockError::OwnerDied`]. A guard that a
 /// destructor takes while its thread unwinds already gives the lock back as usual.
-pub type MutexGuard<'a, T> = Guard<'a, RawMutex, T>;
+pub type MutexGuard<'a, T, K = ()> = Guard<'a, RawMutex, T, K>;
 
 /// Embeds a mutex and its value as a field of a [`record!`](crate::record). It takes 8 bytes and
 /// the value.
@@ -274,7 +275,9 @@ impl<'a, T> MutexGuard<'a, T> {
         // `value`. A panic before this does not count, as with a guard taken just now.
         mine.then(|| unsafe { MutexGuard::new(raw, value, me, ()) })
     }
+}
 
+impl<'a, T, K> MutexGuard<'a, T, K> {
     /// Gives the guard up without unlocking, for bindings to languages without guards.
     /// [`Mutex::guard_from_raw`](super::Mutex::guard_from_raw) makes a guard again of the number
     /// returned, which is never 0. A panic in between is not reported.
@@ -289,35 +292,35 @@ impl<'a, T> MutexGuard<'a, T> {
     }
 
     /// Unlocks for the time of `meanwhile`, which locks again; `None` if a living thread has the lock
-    /// by then. If `meanwhile` returns a wake relay, the new guard keeps it until it is dropped.
+    /// by then. If `meanwhile` returns a wake relay, which leads to a word of `file`, the new guard
+    /// keeps it until it is dropped.
     pub(super) fn give_back_during(
         self,
+        file: &Arc<Segment>,
         meanwhile: impl FnOnce(
             &'a RawMutex,
             Me,
             WakeRelay,
         ) -> (Result<Acquired, Refused>, Option<WakeRelay>),
-    ) -> Result<Option<MutexGuard<'a, T>>, LockError<MutexGuard<'a, T>>> {
+    ) -> Result<Option<MutexGuard<'a, T, K>>, LockError<MutexGuard<'a, T, K>>> {
         let Some(me) = self.hold.owner() else {
             return Err(LockError::Failed(AcquireError::NotHeld));
         };
-        let (raw, value, bits) = (self.hold.words, self.value, self.hold.me.id.as_u32());
-        self.hold.forget();
-        let relay = if bits & KEPT == 0 {
-            WakeRelay::begin(me.list())
-        } else {
-            WakeRelay::resume(me.list())
-        };
+        let Guard { value, hold, keep } = self;
+        let (raw, bits) = (hold.words, hold.me.id.as_u32());
+        hold.forget();
+        let (_before, relay) =
+            if bits & KEPT == 0 { (None, WakeRelay::begin(me.list())) } else { resume_relay(me) };
         let (result, relay) = meanwhile(raw, me, relay);
         if result.is_err() {
             order::gives_back(raw);
         }
-        let kept = relay.is_some_and(WakeRelay::keep);
+        let kept = relay.is_some_and(|relay| keep_relay(relay, file));
         let holder =
             if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
         // SAFETY: the old guard's promise holds for the new one: the same lock and value, which
         // `meanwhile` has taken again.
-        let guard = || unsafe { MutexGuard::new(raw, value, holder, ()) };
+        let guard = || unsafe { MutexGuard::new(raw, value, holder, ()) }.keeping(keep);
         match result {
             Ok(Acquired::Clean) => Ok(Some(guard())),
             Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(guard())),

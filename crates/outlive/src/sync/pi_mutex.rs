@@ -26,8 +26,7 @@ use crate::{Deadline, Error, Kind, Plain};
 /// So a thread of middling priority cannot keep both the holder and a more urgent waiter from
 /// running. It survives the death of its owner, as [`Mutex`](super::Mutex) does. The kernel does
 /// the priority inheritance, and libc's mutex is inside. Hence all processes that use it belong to
-/// one pid namespace and to one C library; others get [`Error::OtherNamespace`] or
-/// [`Error::OtherLibc`]. It never spins. Its file stays mapped until the process ends. It costs
+/// one pid namespace and to one C library; others get [`Error::OtherEnvironment`]. It never spins. Its file stays mapped until the process ends. It costs
 /// some 1.5 times as much as a [`Mutex`](super::Mutex) when no thread waits.
 ///
 /// It finds a thread that locks it twice, but not a cycle of several threads, which lasts until a

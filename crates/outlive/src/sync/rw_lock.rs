@@ -1,11 +1,10 @@
 //! A reader-writer lock with the value it guards, and its guards: from reading to writing and back.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::Holder;
 use super::embedded::Embedded;
-use super::error::AcquireError;
+use super::error::{AcquireError, UpgradeError};
 use super::guard::Guard;
 use super::lock::{Lock, LockOptions, Locked, MaybeLocked};
 use super::order;
@@ -68,7 +67,7 @@ pub type RwLock<T> = Lock<RawRwLock, T>;
 ///
 /// # If it panics
 /// No locker is told: a reader has changed nothing that the panic could leave half-written.
-pub type ReadGuard<'a, T> = Guard<'a, Reading, T>;
+pub type ReadGuard<'a, T, K = ()> = Guard<'a, Reading, T, K>;
 
 /// Gives exclusive access to what a lock guards, and gives the lock back when dropped.
 ///
@@ -80,7 +79,7 @@ pub type ReadGuard<'a, T> = Guard<'a, Reading, T>;
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
 /// [`MutexGuard`](super::MutexGuard#if-it-panics).
-pub type WriteGuard<'a, T> = Guard<'a, Writing, T>;
+pub type WriteGuard<'a, T, K = ()> = Guard<'a, Writing, T, K>;
 
 /// Embeds a reader-writer lock and its value as a field of a [`record!`](crate::record). The value
 /// has its own cache line. It takes 4,160 bytes and the value.
@@ -111,6 +110,9 @@ impl LockWords for RawRwLock {
 
 // SAFETY: `Shareable`: any bytes are a value, and it is `Sync`, which readers need.
 unsafe impl<T: Shareable> Guards<T> for RawRwLock {}
+
+/// What upgrading returns: the writer's guard, or the reader's again and the reason.
+pub type Upgraded<'a, T, K> = Result<WriteGuard<'a, T, K>, UpgradeError<ReadGuard<'a, T, K>>>;
 
 /// A reader's way to hold an [`RwLock`].
 pub struct Reading(());
@@ -419,7 +421,7 @@ impl<T> RwLock<T> {
     }
 }
 
-impl<'a, T> ReadGuard<'a, T> {
+impl<'a, T, K> ReadGuard<'a, T, K> {
     /// Becomes a writer once the other readers have left, and waits for them as long as they live.
     /// No thread writes in between, so what was read still holds. New readers wait meanwhile.
     ///
@@ -435,7 +437,7 @@ impl<'a, T> ReadGuard<'a, T> {
     ///     match reading.upgrade_timeout(Duration::from_secs(1)) {
     ///         Ok(mut writing) => writing[2] = 7,
     ///         // Another thread wants to write, and waits for us to leave.
-    ///         Err(refused) => drop(refused.guard),
+    ///         Err(refused) => drop(refused),
     ///     }
     /// }
     /// assert_eq!(table.read().unwrap()[2], 7);
@@ -444,58 +446,51 @@ impl<'a, T> ReadGuard<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// [`UpgradeError`], with this guard inside, and why: [`UpgradeReason::InUse`] when a writer
-    /// waits already (two upgrading readers would wait for each other), or [`UpgradeReason::Failed`]
+    /// [`UpgradeError`], with this guard inside, and why: [`UpgradeError::InUse`] when a writer
+    /// waits already (two upgrading readers would wait for each other), or [`UpgradeError::Failed`]
     /// with [`AcquireError::Deadlock`] when this thread reads a second time,
     /// [`AcquireError::NotHeld`] in a forked child, [`AcquireError::Damaged`], or
     /// [`AcquireError::System`].
     ///
     /// # If a process dies
     /// The death of another reader lets the caller go on at once; so does that of a waiting writer.
-    pub fn upgrade(self) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+    pub fn upgrade(self) -> Upgraded<'a, T, K> {
         self.upgrade_by(Some(Deadline::NEVER))
     }
 
     /// Becomes a writer if no other reader is inside, as [`ReadGuard::upgrade`] does. Never waits.
     ///
     /// # Errors
-    /// As [`ReadGuard::upgrade`]; [`UpgradeReason::InUse`] also when another thread reads.
-    pub fn try_upgrade(self) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+    /// As [`ReadGuard::upgrade`]; [`UpgradeError::InUse`] also when another thread reads.
+    pub fn try_upgrade(self) -> Upgraded<'a, T, K> {
         self.upgrade_by(None)
     }
 
     /// Becomes a writer as [`ReadGuard::upgrade`] does, and waits for so long at most.
     ///
     /// # Errors
-    /// As [`ReadGuard::upgrade`], and [`UpgradeReason::TimedOut`].
+    /// As [`ReadGuard::upgrade`], and [`UpgradeError::TimedOut`].
     ///
     /// # If a process dies
     /// As with [`ReadGuard::upgrade`].
-    pub fn upgrade_timeout(
-        self,
-        timeout: Duration,
-    ) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+    pub fn upgrade_timeout(self, timeout: Duration) -> Upgraded<'a, T, K> {
         self.upgrade_by(Some(Deadline::after(timeout)))
     }
 
     /// Becomes a writer as [`ReadGuard::upgrade`] does, and waits until the deadline.
     ///
     /// # Errors
-    /// As [`ReadGuard::upgrade`], and [`UpgradeReason::TimedOut`].
+    /// As [`ReadGuard::upgrade`], and [`UpgradeError::TimedOut`].
     ///
     /// # If a process dies
     /// As with [`ReadGuard::upgrade`].
-    pub fn upgrade_until(
-        self,
-        deadline: Deadline,
-    ) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+    pub fn upgrade_until(self, deadline: Deadline) -> Upgraded<'a, T, K> {
         self.upgrade_by(Some(deadline))
     }
 
-    fn upgrade_by(self, wait: Option<Deadline>) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+    fn upgrade_by(self, wait: Option<Deadline>) -> Upgraded<'a, T, K> {
         let Some(me) = self.hold.owner() else {
-            let reason = UpgradeReason::Failed(AcquireError::NotHeld);
-            return Err(UpgradeError { guard: self, reason });
+            return Err(UpgradeError::Failed(self, AcquireError::NotHeld));
         };
         let (words, ReadHold { word, site }) = (self.hold.words, self.hold.held);
         if wait.is_some() {
@@ -503,26 +498,25 @@ impl<'a, T> ReadGuard<'a, T> {
         }
         match words.upgrade(word, me, &site.spin_wait, wait) {
             Ok(()) => {
-                let value = self.value;
-                self.hold.forget();
+                let Guard { value, hold, keep } = self;
+                hold.forget();
                 // SAFETY: this guard's promise holds for the new one, and the upgrade has made this
                 // thread the only holder.
-                Ok(unsafe { WriteGuard::new(words, value, me, site) })
+                Ok(unsafe { WriteGuard::new(words, value, me, site) }.keeping(keep))
             }
             Err(refused) => {
                 let in_time = refused != Refused::TimedOut;
-                let reason = match AcquireError::from_refused(refused, me) {
-                    Some(error) => UpgradeReason::Failed(error),
-                    None if in_time => UpgradeReason::InUse,
-                    None => UpgradeReason::TimedOut,
-                };
-                Err(UpgradeError { guard: self, reason })
+                Err(match AcquireError::from_refused(refused, me) {
+                    Some(error) => UpgradeError::Failed(self, error),
+                    None if in_time => UpgradeError::InUse(self),
+                    None => UpgradeError::TimedOut(self),
+                })
             }
         }
     }
 }
 
-impl<'a, T> WriteGuard<'a, T> {
+impl<'a, T, K> WriteGuard<'a, T, K> {
     /// Becomes a reader. No thread writes in between; other readers may enter at once.
     ///
     /// # Errors
@@ -531,69 +525,16 @@ impl<'a, T> WriteGuard<'a, T> {
     ///
     /// # If a process dies
     /// During this call: as for a reader, so no locker is told.
-    pub fn downgrade(self) -> Result<ReadGuard<'a, T>, WriteGuard<'a, T>> {
+    pub fn downgrade(self) -> Result<ReadGuard<'a, T, K>, WriteGuard<'a, T, K>> {
         let Some(me) = self.hold.owner().filter(|_| !self.owner_died()) else {
             return Err(self);
         };
-        let (words, value, site) = (self.hold.words, self.value, self.hold.held);
-        self.hold.forget();
+        let Guard { value, hold, keep } = self;
+        let (words, site) = (hold.words, hold.held);
+        hold.forget();
         let word = words.downgrade(me);
         // SAFETY: this guard's promise holds for the new one, and this thread reads.
-        Ok(unsafe { ReadGuard::new(words, value, me, ReadHold { word, site }) })
-    }
-}
-
-/// Says that a reader could not become a writer, and why. It still reads.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct UpgradeError<'a, T> {
-    /// The guard as it was.
-    pub guard: ReadGuard<'a, T>,
-    /// The reason.
-    pub reason: UpgradeReason,
-}
-
-/// Says why a reader could not become a writer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UpgradeReason {
-    /// Another thread reads (only from `try_upgrade`), or waits to write.
-    InUse,
-    /// Another thread still read when the deadline passed.
-    TimedOut,
-    /// Waiting longer would not help.
-    Failed(AcquireError),
-}
-
-impl fmt::Display for UpgradeReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            UpgradeReason::InUse => {
-                f.write_str("somebody else reads, or waits to write: give the lock back and take it as a writer")
-            }
-            UpgradeReason::TimedOut => {
-                f.write_str("somebody else still read when the deadline passed")
-            }
-            UpgradeReason::Failed(AcquireError::Deadlock) => {
-                f.write_str("this thread reads a second time; give that back first")
-            }
-            UpgradeReason::Failed(error) => error.fmt(f),
-        }
-    }
-}
-
-impl<T> fmt::Display for UpgradeError<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason.fmt(f)
-    }
-}
-
-impl<T: fmt::Debug> std::error::Error for UpgradeError<'_, T> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.reason {
-            UpgradeReason::Failed(error) => Some(error),
-            UpgradeReason::InUse | UpgradeReason::TimedOut => None,
-        }
+        Ok(unsafe { ReadGuard::new(words, value, me, ReadHold { word, site }) }.keeping(keep))
     }
 }
 

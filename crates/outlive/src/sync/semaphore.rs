@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
@@ -103,10 +105,12 @@ const LINE: u32 = 16;
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+///
+/// The default options take an existing semaphore as it is, and make a new one with one permit.
+#[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct SemaphoreOptions {
-    /// `None`: of an existing one, whichever.
+    /// `None`: as many as an existing one has; one in a new one.
     permits: Option<u32>,
     most: Option<u32>,
 }
@@ -132,7 +136,7 @@ impl SemaphoreOptions {
     );
 
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Semaphore, Error> {
-        let permits = self.permits.unwrap_or(0);
+        let permits = self.permits.unwrap_or(1);
         let most = self.most.or(self.permits).unwrap_or(1);
         let invalid = |wanted: u32, why| Error::InvalidOption {
             what: "a semaphore's number of permits",
@@ -188,7 +192,7 @@ impl Semaphore {
     /// # Errors
     /// As [`SemaphoreOptions::open`].
     pub fn open(domain: &Domain, name: &str) -> Result<Semaphore, Error> {
-        SemaphoreOptions { permits: None, most: None }.open(domain, name)
+        SemaphoreOptions::default().open(domain, name)
     }
 
     /// Returns the semaphore at `offset` of a file, of any size: in a record, `room` says how many
@@ -326,6 +330,11 @@ impl Semaphore {
         Ok(())
     }
 
+    fn consume(&self, index: usize) {
+        self.raw().consume(index);
+        self.hint.store(self.behind(index), StdOrdering::Relaxed);
+    }
+
     /// Returns the index of the next record, the first one behind the last.
     fn behind(&self, index: usize) -> usize {
         if index + 1 < self.room() { index + 1 } else { 0 }
@@ -373,6 +382,125 @@ impl Semaphore {
         let me = self.me()?;
         let got = self.raw().take_up_until(me, &self.names(me), deadline);
         self.got(me, got)
+    }
+
+    /// Acquires a permit as [`Semaphore::acquire`] does, which keeps this handle.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-permit-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::sync::{OwnedPermit, Semaphore};
+    /// use std::sync::Arc;
+    ///
+    /// /// May run as long as it exists.
+    /// struct Encoder {
+    ///     permit: OwnedPermit,
+    /// }
+    /// let encoders = Arc::new(Semaphore::options(2).open_or_create(&domain, "encoders")?);
+    /// let encoder = Encoder { permit: encoders.acquire_owned()? };
+    /// assert_eq!(encoders.free(), 1);
+    /// drop(encoder);
+    /// assert_eq!(encoders.free(), 2);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`].
+    ///
+    /// # If a process dies
+    /// As with [`Semaphore::acquire`].
+    pub fn acquire_owned(self: &Arc<Self>) -> Result<OwnedPermit, AcquireError> {
+        Deadline::never(|deadline| self.acquire_owned_until(deadline))
+    }
+
+    /// Acquires a permit as [`Semaphore::try_acquire`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::try_acquire`].
+    pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Option<OwnedPermit>, AcquireError> {
+        Ok(self.try_acquire()?.map(|permit| self.own(permit)))
+    }
+
+    /// Acquires a permit as [`Semaphore::acquire_timeout`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire_timeout`].
+    ///
+    /// # If a process dies
+    /// As with [`Semaphore::acquire`].
+    pub fn acquire_owned_timeout(
+        self: &Arc<Self>,
+        timeout: Duration,
+    ) -> Result<Option<OwnedPermit>, AcquireError> {
+        self.acquire_owned_until(Deadline::after(timeout))
+    }
+
+    /// Acquires a permit as [`Semaphore::acquire_until`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire_until`].
+    ///
+    /// # If a process dies
+    /// As with [`Semaphore::acquire`].
+    pub fn acquire_owned_until(
+        self: &Arc<Self>,
+        deadline: Deadline,
+    ) -> Result<Option<OwnedPermit>, AcquireError> {
+        Ok(self.acquire_until(deadline)?.map(|permit| self.own(permit)))
+    }
+
+    /// Takes up a permit as [`Semaphore::take_up`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::take_up`].
+    ///
+    /// # If a process dies
+    /// As with [`Semaphore::take_up`].
+    pub fn take_up_owned(self: &Arc<Self>) -> Result<OwnedPermit, AcquireError> {
+        Deadline::never(|deadline| self.take_up_owned_until(deadline))
+    }
+
+    /// Takes up a permit as [`Semaphore::try_take_up`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::try_take_up`].
+    pub fn try_take_up_owned(self: &Arc<Self>) -> Result<Option<OwnedPermit>, AcquireError> {
+        Ok(self.try_take_up()?.map(|permit| self.own(permit)))
+    }
+
+    /// Takes up a permit as [`Semaphore::take_up_timeout`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::take_up_timeout`].
+    ///
+    /// # If a process dies
+    /// As with [`Semaphore::take_up`].
+    pub fn take_up_owned_timeout(
+        self: &Arc<Self>,
+        timeout: Duration,
+    ) -> Result<Option<OwnedPermit>, AcquireError> {
+        self.take_up_owned_until(Deadline::after(timeout))
+    }
+
+    /// Takes up a permit as [`Semaphore::take_up_until`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::take_up_until`].
+    ///
+    /// # If a process dies
+    /// As with [`Semaphore::take_up`].
+    pub fn take_up_owned_until(
+        self: &Arc<Self>,
+        deadline: Deadline,
+    ) -> Result<Option<OwnedPermit>, AcquireError> {
+        Ok(self.take_up_until(deadline)?.map(|permit| self.own(permit)))
+    }
+
+    /// Makes a permit of this semaphore keep the handle.
+    fn own(self: &Arc<Self>, permit: Permit<'_>) -> OwnedPermit {
+        let Permit { id, index, .. } = *ManuallyDrop::new(permit);
+        Permit { semaphore: Arc::clone(self), id, index, _thread: PhantomData }
     }
 
     /// Returns the threads that hold permits just now, dead or alive; one entry for each permit.
@@ -444,15 +572,30 @@ impl Semaphore {
 /// # If a process dies
 /// The permits of a dead process are free at once.
 #[must_use = "a permit that is dropped is given back"]
-pub struct Permit<'a> {
-    semaphore: &'a Semaphore,
+pub struct Permit<'a, S: Deref<Target = Semaphore> = &'a Semaphore> {
+    semaphore: S,
     id: TokenId,
     index: usize,
     /// Neither Send nor Sync: `hand_to` is how it goes to another thread.
-    _thread: PhantomData<*mut ()>,
+    _thread: PhantomData<(*mut (), &'a ())>,
 }
 
-impl Permit<'_> {
+/// Holds a permit as a [`Permit`] does, and keeps the semaphore's handle by an [`Arc`], so that it
+/// borrows nothing: [`Semaphore::acquire_owned`] returns it.
+///
+/// # If a process dies
+/// As with [`Permit`].
+pub type OwnedPermit = Permit<'static, Arc<Semaphore>>;
+
+impl OwnedPermit {
+    /// Returns the semaphore to which it belongs.
+    #[must_use]
+    pub fn semaphore(&self) -> &Arc<Semaphore> {
+        &self.semaphore
+    }
+}
+
+impl<S: Deref<Target = Semaphore>> Permit<'_, S> {
     /// Returns which of the permits this is, from 0 on. No two holders have the same one at a time,
     /// so it may number the things that the permits stand for.
     #[must_use]
@@ -471,7 +614,7 @@ impl Permit<'_> {
         if self.is_ours() {
             self.semaphore.raw().hand(self.index, to);
         }
-        std::mem::forget(self);
+        self.abandon();
     }
 
     /// Uses the permit up: the semaphore has one less, until a thread adds one
@@ -479,10 +622,18 @@ impl Permit<'_> {
     /// another uses up.
     pub fn consume(self) {
         if self.is_ours() {
-            self.semaphore.raw().consume(self.index);
-            self.semaphore.hint.store(self.semaphore.behind(self.index), StdOrdering::Relaxed);
+            self.semaphore.consume(self.index);
         }
-        std::mem::forget(self);
+        self.abandon();
+    }
+
+    /// Ends this without giving the permit back: its thread goes on holding the permit until it
+    /// ends. Unlike [`std::mem::forget`], this lets go of the [`Arc`] in an owned permit.
+    #[inline]
+    pub fn abandon(self) {
+        let permit = ManuallyDrop::new(self);
+        // SAFETY: `permit` is not dropped, so this is dropped once.
+        drop(unsafe { core::ptr::read(&raw const permit.semaphore) });
     }
 
     /// Returns whether this process took the permit. A forked child has another token or none: the
@@ -493,7 +644,7 @@ impl Permit<'_> {
     }
 }
 
-impl Drop for Permit<'_> {
+impl<S: Deref<Target = Semaphore>> Drop for Permit<'_, S> {
     #[inline]
     fn drop(&mut self) {
         if self.is_ours() {
@@ -502,7 +653,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-impl fmt::Debug for Permit<'_> {
+impl<S: Deref<Target = Semaphore>> fmt::Debug for Permit<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Permit").field("holder", &self.id).field("index", &self.index).finish()
     }

@@ -17,9 +17,9 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// use std::time::{Duration, Instant, SystemTime};
 /// let span = Duration::from_millis(10);
 /// assert!(!Deadline::after(span).has_passed());
-/// assert!(!Deadline::from(Instant::now() + span).has_passed());
-/// assert!(!Deadline::from(SystemTime::now() + span).has_passed());
-/// assert!(Deadline::from(SystemTime::UNIX_EPOCH).has_passed());
+/// assert!(!Deadline::at(Instant::now() + span).has_passed());
+/// assert!(!Deadline::at_time_of_day(SystemTime::now() + span).has_passed());
+/// assert!(Deadline::at_time_of_day(SystemTime::UNIX_EPOCH).has_passed());
 /// assert!(!Deadline::NEVER.has_passed());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,24 +106,6 @@ impl Deadline {
     }
 }
 
-impl From<Duration> for Deadline {
-    fn from(span: Duration) -> Deadline {
-        Deadline::after(span)
-    }
-}
-
-impl From<Instant> for Deadline {
-    fn from(moment: Instant) -> Deadline {
-        Deadline::at(moment)
-    }
-}
-
-impl From<SystemTime> for Deadline {
-    fn from(time: SystemTime) -> Deadline {
-        Deadline::at_time_of_day(time)
-    }
-}
-
 /// Returns nanoseconds of `CLOCK_MONOTONIC`.
 pub(crate) fn monotonic_nanos() -> u64 {
     nanos(ClockId::Monotonic)
@@ -154,13 +136,13 @@ mod tests {
     #[test]
     fn the_earlier_of_two_is_found_across_clocks() {
         let soon = Deadline::after(Duration::from_secs(1));
-        let later = Deadline::from(SystemTime::now() + Duration::from_secs(60));
+        let later = Deadline::at_time_of_day(SystemTime::now() + Duration::from_secs(60));
         assert_eq!((soon.earlier(later), later.earlier(soon)), (soon, soon));
         assert_eq!(
             (later.earlier(Deadline::NEVER), Deadline::NEVER.earlier(later)),
             (later, later)
         );
-        let past = Deadline::from(UNIX_EPOCH);
+        let past = Deadline::at_time_of_day(UNIX_EPOCH);
         assert_eq!((soon.earlier(past), past.earlier(soon)), (past, past));
         assert_eq!(Deadline::NEVER.earlier(Deadline::NEVER), Deadline::NEVER);
     }

@@ -29,7 +29,8 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<u32, Error
             return Ok(index);
         }
         if deadline.has_passed() || !is_one_soon_free(inner) {
-            return Err(Error::TooManySubscribers {
+            return Err(Error::TooMany {
+                what: "subscribers",
                 path: inner.segment.path().to_path_buf(),
                 most: MOST_SUBSCRIBERS as u32,
             });

@@ -95,7 +95,7 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// publisher that has ended, if there is one.
     ///
     /// # Errors
-    /// [`Error::TooManyPublishers`], [`Error::NoToken`], [`Error::NoSpace`].
+    /// [`Error::TooMany`], [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies
     /// If this process dies during the call, the next publisher does the same.
@@ -106,7 +106,7 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// Makes a new subscriber, which receives what is published from now on.
     ///
     /// # Errors
-    /// [`Error::TooManySubscribers`], [`Error::NoToken`], [`Error::NoSpace`].
+    /// [`Error::TooMany`], [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies
     /// If this process dies during the call, there is no new subscriber.

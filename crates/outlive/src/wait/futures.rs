@@ -356,7 +356,9 @@ impl WaitSet {
     /// See [`WaitSet`].
     pub async fn wait_async(&mut self) -> Result<Ready<'_>, WaitError> {
         while !self.look() {
-            UntilReady::of(self.registry, self.sources()).await.map_err(WaitError::System)?;
+            UntilReady::of(self.registry, self.source_list.sources())
+                .await
+                .map_err(WaitError::System)?;
         }
         Ok(self.ready())
     }

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::descriptor::Descriptor;
 use super::source_list::SourceList;
 use crate::liveness::Registry;
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Readiness, Source, SpinWait, Waited};
+use crate::wake::{Readiness, Source, SpinWait};
 use crate::{Deadline, Domain, Error, WaitError, WaitStrategy};
 
 /// Identifies a source in a set. One set never gives out a key twice.
@@ -43,7 +43,7 @@ const FEW: usize = 8;
 /// let mut set = WaitSet::new(&domain);
 /// let an_order = set.add(&from_orders)?;
 /// let a_bill = set.add(&from_bills)?;
-/// let closing_time = set.add(&Timer::at(Duration::from_secs(3600)))?;
+/// let closing_time = set.add(&Timer::after(Duration::from_secs(3600)))?;
 ///
 /// orders.sender()?.send(b"buy 10")?;
 /// for (key, what) in set.wait_timeout(Duration::from_secs(9))? {
@@ -68,11 +68,11 @@ const FEW: usize = 8;
 /// themselves within a second.
 pub struct WaitSet {
     pub(super) registry: &'static Registry,
-    source_list: SourceList,
+    pub(super) source_list: SourceList,
     spin_wait: SpinWait,
     next: u64,
     found: VecDeque<(Key, Readiness)>,
-    pub(super) descriptor: Option<Descriptor>,
+    descriptor: Option<Descriptor>,
 }
 
 /// Iterates over what is ready: see [`WaitSet::wait`].
@@ -147,7 +147,7 @@ impl WaitSet {
 
     /// Returns the number of sources.
     pub fn len(&self) -> usize {
-        self.source_list.members().len()
+        self.source_list.len()
     }
 
     /// Returns whether the set has no source.
@@ -208,9 +208,71 @@ impl WaitSet {
         Ok(self.ready())
     }
 
-    /// Returns all sources, for a reactor.
-    pub(super) fn sources(&self) -> Vec<Arc<dyn Waited>> {
-        self.source_list.members().iter().map(|member| Arc::clone(&member.waited)).collect()
+    /// Returns a descriptor for `epoll`, `poll` and the like that is readable when a source is
+    /// ready, until a [`WaitSet::try_wait`] finds nothing. So call `try_wait` in a loop until it
+    /// returns nothing, or come back when the descriptor is still readable. The descriptor belongs
+    /// to the set: do not read from it.
+    ///
+    /// A thread of this process waits for it: one for all sets of a domain, started here and named
+    /// `outlive-wait`.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-fd-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::{queue::Queue, wait::WaitSet};
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    ///
+    /// let queue = Queue::<[u8]>::open_or_create(&domain, "orders")?;
+    /// let receiver = queue.receiver()?;
+    /// let mut set = WaitSet::new(&domain);
+    /// set.add(&receiver)?;
+    /// queue.sender()?.send(b"buy 10")?;
+    /// let mut polled = [PollFd::from_borrowed_fd(set.as_fd()?, PollFlags::IN)];
+    /// poll(&mut polled, None)?;
+    /// assert_eq!(set.try_wait()?.count(), 1);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::System`] when there are no free descriptors or no thread can be started,
+    /// [`Error::NoToken`].
+    ///
+    /// # If a process dies
+    /// As with [`WaitSet::wait`]. A forked child asks for a descriptor of its own.
+    pub fn as_fd(&mut self) -> Result<BorrowedFd<'_>, Error> {
+        if !self.descriptor.as_ref().is_some_and(Descriptor::is_ours) {
+            self.descriptor = None;
+        }
+        let descriptor = match &mut self.descriptor {
+            Some(known) => known,
+            none => none.insert(Descriptor::new().map_err(|errno| {
+                Error::from_errno("make a descriptor for", self.registry.path(), errno)
+            })?),
+        };
+        descriptor.register(self.registry, &self.source_list)?;
+        Ok(descriptor.fd())
+    }
+
+    /// Empties the descriptor and registers again, after a look has found nothing.
+    fn watch_again(&mut self) -> Result<(), Error> {
+        match &mut self.descriptor {
+            Some(descriptor) if descriptor.is_ours() => {
+                descriptor.empty();
+                descriptor.register(self.registry, &self.source_list)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Registers the new sources, after a change.
+    fn watch_others(&mut self) {
+        if let Some(descriptor) = &mut self.descriptor
+            && descriptor.unregister()
+        {
+            // There is a reactor already. If this fails, the next `try_wait` says so.
+            let _ = descriptor.register(self.registry, &self.source_list);
+        }
     }
 
     /// Looks at all sources, and keeps what is ready for [`WaitSet::ready`].
@@ -233,7 +295,7 @@ impl WaitSet {
 
     #[cold]
     fn wait_slow(&mut self, deadline: Deadline) -> Result<bool, WaitError> {
-        let few = self.source_list.members().len() <= FEW;
+        let few = self.source_list.len() <= FEW;
         if few && self.spin_wait.spin(|| self.source_list.is_any_ready()) && self.look() {
             return Ok(true);
         }

@@ -59,8 +59,13 @@ impl SourceList {
         gone.extend(self.members.extract_if(.., |member| !wanted(member.key)));
     }
 
-    pub(super) fn members(&self) -> &[Member] {
-        &self.members
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Returns all sources, for a reactor.
+    pub(super) fn sources(&self) -> Vec<Arc<dyn Waited>> {
+        self.members.iter().map(|member| Arc::clone(&member.waited)).collect()
     }
 
     /// Does step 1: reports all that are ready.

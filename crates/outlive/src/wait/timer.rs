@@ -42,9 +42,14 @@ enum Moments {
 }
 
 impl Timer {
-    /// Makes a timer that is ready once, at that moment or after that span.
-    pub fn at(moment: impl Into<Deadline>) -> Timer {
-        Timer(Arc::new(Moments::Once { moment: moment.into(), taken: AtomicU64::new(0) }))
+    /// Makes a timer that is ready once, at that moment.
+    pub fn at(moment: Deadline) -> Timer {
+        Timer(Arc::new(Moments::Once { moment, taken: AtomicU64::new(0) }))
+    }
+
+    /// Makes a timer that is ready once, so long from now.
+    pub fn after(span: Duration) -> Timer {
+        Timer::at(Deadline::after(span))
     }
 
     /// Makes a timer that is ready again and again, at that distance, first one span from now. A

@@ -318,7 +318,7 @@ impl RelayedEventCount {
 
     /// Wakes the next waiter, if any: the caller was woken, but cannot use that, or not soon.
     #[cold]
-    pub(crate) fn pass_on(&self) {
+    pub(crate) fn relay_wake(&self) {
         futex::wake_one(&self.relay);
     }
 }

@@ -16,7 +16,7 @@ fn the_word_names_its_owner() {
     futex::lock_pi(word, Deadline::NEVER).expect("free");
     // A word that the kernel set itself may say that a thread waits.
     assert_eq!(word.load(Ordering::SeqCst) & TID_MASK, futex::thread_id());
-    assert_eq!(futex::lock_pi(word, SOON), Err(FutexError::Deadlock));
+    assert_eq!(futex::lock_pi(word, Deadline::after(SOON)), Err(FutexError::Deadlock));
     assert_eq!(futex::trylock_pi(word), Err(FutexError::Deadlock));
     futex::unlock_pi(word).expect("ours");
     assert_eq!(word.load(Ordering::SeqCst), 0);
@@ -30,7 +30,10 @@ fn another_s_lock_is_waited_for_and_handed_over() {
     let other = Caller::start(move || {
         let tried = futex::trylock_pi(word);
         let stolen = futex::unlock_pi(word);
-        let late = [futex::lock_pi(word, SOON), futex::lock_pi(word, SystemTime::now() + SOON)];
+        let late = [
+            futex::lock_pi(word, Deadline::after(SOON)),
+            futex::lock_pi(word, Deadline::at_time_of_day(SystemTime::now() + SOON)),
+        ];
         (tried, stolen, late)
     });
     let (tried, stolen, late) = other.result();
@@ -65,7 +68,10 @@ fn a_signal_does_not_end_the_wait() {
 #[test]
 fn a_number_that_is_nobody_s() {
     // Above every thread number that Linux gives out.
-    assert_eq!(futex::lock_pi(word(0x0fff_fff0), SOON), Err(FutexError::NoSuchThread));
+    assert_eq!(
+        futex::lock_pi(word(0x0fff_fff0), Deadline::after(SOON)),
+        Err(FutexError::NoSuchThread)
+    );
     assert_eq!(futex::trylock_pi(word(0x0fff_fff0)), Err(FutexError::NoSuchThread));
 }
 
@@ -77,13 +83,13 @@ fn a_kernel_thread_s_number_is_refused() {
         crate::skip("no kernel threads to be seen from this pid namespace");
         return;
     }
-    assert_eq!(futex::lock_pi(word(2), SOON), Err(FutexError::NotPermitted));
+    assert_eq!(futex::lock_pi(word(2), Deadline::after(SOON)), Err(FutexError::NotPermitted));
 }
 
 #[test]
 fn the_mark_of_a_death_stays_for_the_next_owner() {
     let word = word(OWNER_DIED);
-    futex::lock_pi(word, SOON).expect("nobody's");
+    futex::lock_pi(word, Deadline::after(SOON)).expect("nobody's");
     assert_eq!(
         word.load(Ordering::SeqCst) & (OWNER_DIED | TID_MASK),
         OWNER_DIED | futex::thread_id()
@@ -104,7 +110,7 @@ fn an_owner_that_ends_hands_over_to_a_sleeper_and_leaves_the_mark() {
     });
     wait_until("it has the lock", || word.load(Ordering::SeqCst) & TID_MASK == owner.tid());
     let waiter = Caller::asleep(move || {
-        let got = futex::lock_pi(word, PATIENCE);
+        let got = futex::lock_pi(word, Deadline::after(PATIENCE));
         (got, word.load(Ordering::SeqCst), futex::thread_id())
     });
     end.send(()).expect("it waits");
@@ -130,7 +136,7 @@ fn an_owner_that_ends_unnoticed_leaves_its_number() {
         !std::path::Path::new(&format!("/proc/self/task/{tid}")).exists()
     });
     assert_eq!(word.load(Ordering::SeqCst), tid);
-    assert_eq!(futex::lock_pi(word, SOON), Err(FutexError::NoSuchThread));
+    assert_eq!(futex::lock_pi(word, Deadline::after(SOON)), Err(FutexError::NoSuchThread));
 }
 
 #[test]
@@ -142,7 +148,11 @@ fn two_that_wait_for_each_other_are_told() {
         futex::lock_pi(one, Deadline::NEVER).expect("in the end");
         futex::unlock_pi(one).and_then(|()| futex::unlock_pi(two))
     });
-    assert_eq!(futex::lock_pi(two, PATIENCE), Err(FutexError::Deadlock), "it waits for us");
+    assert_eq!(
+        futex::lock_pi(two, Deadline::after(PATIENCE)),
+        Err(FutexError::Deadlock),
+        "it waits for us"
+    );
     futex::unlock_pi(one).expect("ours");
     assert_eq!(other.result(), Ok(()));
 }

@@ -34,7 +34,7 @@ fn any_of_them_wakes_also_the_last_of_128() {
     }
     let all = words::<MOST_WATCHES>();
     for which in [0, 64, 127] {
-        let caller = Caller::asleep(move || futex::waitv(&watch(all), PATIENCE));
+        let caller = Caller::asleep(move || futex::waitv(&watch(all), Deadline::after(PATIENCE)));
         assert_eq!(futex::wake(all[which], 1), Ok(1));
         assert_eq!(caller.result(), Ok(which));
     }
@@ -45,8 +45,11 @@ fn too_many_or_none_make_no_sense() {
     if !is_there() {
         return;
     }
-    assert_eq!(futex::waitv(&[], SOON), Err(FutexError::Invalid));
-    assert_eq!(futex::waitv(&watch(words::<129>()), SOON), Err(FutexError::Invalid));
+    assert_eq!(futex::waitv(&[], Deadline::after(SOON)), Err(FutexError::Invalid));
+    assert_eq!(
+        futex::waitv(&watch(words::<129>()), Deadline::after(SOON)),
+        Err(FutexError::Invalid)
+    );
 }
 
 #[test]
@@ -65,9 +68,15 @@ fn both_clocks_end_it() {
         return;
     }
     let all = watch(words::<2>());
-    assert_eq!(futex::waitv(&all, SOON), Err(FutexError::TimedOut));
-    assert_eq!(futex::waitv(&all, SystemTime::now() + SOON), Err(FutexError::TimedOut));
-    assert_eq!(futex::waitv(&all, SystemTime::UNIX_EPOCH), Err(FutexError::TimedOut));
+    assert_eq!(futex::waitv(&all, Deadline::after(SOON)), Err(FutexError::TimedOut));
+    assert_eq!(
+        futex::waitv(&all, Deadline::at_time_of_day(SystemTime::now() + SOON)),
+        Err(FutexError::TimedOut)
+    );
+    assert_eq!(
+        futex::waitv(&all, Deadline::at_time_of_day(SystemTime::UNIX_EPOCH)),
+        Err(FutexError::TimedOut)
+    );
 }
 
 #[test]
@@ -91,7 +100,7 @@ fn the_index_is_only_a_hint() {
     let all = words::<2>();
     let mut swallowed = 0;
     for _ in 0..200 {
-        let caller = Caller::asleep(move || futex::waitv(&watch(all), PATIENCE));
+        let caller = Caller::asleep(move || futex::waitv(&watch(all), Deadline::after(PATIENCE)));
         let woken = [futex::wake(all[0], 1).unwrap(), futex::wake(all[1], 1).unwrap()];
         let told = caller.result().expect("woken");
         assert_eq!(woken[told], 1, "the index is of a word that was woken");
@@ -108,7 +117,7 @@ fn the_same_word_twice_is_one_sleeper_in_two_places() {
     let [one] = words::<1>();
     let caller = Caller::asleep(move || {
         let watch = Watch { word: one, expected: 0 };
-        futex::waitv(&[watch, watch], PATIENCE)
+        futex::waitv(&[watch, watch], Deadline::after(PATIENCE))
     });
     assert_eq!(futex::wake(one, futex::ALL).map(|woken| woken >= 1), Ok(true));
     assert!(caller.result().is_ok());

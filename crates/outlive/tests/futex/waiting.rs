@@ -17,7 +17,7 @@ fn another_value_is_no_sleep() {
     assert_eq!(futex::wait_for(word, 4, PATIENCE), Err(FutexError::Again));
     assert_eq!(futex::wait_bitset(word, 4, 1, Deadline::NEVER), Err(FutexError::Again));
     // Compared before the clock is looked at.
-    assert_eq!(futex::wait(word, 4, Duration::ZERO), Err(FutexError::Again));
+    assert_eq!(futex::wait(word, 4, Deadline::after(Duration::ZERO)), Err(FutexError::Again));
 }
 
 #[test]
@@ -25,22 +25,32 @@ fn every_form_of_timeout_ends_a_sleep() {
     let word = word(0);
     let begun = Instant::now();
     assert_eq!(futex::wait_for(word, 0, SOON), Err(FutexError::TimedOut), "relative");
-    assert_eq!(futex::wait(word, 0, SOON), Err(FutexError::TimedOut), "a span made a moment");
     assert_eq!(
-        futex::wait(word, 0, Instant::now() + SOON),
+        futex::wait(word, 0, Deadline::after(SOON)),
+        Err(FutexError::TimedOut),
+        "a span made a moment"
+    );
+    assert_eq!(
+        futex::wait(word, 0, Deadline::at(Instant::now() + SOON)),
         Err(FutexError::TimedOut),
         "absolute, monotonic"
     );
     assert_eq!(
-        futex::wait(word, 0, SystemTime::now() + SOON),
+        futex::wait(word, 0, Deadline::at_time_of_day(SystemTime::now() + SOON)),
         Err(FutexError::TimedOut),
         "absolute, time of day"
     );
-    assert_eq!(futex::wait_bitset(word, 0, 1, SystemTime::now() + SOON), Err(FutexError::TimedOut));
+    assert_eq!(
+        futex::wait_bitset(word, 0, 1, Deadline::at_time_of_day(SystemTime::now() + SOON)),
+        Err(FutexError::TimedOut)
+    );
     assert!(begun.elapsed() >= SOON * 4, "none ended early: {:?}", begun.elapsed());
     // What is over is over at once, on both clocks.
-    assert_eq!(futex::wait(word, 0, Duration::ZERO), Err(FutexError::TimedOut));
-    assert_eq!(futex::wait(word, 0, SystemTime::UNIX_EPOCH), Err(FutexError::TimedOut));
+    assert_eq!(futex::wait(word, 0, Deadline::after(Duration::ZERO)), Err(FutexError::TimedOut));
+    assert_eq!(
+        futex::wait(word, 0, Deadline::at_time_of_day(SystemTime::UNIX_EPOCH)),
+        Err(FutexError::TimedOut)
+    );
 }
 
 #[test]
@@ -54,8 +64,9 @@ fn a_span_too_long_for_the_clock_is_for_ever() {
 #[test]
 fn so_many_are_woken_as_asked_and_not_by_a_change_alone() {
     let word = word(0);
-    let callers: Vec<_> =
-        (0..4).map(|_| Caller::asleep(move || futex::wait(word, 0, PATIENCE))).collect();
+    let callers: Vec<_> = (0..4)
+        .map(|_| Caller::asleep(move || futex::wait(word, 0, Deadline::after(PATIENCE))))
+        .collect();
     word.store(1, Ordering::SeqCst);
     assert!(callers.iter().all(Caller::is_asleep), "a change wakes nobody");
     assert_eq!(futex::wake(word, 1), Ok(1));
@@ -71,8 +82,9 @@ fn so_many_are_woken_as_asked_and_not_by_a_change_alone() {
 #[test]
 fn waking_none_wakes_one() {
     let word = word(0);
-    let callers: Vec<_> =
-        (0..2).map(|_| Caller::asleep(move || futex::wait(word, 0, PATIENCE))).collect();
+    let callers: Vec<_> = (0..2)
+        .map(|_| Caller::asleep(move || futex::wait(word, 0, Deadline::after(PATIENCE))))
+        .collect();
     assert_eq!(futex::wake(word, 0), Ok(1));
     assert_eq!(futex::wake(word, ALL), Ok(1));
     for caller in callers {
@@ -103,7 +115,7 @@ fn a_signal_handler_ends_a_sleep_unless_it_restarts() {
     assert_eq!(futex::wake(word, 1), Ok(1));
     assert_eq!(caller.result(), Ok(()));
     // With a deadline it never does, absolute or relative.
-    let caller = Caller::asleep(move || futex::wait(word, 0, PATIENCE));
+    let caller = Caller::asleep(move || futex::wait(word, 0, Deadline::after(PATIENCE)));
     caller.signal(libc::SIGUSR2);
     assert_eq!(caller.result(), Err(FutexError::Interrupted));
     let caller = Caller::asleep(move || futex::wait_for(word, 0, PATIENCE));
@@ -114,7 +126,8 @@ fn a_signal_handler_ends_a_sleep_unless_it_restarts() {
 #[test]
 fn bits_choose_among_the_sleepers() {
     let word = word(0);
-    let first = Caller::asleep(move || futex::wait_bitset(word, 0, 0b01, PATIENCE));
+    let first =
+        Caller::asleep(move || futex::wait_bitset(word, 0, 0b01, Deadline::after(PATIENCE)));
     let second = Caller::asleep(move || futex::wait_bitset(word, 0, 0b10, Deadline::NEVER));
     let plain = Caller::asleep(move || futex::wait(word, 0, Deadline::NEVER));
     assert_eq!(futex::wake_bitset(word, ALL, 0b100), Ok(1), "wait has all bits");
@@ -124,7 +137,7 @@ fn bits_choose_among_the_sleepers() {
     assert_eq!(futex::wake(word, ALL), Ok(1), "wake has all bits, too");
     assert_eq!(first.result(), Ok(()));
     // No bits make no sense.
-    assert_eq!(futex::wait_bitset(word, 0, 0, SOON), Err(FutexError::Invalid));
+    assert_eq!(futex::wait_bitset(word, 0, 0, Deadline::after(SOON)), Err(FutexError::Invalid));
     assert_eq!(futex::wake_bitset(word, 1, 0), Err(FutexError::Invalid));
 }
 
@@ -167,8 +180,8 @@ fn wake_op_wakes_there_if_the_old_value_compares_so() {
     for (when, wanted) in cases {
         for (old, wakes) in [4, 5, 6].into_iter().zip(wanted) {
             there.store(old, Ordering::SeqCst);
-            let near = Caller::asleep(move || futex::wait(here, 0, PATIENCE));
-            let far = Caller::asleep(move || futex::wait(there, old, PATIENCE));
+            let near = Caller::asleep(move || futex::wait(here, 0, Deadline::after(PATIENCE)));
+            let far = Caller::asleep(move || futex::wait(there, old, Deadline::after(PATIENCE)));
             // Compared is the value from before the change.
             let woken = futex::wake_op(here, 1, there, 1, op(Change::Set(5), when, 5));
             assert_eq!(woken, Ok(1 + u32::from(wakes)), "{old} {when:?} 5");
@@ -179,7 +192,7 @@ fn wake_op_wakes_there_if_the_old_value_compares_so() {
     }
     // Signed: a large old value is less than 0.
     there.store(u32::MAX, Ordering::SeqCst);
-    let far = Caller::asleep(move || futex::wait(there, u32::MAX, PATIENCE));
+    let far = Caller::asleep(move || futex::wait(there, u32::MAX, Deadline::after(PATIENCE)));
     assert_eq!(futex::wake_op(here, 1, there, 1, op(Change::Set(0), Comparison::Lt, 0)), Ok(1));
     assert_eq!(far.result(), Ok(()));
 }
@@ -207,7 +220,7 @@ fn memory_that_may_not_be_used_is_a_fault() {
         assert_ne!(page, libc::MAP_FAILED);
         &*page.cast::<std::sync::atomic::AtomicU32>()
     };
-    assert_eq!(futex::wait(page, 0, SOON), Err(FutexError::Fault));
+    assert_eq!(futex::wait(page, 0, Deadline::after(SOON)), Err(FutexError::Fault));
     assert_eq!(futex::wake(page, 1), Err(FutexError::Fault));
     assert_eq!(futex::trylock_pi(page), Err(FutexError::Fault));
     let set = op(Change::Set(0), Comparison::Eq, 0);

@@ -27,7 +27,7 @@ crate::checks!(
     a_registry_of_another_version,
     a_configuration_that_makes_no_sense,
     words_that_make_no_sense,
-    a_message_longer_than_anybody_sends,
+    a_message_longer_than_any_that_is_sent,
 );
 
 outlive::record! {
@@ -381,7 +381,7 @@ fn words_that_make_no_sense(world: &World) {
 
 /// The run is as long as the message says, and so is the file; only the length itself is wrong. A
 /// receiver of the message would make room for it.
-fn a_message_longer_than_anybody_sends(world: &World) {
+fn a_message_longer_than_any_that_is_sent(world: &World) {
     // Of a queue: the spans' number and where they begin; of its control table: the first span's
     // pages and how many spans its run has.
     const SPANS: u64 = 4128;

@@ -21,7 +21,7 @@ use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::Child;
 use crate::runner::World;
-use crate::wait_sets::{AS_IT_IS, Crowd, add_all, crowd, queue};
+use crate::wait_sets::{AS_IT_IS, Many, add_all, crowd, queue};
 
 crate::checks!(
     a_message_wakes_the_receiver_though_wake_op_fails,
@@ -78,7 +78,7 @@ fn a_large_set_though(world: &World, prepare: fn(), deny: fn()) {
     let domain = world.domain();
     let event =
         Event::options().reset(Reset::Automatic).open_or_create(&domain, "event").expect("opens");
-    let Crowd { mut children, peers, .. } = crowd(&domain, 0, OWNERS);
+    let Many { mut children, peers, .. } = crowd(&domain, 0, OWNERS);
     let board = Board::new();
     let waiter = Child::start(|| {
         prepare();

@@ -11,7 +11,7 @@ use crate::asleep::{wait_asleep, wait_thread_asleep};
 use crate::board::Board;
 use crate::child::{Child, wait_until};
 use crate::runner::World;
-use crate::wait_sets::{AS_IT_IS, Crowd, NO_WAITV, add_all, crowd, helpers_of};
+use crate::wait_sets::{AS_IT_IS, Many, NO_WAITV, add_all, crowd, helpers_of};
 
 crate::checks!(
     deadlines_pass_in_large_sets_as_in_small_ones: 60,
@@ -49,18 +49,18 @@ fn set_of(domain: &Domain, events: &[Event]) -> (WaitSet, Vec<Key>) {
 fn ahead(span: Duration) -> [Deadline; 3] {
     [
         Deadline::after(span),
-        Deadline::from(Instant::now() + span),
-        Deadline::from(SystemTime::now() + span),
+        Deadline::at(Instant::now() + span),
+        Deadline::at_time_of_day(SystemTime::now() + span),
     ]
 }
 
 fn past() -> [Deadline; 4] {
     let now = [
         Deadline::after(Duration::ZERO),
-        Deadline::from(Instant::now()),
-        Deadline::from(SystemTime::now()),
+        Deadline::at(Instant::now()),
+        Deadline::at_time_of_day(SystemTime::now()),
     ];
-    [now[0], now[1], now[2], Deadline::from(SystemTime::UNIX_EPOCH)]
+    [now[0], now[1], now[2], Deadline::at_time_of_day(SystemTime::UNIX_EPOCH)]
 }
 
 fn deadlines_pass_in_large_sets_as_in_small_ones(world: &World) {
@@ -113,7 +113,7 @@ fn what_is_ready_is_told_beside_a_deadline_of_any_clock(world: &World) {
 /// of the same end.
 fn a_child_has_helpers_of_its_own(world: &World) {
     let domain = world.domain();
-    let Crowd { mut children, peers, .. } = crowd(&domain, 0, OWNERS);
+    let Many { mut children, peers, .. } = crowd(&domain, 0, OWNERS);
     let board = Board::new();
     let parent = Child::start(|| {
         let mut set = WaitSet::new(&domain);
@@ -155,7 +155,7 @@ fn a_child_has_helpers_of_its_own(world: &World) {
 /// and has neither a helper nor a place in the queue of an owner's end.
 fn a_child_beside_a_sleeping_thread_takes_no_wake_up(world: &World) {
     let domain = world.domain();
-    let Crowd { mut children, peers, .. } = crowd(&domain, 0, OWNERS);
+    let Many { mut children, peers, .. } = crowd(&domain, 0, OWNERS);
     let event =
         Event::options().reset(Reset::Automatic).open_or_create(&domain, "event").expect("opens");
     let board = Board::new();
@@ -208,7 +208,7 @@ fn a_child_beside_a_sleeping_thread_takes_no_wake_up(world: &World) {
 /// not.
 fn a_set_goes_to_another_thread_and_into_a_child(world: &World) {
     let domain = world.domain();
-    let Crowd { children: _children, peers, .. } = crowd(&domain, 0, OWNERS);
+    let Many { children: _children, peers, .. } = crowd(&domain, 0, OWNERS);
     let waits = |set: &mut WaitSet| {
         assert_eq!(set.wait_timeout(Duration::from_millis(5)).expect("waits").len(), 0);
     };

@@ -93,7 +93,7 @@ fn everything_at_once_is_swept(world: &World) {
         pause();
     });
     board.reach(0, 1);
-    assert!(domain.sweep(true).expect("looks").is_clean(), "everybody lives");
+    assert!(domain.sweep(true).expect("looks").is_clean(), "all live");
     child.kill();
     let looked = domain.sweep(true).expect("looks");
     // Ten locks; a reader, the thread inside, a sender; a thread's and a process's token.

@@ -18,6 +18,8 @@ mod child;
 mod closed_numbers;
 mod condvars;
 mod counted;
+mod damaged_registries;
+mod declared_dead;
 mod denied;
 mod ends;
 mod events;
@@ -47,6 +49,7 @@ mod mutex_stress;
 mod namespaces;
 mod onces;
 mod order;
+mod owned_guards;
 mod panics;
 mod pi_mutex;
 mod pi_mutex_deaths;
@@ -67,6 +70,7 @@ mod rw_lock;
 mod rw_lock_deaths;
 mod segments;
 mod semaphore;
+mod services;
 mod several;
 mod share_kills;
 mod shares;
@@ -99,6 +103,8 @@ const ALL: &[&[runner::Check]] = &[
     stopped::CHECKS,
     keeper::CHECKS,
     living::CHECKS,
+    damaged_registries::CHECKS,
+    declared_dead::CHECKS,
     slots::CHECKS,
     sleepers::CHECKS,
     lock_orders::CHECKS,
@@ -127,6 +133,7 @@ const ALL: &[&[runner::Check]] = &[
     closed_numbers::CHECKS,
     onces::CHECKS,
     order::CHECKS,
+    owned_guards::CHECKS,
     batches::CHECKS,
     large::CHECKS,
     large_sets::CHECKS,

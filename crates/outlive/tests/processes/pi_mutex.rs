@@ -94,8 +94,11 @@ fn every_kind_of_deadline_ends_a_wait(world: &World) {
     let soon = Duration::from_millis(20);
     let begun = Instant::now();
     assert!(matches!(mutex.lock_timeout(soon), Ok(None)));
-    assert!(matches!(mutex.lock_until(Deadline::from(Instant::now() + soon)), Ok(None)));
-    assert!(matches!(mutex.lock_until(Deadline::from(SystemTime::now() + soon)), Ok(None)));
+    assert!(matches!(mutex.lock_until(Deadline::at(Instant::now() + soon)), Ok(None)));
+    assert!(matches!(
+        mutex.lock_until(Deadline::at_time_of_day(SystemTime::now() + soon)),
+        Ok(None)
+    ));
     assert!(begun.elapsed() >= soon * 3, "none gave up early: {:?}", begun.elapsed());
     assert!(matches!(mutex.lock_timeout(Duration::ZERO), Ok(None)));
     // Longer than one sleep in libc.
@@ -189,18 +192,30 @@ fn another_namespace_is_refused(world: &World) {
     start_namespace(|| {
         let error =
             PiMutex::<u64>::options(0).open_or_create(&world.domain(), "m").err().expect("refused");
-        assert!(matches!(error, Error::OtherNamespace { .. }), "{error}");
+        assert!(matches!(error, Error::OtherEnvironment { what: "pid namespace", .. }), "{error}");
         assert!(error.to_string().contains("plain mutex"), "{error}");
         // Also through what was opened before.
         let refused = |error| {
-            matches!(error, LockError::Failed(AcquireError::System(Error::OtherNamespace { .. })))
+            matches!(
+                error,
+                LockError::Failed(AcquireError::System(Error::OtherEnvironment {
+                    what: "pid namespace",
+                    ..
+                }))
+            )
         };
         assert!(mutex.lock().err().is_some_and(refused));
         assert!(valve.try_lock().err().is_some_and(|error| matches!(
             error,
-            LockError::Failed(AcquireError::System(Error::OtherNamespace { .. }))
+            LockError::Failed(AcquireError::System(Error::OtherEnvironment {
+                what: "pid namespace",
+                ..
+            }))
         )));
-        assert!(matches!(mutex.reset(1), Err(AcquireError::System(Error::OtherNamespace { .. }))));
+        assert!(matches!(
+            mutex.reset(1),
+            Err(AcquireError::System(Error::OtherEnvironment { what: "pid namespace", .. }))
+        ));
         // One of its own it may have.
         drop(
             PiMutex::<u64>::options(0)
@@ -229,7 +244,7 @@ fn another_libc_is_refused(world: &World) {
     home[0] ^= 4;
     file.write_all_at(&home, 4096).expect("written");
     let error = PiMutex::<u64>::options(0).open_or_create(&domain, "m").err().expect("refused");
-    assert!(matches!(error, Error::OtherLibc { .. }), "{error}");
+    assert!(matches!(error, Error::OtherEnvironment { what: "C library", .. }), "{error}");
 }
 
 fn a_guard_does_nothing_in_a_forked_child(world: &World) {

@@ -135,7 +135,7 @@ fn all_sleepers_get_on_after_many_deaths(world: &World) {
         for child in &mut children {
             child.wait();
         }
-        assert_eq!(board.get(0), 8, "everybody got in");
+        assert_eq!(board.get(0), 8, "all got in");
     }
 }
 

@@ -64,7 +64,7 @@ pub fn two_cores(world: &World) -> [usize; 2] {
     });
     match cores[..] {
         [first, second, ..] => [first, second],
-        _ => world.skip("it takes two cores: one for those who are watched, one to watch"),
+        _ => world.skip("it takes two cores: one for the threads that are watched, one to watch"),
     }
 }
 

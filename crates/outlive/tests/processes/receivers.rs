@@ -56,12 +56,14 @@ fn a_second_receiver_is_refused(world: &World) {
     let mut child = receiver(&queue, 0);
     let error = queue.receiver().err().expect("taken");
     let path = domain.path().join("q");
-    assert_eq!(error, Error::ReceiverTaken { path, pid: child.pid() as u32 });
+    assert_eq!(error, Error::Taken { role: "receiver", path, pid: child.pid() as u32 });
     assert!(error.to_string().contains(&child.pid().to_string()), "{error}");
     child.kill();
     let own = queue.receiver().expect("free");
     let error = queue.receiver().err().expect("taken by ourselves");
-    assert!(matches!(error, Error::ReceiverTaken { pid, .. } if pid == std::process::id()));
+    assert!(
+        matches!(error, Error::Taken { role: "receiver", pid, .. } if pid == std::process::id())
+    );
     drop(own);
     drop(queue.receiver().expect("free"));
 }
@@ -239,7 +241,7 @@ fn a_forked_childs_receiver_is_none(world: &World) {
             assert_eq!(copy.try_recv(), Err(RecvError::NotOwner));
             assert_eq!(copy.recv(), Err(RecvError::NotOwner));
             assert!(matches!(copy.try_peek(), Err(RecvError::NotOwner)));
-            assert!(matches!(queue.receiver(), Err(Error::ReceiverTaken { .. })));
+            assert!(matches!(queue.receiver(), Err(Error::Taken { .. })));
             drop(copy);
             // A sender's copy sends; dropped, it is not the parent that leaves.
             its_sender.send(b"from the child").expect("the receiver lives");
@@ -312,7 +314,7 @@ fn one_that_does_not_end_keeps_nobody_for_ever(world: &World) {
     bytes.set_word(INSIDE, board.reach(0, 1) as u32);
     let error = queue.receiver().err().expect("a thread is inside");
     let path = domain.path().join("q");
-    assert_eq!(error, Error::ReceiverEnding { path, pid: longer_lived.pid() as u32 });
+    assert_eq!(error, Error::Ending { role: "receiver", path, pid: longer_lived.pid() as u32 });
     // Senders do not take a process that did not get in for a receiver.
     assert!(matches!(sender.send(b"nobody"), Err(SendError::ReceiverDied)));
     longer_lived.kill();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outlive::sync::{
-    AcquireError, EmbeddedRwLock, LockError, ReadGuard, Record, RwLock, UpgradeReason,
+    AcquireError, EmbeddedRwLock, LockError, ReadGuard, Record, RwLock, UpgradeError,
 };
 use outlive::{Deadline, Detail, Domain, Error, Kind};
 
@@ -144,8 +144,8 @@ fn more_readers_than_words_take_turns(world: &World) {
             "it holds what writers hold"
         );
         let refused = last.try_upgrade().expect_err("others read");
-        assert!(matches!(refused.reason, UpgradeReason::InUse));
-        drop(refused.guard);
+        assert!(matches!(refused, UpgradeError::InUse(_)));
+        drop(refused.into_guard());
         // One after the other, and by the same way.
         drop(lock.read().expect("again"));
     })
@@ -206,15 +206,15 @@ fn deadlock_is_told(world: &World) {
     assert!(matches!(lock.read(), Err(LockError::Failed(AcquireError::Deadlock))));
     assert!(matches!(lock.write(), Err(LockError::Failed(AcquireError::Deadlock))));
     let refused = reading.upgrade_until(Deadline::NEVER).expect_err("a writer waits");
-    assert!(matches!(refused.reason, UpgradeReason::InUse));
-    drop(refused.guard);
+    assert!(matches!(refused, UpgradeError::InUse(_)));
+    drop(refused.into_guard());
     late.finish();
     // Nor go up with a second guard in hand.
     let (one, two) = (lock.read().expect("free"), lock.read().expect("free"));
     let refused = one.upgrade_until(Deadline::NEVER).expect_err("we read twice");
-    assert!(matches!(refused.reason, UpgradeReason::Failed(AcquireError::Deadlock)));
+    assert!(matches!(refused, UpgradeError::Failed(_, AcquireError::Deadlock)));
     drop(two);
-    drop(refused.guard.upgrade_until(Deadline::NEVER).expect("alone"));
+    drop(refused.into_guard().upgrade_until(Deadline::NEVER).expect("alone"));
     drop(again.try_read().expect("free").expect("not held"));
 }
 
@@ -322,7 +322,7 @@ fn deadlines_of_readers_and_writers(world: &World) {
         assert!(matches!(lock.read_timeout(span), Ok(None)));
         assert!(matches!(lock.write_timeout(span), Ok(None)));
         assert!(matches!(
-            lock.write_until(Deadline::from(std::time::SystemTime::now() + span)),
+            lock.write_until(Deadline::at_time_of_day(std::time::SystemTime::now() + span)),
             Ok(None)
         ));
         assert!(matches!(lock.write_to_reset_timeout(span), Ok(None)));
@@ -334,9 +334,8 @@ fn deadlines_of_readers_and_writers(world: &World) {
         assert!(matches!(lock.write_to_reset_timeout(span), Ok(None)));
         let own = lock.read_timeout(span).expect("beside it").expect("in time");
         let refused = own.upgrade_timeout(span).expect_err("beside it");
-        assert!(matches!(refused.reason, UpgradeReason::TimedOut));
-        assert_eq!(*refused.guard, [0; 2]);
-        drop(refused);
+        assert!(matches!(refused, UpgradeError::TimedOut(_)));
+        assert_eq!(*refused.into_guard(), [0; 2]);
         board.set(1, 1);
         child.finish();
         drop(lock.write_timeout(span).expect("free").expect("in time"));
@@ -416,8 +415,8 @@ fn upgrade_waits_for_the_others(world: &World) {
     let upgrading = Child::start(|| {
         let reading = lock.read().expect("beside");
         let refused = reading.try_upgrade().expect_err("one is beside it");
-        assert!(matches!(refused.reason, UpgradeReason::InUse));
-        let mut writing = refused.guard.upgrade_until(Deadline::NEVER).expect("it leaves");
+        assert!(matches!(refused, UpgradeError::InUse(_)));
+        let mut writing = refused.into_guard().upgrade_until(Deadline::NEVER).expect("it leaves");
         writing[0] += 1;
     });
     wait_asleep(upgrading.pid());
@@ -440,10 +439,9 @@ fn of_two_who_upgrade_one_is_refused(world: &World) {
     });
     wait_asleep(upgrading.pid());
     let refused = reading.upgrade_until(Deadline::NEVER).expect_err("the other was first");
-    assert!(matches!(refused.reason, UpgradeReason::InUse));
+    assert!(matches!(refused, UpgradeError::InUse(_)));
     assert!(refused.to_string().contains("waits to write"), "{refused}");
-    assert_eq!(refused.guard[0], 0, "it reads on");
-    drop(refused);
+    assert_eq!(refused.into_guard()[0], 0, "it reads on");
     upgrading.finish();
     assert_eq!(lock.read().expect("free")[0], 1);
 }

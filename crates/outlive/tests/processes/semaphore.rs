@@ -169,9 +169,9 @@ fn deadlines_of_all_three_forms(world: &World) {
     let short = Duration::from_millis(20);
     let timed_out =
         |deadline: Deadline| semaphore.acquire_until(deadline).expect("waits").is_none();
-    assert!(timed_out(short.into()));
-    assert!(timed_out((std::time::Instant::now() + short).into()));
-    assert!(timed_out((SystemTime::now() + short).into()));
+    assert!(timed_out(Deadline::after(short)));
+    assert!(timed_out(Deadline::at(std::time::Instant::now() + short)));
+    assert!(timed_out(Deadline::at_time_of_day(SystemTime::now() + short)));
 }
 
 fn one_who_has_them_all_is_told(world: &World) {

@@ -235,7 +235,7 @@ fn a_second_writer_is_refused(world: &World) {
     let path = world.domain().path().join("s");
     let mut child = idle_writer(&state);
     let error = state.writer().err().expect("taken");
-    assert_eq!(error, Error::WriterTaken { path: path.clone(), pid: child.pid() as u32 });
+    assert_eq!(error, Error::Taken { role: "writer", path: path.clone(), pid: child.pid() as u32 });
     assert!(error.to_string().contains(&child.pid().to_string()), "{error}");
     assert_eq!(
         state.current_writer().map(|who| (who.pid, who.alive)),
@@ -244,9 +244,7 @@ fn a_second_writer_is_refused(world: &World) {
     child.kill();
     assert!(state.current_writer().is_some_and(|who| !who.alive));
     let own = state.writer().expect("free");
-    assert!(
-        matches!(state.writer(), Err(Error::WriterTaken { pid, .. }) if pid == std::process::id())
-    );
+    assert!(matches!(state.writer(), Err(Error::Taken { pid, .. }) if pid == std::process::id()));
     drop(own);
     drop(state.writer().expect("free"));
     assert!(state.current_writer().is_none());
@@ -275,7 +273,7 @@ fn a_writer_moves_between_threads(world: &World) {
         .join()
         .expect("set");
         // The thread has ended; its process has the writer still.
-        assert!(matches!(state.writer(), Err(Error::WriterTaken { .. })));
+        assert!(matches!(state.writer(), Err(Error::Taken { .. })));
     }
     drop(writer);
     assert_eq!(state.writer().expect("free").set(&value(20)), Ok(20));
@@ -321,7 +319,7 @@ fn a_stopped_writer_keeps_nobody_from_reading(world: &World) {
         }
         // Stopped is not dead.
         assert_eq!(state.wait_changed_timeout(version, Duration::from_millis(1)), Ok(None));
-        assert!(matches!(state.writer(), Err(Error::WriterTaken { .. })));
+        assert!(matches!(state.writer(), Err(Error::Taken { .. })));
         writer.go_on();
     }
     writer.kill();

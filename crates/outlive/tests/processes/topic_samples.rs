@@ -129,10 +129,10 @@ fn samples_outlive_their_subscriber(world: &World) {
         publisher.publish(&message(1, number, 70_000)).expect("published");
     }
     for (sample, number) in samples.iter().zip(0..) {
-        assert_eq!(read_message(sample), (1, number), "held, whoever is gone");
+        assert_eq!(read_message(sample), (1, number), "held, although its publisher is gone");
     }
     drop(samples);
-    // The next coming or going lets the line go.
+    // The next process that comes or goes frees the subscriber slot.
     drop(topic.subscriber().expect("a line"));
     assert_eq!(usage(&domain).subscribers, []);
 }

@@ -93,7 +93,7 @@ fn a_descriptor_tells_of_sources_that_come_and_go(world: &World) {
         assert_eq!(set.try_wait().expect("looks").collect::<Vec<_>>(), [(gone, Readiness::Ended)]);
         set.remove(gone);
         while set.try_wait().expect("looks").count() > 0 || is_readable(&mut set, SHORTLY) {}
-        let tick = Timer::at(Duration::from_millis(20));
+        let tick = Timer::after(Duration::from_millis(20));
         set.add(&tick).expect("added");
         assert!(is_readable(&mut set, PATIENCE));
         assert_eq!(tick.take(), 1);

@@ -100,7 +100,7 @@ fn each_kind(world: &World, prepare: fn()) {
             let receiver = queue.receiver().expect("free");
             let mut set = WaitSet::new(&domain);
             set.set_wait_strategy(WaitStrategy::Block);
-            let late = Timer::at(if which == 4 {
+            let late = Timer::after(if which == 4 {
                 Duration::from_millis(300)
             } else {
                 Duration::from_secs(3600)
@@ -147,7 +147,7 @@ fn without_futex_waitv_as_well(world: &World) {
 
 fn timers_are_ready_until_taken(world: &World) {
     let mut set = WaitSet::new(&world.domain());
-    let (once, every) = (Timer::at(Duration::ZERO), Timer::every(Duration::from_millis(1)));
+    let (once, every) = (Timer::after(Duration::ZERO), Timer::every(Duration::from_millis(1)));
     let keys = [&once, &every].map(|timer| set.add(timer).expect("added"));
     assert_eq!((once.take(), once.take()), (1, 0));
     let mut ticks = 0;
@@ -346,16 +346,16 @@ pub fn helpers_of(pid: i32) -> usize {
 const MANY: usize = 200;
 
 /// Queues, and children that live until they are killed.
-pub struct Crowd {
+pub struct Many {
     pub queues: Vec<Queue>,
     pub children: Vec<Child>,
     pub peers: Vec<Peer>,
 }
 
-pub fn crowd(domain: &Domain, queues: usize, peers: usize) -> Crowd {
+pub fn crowd(domain: &Domain, queues: usize, peers: usize) -> Many {
     let queues = (0..queues).map(|n| queue(domain, &format!("queue-{n}"))).collect();
     let (children, peers) = (0..peers).map(|_| owner(domain, Board::new())).unzip();
-    Crowd { queues, children, peers }
+    Many { queues, children, peers }
 }
 
 /// Words of the board: messages of each queue that were received, deaths of each peer that were
@@ -366,7 +366,7 @@ const READY: usize = 2001;
 const END: usize = 2002;
 
 /// Tells all by the board, until there is nothing more to come or the board says so.
-fn tell_all(domain: &Domain, crowd: &Crowd, board: Board) {
+fn tell_all(domain: &Domain, crowd: &Many, board: Board) {
     let mut receivers: Vec<_> =
         crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
     let mut set = WaitSet::new(domain);

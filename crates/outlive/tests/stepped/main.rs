@@ -18,6 +18,8 @@ mod rings;
 #[path = "../processes/runner.rs"]
 mod runner;
 mod runs;
+#[path = "../processes/services.rs"]
+mod services;
 mod steps;
 mod sweeps;
 

@@ -254,9 +254,7 @@ impl Sync {
                         refused("TimedOut", "")
                     }
                     Ok((guard, _)) => locks.keep(lock, Ok(guard)),
-                    Err(LockError::OwnerDied((guard, _))) => {
-                        locks.keep(lock, Err(LockError::OwnerDied(guard)))
-                    }
+                    Err(error @ LockError::OwnerDied(_)) => locks.keep(lock, Err(error)),
                     Err(other) => Err(other.into()),
                 }
             }
@@ -291,7 +289,7 @@ impl Sync {
                 let span = answer::span(span)?;
                 let turn = find(&mut self.seats, name)?.wait_timeout(span)?;
                 let turn = answer::got(turn, Some(span))?;
-                said(if turn.is_leader() { "serial" } else { "member" })
+                said(if turn.is_leader() { "leader" } else { "member" })
             }
             ("repair", [name, span]) => {
                 find(&mut self.barriers, name)?.repair_timeout(answer::span(span)?)?;

@@ -102,7 +102,7 @@ impl Round<'_> {
 
     /// The main threads and processes of all survivors live, and so say all.
     fn nobody_living_is_dead(&self, world: &mut World) -> Result<(), Failure> {
-        for name in world.everybody() {
+        for name in world.survivors() {
             let pid = world.survivor(name)?.pid();
             let told = world.ask("token-watcher", &format!("token called-dead {pid}"))?;
             if told != "0" {

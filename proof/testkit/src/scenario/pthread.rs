@@ -185,7 +185,7 @@ impl Scenario for RobustUnlock {
         if world.passes("witness", "owner")? == world.victim_tid().to_string() {
             return Ok("holds the lock");
         }
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         Ok(HOLDS_NOTHING)
     }
 

@@ -113,11 +113,11 @@ impl Scenario for State {
             State::Grow => {
                 "set a value that needs another buffer, since readers that are stopped have all the others"
             }
-            State::Get => "get a value by the way of one who was overtaken",
+            State::Get => "get a value as a reader does that a writer overtook",
             State::Take => "become the writer, with two sleepers, one in a wait set",
             State::TakeOver => "take a dead writer's place and set a value",
             State::Leave => {
-                "leave as the writer, with one asleep who wants to be, and one who waits for a value"
+                "leave as the writer, while one process sleeps until it can write, and one until a value comes"
             }
             State::Wait => "wait for another value, with a sleeper before and one after",
             State::WaitInSet => "the same in a wait set, the sleeper after in another",
@@ -274,7 +274,7 @@ impl Scenario for State {
         match self {
             State::Wait | State::WaitInSet => {
                 super::help_beside(self, world, stop)?;
-                world.everybody_gets_past()?;
+                world.all_get_past()?;
             }
             State::Set | State::Grow => {
                 // A process that reads the value may act on it, and then the waiters must get on,
@@ -293,7 +293,7 @@ impl Scenario for State {
                 if names_victim(world, &format!("state writer-pid {name}"))? {
                     return Ok("is the writer");
                 }
-                world.everybody_gets_past()?;
+                world.all_get_past()?;
             }
             State::Get => {
                 // More sets than there are buffers.
@@ -309,7 +309,7 @@ impl Scenario for State {
                 // Another writes in its place; the same value, so that it is as it was.
                 if world.passes("next", &format!("state set {name} 1"))? == "taken" {
                     return Err(Failure::wrong(
-                        "nobody who lives is the writer, and nobody can become it",
+                        "no living process is the writer, and none can become it",
                     ));
                 }
             }

@@ -188,7 +188,7 @@ impl Scenario for LostWake {
         if world.passes("repairer", "look")? != "0" {
             return Ok("may hold the lock");
         }
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         Ok(HOLDS_NOTHING)
     }
 

@@ -233,9 +233,7 @@ impl Worker<'_> {
                     self.ledger.pages().takeovers.fetch_add(1, Ordering::SeqCst);
                     return self.receive_all(receiver);
                 }
-                Err(
-                    outlive::Error::ReceiverTaken { .. } | outlive::Error::ReceiverEnding { .. },
-                ) => {}
+                Err(outlive::Error::Taken { .. } | outlive::Error::Ending { .. }) => {}
                 Err(other) => return Err(format!("become the receiver: {other}")),
             }
             self.got_on();

@@ -173,7 +173,7 @@ impl World {
 
     /// The names of all survivors that are there.
     #[must_use]
-    pub fn everybody(&self) -> Vec<&'static str> {
+    pub fn survivors(&self) -> Vec<&'static str> {
         self.survivors.keys().copied().collect()
     }
 

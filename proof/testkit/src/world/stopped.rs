@@ -170,7 +170,7 @@ impl World {
     /// # Errors
     /// As [`World::gets_past`].
     pub fn others_get_past(&mut self, held: &[&str]) -> Result<(), Failure> {
-        for name in self.everybody() {
+        for name in self.survivors() {
             let Some(order) = self.survivor(name)?.order() else { continue };
             if !order.split(' ').any(|word| held.contains(&word)) {
                 self.gets_past(name)?;
@@ -183,7 +183,7 @@ impl World {
     ///
     /// # Errors
     /// As [`World::gets_past`].
-    pub fn everybody_gets_past(&mut self) -> Result<(), Failure> {
+    pub fn all_get_past(&mut self) -> Result<(), Failure> {
         self.others_get_past(&[])
     }
 

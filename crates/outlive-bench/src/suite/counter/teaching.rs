@@ -1,13 +1,6 @@
-//! The mutexes of two, three and four states that one learns a futex by: the very files of the
-//! library's example.
+//! The mutexes of two, three and four states that one learns a futex by: [`crate::classics`].
 
-#[path = "../../../../outlive/examples/futex/mutex2.rs"]
-mod mutex2;
-#[path = "../../../../outlive/examples/futex/mutex3.rs"]
-mod mutex3;
-#[path = "../../../../outlive/examples/futex/mutex4.rs"]
-mod mutex4;
-
+use crate::classics::{Mutex2, Mutex3, Mutex4};
 use crate::harness::error::Error;
 use crate::harness::round::Stage;
 use crate::harness::shared::{Shared, ZeroShared};
@@ -58,11 +51,11 @@ macro_rules! states {
 
 states! {
     /// Free and locked: each unlock calls the kernel.
-    Two, "two_state", mutex2::Mutex2;
+    Two, "two_state", Mutex2;
     /// Free, locked, and waited for.
-    Three, "three_state", mutex3::Mutex3;
+    Three, "three_state", Mutex3;
     /// With a bit of its own for "a thread may sleep", so that an unlock does not clear it.
-    Four, "four_state", mutex4::Mutex4;
+    Four, "four_state", Mutex4;
 }
 
 /// The row.

@@ -1,15 +1,9 @@
-//! The queues that are made of a lock: the very files of the library's example.
-
-#[path = "../../../../outlive/examples/mq/mu_cv.rs"]
-mod mu_cv;
-#[path = "../../../../outlive/examples/mq/mu_sm.rs"]
-mod mu_sm;
-#[path = "../../../../outlive/examples/mq/ring.rs"]
-mod ring;
+//! The queues that are made of a lock: [`crate::lock_queues`].
 
 use crate::harness::error::Error;
 use crate::harness::round::Stage;
 use crate::harness::scratch::Scratch;
+use crate::lock_queues::{MOST_BYTES, MuCv, MuSm};
 use crate::suite::queue::{Channel, Receive, Send};
 use ::outlive::{Domain, WaitStrategy};
 
@@ -20,8 +14,8 @@ pub(super) struct Place {
 }
 
 fn refuses(bytes: usize) -> Option<String> {
-    (bytes > ring::MOST_BYTES)
-        .then(|| format!("the example's messages have {} bytes at most", ring::MOST_BYTES))
+    (bytes > MOST_BYTES)
+        .then(|| format!("the example's messages have {} bytes at most", MOST_BYTES))
 }
 
 macro_rules! made {
@@ -74,10 +68,10 @@ macro_rules! made {
 
 made! {
     /// A mutex and semaphores.
-    MadeOfSemaphores, "mu_sm", mu_sm::MuSm
+    MadeOfSemaphores, "mu_sm", MuSm
 }
 
 made! {
     /// A mutex and condition variables.
-    MadeOfCondvars, "mu_cv", mu_cv::MuCv
+    MadeOfCondvars, "mu_cv", MuCv
 }

@@ -63,7 +63,7 @@ fn open(args: &DomainArgs, repair: bool) -> Result<Option<(Domain, Finding)>, Fi
     match Domain::open_at(&path) {
         Ok(domain) => Ok(good(domain)),
         Err(Error::NotFound { .. }) => Ok(None),
-        Err(Error::TooOpen { path, mode }) if repair => {
+        Err(Error::Untrusted { path, mode, owner, user }) if repair && owner == user => {
             let mended = fs::set_permissions(&path, Permissions::from_mode(0o700))
                 .map_err(|error| {
                     Finding::fault("domain", error.to_string(), "mend its permissions by hand")
@@ -78,11 +78,9 @@ fn open(args: &DomainArgs, repair: bool) -> Result<Option<(Domain, Finding)>, Fi
             );
             Ok(Some((mended, finding)))
         }
-        Err(error @ Error::TooOpen { .. }) => Err(Finding::fault(
-            "domain",
-            error.to_string(),
-            "'outlive doctor --repair' sets mode 0700",
-        )),
+        Err(ref error @ Error::Untrusted { owner, user, .. }) if owner == user => Err(
+            Finding::fault("domain", error.to_string(), "'outlive doctor --repair' sets mode 0700"),
+        ),
         Err(error) => {
             Err(Finding::fault("domain", error.to_string(), "nothing in it can be used as it is"))
         }

@@ -81,7 +81,7 @@ pub fn run(args: &SetArgs, common: &Common) -> Result<(), Failure> {
             Some(writer) => Ok(writer),
             // The error says which process has it.
             None => state.writer().map_err(|error| match error {
-                Error::WriterTaken { .. } => Failure::from(error).with_code(Code::TimedOut),
+                Error::Taken { .. } => Failure::from(error).with_code(Code::TimedOut),
                 other => other.into(),
             }),
         },

@@ -160,14 +160,14 @@ impl RawBarrier<'_> {
         if phase & BROKEN == 0
             && let Look::Over(end) = self.look(me, phase, index)
         {
-            self.pass_on(end);
+            self.wake_sleepers(end);
         }
     }
 
     /// Wakes all sleepers. A sleeper may watch this participant only, which was absent when it
     /// looked: it learns from this wake that the phase is over if the participant that opened the
     /// next one died before its own.
-    fn pass_on(self, end: Result<Passed, Stuck>) {
+    fn wake_sleepers(self, end: Result<Passed, Stuck>) {
         if end != Ok(Passed::Leader) {
             futex::wake_all(&self.words.phase);
         }
@@ -217,7 +217,7 @@ impl RawBarrier<'_> {
         deadline: Option<Deadline>,
     ) -> Result<Passed, Stuck> {
         if let Look::Over(end) = self.look(me, phase, index) {
-            self.pass_on(end);
+            self.wake_sleepers(end);
             return end;
         }
         let Some(deadline) = deadline else { return Err(Stuck::TimedOut) };
@@ -228,7 +228,7 @@ impl RawBarrier<'_> {
             let joined = self.words.joined.load(Ordering::Acquire);
             let owners = match self.look(me, phase, turn) {
                 Look::Over(end) => {
-                    self.pass_on(end);
+                    self.wake_sleepers(end);
                     return end;
                 }
                 Look::Absent(owners) => owners,
@@ -331,7 +331,7 @@ impl RawBarrier<'_> {
         match self.words.phase.compare_exchange(phase, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 // Died just before: the sleepers that watch us wake; the others learn it from those
-                // they watch, see `pass_on`.
+                // they watch, see `wake_sleepers`.
                 futex::wake_all(&self.words.phase);
                 Ok(Passed::Leader)
             }

@@ -126,7 +126,7 @@ impl RawCondvar {
         // A waiter that gives up may have been woken all the same, and one that gets no lock cannot
         // use the wake-up.
         if timed_out || lock.is_err() {
-            self.plain.pass_on();
+            self.plain.relay_wake();
         }
         if lock == Err(Refused::WouldBlock) {
             // The wake-up is relayed already, so the field is free for the mutex's own protocol.
@@ -135,7 +135,7 @@ impl RawCondvar {
             relay = WakeRelay::begin(me.list());
             relay.to(self.plain.relay());
             if lock.is_err() {
-                self.plain.pass_on();
+                self.plain.relay_wake();
             }
         }
         let relay = lock.is_ok().then_some(relay);

@@ -211,7 +211,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_once_whoever_dies_doing_it_leaves_it_to_the_next() {
+    fn loom_once_a_maker_that_dies_leaves_it_to_the_next() {
         explore(|| {
             let world = world(3);
             let mut list = ListHead::new();

@@ -77,11 +77,9 @@ impl RawPi {
         }
         if binding != mine {
             let path = path.to_path_buf();
-            return Err(if binding >> 32 == mine >> 32 {
-                Error::OtherLibc { path }
-            } else {
-                Error::OtherNamespace { path }
-            });
+            let is_libc = binding >> 32 == mine >> 32;
+            let what = if is_libc { "C library" } else { "pid namespace" };
+            return Err(Error::OtherEnvironment { path, what });
         }
         libc_mutex::prepare(&layout, &self.libc_mutex);
         Ok(())

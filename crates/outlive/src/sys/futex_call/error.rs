@@ -7,12 +7,12 @@ use crate::sys::Errno;
 /// Several are ordinary: see [`FutexError::is_look_again`].
 ///
 /// ```
-/// use outlive::futex::{self, FutexError};
+/// use outlive::{Deadline, futex::{self, FutexError}};
 /// use std::sync::atomic::AtomicU32;
 /// use std::time::Duration;
-/// let word = AtomicU32::new(1);
-/// assert_eq!(futex::wait(&word, 0, Duration::from_secs(9)), Err(FutexError::Again), "it is 1, not 0");
-/// assert_eq!(futex::wait(&word, 1, Duration::from_millis(1)), Err(FutexError::TimedOut));
+/// let (word, soon) = (AtomicU32::new(1), Deadline::after(Duration::from_millis(1)));
+/// assert_eq!(futex::wait(&word, 0, Deadline::NEVER), Err(FutexError::Again), "it is 1, not 0");
+/// assert_eq!(futex::wait(&word, 1, soon), Err(FutexError::TimedOut));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

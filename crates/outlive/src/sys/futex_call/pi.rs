@@ -81,8 +81,7 @@ pub fn thread_id() -> u32 {
 /// knows nothing of the lock, and the word keeps the dead owner's number
 /// ([`FutexError::NoSuchThread`] from then on), unless it was on the dead owner's robust list. That
 /// list is libc's: where deaths can happen, use a lock of [`sync`](crate::sync).
-pub fn lock_pi(word: &AtomicU32, deadline: impl Into<Deadline>) -> Result<(), FutexError> {
-    let deadline = deadline.into();
+pub fn lock_pi(word: &AtomicU32, deadline: Deadline) -> Result<(), FutexError> {
     let moment = deadline.timespec();
     // LOCK_PI counts on the time of day and has no flag for it; without a deadline the clock does
     // not matter.
@@ -176,10 +175,9 @@ pub fn unlock_pi(word: &AtomicU32) -> Result<(), FutexError> {
 pub fn wait_requeue_pi(
     word: &AtomicU32,
     expected: u32,
-    deadline: impl Into<Deadline>,
+    deadline: Deadline,
     lock: &AtomicU32,
 ) -> Result<(), FutexError> {
-    let deadline = deadline.into();
     Ok(rx::wait_requeue_pi(
         word,
         clock_flag(deadline),

@@ -24,10 +24,8 @@ pub struct Watch<'a> {
 /// the list, and the wake-ups of the others are used up all the same. So look at all words again,
 /// and pass a wake-up on if you do not use it.
 ///
-/// A span becomes a moment on the monotonic clock, because the kernel takes absolute timeouts only.
-///
 /// ```
-/// use outlive::futex::{self, FutexError, Watch};
+/// use outlive::{Deadline, futex::{self, FutexError, Watch}};
 /// use std::sync::atomic::{AtomicU32, Ordering};
 /// use std::time::Duration;
 /// let (a, b) = (AtomicU32::new(0), AtomicU32::new(0));
@@ -38,7 +36,7 @@ pub struct Watch<'a> {
 ///     });
 ///     while a.load(Ordering::Acquire) == 0 && b.load(Ordering::Acquire) == 0 {
 ///         let set = [Watch { word: &a, expected: 0 }, Watch { word: &b, expected: 0 }];
-///         match futex::waitv(&set, Duration::from_secs(9)) {
+///         match futex::waitv(&set, Deadline::after(Duration::from_secs(9))) {
 ///             Ok(_) | Err(FutexError::Again) => {}
 ///             // Absent, or denied by a container: poll instead.
 ///             Err(_) => std::thread::yield_now(),
@@ -59,11 +57,11 @@ pub struct Watch<'a> {
 /// # If a process dies
 /// As [`wait`](super::wait). This call makes a death harmless: let one of the words be one that the
 /// kernel marks when a thread ends (a robust lock's).
-pub fn waitv(watches: &[Watch<'_>], deadline: impl Into<Deadline>) -> Result<usize, FutexError> {
+pub fn waitv(watches: &[Watch<'_>], deadline: Deadline) -> Result<usize, FutexError> {
     if watches.len() > MOST_WATCHES {
         return Err(FutexError::Invalid);
     }
-    Ok(wait_for_any::<MOST_WATCHES>(watches, deadline.into())?)
+    Ok(wait_for_any::<MOST_WATCHES>(watches, deadline)?)
 }
 
 /// Sleeps on at most `N` words; `N` decides how much stack it takes.

@@ -17,9 +17,8 @@ const ANY: NonZeroU32 = NonZeroU32::MAX;
 /// timeout, `FUTEX_WAIT_BITSET`).
 ///
 /// The kernel compares and puts the thread to sleep in one step, so a wake-up between the caller's
-/// look and its sleep is not lost. A span counts from this call on the monotonic clock and becomes
-/// a moment, so that a wait repeated with the same [`Deadline`] does not grow longer; see
-/// [`wait_for`] for the kernel's own relative form.
+/// look and its sleep is not lost. A [`Deadline`] is a moment, so a wait that is repeated with the
+/// same one does not grow longer; [`wait_for`] is the kernel's relative form.
 ///
 /// ```
 /// use outlive::{Deadline, futex};
@@ -51,12 +50,7 @@ const ANY: NonZeroU32 = NonZeroU32::MAX;
 /// A sleeper that is killed takes with it a wake-up that it had received already; a thread that
 /// wakes only one sleeper must allow for that. If the thread that should wake this one dies first,
 /// the wake-up never comes: wait for that thread's end as well, or with a deadline.
-pub fn wait(
-    word: &AtomicU32,
-    expected: u32,
-    deadline: impl Into<Deadline>,
-) -> Result<(), FutexError> {
-    let deadline = deadline.into();
+pub fn wait(word: &AtomicU32, expected: u32, deadline: Deadline) -> Result<(), FutexError> {
     match deadline.timespec() {
         None => Ok(rx::wait(word, Flags::empty(), expected, None)?),
         Some(moment) => {
@@ -115,14 +109,13 @@ pub fn wake(word: &AtomicU32, most: u32) -> Result<u32, FutexError> {
 /// The bits allow up to 32 groups of sleepers on one word, such as readers and writers.
 ///
 /// ```
-/// use outlive::futex::{self, FutexError};
+/// use outlive::{Deadline, futex::{self, FutexError}};
 /// use std::sync::atomic::{AtomicU32, Ordering};
-/// use std::time::Duration;
 /// const READERS: u32 = 1;
 /// const WRITERS: u32 = 2;
 /// let word = AtomicU32::new(0);
 /// std::thread::scope(|scope| {
-///     let reader = scope.spawn(|| futex::wait_bitset(&word, 0, READERS, Duration::from_secs(9)));
+///     let reader = scope.spawn(|| futex::wait_bitset(&word, 0, READERS, Deadline::NEVER));
 ///     // Not for readers; then for them, until it finds the sleeper asleep.
 ///     assert_eq!(futex::wake_bitset(&word, futex::ALL, WRITERS), Ok(0));
 ///     while futex::wake_bitset(&word, futex::ALL, READERS) == Ok(0) {
@@ -141,10 +134,9 @@ pub fn wait_bitset(
     word: &AtomicU32,
     expected: u32,
     bits: u32,
-    deadline: impl Into<Deadline>,
+    deadline: Deadline,
 ) -> Result<(), FutexError> {
     let bits = NonZeroU32::new(bits).ok_or(FutexError::Invalid)?;
-    let deadline = deadline.into();
     Ok(rx::wait_bitset(word, clock_flag(deadline), expected, deadline.timespec().as_ref(), bits)?)
 }
 

@@ -51,7 +51,7 @@ fn pass(world: &mut World, name: &str) -> Result<&'static str, Failure> {
     if is_awaited(world, name)? {
         return Ok("has a seat and is awaited");
     }
-    world.everybody_gets_past()?;
+    world.all_get_past()?;
     Ok(HOLDS_NOTHING)
 }
 

@@ -56,7 +56,7 @@ impl Scenario for Wait {
             Wait::First => "wait for an item, be notified, take it, with a sleeper after it",
             Wait::Between => "the same with a sleeper before it, too, and two notifications",
             Wait::Contended => {
-                "wait for an item, be notified by one who keeps the mutex a while, with a sleeper after it"
+                "wait for an item, be notified by a process that keeps the mutex a while, with a sleeper after it"
             }
         }
     }
@@ -120,7 +120,7 @@ impl Scenario for Wait {
         if world.first_time("bring") {
             world.passes("next", &format!("condvar bring {name} {}", self.notifications()))?;
         }
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         Ok(HOLDS_NOTHING)
     }
 

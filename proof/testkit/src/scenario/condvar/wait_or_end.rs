@@ -52,7 +52,7 @@ impl Scenario for Watching {
             return Ok("holds the lock");
         }
         crate::scenario::help_beside(self, world, stop)?;
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         Ok(HOLDS_NOTHING)
     }
 

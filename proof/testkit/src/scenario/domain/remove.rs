@@ -50,7 +50,7 @@ impl Scenario for Remove {
         if world.first_time("release") {
             world.passes("holder", &format!("mutex release {name}"))?;
         }
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         Ok(HOLDS_NOTHING)
     }
 

@@ -82,7 +82,7 @@ impl Scenario for Sweep {
                 "the lock's owner was killed, the next got it `{answer}`"
             )));
         }
-        for survivor in world.everybody() {
+        for survivor in world.survivors() {
             world.ask(survivor, &format!("queue close {name}"))?;
         }
         crate::scenario::nothing_left(world, &[&lock, &beside, &name])

@@ -46,10 +46,10 @@ impl Scenario for Arrive {
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
         if world.passes("witness", &format!("latch missing {name}"))? == "0" {
-            world.everybody_gets_past()?;
+            world.all_get_past()?;
         }
         world.passes("next", &format!("latch arrive {name}"))?;
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         Ok(HOLDS_NOTHING)
     }
 

@@ -67,10 +67,10 @@ impl Scenario for Set {
         let name = world.fresh(self.stem());
         // Set is set: then the waiters are through, without the help of another process.
         if world.passes("witness", &format!("event bits {name}"))? != "0" {
-            world.everybody_gets_past()?;
+            world.all_get_past()?;
         }
         world.passes("next", &format!("event set {name} 1"))?;
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         Ok(HOLDS_NOTHING)
     }
 

@@ -90,7 +90,7 @@ impl Scenario for Wait {
             // The victim may have had the bit that the last waits for.
             world.passes("setter", &format!("event set {name} 1"))?;
         }
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         Ok(HOLDS_NOTHING)
     }
 

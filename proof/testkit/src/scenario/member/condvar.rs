@@ -111,10 +111,10 @@ impl Shelf {
         while self.items() == 0 {
             let (again, woke) = match self.delivered.wait_or_end(guard, supplier) {
                 Ok(ended) => ended,
-                Err(LockError::OwnerDied((mut guard, woke))) => {
+                Err(LockError::OwnerDied(mut guard)) => {
                     guard.mark_consistent();
                     self.delivered.notify_all();
-                    (guard, woke)
+                    (guard, Woke::Notified)
                 }
                 Err(other) => return Err(other.to_string()),
             };

@@ -148,7 +148,7 @@ impl Queues {
                 let open = self.named(domain, name)?;
                 match open.queue.receiver() {
                     Ok(receiver) => open.receiver = Some(receiver),
-                    Err(outlive::Error::ReceiverTaken { .. }) => return Ok("taken".to_owned()),
+                    Err(outlive::Error::Taken { .. }) => return Ok("taken".to_owned()),
                     Err(other) => return Err(other.to_string()),
                 }
                 Ok("mine".to_owned())

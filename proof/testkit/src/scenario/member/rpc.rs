@@ -152,7 +152,7 @@ impl Services {
                     open.server = Some(server);
                     Ok("mine".to_owned())
                 }
-                Err(Error::ServerTaken { .. }) => Ok("taken".to_owned()),
+                Err(Error::Taken { .. }) => Ok("taken".to_owned()),
                 Err(other) => Err(other.to_string()),
             },
             // Becomes a client.

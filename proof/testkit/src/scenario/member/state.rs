@@ -165,7 +165,7 @@ impl States {
                 .set(&eight(number))
                 .map(|version| version.to_string())
                 .map_err(|e| e.to_string()),
-            Err(Error::WriterTaken { .. }) => Ok("taken".to_owned()),
+            Err(Error::Taken { .. }) => Ok("taken".to_owned()),
             Err(error) => Err(error.to_string()),
         };
         match (*verb, more) {

@@ -78,7 +78,7 @@ impl Scenario for Make {
         if names_victim(world, &format!("once maker {name}"))? {
             return Ok("is the maker");
         }
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         world.passes("passer", &format!("once get {name}"))?;
         Ok(HOLDS_NOTHING)
     }

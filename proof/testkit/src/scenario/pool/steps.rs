@@ -130,7 +130,7 @@ impl Scenario for Step {
             Step::Free => "free an object into the cache",
             Step::Evict => "free an object when the cache is full, so that eight go to a list",
             Step::Flush => "empty the cache",
-            Step::Offer => "hand an object over to whoever claims it",
+            Step::Offer => "hand an object over to the process that claims it",
             Step::Claim => "claim an object",
             Step::Collect => {
                 "sweep a pool whose user was killed with objects in use and in its cache"

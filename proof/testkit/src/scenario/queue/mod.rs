@@ -207,7 +207,7 @@ pub(super) fn still_works(
 
 /// Every process closes the queue; it is removed and swept.
 pub(super) fn close(world: &mut World, name: &str) -> Result<(), Failure> {
-    for survivor in world.everybody() {
+    for survivor in world.survivors() {
         world.ask(survivor, &format!("queue close {name}"))?;
     }
     super::nothing_left(world, &[name])

@@ -93,7 +93,7 @@ impl Scenario for SendWaiting {
 
     fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
         crate::scenario::help_beside(self, world, stop)?;
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         Ok(HOLDS_NOTHING)
     }
 

@@ -82,7 +82,7 @@ impl Scenario for SenderLeaves {
         let name = world.fresh(self.stem());
         if !names_victim(world, &format!("queue senders {name}"))? {
             // The table of senders no longer has it: then the receiver does not wait for it.
-            world.everybody_gets_past()?;
+            world.all_get_past()?;
             return Ok(HOLDS_NOTHING);
         }
         let is_writing = names_victim(world, &format!("queue writers {name}"))?;

@@ -54,7 +54,7 @@ impl Scenario for Call {
             Call::Short => "ask, sleep, be woken by the answer, beside another client that waits",
             Call::InSet => "the same, asleep in a wait set",
             Call::Long => "the same with a long request and a long answer",
-            Call::Cancel => "ask, and let go of the call before anybody has begun it",
+            Call::Cancel => "ask, and let go of the call before the server has begun it",
         }
     }
 

@@ -78,7 +78,7 @@ fn still_works(
             "afterwards `{served}` is served, and the client is told `{told}`"
         )));
     }
-    for survivor in world.everybody() {
+    for survivor in world.survivors() {
         world.ask(survivor, &format!("rpc close {name}"))?;
     }
     super::nothing_left(world, &[name])

@@ -101,7 +101,7 @@ impl Scenario for Turn {
             stage.perform(|| {
                 let mut writing = reading
                     .upgrade_until(outlive::Deadline::NEVER)
-                    .map_err(|refused| refused.reason.to_string())?;
+                    .map_err(|refused| refused.to_string())?;
                 raise(&mut writing);
                 Ok(())
             })

@@ -45,7 +45,7 @@ fn pass(world: &mut World, name: &str) -> Result<&'static str, Failure> {
     if super::names_victim(world, &format!("semaphore holders {name}"))? {
         return Ok("holds a permit");
     }
-    world.everybody_gets_past()?;
+    world.all_get_past()?;
     world.passes("passer", &format!("semaphore acquire {name}"))?;
     Ok(HOLDS_NOTHING)
 }

@@ -33,7 +33,7 @@ fn others_claim(world: &mut World) -> Result<&'static str, Failure> {
     world.passes("passer", "token claim")?;
     let tid = world.passes("passer", "token start-thread")?;
     world.passes("passer", &format!("token end-thread {tid}"))?;
-    world.everybody_gets_past()?;
+    world.all_get_past()?;
     Ok(HOLDS_NOTHING)
 }
 

@@ -48,7 +48,7 @@ impl Scenario for Full {
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        super::everybody_is_there(world)?;
+        super::all_are_there(world)?;
         for survivor in ["crowd", "dying"] {
             world.ask(survivor, "topic token -")?;
         }

@@ -35,7 +35,7 @@ impl Scenario for GiveUp {
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        super::everybody_is_there(world)?;
+        super::all_are_there(world)?;
         world.ask("after", "topic token -")?;
         for user in ["second", "keeper", "holder", "late", "heir", "after", "sleeper"] {
             world.ask(user, &format!("topic small {name}"))?;
@@ -114,13 +114,13 @@ impl Scenario for GiveUp {
         let next = Stamp { sender: 1, number: (world.remembered() & 0xffff_ffff) + 1 };
         super::keeper_takes(world, &name, Some(next))?;
         if world.has_done(super::ARRIVED) {
-            world.everybody_gets_past()?;
+            world.all_get_past()?;
         }
         world.passes("late", &format!("topic count {name}"))?;
         // What lies in its slot needs no memory.
         world.first_time(super::SMALL_BESIDE);
         super::others_go_on(world, &name, super::IN_SLOT, Some(next))?;
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         // Memory is the victim's: for a large one there is none, or what the victim has just given
         // up. That is told at once.
         if world.passes("second", &format!("topic publish-one {name} 6 1 {LARGE}"))? == "published"

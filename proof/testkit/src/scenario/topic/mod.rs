@@ -48,7 +48,7 @@ const OBJECT: usize = 5000;
 
 /// Every process has opened the domain and has a token. A process that claims its token later may
 /// get the slot of one that has died, and can ask that one nothing for a second.
-fn everybody_is_there(world: &mut World) -> Result<(), Failure> {
+fn all_are_there(world: &mut World) -> Result<(), Failure> {
     for survivor in ["keeper", "second", "holder", "late", "heir", "sweeper"] {
         world.ask(survivor, "topic token -")?;
     }
@@ -57,7 +57,7 @@ fn everybody_is_there(world: &mut World) -> Result<(), Failure> {
 
 /// Every process is there, `second` publishes, and `keeper` subscribes reliably.
 fn two_ends(world: &mut World, name: &str) -> Result<(), Failure> {
-    everybody_is_there(world)?;
+    all_are_there(world)?;
     world.ask("second", &format!("topic publisher {name}"))?;
     world.ask("keeper", &format!("topic subscriber {name} reliable 0")).map(drop)
 }
@@ -261,11 +261,11 @@ fn still_works(
             )));
         }
     }
-    if world.everybody().contains(&"holder") {
+    if world.survivors().contains(&"holder") {
         is_whole(world, "holder", name)?;
         world.ask("holder", &format!("topic drop {name}"))?;
     }
-    for survivor in world.everybody() {
+    for survivor in world.survivors() {
         world.ask(survivor, &format!("topic close {name}"))?;
     }
     world.ask("sweeper", "domain sweep")?;
@@ -276,7 +276,7 @@ fn still_works(
     let is_in_place = objects == in_place || objects + small == in_place;
     if has > rings || !is_in_place || subscribers != 0 || held != 0 {
         return Err(Failure::wrong(format!(
-            "everybody has gone; {rings} rings were needed and {has} are there, {kept} messages are kept with {objects} \
+            "all have gone; {rings} rings were needed and {has} are there, {kept} messages are kept with {objects} \
              objects, {subscribers} subscribers and {held} samples are left"
         )));
     }

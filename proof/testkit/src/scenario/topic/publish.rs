@@ -76,7 +76,7 @@ impl Scenario for Publish {
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        super::everybody_is_there(world)?;
+        super::all_are_there(world)?;
         world.ask("after", "topic token -")?;
         world.ask("second", &format!("topic publisher {name}"))?;
         world.ask("keeper", &format!("topic subscriber {name} reliable 0"))?;
@@ -135,10 +135,10 @@ impl Scenario for Publish {
         super::keeper_takes(world, &name, Some(FIFTH))?;
         if world.has_done(super::ARRIVED) {
             // One subscriber has it: then the others do not go on sleeping beside it.
-            world.everybody_gets_past()?;
+            world.all_get_past()?;
         }
         world.passes("second", &format!("topic publish {name} 2 1 1 {}", self.len()))?;
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         let found = super::keeper_takes(world, &name, Some(FIFTH))?;
         if found.contains(&Stamp { sender: 2, number: 1 }) {
             return Ok(HOLDS_NOTHING);

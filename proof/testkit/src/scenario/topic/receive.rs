@@ -126,13 +126,13 @@ impl Scenario for Receive {
         let name = world.fresh(self.stem());
         if self.waits() {
             crate::scenario::help_beside(self, world, stop)?;
-            world.everybody_gets_past()?;
+            world.all_get_past()?;
             return Ok(HOLDS_NOTHING);
         }
         if super::lag_of_the_victim(world, &name)? == Some(DEPTH) {
             return Ok("has messages to take");
         }
-        world.everybody_gets_past()?;
+        world.all_get_past()?;
         Ok(HOLDS_NOTHING)
     }
 

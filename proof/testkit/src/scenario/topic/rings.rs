@@ -88,7 +88,7 @@ impl Scenario for Ring {
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        super::everybody_is_there(world)?;
+        super::all_are_there(world)?;
         if *self == Ring::Create {
             return Ok(());
         }

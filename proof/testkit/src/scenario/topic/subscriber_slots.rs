@@ -138,7 +138,7 @@ impl Scenario for SubscriberSlot {
             if super::lag_of_the_victim(world, &name)?.is_some() {
                 return Ok("has messages to take");
             }
-            world.everybody_gets_past()?;
+            world.all_get_past()?;
             return Ok(HOLDS_NOTHING);
         }
         // There is a slot for another one, too.

@@ -114,7 +114,7 @@ struct Post {
     idle: Duration,
 }
 
-struct Crowd<'a> {
+struct Population<'a> {
     orders: &'a Orders,
     folder: PathBuf,
     file: PathBuf,
@@ -145,7 +145,7 @@ fn own_kib(pid: u32) -> u64 {
     line.and_then(|line| line.trim().split(' ').next()?.parse().ok()).unwrap_or(0)
 }
 
-impl Crowd<'_> {
+impl Population<'_> {
     fn start(&mut self, number: usize) -> io::Result<Post> {
         let mut command = Command::new(&self.orders.program);
         let seed = self.random.word();
@@ -440,7 +440,7 @@ pub fn run(orders: &Orders) -> io::Result<(Account, Option<PathBuf>)> {
     let folder = scratch.path().join("domain");
     let file = scratch.path().join("book");
     let domain = orders.recheck.open(&folder).map_err(io::Error::other)?;
-    let mut crowd = Crowd {
+    let mut crowd = Population {
         orders,
         log: scratch.path().join("workers.log"),
         book: Book::open(&file)?,

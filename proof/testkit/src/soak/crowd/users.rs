@@ -32,7 +32,7 @@ pub(super) fn set(worker: &mut Worker) -> Result<(), String> {
         worker.got_on();
         let mut writer = match state.wait_to_write_timeout(TURN) {
             Ok(Some(writer)) => writer,
-            Ok(None) | Err(Error::WriterEnding { .. }) => continue,
+            Ok(None) | Err(Error::Ending { .. }) => continue,
             Err(error) => return Err(format!("become the writer: {error}")),
         };
         let mut number = whole(&state.get().map_err(text)?)?;
@@ -74,7 +74,7 @@ pub(super) fn serve(worker: &Worker) -> Result<(), String> {
             .and_then(|service| service.server())
         {
             Ok(server) => server,
-            Err(Error::ServerTaken { .. } | Error::ReceiverEnding { .. }) => {
+            Err(Error::Taken { .. } | Error::Ending { .. }) => {
                 std::thread::sleep(Duration::from_millis(2));
                 continue;
             }

@@ -2,16 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-#[path = "../../examples/futex/barrier.rs"]
-mod barrier;
-#[path = "../../examples/futex/join.rs"]
-mod join;
-#[path = "../../examples/futex/mutex2.rs"]
-mod mutex2;
-#[path = "../../examples/futex/mutex3.rs"]
-mod mutex3;
-#[path = "../../examples/futex/mutex4.rs"]
-mod mutex4;
+use outlive_bench::classics::{Barrier, Mutex2, Mutex3, Mutex4, Thread};
 
 /// Threads count together, with a loss if two are ever inside at once, and a hang if a sleeper is
 /// forgotten.
@@ -41,25 +32,24 @@ fn count(lock: fn(&AtomicU32), unlock: fn(&AtomicU32)) {
 
 #[test]
 fn mutex_of_two_states() {
-    count(mutex2::Mutex2::lock, mutex2::Mutex2::unlock);
+    count(Mutex2::lock, Mutex2::unlock);
 }
 
 #[test]
 fn mutex_of_three_states() {
-    count(mutex3::Mutex3::lock, mutex3::Mutex3::unlock);
+    count(Mutex3::lock, Mutex3::unlock);
 }
 
 #[test]
 fn mutex_of_four_states() {
-    count(mutex4::Mutex4::lock, mutex4::Mutex4::unlock);
+    count(Mutex4::lock, Mutex4::unlock);
 }
 
 #[test]
 fn all_meet_and_one_is_serial() {
     const THREADS: u32 = 50;
     const ROUNDS: u32 = 40;
-    let (barrier, come, serial) =
-        (barrier::Barrier::default(), AtomicU32::new(0), AtomicU32::new(0));
+    let (barrier, come, serial) = (Barrier::default(), AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
@@ -82,12 +72,12 @@ fn all_meet_and_one_is_serial() {
 #[test]
 fn a_thread_s_end_is_waited_for() {
     let threads: Vec<_> = (1..20)
-        .map(|n| join::Thread::start(|n| (1..=n * 10_000).fold(0, u32::wrapping_add), n).unwrap())
+        .map(|n| Thread::start(|n| (1..=n * 10_000).fold(0, u32::wrapping_add), n).unwrap())
         .collect();
     for (n, thread) in (1u32..20).zip(threads) {
         let wanted = (1..=n * 10_000).fold(0, u32::wrapping_add);
         assert_eq!(thread.join(), wanted);
     }
     // Dropped without being joined: waited for all the same.
-    drop(join::Thread::start(|n| n, 1).unwrap());
+    drop(Thread::start(|n| n, 1).unwrap());
 }

@@ -1,21 +1,13 @@
-//! A message queue made of a lock, in the usual way: `cargo run --release --example mq`.
-//!
-//! `mu_cv.rs` makes it of a mutex and condition variables, `mu_sm.rs` of a mutex and semaphores.
-//! The messages lie in the ring of `ring.rs`. `outlive bench mq` measures both beside the system's
-//! queue and `outlive::queue`, which needs no lock and is many times as fast.
-
-mod mu_cv;
-mod mu_sm;
-mod ring;
+//! Sends messages through queues that are made of a lock ([`outlive_bench::lock_queues`]): `cargo run
+//! --release -p outlive-bench --example mq`.
 
 use std::error::Error;
 use std::path::Path;
 use std::process::{Command, exit};
 use std::time::Instant;
 
-use mu_cv::MuCv;
-use mu_sm::MuSm;
 use outlive::{Domain, WaitStrategy};
+use outlive_bench::lock_queues::{MuCv, MuSm};
 
 const MESSAGES: u64 = 100_000;
 

@@ -1,23 +1,10 @@
-//! The classics, each built on `outlive::futex` in a file of its own: `cargo run --release
-//! --example futex`.
-//!
-//! Read them in this order: `mutex2.rs`, `mutex3.rs`, `mutex4.rs`, `join.rs`, `barrier.rs`. They
-//! are for learning what a futex does. None of them survives the death of a process that uses it;
-//! what is in `outlive::sync` does.
-
-mod barrier;
-mod join;
-mod mutex2;
-mod mutex3;
-mod mutex4;
+//! Runs the classics that [`outlive_bench::classics`] shows, each built on `outlive::futex`: `cargo
+//! run --release -p outlive-bench --example futex`.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-use barrier::Barrier;
-use mutex2::Mutex2;
-use mutex3::Mutex3;
-use mutex4::Mutex4;
+use outlive_bench::classics::{Barrier, Mutex2, Mutex3, Mutex4, Thread};
 
 const THREADS: u32 = 4;
 const TIMES: u64 = 200_000;
@@ -27,7 +14,7 @@ fn main() {
     count("mutex of three states", Mutex3::lock, Mutex3::unlock);
     count("mutex of four states", Mutex4::lock, Mutex4::unlock);
     meet(500, 20);
-    let thread = join::Thread::start(|n| (1..=n).sum(), 1_000).expect("a thread can be started");
+    let thread = Thread::start(|n| (1..=n).sum(), 1_000).expect("a thread can be started");
     println!("a thread's end was waited for: it left {}", thread.join());
 }
 
