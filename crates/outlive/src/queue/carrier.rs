@@ -3,16 +3,15 @@
 
 use std::sync::Arc;
 
+use super::head::AtHead;
 use super::send::wait_for_memory;
 use super::sweep::collect_objects;
-use super::wake::{wake_receiver, wake_senders};
 use super::{Queue, RawReceiver};
 use crate::claim::{Role, Standing};
 use crate::liveness::{Me, Registry};
 use crate::pool::{ObjectRef, Tag};
 use crate::segment::Segment;
-use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, EventCount, Sleep, SpinWait};
+use crate::wake::{EventCount, SpinWait};
 use crate::{Deadline, Error, RecvError, SendError, WaitStrategy};
 
 /// In tags: the number that stands for no region, but for objects of another layer.
@@ -73,7 +72,7 @@ impl Queue {
     /// Tells the server that there is work.
     #[inline]
     pub(crate) fn wake_server(&self) {
-        wake_receiver(&self.inner);
+        self.messages().notify_all();
     }
 
     /// Allocates an object that belongs to the calling thread, waiting for one to be freed.
@@ -143,15 +142,15 @@ impl Queue {
         if is_there {
             ring.pool.free_queued(&ring.segment, object, ANNEX, place)?;
             // A sender may wait for that memory.
-            wake_senders(ring);
+            ring.head().room.notify_all();
         }
         Ok(is_there)
     }
 }
 
 impl RawReceiver {
-    /// Waits until `look` finds something; `is_there` is called while spinning. `None`: the
-    /// deadline has passed. It sleeps as step 5 of `receive.rs` says.
+    /// Waits until `look` finds something, as step 5 of `receive.rs` says; `is_there` is called
+    /// while spinning. `None`: the deadline has passed.
     #[cold]
     pub(crate) fn wait_for<R>(
         &self,
@@ -160,40 +159,10 @@ impl RawReceiver {
         is_there: impl Fn() -> bool,
         mut look: impl FnMut() -> Result<Option<R>, RecvError>,
     ) -> Result<Option<R>, RecvError> {
-        let inner = &*self.inner;
-        if !deadline.has_passed()
-            && inner.spin_wait.spin(is_there)
-            && let Some(found) = look()?
-        {
-            return Ok(Some(found));
-        }
-        let head = inner.ring.head();
-        // All sleeps of one wait have the same number.
-        let _relay = WakeRelay::begin(me.list());
-        let mut out_of_time = false;
-        loop {
-            let ticket = head.messages.prepare_wait();
-            let awake = || head.messages.cancel_wait(ticket);
-            let found = look();
-            if out_of_time || !matches!(found, Ok(None)) {
-                awake();
-                return found;
-            }
-            // The wait watches no process: a client may be stopped before it notifies.
-            let watch = [head.messages.watch(ticket)];
-            let end = Sleep::on(inner.registry, &watch).until(ticket.until(deadline));
-            awake();
-            // Looks before the next wait is prepared, which may cost a membarrier.
-            if let Some(found) = look()? {
-                return Ok(Some(found));
-            }
-            match end {
-                Ok(Asleep::LookAgain) => {}
-                Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
-                Err(errno) => {
-                    return Err(Error::from_errno("wait in", inner.registry.path(), errno).into());
-                }
-            }
-        }
+        self.inner.spin(Some(deadline), is_there);
+        // The wait watches no process: a client may be stopped before it notifies.
+        self.wait_until(me, Some(deadline), || {
+            Ok(look()?.map_or(AtHead::Nothing(None), AtHead::Message))
+        })
     }
 }

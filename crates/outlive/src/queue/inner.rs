@@ -1,10 +1,10 @@
 //! What all handles of one opened queue share, and which process receives.
 
 use super::ring::Ring;
-use crate::SendError;
 use crate::claim::{Role, RoleState, Standing};
 use crate::liveness::Registry;
 use crate::wake::SpinWait;
+use crate::{Deadline, SendError};
 
 /// See the file's head.
 pub(crate) struct Inner {
@@ -15,6 +15,12 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    /// Waits a moment without sleeping, if there is time to wait; returns whether `done` did.
+    #[cold]
+    pub(super) fn spin(&self, deadline: Option<Deadline>, done: impl FnMut() -> bool) -> bool {
+        deadline.is_some_and(|deadline| !deadline.has_passed()) && self.spin_wait.spin(done)
+    }
+
     /// The receiver's role (claim/role.rs).
     #[inline]
     pub(super) fn role(&self) -> Role<'_> {

@@ -10,9 +10,8 @@ use std::sync::Arc;
 
 use super::Inner;
 use super::batch::Batch;
-use super::layout::{MOST_REGIONS, pack};
+use super::layout::{MOST_REGIONS, QueueHead, pack};
 use super::sweep;
-use super::wake::wake_senders;
 use crate::claim::HeldRole;
 use crate::liveness::Me;
 use crate::shim::Ordering;
@@ -99,14 +98,14 @@ impl RawReceiver {
         let (region, h) = (self.region.get(), self.head.get());
         if sweep::is_given_back(ring, region, self.limit.get(), h) {
             self.take_counts(region, h);
-            self.advance(region, h.wrapping_add(1));
+            self.advance(ring.head(), region, h.wrapping_add(1));
         }
         // The predecessor may have died before it freed that message's object.
         let last = self.head.get().wrapping_sub(1);
         if let Some(place) = ring.place(region, self.limit.get(), last) {
             let _ = sweep::free_object_of(ring, ring.slot(region, place.index), region, last);
         }
-        wake_senders(&self.inner.ring);
+        ring.head().room.notify_all();
     }
 
     fn take_counts(&self, region: u32, h: u64) {
@@ -118,12 +117,10 @@ impl RawReceiver {
     }
 
     #[inline]
-    pub(super) fn advance(&self, region: u32, h: u64) {
+    pub(super) fn advance(&self, head: &QueueHead, region: u32, h: u64) {
         // Release: after the slot and the journal. If this thread died just before, the next one's
         // `catch_up` does it.
-        self.inner.ring.head().regions_words[region as usize % MOST_REGIONS]
-            .head
-            .store(h, Ordering::Release);
+        head.regions_words[region as usize % MOST_REGIONS].head.store(h, Ordering::Release);
         self.head.set(h);
     }
 }

@@ -31,7 +31,7 @@ use super::Inner;
 use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, published};
 use super::ring::{Growth, Position, Ring, Slot};
 use super::senders;
-use super::wake::{LookForMemory, wake_receiver};
+use super::wake::LookForMemory;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
 use crate::shim::Ordering;
@@ -180,7 +180,7 @@ impl RawSender {
             match self.claim(me) {
                 Ok(claim) => match self.publish(me, &claim, body, meta) {
                     Ok(()) => {
-                        wake_receiver(&self.inner);
+                        self.inner.ring.head().messages.notify_all();
                         return Ok(());
                     }
                     Err(error) => return Err(self.abandon(me, &claim, error)),
@@ -365,7 +365,7 @@ impl RawSender {
             Ordering::Release,
             Ordering::Relaxed,
         );
-        wake_receiver(&self.inner);
+        self.inner.ring.head().messages.notify_all();
         error
     }
 
@@ -498,27 +498,26 @@ fn wait_until(
     worth_a_look: &dyn Fn() -> bool,
     look: &dyn Fn() -> Result<Space, SendError>,
 ) -> Result<(), SendError> {
-    let Some(deadline) = deadline else {
+    let head = inner.ring.head();
+    if !inner.spin(deadline, worth_a_look) {
         // The sender whose message the receiver should be awake for may have died before it could
         // wake it.
-        wake_receiver(inner);
-        return if let Space::Some = look()? {
-            Ok(())
-        } else {
-            Err(SendError::Full { slowest: None })
-        };
-    };
-    if inner.spin_wait.spin(worth_a_look)
-        && let Space::Some = look()?
-    {
+        head.messages.notify_all();
+    }
+    if let Space::Some = look()? {
         return Ok(());
     }
-    let head = inner.ring.head();
+    // One look, as a try's, where there is no time.
+    let deadline = match deadline {
+        Some(deadline) if !deadline.has_passed() => deadline,
+        Some(_) => return Err(SendError::TimedOut { slowest: None }),
+        None => return Err(SendError::Full { slowest: None }),
+    };
     let relay = WakeRelay::begin(me.list());
     let mut out_of_time = false;
     loop {
         let ticket = head.room.prepare_wait();
-        wake_receiver(inner);
+        head.messages.notify_all();
         let slice = match look()? {
             Space::Some => return Ok(()),
             _ if out_of_time => return Err(SendError::TimedOut { slowest: None }),

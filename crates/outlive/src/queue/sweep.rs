@@ -6,7 +6,6 @@
 use super::Inner;
 use super::layout::{CLOSED, SlotWord, State, published};
 use super::ring::{Ring, Slot};
-use super::wake::wake_senders;
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::pool::{Collected, Message, Tag};
@@ -124,7 +123,7 @@ pub(crate) fn sweep(
     let found = collect_objects(ring, me, dry_run)?;
     if !dry_run {
         if found.count() > 0 {
-            wake_senders(ring);
+            ring.head().room.notify_all();
         }
         // Gives whole free spans back, of whatever size class they were: the file need not stay as
         // large as its largest backlog.
