@@ -319,7 +319,7 @@ outlive::record! {
 fn embedded_in_a_record(world: &World) {
     let domain = world.domain();
     let init = |line: &mut Line| line.step.set_policy(WhenOneDies::CountOut);
-    let line = Record::<Line>::open(&domain, "line", init).expect("opens");
+    let line = Record::<Line>::options().init(init).open_or_create(&domain, "line").expect("opens");
     let barrier = line.handle(|line| &line.step);
     let mut absent = seated(&barrier);
     let waiting = waiter(&barrier, Ok(()));
