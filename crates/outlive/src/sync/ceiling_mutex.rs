@@ -197,7 +197,8 @@ impl Drop for Raised {
     }
 }
 
-// SAFETY: as the plain mutex inside.
+// SAFETY: the words exclude by the plain mutex in them, whose impl says why; the ceiling only changes
+// a priority.
 unsafe impl RawLock for RawCeiling {
     type Words = RawCeiling;
     type Repairing = RawCeiling;
