@@ -68,8 +68,8 @@
 //! # What holds when a process dies
 //! At any instruction, by whatever cause, `SIGKILL` included: no other process hangs; a lock's next
 //! owner is told (of a reader's death there is nothing to tell); a message whose `send` returned is
-//! received whole by a receiver that uses `peek` and `commit`; a sender is told when its receiver is
-//! dead. What does *not* hold is in doc/guarantees.md, and what hostile processes can do in
+//! received whole by a receiver that uses `peek` and `commit`; a sender is told when its receiver
+//! is dead. What does *not* hold is in doc/guarantees.md, and what hostile processes can do in
 //! doc/threat-model.md.
 //!
 //! # Needs

@@ -436,8 +436,8 @@ where
         self.take_to_reset(None)
     }
 
-    /// Takes the lock as [`Lock::lock_to_reset`] does, and waits for so long at most; returns `None`
-    /// if a living thread still holds it then.
+    /// Takes the lock as [`Lock::lock_to_reset`] does, and waits for so long at most; returns
+    /// `None` if a living thread still holds it then.
     ///
     /// # Errors
     /// As [`Lock::lock_to_reset`].
