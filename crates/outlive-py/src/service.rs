@@ -37,7 +37,7 @@ pub(crate) struct Client {
 }
 
 fn options(max_bytes: Option<u64>) -> rpc::ServiceOptions {
-    let options = rpc::Service::options();
+    let options = rpc::Service::<[u8], [u8]>::options();
     match max_bytes {
         None => options,
         Some(bytes) => options.max_bytes(bytes),
@@ -75,7 +75,7 @@ impl Client {
         domain: GivenDomain<'_, '_>,
         wait_for_server: bool,
     ) -> PyResult<Client> {
-        let client = |d: &_, n: &_| rpc::Service::open(d, n)?.client();
+        let client = |d: &_, n: &_| rpc::Service::<[u8], [u8]>::open(d, n)?.client();
         Ok(Client::of(Named::find(py, name, domain, client)?, wait_for_server))
     }
 
@@ -228,7 +228,7 @@ impl Server {
     #[staticmethod]
     #[pyo3(signature = (name, *, domain=None))]
     fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Server> {
-        let server = |d: &_, n: &_| rpc::Service::open(d, n)?.server();
+        let server = |d: &_, n: &_| rpc::Service::<[u8], [u8]>::open(d, n)?.server();
         Ok(Server::of(Named::find(py, name, domain, server)?))
     }
 

@@ -50,7 +50,7 @@ fn the_page_has_the_defaults() {
     expect_a_quarter("topic", topic.max_bytes, 4 << 30);
     let state = State::<[u8]>::open_or_create(&domain, "state").expect("made").config();
     expect("state", "capacity", state.capacity);
-    let service = Service::open_or_create(&domain, "service").expect("made").config();
+    let service = Service::<[u8], [u8]>::open_or_create(&domain, "service").expect("made").config();
     expect("service", "max_bytes", service.max_bytes);
     let pool = Pool::open_or_create(&domain, "pool").expect("made").config();
     expect("pool", "cache_bytes", pool.cache_bytes);

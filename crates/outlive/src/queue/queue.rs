@@ -10,6 +10,7 @@ use super::ring::Ring;
 use crate::claim::Holder;
 use crate::domain::{agree, check_range, three_openings};
 use crate::liveness::{Registry, TokenId};
+use crate::payload::Recorded;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{MOST_RESERVED, Opening, Segment, Spec};
 use crate::shim::Ordering;
@@ -155,7 +156,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     );
 
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Queue<M>, Error> {
-        self.open_kind(domain, name, opening, Kind::Queue, Annex::NONE)
+        self.open_kind(domain, name, opening, Kind::Queue, Recorded::one(M::METADATA), Annex::NONE)
     }
 
     /// Does the same for a file of that kind, with another layer's words in it.
@@ -165,6 +166,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
         name: &str,
         opening: Opening,
         kind: Kind,
+        types: Recorded,
         annex: Annex,
     ) -> Result<Queue<M>, Error> {
         check_range("max_bytes", self.max_bytes, LEAST_BYTES..=MOST_BYTES, "64 KiB to 6 GiB")?;
@@ -188,14 +190,11 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
             need_receiver: self.need_receiver.unwrap_or(false),
         };
         let plan = Plan::new(made, annex);
-        // Files of bytes name no type.
-        let (type_name, facts) = (M::METADATA.type_name(), M::METADATA);
-        let (size, align) = if type_name.is_empty() { (0, 1) } else { (facts.size, facts.align) };
         let spec = Spec {
             kind,
-            type_name,
-            type_size: size,
-            type_align: align as u64,
+            type_name: types.name,
+            type_size: types.size,
+            type_align: types.align,
             reserve: plan.end,
             max_bytes,
             initial: CONTROL_AT + Heap::FIRST_CONTROL,

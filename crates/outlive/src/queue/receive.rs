@@ -365,5 +365,5 @@ impl RawReceiver {
 /// The error for a message that cannot be of the type: it was dropped.
 #[cold]
 pub(super) fn no_such_message<M: Payload + ?Sized>() -> RecvError {
-    RecvError::Encoding(format!("its length is not that of a {}", M::METADATA.type_name()))
+    RecvError::Encoding(M::METADATA.other_length())
 }

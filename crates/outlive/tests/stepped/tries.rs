@@ -219,7 +219,10 @@ impl Wanted {
 fn tries_neither_spin_nor_sleep(world: &World) {
     let domain = world.domain();
     let board = Board::new();
-    Service::options().max_bytes(1 << 20).create_new(&domain, "service").expect("made");
+    Service::<[u8], [u8]>::options()
+        .max_bytes(1 << 20)
+        .create_new(&domain, "service")
+        .expect("made");
     drop(Barrier::options(2).create_new(&domain, "barrier").expect("made"));
     let _holder = Child::start(|| hold(&domain, board));
     while board.get(HOLDER) == 0 {
