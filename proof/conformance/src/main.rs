@@ -24,6 +24,23 @@ const USAGE: &str = "usage: conformance [--one-pair] [--rust|--c|--cpp|--python 
 Plays all scenarios, or those whose name contains NAME, in each of these languages and in every pair of them;
 with --one-pair each scenario in one pair only, the next one in the next.";
 
+/// The files of scenarios/: first what waits in vain until a deadline, so that others are played
+/// meanwhile.
+const FILES: [&str; 12] = [
+    "seeded",
+    "locks",
+    "realtime",
+    "records",
+    "queues",
+    "topics",
+    "states",
+    "services",
+    "waits",
+    "pools",
+    "openings",
+    "arguments",
+];
+
 /// What the arguments ask for.
 struct Asked {
     programs: Vec<Program>,
@@ -59,22 +76,13 @@ fn run() -> Result<bool, String> {
     };
     let words = Words::parse(&read(here.join("errors.txt"))?)?;
     let mut scenarios = Vec::new();
-    // First what waits in vain until a deadline, so that others are played meanwhile.
-    for file in [
-        "seeded",
-        "locks",
-        "realtime",
-        "records",
-        "queues",
-        "topics",
-        "states",
-        "services",
-        "waits",
-        "pools",
-        "arguments",
-    ] {
+    for file in FILES {
         let name = format!("{file}.txt");
         scenarios.extend(scenario::parse(&name, &read(here.join("scenarios").join(&name))?)?);
+    }
+    let there = fs::read_dir(here.join("scenarios")).map_err(|error| error.to_string())?.count();
+    if there != FILES.len() {
+        return Err(format!("scenarios/ has {there} files, and {} are played", FILES.len()));
     }
     check_words(&scenarios, &words)?;
     scenarios.retain(|scenario| only.as_ref().is_none_or(|only| scenario.name.contains(only)));
