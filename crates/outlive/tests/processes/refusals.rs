@@ -155,7 +155,7 @@ fn refuses_the_field(call: &str, body: impl FnOnce()) {
 /// record mapped, so each of these calls has to look where the field lies.
 fn fields_of_another_place_are_refused(world: &World) {
     let domain = world.domain();
-    let open = |name: &str| Record::<Arm>::open(&domain, name, |_| ()).expect("opens");
+    let open = |name: &str| Record::<Arm>::open_or_create(&domain, name).expect("opens");
     let arm = open("arm");
     let other: &'static Record<Arm> = Box::leak(Box::new(open("other")));
     // The same file, but in another mapping: nothing of `arm` keeps that one.
