@@ -267,14 +267,15 @@ impl Server {
     }
 
     /// Returns the next request, or None at once.
-    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Request>> {
+    fn try_next(&self, py: Python<'_>) -> PyResult<Option<Request>> {
         let mut inside = self.turn.enter(py)?;
         Ok(inside.try_next().raised(py)?.map(|request| Request::new(py, request)))
     }
 
     /// Returns the next request, for ``asyncio``: as ``async for request in server``.
     fn next_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("outlive._waiting")?.call_method1("take", (slf,))
+        let ask = slf.getattr("try_next")?;
+        slf.py().import("outlive._waiting")?.call_method1("take", (slf, ask))
     }
 
     fn __aiter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -297,7 +298,7 @@ impl Server {
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
         match &mut *self.set.enter(py)? {
             Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
-            // `try_recv` finds out.
+            // `try_next` finds out.
             None => Ok(true),
         }
     }

@@ -7,6 +7,7 @@ use outlive::pool::Pool;
 use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
+use outlive::sync::{Semaphore, SemaphoreOptions};
 use outlive::topic::{SubscriberOptions, Topic};
 
 const PAGE: &str = include_str!("../../../doc/options.md");
@@ -56,6 +57,12 @@ fn the_page_has_the_defaults() {
     expect("pool", "cache_bytes", pool.cache_bytes);
     expect("pool", "huge_pages", pool.huge_pages);
     expect_a_quarter("pool", pool.max_bytes, 8 << 30);
+    let semaphore = SemaphoreOptions::default().open_or_create(&domain, "semaphore").expect("made");
+    expect("semaphore", "permits", semaphore.free());
+    let three = Semaphore::options(3).create_new(&domain, "three").expect("made");
+    assert_eq!(three.free(), 3);
+    let found = SemaphoreOptions::default().open_or_create(&domain, "three").expect("as it is");
+    assert_eq!(found.free(), 3);
     let subscriber = SubscriberOptions::default();
     expect("subscriber", "reliable", subscriber.reliable);
     expect("subscriber", "history", subscriber.history);
