@@ -496,7 +496,7 @@ impl Queue {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::RecvError;
+    use crate::{Deadline, RecvError, SendError};
 
     /// A process that does not keep to the type sends a message of a length that no value has.
     #[test]
@@ -518,6 +518,33 @@ mod tests {
         assert_eq!(receiver.try_recv(), Ok(None));
         values.sender().expect("a sender").send(&7).expect("room");
         assert_eq!(receiver.recv(), Ok(7));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    /// A wait whose time is over before it begins is a try: it does not spin.
+    #[test]
+    fn a_deadline_that_has_passed_makes_nobody_spin() {
+        let folder = std::env::temp_dir().join(format!("outlive-past-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let queue = Queue::<[u8]>::options()
+            .max_bytes(64 << 10)
+            .open_or_create(&domain, "q")
+            .expect("made");
+        let (sender, mut receiver) = (queue.sender().expect("one"), queue.receiver().expect("one"));
+        let past = Deadline::at_nanos(0);
+        for deadline in [None, Some(past)] {
+            assert!(!queue.inner.spin(deadline, || panic!("it spins")));
+        }
+        assert_eq!(receiver.recv_until(past), Ok(None));
+        assert!(matches!(receiver.peek_until(past), Ok(None)));
+        let full = loop {
+            if let Err(error) = sender.send_until(&[1; 100], past) {
+                break error;
+            }
+        };
+        assert_eq!(full, SendError::TimedOut { slowest: None });
+        assert_eq!(sender.try_send(&[1; 100]), Err(SendError::Full { slowest: None }));
+        assert_eq!(receiver.recv_until(past), Ok(Some(vec![1; 100])), "what is there is received");
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 }
