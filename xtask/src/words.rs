@@ -78,6 +78,7 @@ const WORDS: &[(&str, &str)] = &[
     ("feature D#", "the behaviour itself"),
     ("S#", "the source's name in doc/background.md"),
     ("as the header asks", "the invariant that the header states"),
+    ("SAFETY: as in", "the invariant itself, and the code that keeps it"),
     ("SAFETY: as above", "the invariant itself, and the code that keeps it"),
     ("SAFETY: as below", "the invariant itself, and the code that keeps it"),
 ];

@@ -24,8 +24,8 @@ impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send +
 }
 
 /// Marks values that several processes may read at once: [`Plain`] data, atomics, and structs and
-/// arrays of both, without padding. An [`RwLock`](crate::sync::RwLock) guards such a value; its readers may change the
-/// atomics in it.
+/// arrays of both, without padding. An [`RwLock`](crate::sync::RwLock) guards such a value; its
+/// readers may change the atomics in it.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU64;
@@ -48,8 +48,8 @@ mod sealed {
 
 /// The type of a message, or of a state's value: `[u8]`, a [`Plain`] type, or a slice of one.
 ///
-/// All users of a queue, a topic or a state must agree on it: its file records the type's name, size
-/// and alignment.
+/// All users of a queue, a topic or a state must agree on it: its file records the type's name,
+/// size and alignment.
 ///
 /// A slice of values without bytes has no length in memory, so no program that uses one compiles:
 ///

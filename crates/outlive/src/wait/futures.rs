@@ -177,7 +177,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
-    /// As [`Server::next`]; [`RecvError::System`](crate::RecvError::System) also when no thread can be started.
+    /// As [`Server::next`]; [`RecvError::System`](crate::RecvError::System) also when no thread can
+    /// be started.
     ///
     /// # If a process dies
     /// As with [`Server::next`].
@@ -330,7 +331,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// ```
     ///
     /// # Errors
-    /// As [`Subscriber::try_recv`]; [`RecvError::System`](crate::RecvError::System) also when no thread can be started.
+    /// As [`Subscriber::try_recv`]; [`RecvError::System`](crate::RecvError::System) also when no
+    /// thread can be started.
     ///
     /// # If a process dies
     /// As with [`Subscriber::recv`].

@@ -55,8 +55,11 @@ struct Wanted {
     holder: Peer,
 }
 
+/// A try with its name.
+type Try = (&'static str, fn(&Wanted));
+
 /// Each try, which must find nothing.
-const TRIES: &[(&str, fn(&Wanted))] = &[
+const TRIES: &[Try] = &[
     ("Mutex::try_lock", |wanted| assert!(matches!(wanted.mutex.try_lock(), Ok(None)))),
     ("RwLock::try_read", |wanted| assert!(matches!(wanted.lock.try_read(), Ok(None)))),
     ("RwLock::try_write", |wanted| assert!(matches!(wanted.lock.try_write(), Ok(None)))),
