@@ -3,9 +3,9 @@
 //!
 //! | since then | scanned |
 //! | --- | --- |
-//! | nothing was freed (`File::changes`) | the lists, some tags, the room for new memory: what every miss scans |
-//! | objects were freed, into lists | besides: spans that are free as a whole |
-//! | objects became free elsewhere, a holder died, or it is a while ago | all of it; dead processes' objects are collected |
+//! | nothing was freed (`File::changes`) | the hints, some tags, the room for new memory: what every miss scans |
+//! | objects were freed that have hints | besides: spans that are free as a whole |
+//! | objects became free without a hint, a holder died, or it is a while ago | all of it; dead processes' objects are collected |
 //!
 //! "A while" is eight times what the scan took, and not less than 10 ms: not everything that makes
 //! room says so, a file system least of all. So no more than a ninth of the time goes into vain
@@ -30,7 +30,7 @@ struct Refusal {
     /// The bytes that the pool did not have.
     wanted: u64,
     changes: u32,
-    /// Those of the changes that put objects into no list.
+    /// Those of the changes that left no hint.
     frees: u32,
     /// The processes that had objects then.
     holders: Vec<TokenId>,
