@@ -13,8 +13,8 @@ use pyo3::{ffi, intern};
 
 use crate::domain::{self, Peer};
 use crate::errors::{Raised, raise};
-use crate::held::lender;
 use crate::layout::{self, Layout};
+use crate::lender::lender;
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::sample::{DTYPE, shown_as_array};
 use crate::turn::process;

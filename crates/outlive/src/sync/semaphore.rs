@@ -682,8 +682,7 @@ unsafe impl<const N: usize> SharedField for EmbeddedSemaphore<N> {
 }
 
 impl<const N: usize> EmbeddedSemaphore<N> {
-    /// Sets how many permits are free at first, in [`Record::open`](super::Record::open)'s
-    /// initialiser; without this, all `N` are.
+    /// Sets how many permits are free at first, in [`RecordOptions::init`](super::RecordOptions::init); without this, all `N` are.
     pub fn set_permits(&mut self, permits: usize) {
         Records { words: &self.records, step: 1 }.prepare(permits);
     }
