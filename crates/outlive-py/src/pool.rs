@@ -187,8 +187,8 @@ impl Pool {
         Ok(dict)
     }
 
-    /// Frees what dead processes had, and gives memory back to the system that is not likely to be
-    /// needed soon; returns how many bytes.
+    /// Frees what dead processes had, and gives each 2 MiB back to the system in which all objects
+    /// are free; returns how many bytes.
     fn gc(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.pool.gc().raised(py)?.bytes)
     }

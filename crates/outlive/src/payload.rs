@@ -147,6 +147,53 @@ impl Metadata {
             name => name.to_owned(),
         }
     }
+
+    /// Returns whether so many bytes can be such a message.
+    #[inline]
+    pub(crate) fn fits(self, len: usize) -> bool {
+        match (self.is_slice, self.size as usize) {
+            (true, 1) => true,
+            (true, size) => len.is_multiple_of(size),
+            (false, size) => len == size,
+        }
+    }
+
+    /// Says why bytes of another length are no such message.
+    #[cold]
+    pub(crate) fn other_length(self) -> String {
+        format!("its length is not that of a {}", self.type_name())
+    }
+}
+
+/// What a file's header says about the type of its messages.
+pub(crate) struct Recorded {
+    pub(crate) name: String,
+    pub(crate) size: u64,
+    pub(crate) align: u64,
+}
+
+impl Recorded {
+    /// Of messages of one type. Files of bytes name none.
+    pub(crate) fn one(of: Metadata) -> Recorded {
+        match of.type_name() {
+            name if name.is_empty() => Recorded { name, size: 0, align: 1 },
+            name => Recorded { name, size: of.size, align: of.align as u64 },
+        }
+    }
+
+    /// Of requests and replies.
+    pub(crate) fn pair(request: Metadata, reply: Metadata) -> Recorded {
+        let (q, r) = (Recorded::one(request), Recorded::one(reply));
+        if q.name.is_empty() && r.name.is_empty() {
+            return q;
+        }
+        let name_of = |name: String| if name.is_empty() { "[u8]".to_owned() } else { name };
+        Recorded {
+            name: format!("{} -> {}", name_of(q.name), name_of(r.name)),
+            size: q.size + r.size,
+            align: q.align.max(r.align),
+        }
+    }
 }
 
 impl<T: Plain> Payload for T {
