@@ -501,7 +501,8 @@ impl<B: Deref<Target = Barrier>> fmt::Debug for Seat<'_, B> {
 pub type EmbeddedBarrier<const N: usize> = Embedded<BarrierWords, [AtomicU32; N]>;
 
 impl<const N: usize> EmbeddedBarrier<N> {
-    /// Sets what the death of a participant does, in [`RecordOptions::init`](super::RecordOptions::init).
+    /// Sets what the death of a participant does, in
+    /// [`RecordOptions::init`](super::RecordOptions::init).
     pub fn set_policy(&mut self, when_one_dies: WhenOneDies) {
         set_policy(&self.words, when_one_dies);
     }
