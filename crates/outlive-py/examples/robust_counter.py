@@ -19,7 +19,7 @@ import outlive
 def count(domain: outlive.Domain, number: int) -> None:
     """Counts for ever."""
     lock = outlive.Lock("count", domain)
-    tally = outlive.State(f"tally-{number}", domain=domain)
+    tally = outlive.State.open(f"tally-{number}", domain=domain)
     while True:
         with lock as held:
             if held.owner_died:

@@ -22,6 +22,10 @@ share the object::
     for sample in topic.subscriber():               # in another process
         image = sample.numpy()                      # where it lies, read-only, never changes
 
+``Lock(name)`` opens the lock of that name or makes it, ``Lock.open(name)`` wants an existing one, and
+``Lock.create_new(name)`` a new one; so do all classes with a name. Options that are not given take
+what is there, and options that contradict it raise ``BadOption``.
+
 All waits can be interrupted by Ctrl-C and let other threads run. After ``os.fork`` a child uses the
 same locks, events, semaphores, queues, states and domains; it makes its own publishers,
 subscribers, clients and servers (its parent's raise ``NotYours``).

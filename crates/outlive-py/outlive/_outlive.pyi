@@ -73,9 +73,9 @@ class _Tensor(Protocol):
 def _after_fork() -> None: ...
 @final
 class Domain:
-    def __new__(
-        cls, path: str | PathLike[str] | None = None, *, create: bool = True, group: int | None = None
-    ) -> Self: ...
+    def __new__(cls, path: str | PathLike[str] | None = None, *, group: int | None = None) -> Self: ...
+    @staticmethod
+    def open(path: str | PathLike[str], *, group: int | None = None) -> Domain: ...
     @property
     def path(self) -> str: ...
     def token(self) -> int: ...
@@ -98,6 +98,10 @@ class Peer:
 @final
 class Lock:
     def __new__(cls, name: str, domain: _Place = None, *, value: int = 0) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None) -> Lock: ...
+    @staticmethod
+    def create_new(name: str, domain: _Place = None, *, value: int = 0) -> Lock: ...
     @property
     def name(self) -> str: ...
     @property
@@ -125,6 +129,10 @@ class Lock:
 @final
 class RwLock:
     def __new__(cls, name: str, domain: _Place = None, *, value: int = 0) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None) -> RwLock: ...
+    @staticmethod
+    def create_new(name: str, domain: _Place = None, *, value: int = 0) -> RwLock: ...
     @property
     def name(self) -> str: ...
     @property
@@ -151,6 +159,10 @@ class RwHold:
 @final
 class Semaphore:
     def __new__(cls, name: str, value: int | None = None, domain: _Place = None) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None) -> Semaphore: ...
+    @staticmethod
+    def create_new(name: str, value: int | None = None, domain: _Place = None) -> Semaphore: ...
     @property
     def name(self) -> str: ...
     @property
@@ -166,7 +178,11 @@ class Semaphore:
 
 @final
 class Event:
-    def __new__(cls, name: str, domain: _Place = None, *, automatic: bool = False) -> Self: ...
+    def __new__(cls, name: str, domain: _Place = None, *, automatic: bool | None = None) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None) -> Event: ...
+    @staticmethod
+    def create_new(name: str, domain: _Place = None, *, automatic: bool | None = None) -> Event: ...
     @property
     def name(self) -> str: ...
     @property
@@ -182,6 +198,10 @@ class Event:
 @final
 class Latch:
     def __new__(cls, name: str, arrivals: int, domain: _Place = None) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None) -> Latch: ...
+    @staticmethod
+    def create_new(name: str, arrivals: int, domain: _Place = None) -> Latch: ...
     @property
     def name(self) -> str: ...
     @property
@@ -196,6 +216,10 @@ class Latch:
 @final
 class Barrier:
     def __new__(cls, name: str, parties: int, domain: _Place = None, *, count_out: bool | None = None) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None) -> Barrier: ...
+    @staticmethod
+    def create_new(name: str, parties: int, domain: _Place = None, *, count_out: bool | None = None) -> Barrier: ...
     @property
     def name(self) -> str: ...
     @property
@@ -210,6 +234,10 @@ class Barrier:
 @final
 class Condition:
     def __new__(cls, name: str, lock: Lock) -> Self: ...
+    @staticmethod
+    def open(name: str, lock: Lock) -> Condition: ...
+    @staticmethod
+    def create_new(name: str, lock: Lock) -> Condition: ...
     @property
     def name(self) -> str: ...
     @property
@@ -236,9 +264,19 @@ class Topic:
         *,
         depth: int | None = None,
         max_bytes: int | None = None,
-        stamps: bool = True,
-        exists: bool = False,
+        stamps: bool | None = None,
     ) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None) -> Topic: ...
+    @staticmethod
+    def create_new(
+        name: str,
+        domain: _Place = None,
+        *,
+        depth: int | None = None,
+        max_bytes: int | None = None,
+        stamps: bool | None = None,
+    ) -> Topic: ...
     @property
     def name(self) -> str: ...
     @property
@@ -272,6 +310,10 @@ class Topic:
 @final
 class DeviceTopic:
     def __new__(cls, name: str, domain: _Place = None, *, device: int = 0, depth: int | None = None) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None, device: int = 0) -> DeviceTopic: ...
+    @staticmethod
+    def create_new(name: str, domain: _Place = None, *, device: int = 0, depth: int | None = None) -> DeviceTopic: ...
     @property
     def name(self) -> str: ...
     @property
@@ -486,9 +528,20 @@ class Queue:
         domain: _Place = None,
         *,
         max_bytes: int | None = None,
-        need_receiver: bool = False,
+        need_receiver: bool | None = None,
         end_when_senders_gone: bool = False,
     ) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None, end_when_senders_gone: bool = False) -> Queue: ...
+    @staticmethod
+    def create_new(
+        name: str,
+        domain: _Place = None,
+        *,
+        max_bytes: int | None = None,
+        need_receiver: bool | None = None,
+        end_when_senders_gone: bool = False,
+    ) -> Queue: ...
     @property
     def name(self) -> str: ...
     @property
@@ -535,8 +588,23 @@ class Peeked:
 @final
 class Pool:
     def __new__(
-        cls, name: str, domain: _Place = None, *, max_bytes: int | None = None, cache_bytes: int | None = None
+        cls,
+        name: str,
+        domain: _Place = None,
+        *,
+        max_bytes: int | None = None,
+        cache_bytes: int | None = None,
     ) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None, cache_bytes: int | None = None) -> Pool: ...
+    @staticmethod
+    def create_new(
+        name: str,
+        domain: _Place = None,
+        *,
+        max_bytes: int | None = None,
+        cache_bytes: int | None = None,
+    ) -> Pool: ...
     @property
     def name(self) -> str: ...
     @property
@@ -580,6 +648,17 @@ class State:
         initial: bytes | None = None,
         fixed: bool = False,
     ) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None) -> State: ...
+    @staticmethod
+    def create_new(
+        name: str,
+        size: int | None = None,
+        domain: _Place = None,
+        *,
+        initial: bytes | None = None,
+        fixed: bool = False,
+    ) -> State: ...
     @property
     def name(self) -> str: ...
     @property
@@ -595,7 +674,24 @@ class State:
 
 @final
 class Client:
-    def __new__(cls, name: str, domain: _Place = None, *, wait_for_server: bool = False) -> Self: ...
+    def __new__(
+        cls,
+        name: str,
+        domain: _Place = None,
+        *,
+        max_bytes: int | None = None,
+        wait_for_server: bool = False,
+    ) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None, wait_for_server: bool = False) -> Client: ...
+    @staticmethod
+    def create_new(
+        name: str,
+        domain: _Place = None,
+        *,
+        max_bytes: int | None = None,
+        wait_for_server: bool = False,
+    ) -> Client: ...
     @property
     def name(self) -> str: ...
     def call(self, request: _Buffer, timeout: float | None = None) -> bytes: ...
@@ -621,7 +717,11 @@ class Call:
 
 @final
 class Server:
-    def __new__(cls, name: str, domain: _Place = None) -> Self: ...
+    def __new__(cls, name: str, domain: _Place = None, *, max_bytes: int | None = None) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None) -> Server: ...
+    @staticmethod
+    def create_new(name: str, domain: _Place = None, *, max_bytes: int | None = None) -> Server: ...
     @property
     def name(self) -> str: ...
     def next(self, timeout: float | None = None) -> Request: ...

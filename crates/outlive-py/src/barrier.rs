@@ -1,14 +1,15 @@
 //! `Barrier`: a barrier that knows its participants.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use outlive::WaitError;
-use outlive::sync::{Barrier as Core, Seat, WhenOneDies};
+use outlive::sync::{Barrier as Core, BarrierOptions, OwnedSeat, WhenOneDies};
 use pyo3::prelude::*;
 
 use crate::domain;
 use crate::errors::{Raise, Raised};
-use crate::held::{lender, this_thread};
+use crate::held::{Kept, this_thread};
+use crate::named::{GivenDomain, Named, Reduced};
 use crate::waiting::{Until, wait};
 
 /// A barrier between processes: each phase begins when all participants have arrived in the one
@@ -28,34 +29,27 @@ use crate::waiting::{Until, wait};
 /// >>> step.leave()
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Barrier {
-    /// By thread. Before `barrier`, which they borrow. Locked for a moment, never during a wait.
-    seats: Mutex<Vec<(u32, Seated)>>,
+    seats: Kept<OwnedSeat>,
     barrier: Arc<Core>,
-    domain: outlive::Domain,
-    name: String,
-    parties: u32,
-    count_out: Option<bool>,
+    named: Named,
 }
 
-/// What it is opened with again: name, parties, domain, count_out.
-type Opened = (String, u32, domain::Domain, Option<bool>);
-
-struct Seated(Seat<'static>);
-
-// SAFETY: only the thread that took it, whose name is beside it, uses it; dropped by another one,
-// it has no effect, since it compares tokens.
-unsafe impl Send for Seated {}
+fn options(parties: u32, count_out: Option<bool>) -> BarrierOptions {
+    match count_out {
+        None => Core::options(parties),
+        Some(false) => Core::options(parties).when_one_dies(WhenOneDies::Break),
+        Some(true) => Core::options(parties).when_one_dies(WhenOneDies::CountOut),
+    }
+}
 
 impl Barrier {
-    fn seat(&self, thread: u32) -> Option<Seated> {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = seats.iter().position(|(of, _)| *of == thread)?;
-        Some(seats.swap_remove(at).1)
+    fn of((barrier, named): (Core, Named)) -> Barrier {
+        Barrier { seats: Kept::nothing(), barrier: Arc::new(barrier), named }
     }
 
-    fn arrive(&self, py: Python<'_>, seat: &mut Seated, until: Until) -> PyResult<bool> {
+    fn arrive(&self, py: Python<'_>, seat: &mut OwnedSeat, until: Until) -> PyResult<bool> {
         // The arrival counts: the next slice goes on with it.
-        let passed = wait(py, until, |deadline| seat.0.wait_until(deadline).transpose())?;
+        let passed = wait(py, until, |deadline| seat.wait_until(deadline).transpose())?;
         match passed {
             Some(turn) => Ok(turn.raised(py)?.is_leader()),
             None => Err(WaitError::TimedOut.raise(py)),
@@ -71,52 +65,64 @@ impl Barrier {
         py: Python<'_>,
         name: String,
         parties: u32,
-        domain: Option<&Bound<'_, PyAny>>,
+        domain: GivenDomain<'_, '_>,
         count_out: Option<bool>,
     ) -> PyResult<Barrier> {
-        let domain = domain::of(py, domain)?;
-        let mut options = Core::options(parties);
-        if let Some(count_out) = count_out {
-            options = options.when_one_dies(match count_out {
-                true => WhenOneDies::CountOut,
-                false => WhenOneDies::Break,
-            });
-        }
-        let barrier = Arc::new(options.open_or_create(&domain, &name).raised(py)?);
-        Ok(Barrier { seats: Mutex::default(), barrier, domain, name, parties, count_out })
+        Named::make(py, name, domain, |d, n| options(parties, count_out).open_or_create(d, n))
+            .map(Barrier::of)
+    }
+
+    /// Opens the existing barrier of that name; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None))]
+    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Barrier> {
+        Named::find(py, name, domain, Core::open).map(Barrier::of)
+    }
+
+    /// Makes a new barrier of that name, with the constructor's options; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, parties, domain=None, *, count_out=None))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        parties: u32,
+        domain: GivenDomain<'_, '_>,
+        count_out: Option<bool>,
+    ) -> PyResult<Barrier> {
+        Named::make(py, name, domain, |d, n| options(parties, count_out).create_new(d, n))
+            .map(Barrier::of)
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     #[getter]
     fn domain(&self) -> domain::Domain {
-        domain::Domain { domain: self.domain.clone() }
+        self.named.domain()
     }
 
-    /// Arrives, and waits until all participants have. Returns True for one of them, which may do
-    /// what is done once. ``Timeout``: the arrival counts, and waiting again goes on with it.
+    /// Arrives, and waits until all participants have. Returns True for one of them, the leader of
+    /// this phase, which may do what is done once. ``Timeout``: the arrival counts, and waiting again goes on with it.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let until = Until::timeout(timeout)?;
-        let thread = this_thread(&self.domain).raised(py)?;
-        let mut seat = match self.seat(thread) {
+        let thread = this_thread(&self.named.domain).raised(py)?;
+        let mut seat = match self.seats.take(thread) {
             Some(seat) => seat,
-            // SAFETY: in an Arc, and `seats` is dropped before it; this one goes there, or is
-            // dropped in here.
-            None => Seated(unsafe { lender(&*self.barrier) }.join().raised(py)?),
+            None => self.barrier.join_owned().raised(py)?,
         };
         let passed = self.arrive(py, &mut seat, until);
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner).push((thread, seat));
+        self.seats.put(thread, seat);
         passed
     }
 
     /// Gives up this thread's seat.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
-        let thread = this_thread(&self.domain).raised(py)?;
-        drop(self.seat(thread));
+        let thread = this_thread(&self.named.domain).raised(py)?;
+        drop(self.seats.take(thread));
         Ok(())
     }
 
@@ -147,13 +153,11 @@ impl Barrier {
         done.unwrap_or(Err(WaitError::TimedOut)).raised(py)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Opened)> {
-        let this = slf.get();
-        let open = slf.py().import("outlive._reopen")?.getattr("barrier")?;
-        Ok((open, (this.name.clone(), this.parties, this.domain(), this.count_out)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        slf.get().named.reduce(slf, &[])
     }
 
     fn __repr__(&self) -> String {
-        format!("<Barrier '{}', {} joined>", self.name, self.participants().len())
+        format!("<Barrier '{}', {} joined>", self.named.name, self.participants().len())
     }
 }

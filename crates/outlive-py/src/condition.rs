@@ -1,14 +1,13 @@
 //! `Condition`: waiting for a change of what a lock guards.
 
-use std::sync::Arc;
-
+use outlive::Error;
 use outlive::sync::{Condvar, LockError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::errors::Raised;
-use crate::held::{lender, this_thread};
+use crate::held::this_thread;
 use crate::lock::Lock;
 use crate::waiting::{Until, detached};
 
@@ -42,12 +41,22 @@ const RELOCK: f64 = 10.0;
 /// >>> supplier.join()
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Condition {
-    condvar: Arc<Condvar>,
+    condvar: Condvar,
     lock: Py<Lock>,
     name: String,
 }
 
 impl Condition {
+    fn of(
+        py: Python<'_>,
+        name: String,
+        lock: Py<Lock>,
+        open: impl FnOnce(&outlive::Domain, &str) -> Result<Condvar, Error>,
+    ) -> PyResult<Condition> {
+        let condvar = open(lock.get().core_domain(), &name).raised(py)?;
+        Ok(Condition { condvar, lock, name })
+    }
+
     /// Waits for one slice: the caller checks what changed between two slices.
     fn sleep(&self, py: Python<'_>, until: Until, relock: Option<f64>) -> PyResult<bool> {
         let lock = self.lock.get();
@@ -56,12 +65,9 @@ impl Condition {
         let guard = guard.ok_or_else(|| {
             PyRuntimeError::new_err("cannot wait on a lock that this thread does not hold")
         })?;
-        // SAFETY: in an Arc that outlives this call; it borrows the lock's guard, which goes back
-        // into its object and refers to the mutex alone.
-        let condvar = unsafe { lender(&*self.condvar) };
         let ended = detached(py, || {
             let (slice, next) = until.two_slices();
-            condvar.wait_and_relock_until(guard, slice, next)
+            self.condvar.wait_and_relock_until(guard, slice, next)
         });
         match ended {
             Ok(Some((guard, _))) => lock.settle(py, Ok(guard)).map(|_| ())?,
@@ -76,6 +82,9 @@ impl Condition {
     }
 }
 
+/// What unpickles it: `Condition.open`, its name and its lock.
+type Reduced<'py> = (Bound<'py, PyAny>, (String, Py<Lock>));
+
 /// Returns how many seconds the relock may take; `None` is for ever.
 fn patience(timeout: Option<f64>, relock: Option<f64>) -> PyResult<Option<f64>> {
     // A wrong value is reported before any wait.
@@ -87,9 +96,21 @@ fn patience(timeout: Option<f64>, relock: Option<f64>) -> PyResult<Option<f64>> 
 impl Condition {
     #[new]
     fn new(py: Python<'_>, name: String, lock: Py<Lock>) -> PyResult<Condition> {
-        let condvar =
-            Arc::new(Condvar::open_or_create(lock.get().core_domain(), &name).raised(py)?);
-        Ok(Condition { condvar, lock, name })
+        Condition::of(py, name, lock, Condvar::open_or_create)
+    }
+
+    /// Opens the existing condition variable of that name, in the lock's domain; raises
+    /// ``NotFound`` if there is none.
+    #[staticmethod]
+    fn open(py: Python<'_>, name: String, lock: Py<Lock>) -> PyResult<Condition> {
+        Condition::of(py, name, lock, Condvar::open)
+    }
+
+    /// Makes a new condition variable of that name, in the lock's domain; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    fn create_new(py: Python<'_>, name: String, lock: Py<Lock>) -> PyResult<Condition> {
+        Condition::of(py, name, lock, |d, n| Condvar::options().create_new(d, n))
     }
 
     #[getter]
@@ -164,8 +185,9 @@ impl Condition {
         self.lock.get().leave(py, _raised)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, Py<Lock>)) {
-        (slf.get_type().into_any(), (slf.get().name.clone(), slf.get().lock.clone_ref(slf.py())))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        let open = slf.get_type().getattr("open")?;
+        Ok((open, (slf.get().name.clone(), slf.get().lock.clone_ref(slf.py()))))
     }
 
     fn __repr__(&self) -> String {

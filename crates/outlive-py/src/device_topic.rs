@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use outlive::Deadline;
-use outlive::topic::{Header, SubscriberOptions};
-use outlive_gpu::{DeviceLoan, DevicePointer, DevicePublisher, Error, Stream};
+use outlive::topic::{Header, SubscriberOptions, Topic, TopicOptions};
+use outlive_gpu::{Card, DeviceLoan, DevicePointer, DevicePublisher, Error, Stream};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::domain;
 use crate::errors::{Raise, Raised};
 use crate::gpu::{OnGpu, on_gpu, stream_number};
 use crate::gpu_array::{GpuArray, Place};
 use crate::gpu_library::{self, Where};
 use crate::gpu_loan::{GpuLoan, Lent};
 use crate::layout::Layout;
+use crate::named::{GivenDomain, Named};
 use crate::subscriber::nothing_came;
-use crate::topic::{open_or_create, subscriber_options};
+use crate::topic::subscriber_options;
 use crate::turn::Turn;
 use crate::waiting::{Until, detached, wait};
 
@@ -36,7 +36,21 @@ use crate::waiting::{Until, detached, wait};
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct DeviceTopic {
     end: Arc<End>,
-    name: String,
+    named: Named,
+}
+
+fn options(depth: Option<u32>) -> TopicOptions<Card<u8>> {
+    let options = outlive_gpu::DeviceTopic::<u8>::options();
+    match depth {
+        None => options,
+        Some(depth) => options.depth(depth),
+    }
+}
+
+impl DeviceTopic {
+    fn of((end, named): (End, Named)) -> DeviceTopic {
+        DeviceTopic { end: Arc::new(end), named }
+    }
 }
 
 /// The topic, and the publisher of its loans.
@@ -50,6 +64,17 @@ struct End {
 }
 
 impl End {
+    /// Returns the end of the topic that `open` opens or makes, in that domain.
+    fn of(
+        py: Python<'_>,
+        on: Arc<OnGpu>,
+        domain: &outlive::Domain,
+        open: impl FnOnce() -> Result<Topic<Card<u8>>, outlive::Error> + Send,
+    ) -> Result<End, Error> {
+        let topic = detached(py, || outlive_gpu::DeviceTopic::new(&on.gpu, domain, open()?))?;
+        Ok(End { on, topic, publisher: OnceLock::new(), turn: Arc::new(Turn::new(())) })
+    }
+
     fn publisher(&self) -> Result<&DevicePublisher, Error> {
         if let Some(publisher) = self.publisher.get() {
             return Ok(publisher);
@@ -136,27 +161,48 @@ impl DeviceTopic {
     fn new(
         py: Python<'_>,
         name: String,
-        domain: Option<&Bound<'_, PyAny>>,
+        domain: GivenDomain<'_, '_>,
         device: u32,
         depth: Option<u32>,
     ) -> PyResult<DeviceTopic> {
-        let (domain, on) = (domain::of(py, domain)?, on_gpu(py, device)?);
-        let opened = detached(py, || {
-            let mut options = outlive_gpu::DeviceTopic::<u8>::options();
-            if let Some(depth) = depth {
-                options = options.depth(depth);
-            }
-            let topic = open_or_create(options, &domain, &name)?;
-            outlive_gpu::DeviceTopic::new(&on.gpu, &domain, topic)
-        });
-        let turn = Arc::new(Turn::new(()));
-        let end = Arc::new(End { on, topic: opened.raised(py)?, publisher: OnceLock::new(), turn });
-        Ok(DeviceTopic { end, name })
+        let on = on_gpu(py, device)?;
+        let end = |d: &_, n: &_| End::of(py, on, d, || options(depth).open_or_create(d, n));
+        Named::make(py, name, domain, end).map(DeviceTopic::of)
+    }
+
+    /// Opens the existing topic of that name; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None, device=0))]
+    fn open(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        device: u32,
+    ) -> PyResult<DeviceTopic> {
+        let on = on_gpu(py, device)?;
+        let end = |d: &_, n: &_| End::of(py, on, d, || options(None).open(d, n));
+        Named::find(py, name, domain, end).map(DeviceTopic::of)
+    }
+
+    /// Makes a new topic of that name, with the constructor's options; raises ``AlreadyExists`` if
+    /// the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, domain=None, *, device=0, depth=None))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        device: u32,
+        depth: Option<u32>,
+    ) -> PyResult<DeviceTopic> {
+        let on = on_gpu(py, device)?;
+        let end = |d: &_, n: &_| End::of(py, on, d, || options(depth).create_new(d, n));
+        Named::make(py, name, domain, end).map(DeviceTopic::of)
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     /// The GPU's number.
@@ -222,7 +268,7 @@ impl DeviceTopic {
         Ok(DeviceSubscriber {
             turn: Turn::new(subscriber),
             on: Arc::clone(&self.end.on),
-            name: self.name.clone(),
+            name: self.named.name.clone(),
         })
     }
 
@@ -256,7 +302,7 @@ impl DeviceTopic {
     }
 
     fn __repr__(&self) -> String {
-        format!("<DeviceTopic '{}' on GPU {}>", self.name, self.end.on.number)
+        format!("<DeviceTopic '{}' on GPU {}>", self.named.name, self.end.on.number)
     }
 }
 

@@ -1,19 +1,20 @@
 //! Domains, and the tokens of their threads and processes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use outlive::{TokenId, WaitError};
+use outlive::{DomainOptions, Error, TokenId, WaitError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::errors::{Raise, Raised, raise};
+use crate::named::GivenDomain;
 use crate::waiting::{Until, wait};
 
 /// The folder in which processes find named objects: each object is opened in a domain.
 ///
 /// ``Domain()`` is the one that ``OUTLIVE_DOMAIN`` names, else ``default`` below
 /// ``/dev/shm/outlive-UID``; a name without a ``/`` is one beside it, a path any folder. It is made
-/// when missing. Domains can be pickled, inherited by ``fork``, and sent to other processes.
+/// when missing; ``Domain.open`` opens one that exists. Domains can be pickled, inherited by ``fork``, and sent to other processes.
 ///
 /// >>> domain = Domain(folder)
 /// >>> domain.path == folder
@@ -32,40 +33,59 @@ impl PartialEq for Domain {
     }
 }
 
-/// Returns the domain with which a class is opened: a domain, or its name.
-pub(crate) fn of(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<outlive::Domain> {
+/// Opens the domain in that folder, or that of that name, if it has no `/`; makes it if it does not
+/// exist.
+pub(crate) fn open_or_create(
+    options: DomainOptions,
+    place: &Path,
+) -> Result<outlive::Domain, Error> {
+    match place.to_str() {
+        Some(name) if !name.contains('/') => options.open_or_create(name),
+        _ => options.open_or_create_at(place),
+    }
+}
+
+/// Opens the domain as [`open_or_create`] does, but it must exist.
+pub(crate) fn open(options: DomainOptions, place: &Path) -> Result<outlive::Domain, Error> {
+    match place.to_str() {
+        Some(name) if !name.contains('/') => options.open(name),
+        _ => options.open_at(place),
+    }
+}
+
+/// Returns the domain that a caller names, opened by `open`.
+pub(crate) fn of(
+    py: Python<'_>,
+    given: GivenDomain<'_, '_>,
+    open: fn(DomainOptions, &Path) -> Result<outlive::Domain, Error>,
+) -> PyResult<outlive::Domain> {
     let Some(given) = given.filter(|given| !given.is_none()) else {
         return outlive::Domain::open_default().raised(py);
     };
     if let Ok(domain) = given.cast::<Domain>() {
         return Ok(domain.get().domain.clone());
     }
-    let path: std::path::PathBuf = given.extract()?;
-    match path.to_str() {
-        Some(name) if !name.contains('/') => outlive::Domain::open_or_create(name).raised(py),
-        _ => outlive::Domain::open_or_create_at(&path).raised(py),
-    }
+    open(outlive::Domain::options(), &given.extract::<PathBuf>()?).raised(py)
 }
 
 #[pymethods]
 impl Domain {
     #[new]
-    #[pyo3(signature = (path=None, *, create=true, group=None))]
-    fn new(
-        py: Python<'_>,
-        path: Option<std::path::PathBuf>,
-        create: bool,
-        group: Option<u32>,
-    ) -> PyResult<Domain> {
+    #[pyo3(signature = (path=None, *, group=None))]
+    fn new(py: Python<'_>, path: Option<PathBuf>, group: Option<u32>) -> PyResult<Domain> {
         let options = outlive::Domain::options().group(group);
-        let name = path.as_deref().and_then(Path::to_str).filter(|name| !name.contains('/'));
-        let domain = match (&path, name, create) {
-            (None, ..) => options.open_default(),
-            (_, Some(name), true) => options.open_or_create(name),
-            (_, Some(name), false) => options.open(name),
-            (Some(path), None, true) => options.open_or_create_at(path),
-            (Some(path), None, false) => options.open_at(path),
+        let domain = match path {
+            None => options.open_default(),
+            Some(path) => open_or_create(options, &path),
         };
+        Ok(Domain { domain: domain.raised(py)? })
+    }
+
+    /// Opens an existing domain; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (path, *, group=None))]
+    fn open(py: Python<'_>, path: PathBuf, group: Option<u32>) -> PyResult<Domain> {
+        let domain = open(outlive::Domain::options().group(group), &path);
         Ok(Domain { domain: domain.raised(py)? })
     }
 
@@ -97,8 +117,8 @@ impl Domain {
     fn __reduce__<'py>(
         slf: &Bound<'py, Self>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let class = slf.get_type().into_any();
-        Ok((class, PyTuple::new(slf.py(), [slf.get().domain.path()])?))
+        let open = slf.get_type().getattr("open")?;
+        Ok((open, PyTuple::new(slf.py(), [slf.get().domain.path()])?))
     }
 
     fn __hash__(&self) -> u64 {

@@ -1,13 +1,11 @@
 //! `Event`: `threading.Event`, and 31 bits of it.
 
-use std::sync::Arc;
-
-use outlive::Error;
-use outlive::sync::{Event as Core, Reset};
+use outlive::sync::{Event as Core, EventOptions, Reset};
 use pyo3::prelude::*;
 
 use crate::domain;
-use crate::errors::{Raise, Raised, raise};
+use crate::errors::Raised;
+use crate::named::{GivenDomain, Named, Reduced};
 use crate::waiting::{Until, wait};
 
 /// An event between processes with ``threading.Event``'s methods, and 31 of them in one: ``bits``.
@@ -27,13 +25,23 @@ use crate::waiting::{Until, wait};
 /// >>> ready.clear()
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Event {
-    pub(crate) event: Arc<Core>,
-    pub(crate) domain: outlive::Domain,
-    name: String,
-    automatic: bool,
+    pub(crate) event: Core,
+    named: Named,
+}
+
+fn options(automatic: Option<bool>) -> EventOptions {
+    match automatic {
+        None => Core::options(),
+        Some(false) => Core::options().reset(Reset::Manual),
+        Some(true) => Core::options().reset(Reset::Automatic),
+    }
 }
 
 impl Event {
+    fn of((event, named): (Core, Named)) -> Event {
+        Event { event, named }
+    }
+
     fn until(&self, py: Python<'_>, bits: u32, all: bool, timeout: Option<f64>) -> PyResult<u32> {
         let event = &self.event;
         let got = if all { event.try_wait_all(bits) } else { event.try_wait_any(bits) };
@@ -55,31 +63,44 @@ impl Event {
 #[pymethods]
 impl Event {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, automatic=false))]
+    #[pyo3(signature = (name, domain=None, *, automatic=None))]
     fn new(
         py: Python<'_>,
         name: String,
-        domain: Option<&Bound<'_, PyAny>>,
-        automatic: bool,
+        domain: GivenDomain<'_, '_>,
+        automatic: Option<bool>,
     ) -> PyResult<Event> {
-        let domain = domain::of(py, domain)?;
-        let reset = if automatic { Reset::Automatic } else { Reset::Manual };
-        let opened = Core::options().reset(reset).open_or_create(&domain, &name);
-        let event = Arc::new(opened.map_err(|error| match error {
-            Error::OtherOptions { .. } => raise(py, "WrongKind", error),
-            error => error.raise(py),
-        })?);
-        Ok(Event { event, domain, name, automatic })
+        Named::make(py, name, domain, |d, n| options(automatic).open_or_create(d, n)).map(Event::of)
+    }
+
+    /// Opens the existing event of that name; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None))]
+    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Event> {
+        Named::find(py, name, domain, Core::open).map(Event::of)
+    }
+
+    /// Makes a new event of that name, with the constructor's options; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, domain=None, *, automatic=None))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        automatic: Option<bool>,
+    ) -> PyResult<Event> {
+        Named::make(py, name, domain, |d, n| options(automatic).create_new(d, n)).map(Event::of)
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     #[getter]
     fn domain(&self) -> domain::Domain {
-        domain::Domain { domain: self.domain.clone() }
+        self.named.domain()
     }
 
     /// The bits that are set.
@@ -128,14 +149,11 @@ impl Event {
         self.until(py, bits, all, timeout)
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
-        let open = slf.py().import("outlive._reopen")?.getattr("event")?;
-        Ok((open, (slf.get().name.clone(), slf.get().domain(), slf.get().automatic)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        slf.get().named.reduce(slf, &[])
     }
 
     fn __repr__(&self) -> String {
-        format!("<Event '{}', {:#b}>", self.name, self.bits())
+        format!("<Event '{}', {:#b}>", self.named.name, self.bits())
     }
 }

@@ -6,10 +6,11 @@ use pyo3::prelude::*;
 
 use crate::domain;
 use crate::errors::Raised;
+use crate::named::{GivenDomain, Named, Reduced};
 use crate::waiting::{Until, wait};
 
-/// A gate between processes that opens for good after so many arrivals. An existing latch keeps its
-/// own number.
+/// A gate between processes that opens for good after so many ``arrivals``; an existing latch that
+/// began with another number raises ``BadOption``.
 ///
 /// An arrival counts, also when its process is killed afterwards. A missing arrival names no
 /// process: if the one that ought to arrive dies before, waiters do not learn of it. So wait with a
@@ -26,9 +27,13 @@ use crate::waiting::{Until, wait};
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Latch {
     pub(crate) latch: Core,
-    domain: outlive::Domain,
-    name: String,
-    arrivals: u32,
+    named: Named,
+}
+
+impl Latch {
+    fn of((latch, named): (Core, Named)) -> Latch {
+        Latch { latch, named }
+    }
 }
 
 #[pymethods]
@@ -39,23 +44,41 @@ impl Latch {
         py: Python<'_>,
         name: String,
         arrivals: u32,
-        domain: Option<&Bound<'_, PyAny>>,
+        domain: GivenDomain<'_, '_>,
     ) -> PyResult<Latch> {
-        let domain = domain::of(py, domain)?;
-        let latch = Core::options(arrivals.min(i32::MAX as u32))
-            .open_or_create(&domain, &name)
-            .raised(py)?;
-        Ok(Latch { latch, domain, name, arrivals })
+        Named::make(py, name, domain, |d, n| Core::options(arrivals).open_or_create(d, n))
+            .map(Latch::of)
+    }
+
+    /// Opens the existing latch of that name; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None))]
+    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Latch> {
+        Named::find(py, name, domain, Core::open).map(Latch::of)
+    }
+
+    /// Makes a new latch of that name, with the constructor's options; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, arrivals, domain=None))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        arrivals: u32,
+        domain: GivenDomain<'_, '_>,
+    ) -> PyResult<Latch> {
+        Named::make(py, name, domain, |d, n| Core::options(arrivals).create_new(d, n))
+            .map(Latch::of)
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     #[getter]
     fn domain(&self) -> domain::Domain {
-        domain::Domain { domain: self.domain.clone() }
+        self.named.domain()
     }
 
     /// Counts so many arrivals, and returns how many are missing now. The last one opens the latch.
@@ -96,14 +119,11 @@ impl Latch {
         }
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> (Bound<'py, PyAny>, (String, u32, domain::Domain)) {
-        let this = slf.get();
-        (slf.get_type().into_any(), (this.name.clone(), this.arrivals, this.domain()))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        slf.get().named.reduce(slf, &[])
     }
 
     fn __repr__(&self) -> String {
-        format!("<Latch '{}', {} missing>", self.name, self.missing())
+        format!("<Latch '{}', {} missing>", self.named.name, self.missing())
     }
 }

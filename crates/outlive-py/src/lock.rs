@@ -4,17 +4,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use outlive::WaitError;
-use outlive::sync::{AcquireError, LockError, Mutex, MutexGuard};
+use outlive::sync::{AcquireError, LockError, Mutex, OwnedMutexGuard};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::domain;
 use crate::errors::{Raised, raise};
-use crate::held::{Held, lender, this_thread};
+use crate::held::{Held, this_thread};
+use crate::named::{GivenDomain, Named, Reduced};
 use crate::waiting::{Until, wait};
 
-pub(crate) type Given = MutexGuard<'static, u64>;
+pub(crate) type Given = OwnedMutexGuard<u64>;
 
 /// A lock between processes that recovers when its holder dies, with ``threading.Lock``'s methods.
 ///
@@ -45,7 +46,6 @@ pub(crate) type Given = MutexGuard<'static, u64>;
 /// >>> lock.release()
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct Lock {
-    /// Before `mutex`, which it borrows.
     held: Held<Given>,
     owner_died: AtomicBool,
     /// The threads that gave the lock up inside a ``with`` block: the end of that block must not
@@ -54,8 +54,7 @@ pub(crate) struct Lock {
     /// or when it acquires the lock again; one that ends before leaves its number.
     gave_up: std::sync::Mutex<Vec<u32>>,
     mutex: Arc<Mutex<u64>>,
-    domain: outlive::Domain,
-    name: String,
+    named: Named,
 }
 
 /// Returns how long to try, from the arguments of `threading.Lock.acquire`; `None`: not at all.
@@ -72,17 +71,20 @@ pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> PyResult<Option<
 }
 
 impl Lock {
+    fn of((mutex, named): (Mutex<u64>, Named)) -> Lock {
+        let (owner_died, gave_up) = (AtomicBool::new(false), std::sync::Mutex::default());
+        Lock { held: Held::nothing(), owner_died, gave_up, mutex: Arc::new(mutex), named }
+    }
+
     fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
-        // SAFETY: in an Arc, and `held` is dropped before it.
-        let mutex = unsafe { lender(&*self.mutex) };
-        match mutex.try_lock() {
+        match self.mutex.try_lock_owned() {
             Ok(None) => {}
             Err(LockError::Failed(AcquireError::Deadlock)) if until.is_none() => return Ok(false),
             Ok(Some(guard)) => return self.settle(py, Ok(guard)),
             Err(error) => return self.settle(py, Err(error)),
         }
         let Some(until) = until else { return Ok(false) };
-        let got = wait(py, until, |deadline| match mutex.lock_until(deadline) {
+        let got = wait(py, until, |deadline| match self.mutex.lock_owned_until(deadline) {
             Ok(guard) => guard.map(Ok),
             Err(error) => Some(Err(error)),
         })?;
@@ -102,7 +104,7 @@ impl Lock {
             Err(LockError::OwnerDied(guard)) => (guard, true),
             Err(other) => return Err(other).raised(py),
         };
-        let thread = this_thread(&self.domain).raised(py)?;
+        let thread = this_thread(&self.named.domain).raised(py)?;
         self.owner_died.store(owner_died, Ordering::Relaxed);
         self.forget_giving_up(thread);
         self.held.put(thread, guard);
@@ -118,7 +120,7 @@ impl Lock {
     }
 
     pub(crate) fn core_domain(&self) -> &outlive::Domain {
-        &self.domain
+        &self.named.domain
     }
 
     /// Takes the guard, for a wait that releases the lock and takes it again.
@@ -148,7 +150,7 @@ impl Lock {
     /// Ends a `with` block. One that an exception ends may have lost the lock: in a wait that did
     /// not get it back.
     pub(crate) fn leave(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let thread = this_thread(&self.domain).raised(py)?;
+        let thread = this_thread(&self.named.domain).raised(py)?;
         match self.held.take(thread) {
             Some(guard) => drop(guard),
             None if self.forget_giving_up(thread) => {}
@@ -159,14 +161,14 @@ impl Lock {
     }
 
     fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&mut Given) -> R) -> PyResult<R> {
-        let thread = this_thread(&self.domain).raised(py)?;
+        let thread = this_thread(&self.named.domain).raised(py)?;
         self.held
             .with(thread, with)
             .ok_or_else(|| PyRuntimeError::new_err("this thread does not hold the lock"))
     }
 
     fn give_back(&self, py: Python<'_>) -> PyResult<()> {
-        let thread = this_thread(&self.domain).raised(py)?;
+        let thread = this_thread(&self.named.domain).raised(py)?;
         match self.held.take(thread) {
             Some(guard) => {
                 drop(guard);
@@ -188,23 +190,41 @@ impl Lock {
     fn new(
         py: Python<'_>,
         name: String,
-        domain: Option<&Bound<'_, PyAny>>,
+        domain: GivenDomain<'_, '_>,
         value: u64,
     ) -> PyResult<Lock> {
-        let domain = domain::of(py, domain)?;
-        let mutex = Arc::new(Mutex::options(value).open_or_create(&domain, &name).raised(py)?);
-        let (owner_died, gave_up) = (AtomicBool::new(false), std::sync::Mutex::default());
-        Ok(Lock { held: Held::nothing(), owner_died, gave_up, mutex, domain, name })
+        Named::make(py, name, domain, |d, n| Mutex::options(value).open_or_create(d, n))
+            .map(Lock::of)
+    }
+
+    /// Opens the existing lock of that name; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None))]
+    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Lock> {
+        Named::find(py, name, domain, Mutex::open).map(Lock::of)
+    }
+
+    /// Makes a new lock of that name, with the constructor's options; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, domain=None, *, value=0))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        value: u64,
+    ) -> PyResult<Lock> {
+        Named::make(py, name, domain, |d, n| Mutex::options(value).create_new(d, n)).map(Lock::of)
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     #[getter]
     fn domain(&self) -> domain::Domain {
-        domain::Domain { domain: self.domain.clone() }
+        self.named.domain()
     }
 
     /// Acquires the lock; returns False when it is held (``blocking=False``), or the timeout, in
@@ -240,7 +260,7 @@ impl Lock {
     /// called ``mark_consistent``.
     #[getter]
     fn owner_died(&self, py: Python<'_>) -> PyResult<bool> {
-        let thread = this_thread(&self.domain).raised(py)?;
+        let thread = this_thread(&self.named.domain).raised(py)?;
         Ok(self.held.is_of(thread) && self.owner_died.load(Ordering::Relaxed))
     }
 
@@ -255,7 +275,7 @@ impl Lock {
     /// ``acquire`` raise ``NotRecoverable``, until a thread calls ``reset``. The end of a ``with``
     /// block does not raise then.
     fn give_up(&self, py: Python<'_>) -> PyResult<()> {
-        let thread = this_thread(&self.domain).raised(py)?;
+        let thread = this_thread(&self.named.domain).raised(py)?;
         self.held.take(thread).ok_or_else(not_held)?.give_up();
         // The number is not there yet: the thread's acquisition took it out.
         self.gave_up.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
@@ -311,12 +331,12 @@ impl Lock {
         self.leave(py, _raised)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, domain::Domain)) {
-        (slf.get_type().into_any(), (slf.get().name.clone(), slf.get().domain()))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        slf.get().named.reduce(slf, &[])
     }
 
     fn __repr__(&self) -> String {
         let state = if self.locked() { "locked" } else { "unlocked" };
-        format!("<Lock '{}', {state}>", self.name)
+        format!("<Lock '{}', {state}>", self.named.name)
     }
 }

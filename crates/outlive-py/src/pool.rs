@@ -13,8 +13,9 @@ use pyo3::{ffi, intern};
 
 use crate::domain::{self, Peer};
 use crate::errors::{Raised, raise};
-use crate::held::lender;
 use crate::layout::{self, Layout};
+use crate::lender::lender;
+use crate::named::{GivenDomain, Named, Reduced};
 use crate::sample::{DTYPE, shown_as_array};
 use crate::turn::process;
 
@@ -47,8 +48,24 @@ use crate::turn::process;
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct Pool {
     pool: Arc<pool::Pool>,
-    domain: outlive::Domain,
-    name: String,
+    named: Named,
+}
+
+fn options(max_bytes: Option<u64>, cache_bytes: Option<u64>) -> pool::PoolOptions {
+    let mut options = pool::Pool::options();
+    if let Some(bytes) = max_bytes {
+        options = options.max_bytes(bytes);
+    }
+    if let Some(bytes) = cache_bytes {
+        options = options.cache_bytes(bytes);
+    }
+    options
+}
+
+impl Pool {
+    fn of((pool, named): (pool::Pool, Named)) -> Pool {
+        Pool { pool: Arc::new(pool), named }
+    }
 }
 
 #[pymethods]
@@ -58,30 +75,49 @@ impl Pool {
     fn new(
         py: Python<'_>,
         name: String,
-        domain: Option<&Bound<'_, PyAny>>,
+        domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
         cache_bytes: Option<u64>,
     ) -> PyResult<Pool> {
-        let domain = domain::of(py, domain)?;
-        let mut options = pool::Pool::options();
-        if let Some(bytes) = max_bytes {
-            options = options.max_bytes(bytes);
-        }
-        if let Some(bytes) = cache_bytes {
-            options = options.cache_bytes(bytes);
-        }
-        let pool = Arc::new(options.open_or_create(&domain, &name).raised(py)?);
-        Ok(Pool { pool, domain, name })
+        Named::make(py, name, domain, |d, n| options(max_bytes, cache_bytes).open_or_create(d, n))
+            .map(Pool::of)
+    }
+
+    /// Opens the existing pool of that name; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None, cache_bytes=None))]
+    fn open(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        cache_bytes: Option<u64>,
+    ) -> PyResult<Pool> {
+        Named::find(py, name, domain, |d, n| options(None, cache_bytes).open(d, n)).map(Pool::of)
+    }
+
+    /// Makes a new pool of that name, with the constructor's options; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, cache_bytes=None))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        max_bytes: Option<u64>,
+        cache_bytes: Option<u64>,
+    ) -> PyResult<Pool> {
+        Named::make(py, name, domain, |d, n| options(max_bytes, cache_bytes).create_new(d, n))
+            .map(Pool::of)
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     #[getter]
     fn domain(&self) -> domain::Domain {
-        domain::Domain { domain: self.domain.clone() }
+        self.named.domain()
     }
 
     /// Allocates memory for an array of that ``shape`` and ``dtype``; without a ``dtype``, for so
@@ -157,16 +193,12 @@ impl Pool {
         Ok(self.pool.gc().raised(py)?.bytes)
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain))> {
-        let this = slf.get();
-        // An existing pool keeps what it was made with.
-        Ok((slf.get_type().into_any(), (this.name.clone(), this.domain())))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        slf.get().named.reduce(slf, &[])
     }
 
     fn __repr__(&self) -> String {
-        format!("<Pool '{}'>", self.name)
+        format!("<Pool '{}'>", self.named.name)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use outlive::queue::{Queue as Core, Receiver, Sender};
+use outlive::queue::{Queue as Core, QueueOptions, Receiver, Sender};
 use outlive::sync::{LockError, Mutex};
 use outlive::wait::WaitSet;
-use outlive::{Error, RecvError, SendError};
+use outlive::{RecvError, SendError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -13,6 +13,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::bytes::Given;
 use crate::domain;
 use crate::errors::{Raised, raise};
+use crate::named::{GivenDomain, Named, Reduced};
 use crate::turn::{Inside, Turn, process};
 use crate::waiting::{Until, wait};
 
@@ -62,17 +63,41 @@ pub(crate) struct Queue {
     taken: AtomicU64,
     end_when_senders_gone: bool,
     queue: Core,
-    domain: outlive::Domain,
-    name: String,
+    named: Named,
 }
 
 /// An end, once it is needed, and the process that has it.
 type End<T> = Option<(u32, T)>;
 
+fn options(max_bytes: Option<u64>, need_receiver: Option<bool>) -> QueueOptions {
+    let mut options = Core::options();
+    if let Some(bytes) = max_bytes {
+        options = options.max_bytes(bytes);
+    }
+    if let Some(needed) = need_receiver {
+        options = options.need_receiver(needed);
+    }
+    options
+}
+
 impl Queue {
+    fn of((queue, named): (Core, Named), end_when_senders_gone: bool) -> Queue {
+        Queue {
+            sender: Turn::new(None),
+            receiver: Turn::new(None),
+            set: Turn::new(None),
+            getters: Turn::new(None),
+            closed: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
+            end_when_senders_gone,
+            queue,
+            named,
+        }
+    }
+
     fn check(&self) -> PyResult<()> {
         if self.closed.load(Ordering::Relaxed) {
-            return Err(PyValueError::new_err(format!("Queue '{}' is closed", self.name)));
+            return Err(PyValueError::new_err(format!("Queue '{}' is closed", self.named.name)));
         }
         Ok(())
     }
@@ -173,7 +198,7 @@ impl Queue {
             Some(getters) => getters,
             none => none.insert(
                 Mutex::options(0)
-                    .open_or_create(&self.domain, &format!("{}.getters", self.name))
+                    .open_or_create(&self.named.domain, &format!("{}.getters", self.named.name))
                     .raised(py)?,
             ),
         };
@@ -254,57 +279,56 @@ fn patience(block: bool, timeout: Option<f64>) -> PyResult<Option<Until>> {
 #[pymethods]
 impl Queue {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=false, end_when_senders_gone=false))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, end_when_senders_gone=false))]
     fn new(
         py: Python<'_>,
         name: String,
-        domain: Option<&Bound<'_, PyAny>>,
+        domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
-        need_receiver: bool,
+        need_receiver: Option<bool>,
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
-        let domain = domain::of(py, domain)?;
-        let options = || {
-            let options = Core::<[u8]>::options().need_receiver(need_receiver);
-            match max_bytes {
-                Some(bytes) => options.max_bytes(bytes.clamp(64 << 10, 6 << 30)),
-                None => options,
-            }
-        };
-        // An existing queue keeps its options: they are not compared.
-        let queue = loop {
-            match Core::open(&domain, &name) {
-                Err(Error::NotFound { .. }) => {}
-                opened => break opened.raised(py)?,
-            }
-            match options().create_new(&domain, &name) {
-                // Another process was quicker.
-                Err(Error::AlreadyExists { .. }) => {}
-                made => break made.raised(py)?,
-            }
-        };
-        Ok(Queue {
-            sender: Turn::new(None),
-            receiver: Turn::new(None),
-            set: Turn::new(None),
-            getters: Turn::new(None),
-            closed: AtomicBool::new(false),
-            taken: AtomicU64::new(0),
-            end_when_senders_gone,
-            queue,
-            domain,
-            name,
-        })
+        Named::make(py, name, domain, |d, n| options(max_bytes, need_receiver).open_or_create(d, n))
+            .map(|opened| Queue::of(opened, end_when_senders_gone))
+    }
+
+    /// Opens the existing queue of that name; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None, end_when_senders_gone=false))]
+    fn open(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        end_when_senders_gone: bool,
+    ) -> PyResult<Queue> {
+        Named::find(py, name, domain, Core::open)
+            .map(|opened| Queue::of(opened, end_when_senders_gone))
+    }
+
+    /// Makes a new queue of that name, with the constructor's options; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, end_when_senders_gone=false))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        max_bytes: Option<u64>,
+        need_receiver: Option<bool>,
+        end_when_senders_gone: bool,
+    ) -> PyResult<Queue> {
+        Named::make(py, name, domain, |d, n| options(max_bytes, need_receiver).create_new(d, n))
+            .map(|opened| Queue::of(opened, end_when_senders_gone))
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     #[getter]
     fn domain(&self) -> domain::Domain {
-        domain::Domain { domain: self.domain.clone() }
+        self.named.domain()
     }
 
     /// Puts an object, pickled. Raises ``queue.Full`` when the queue may not grow any more.
@@ -550,7 +574,7 @@ impl Queue {
         let set = match &mut *set {
             Some((of, set)) if *of == process() => set,
             other => {
-                let mut made = WaitSet::new(&self.domain);
+                let mut made = WaitSet::new(&self.named.domain);
                 self.watch(py, &mut made)?;
                 &mut other.insert((process(), made)).1
             }
@@ -566,16 +590,13 @@ impl Queue {
         }
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let this = slf.get();
-        let open = slf.py().import("outlive._reopen")?.getattr("queue")?;
-        Ok((open, (this.name.clone(), this.domain(), this.end_when_senders_gone)))
+        this.named.reduce(slf, &[("end_when_senders_gone", this.end_when_senders_gone)])
     }
 
     fn __repr__(&self) -> String {
-        format!("<Queue '{}'>", self.name)
+        format!("<Queue '{}'>", self.named.name)
     }
 }
 

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlive::WaitError;
-use outlive::sync::{LockError, ReadGuard, RwLock as Core, WriteGuard};
+use outlive::sync::{LockError, OwnedReadGuard, OwnedWriteGuard, RwLock as Core};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::domain;
 use crate::errors::Raised;
-use crate::held::{Held, lender, this_thread};
+use crate::held::{Held, this_thread};
+use crate::named::{GivenDomain, Named, Reduced};
 use crate::waiting::{Until, wait};
 
 /// A lock between processes for many readers at once or one writer; it recovers when either dies.
@@ -31,8 +32,7 @@ use crate::waiting::{Until, wait};
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct RwLock {
     lock: Arc<Core<u64>>,
-    domain: outlive::Domain,
-    name: String,
+    named: Named,
 }
 
 #[pymethods]
@@ -42,22 +42,41 @@ impl RwLock {
     fn new(
         py: Python<'_>,
         name: String,
-        domain: Option<&Bound<'_, PyAny>>,
+        domain: GivenDomain<'_, '_>,
         value: u64,
     ) -> PyResult<RwLock> {
-        let domain = domain::of(py, domain)?;
-        let lock = Arc::new(Core::options(value).open_or_create(&domain, &name).raised(py)?);
-        Ok(RwLock { lock, domain, name })
+        Named::make(py, name, domain, |d, n| Core::options(value).open_or_create(d, n))
+            .map(RwLock::of)
+    }
+
+    /// Opens the existing lock of that name; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None))]
+    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<RwLock> {
+        Named::find(py, name, domain, Core::open).map(RwLock::of)
+    }
+
+    /// Makes a new lock of that name, with the constructor's options; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, domain=None, *, value=0))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        value: u64,
+    ) -> PyResult<RwLock> {
+        Named::make(py, name, domain, |d, n| Core::options(value).create_new(d, n)).map(RwLock::of)
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     #[getter]
     fn domain(&self) -> domain::Domain {
-        domain::Domain { domain: self.domain.clone() }
+        self.named.domain()
     }
 
     /// Takes the lock for reading, with ``with``. Raises ``Timeout`` when it was not free for so
@@ -88,20 +107,24 @@ impl RwLock {
         done.map_or_else(|| Err(WaitError::TimedOut).raised(py), |done| done.raised(py))
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, domain::Domain)) {
-        (slf.get_type().into_any(), (slf.get().name.clone(), slf.get().domain()))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        slf.get().named.reduce(slf, &[])
     }
 
     fn __repr__(&self) -> String {
-        format!("<RwLock '{}', {} inside>", self.name, self.lock.holders().len())
+        format!("<RwLock '{}', {} inside>", self.named.name, self.lock.holders().len())
     }
 }
 
 impl RwLock {
+    fn of((lock, named): (Core<u64>, Named)) -> RwLock {
+        RwLock { lock: Arc::new(lock), named }
+    }
+
     fn hold(&self, to_write: bool, timeout: Option<f64>) -> PyResult<RwHold> {
         // A wrong timeout is reported where it is given.
         Until::timeout(timeout)?;
-        let (lock, domain) = (Arc::clone(&self.lock), self.domain.clone());
+        let (lock, domain) = (Arc::clone(&self.lock), self.named.domain.clone());
         Ok(RwHold {
             held: Held::nothing(),
             owner_died: AtomicBool::new(false),
@@ -114,17 +137,16 @@ impl RwLock {
 }
 
 enum Given {
-    Read(ReadGuard<'static, u64>),
-    Write(WriteGuard<'static, u64>),
+    Read(OwnedReadGuard<u64>),
+    Write(OwnedWriteGuard<u64>),
 }
 
-type Got = Result<Given, LockError<WriteGuard<'static, u64>>>;
+type Got = Result<Given, LockError<OwnedWriteGuard<u64>>>;
 
 /// The lock inside a ``with`` block, made by ``RwLock.read`` and ``RwLock.write``. One thread at a
 /// time may use it.
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct RwHold {
-    /// Before `lock`, which it borrows.
     held: Held<Given>,
     owner_died: AtomicBool,
     to_write: bool,
@@ -147,18 +169,21 @@ impl RwHold {
     }
 
     fn take_reserved(&self, py: Python<'_>, thread: u32) -> PyResult<()> {
-        // SAFETY: in an Arc, and `held` is dropped before it.
-        let lock = unsafe { lender(&*self.lock) };
+        let lock = &self.lock;
         let first: Option<Got> = if self.to_write {
-            lock.try_write().map(|guard| guard.map(Given::Write)).transpose()
+            lock.try_write_owned().map(|guard| guard.map(Given::Write)).transpose()
         } else {
-            lock.try_read().map(|guard| guard.map(Given::Read)).transpose()
+            lock.try_read_owned().map(|guard| guard.map(Given::Read)).transpose()
         };
         let got = match first {
             Some(got) => Some(got),
             None => wait(py, Until::timeout(self.timeout)?, |deadline| match self.to_write {
-                true => lock.write_until(deadline).map(|got| got.map(Given::Write)).transpose(),
-                false => lock.read_until(deadline).map(|got| got.map(Given::Read)).transpose(),
+                true => {
+                    lock.write_owned_until(deadline).map(|got| got.map(Given::Write)).transpose()
+                }
+                false => {
+                    lock.read_owned_until(deadline).map(|got| got.map(Given::Read)).transpose()
+                }
             })?,
         };
         let (given, owner_died) = match got {

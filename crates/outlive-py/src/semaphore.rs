@@ -1,17 +1,17 @@
 //! `Semaphore`: permits that come back when their holder dies.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use outlive::Error;
-use outlive::sync::{Permit, Semaphore as Core};
+use outlive::sync::{OwnedPermit, Semaphore as Core, SemaphoreOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::domain;
 use crate::errors::Raised;
-use crate::held::{lender, this_thread};
+use crate::held::{Kept, this_thread};
 use crate::lock::patience;
+use crate::named::{GivenDomain, Named, Reduced};
 use crate::waiting::{Until, wait};
 
 /// A semaphore between processes whose permits come back when their holder dies, with
@@ -32,53 +32,43 @@ use crate::waiting::{Until, wait};
 /// 2
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Semaphore {
-    /// By thread. Before `semaphore`, which they borrow. Locked for a moment, never during a wait.
-    permits: Mutex<Vec<(u32, Permitted)>>,
+    permits: Kept<OwnedPermit>,
     semaphore: Arc<Core>,
-    domain: outlive::Domain,
-    name: String,
-    permitted: Option<u32>,
+    named: Named,
 }
 
-struct Permitted(#[expect(dead_code, reason = "dropped to give it back")] Permit<'static>);
-
-// SAFETY: the thread that acquired it, whose name is beside it, drops it; dropped by another one,
-// it has no effect, since it compares tokens.
-unsafe impl Send for Permitted {}
+/// Without a number: as many as an existing one has; a new one has one.
+fn options(value: Option<u32>) -> SemaphoreOptions {
+    value.map_or_else(SemaphoreOptions::default, Core::options)
+}
 
 impl Semaphore {
+    fn of((semaphore, named): (Core, Named)) -> Semaphore {
+        Semaphore { permits: Kept::nothing(), semaphore: Arc::new(semaphore), named }
+    }
+
     fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
-        let thread = this_thread(&self.domain).raised(py)?;
-        // SAFETY: in an Arc, and `permits` is dropped before it.
-        let semaphore = unsafe { lender(&*self.semaphore) };
-        let got = match (semaphore.try_acquire().transpose(), until) {
-            (None, Some(until)) => {
-                wait(py, until, |deadline| semaphore.acquire_until(deadline).transpose())?
-            }
+        let thread = this_thread(&self.named.domain).raised(py)?;
+        let got = match (self.semaphore.try_acquire_owned().transpose(), until) {
+            (None, Some(until)) => wait(py, until, |deadline| {
+                self.semaphore.acquire_owned_until(deadline).transpose()
+            })?,
             (got, _) => got,
         };
         let Some(got) = got else { return Ok(false) };
-        let permit = got.raised(py)?;
-        self.permits
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((thread, Permitted(permit)));
+        self.permits.put(thread, got.raised(py)?);
         Ok(true)
     }
 
     fn give_back(&self, py: Python<'_>, count: usize) -> PyResult<()> {
-        let thread = this_thread(&self.domain).raised(py)?;
-        let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
-        let mine = permits.iter().filter(|(of, _)| *of == thread).count();
+        let thread = this_thread(&self.named.domain).raised(py)?;
+        let mine = self.permits.count(thread);
         if mine < count {
             return Err(PyValueError::new_err(format!(
                 "this thread has {mine} permits and cannot release {count}"
             )));
         }
-        for _ in 0..count {
-            let at = permits.iter().rposition(|(of, _)| *of == thread);
-            drop(at.map(|at| permits.swap_remove(at)));
-        }
+        (0..count).for_each(|_| drop(self.permits.take(thread)));
         Ok(())
     }
 }
@@ -91,28 +81,39 @@ impl Semaphore {
         py: Python<'_>,
         name: String,
         value: Option<u32>,
-        domain: Option<&Bound<'_, PyAny>>,
+        domain: GivenDomain<'_, '_>,
     ) -> PyResult<Semaphore> {
-        let domain = domain::of(py, domain)?;
-        let opened = match value {
-            Some(value) => Core::options(value).open_or_create(&domain, &name),
-            None => match Core::open(&domain, &name) {
-                Err(Error::NotFound { .. }) => Core::options(1).open_or_create(&domain, &name),
-                opened => opened,
-            },
-        };
-        let semaphore = Arc::new(opened.raised(py)?);
-        Ok(Semaphore { permits: Mutex::default(), semaphore, domain, name, permitted: value })
+        Named::make(py, name, domain, |d, n| options(value).open_or_create(d, n)).map(Semaphore::of)
+    }
+
+    /// Opens the existing semaphore of that name; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None))]
+    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Semaphore> {
+        Named::find(py, name, domain, Core::open).map(Semaphore::of)
+    }
+
+    /// Makes a new semaphore of that name, with the constructor's options; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, value=None, domain=None))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        value: Option<u32>,
+        domain: GivenDomain<'_, '_>,
+    ) -> PyResult<Semaphore> {
+        Named::make(py, name, domain, |d, n| options(value).create_new(d, n)).map(Semaphore::of)
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     #[getter]
     fn domain(&self) -> domain::Domain {
-        domain::Domain { domain: self.domain.clone() }
+        self.named.domain()
     }
 
     /// How many permits are free now.
@@ -146,14 +147,11 @@ impl Semaphore {
         self.give_back(py, 1)
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> (Bound<'py, PyAny>, (String, Option<u32>, domain::Domain)) {
-        let this = slf.get();
-        (slf.get_type().into_any(), (this.name.clone(), this.permitted, this.domain()))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        slf.get().named.reduce(slf, &[])
     }
 
     fn __repr__(&self) -> String {
-        format!("<Semaphore '{}', {} free>", self.name, self.free())
+        format!("<Semaphore '{}', {} free>", self.named.name, self.free())
     }
 }

@@ -11,14 +11,16 @@ use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::call::{Call, Lender};
-use crate::domain;
 use crate::errors::{Raise, Raised, raise, reply_failed};
+use crate::named::{GivenDomain, Named, Reduced};
 use crate::stream::Stream;
 use crate::turn::Turn;
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, wait};
 
 /// Calls a service. A service has any number of clients; any thread may use one, one at a time.
+/// ``max_bytes``: the most bytes that requests and replies may take together, 1 GiB in a new service
+/// unless given; an existing one that has another limit raises ``BadOption``.
 ///
 /// The server's death ends every call at once with ``ServerDied``, whose ``begun`` says whether the
 /// call may be repeated.
@@ -30,32 +32,71 @@ use crate::waiting::{Until, wait};
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Client {
     lender: Arc<Lender>,
-    domain: outlive::Domain,
-    name: String,
+    named: Named,
     wait_for_server: bool,
+}
+
+fn options(max_bytes: Option<u64>) -> rpc::ServiceOptions {
+    let options = rpc::Service::options();
+    match max_bytes {
+        None => options,
+        Some(bytes) => options.max_bytes(bytes),
+    }
+}
+
+impl Client {
+    fn of((client, named): (rpc::Client, Named), wait_for_server: bool) -> Client {
+        client.set_patient(wait_for_server);
+        Client { lender: Lender::new(client), named, wait_for_server }
+    }
 }
 
 #[pymethods]
 impl Client {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, wait_for_server=false))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, wait_for_server=false))]
     fn new(
         py: Python<'_>,
         name: String,
-        domain: Option<&Bound<'_, PyAny>>,
+        domain: GivenDomain<'_, '_>,
+        max_bytes: Option<u64>,
         wait_for_server: bool,
     ) -> PyResult<Client> {
-        let domain = domain::of(py, domain)?;
-        let client = rpc::Service::open_or_create(&domain, &name)
-            .and_then(|service| service.client())
-            .raised(py)?;
-        client.set_patient(wait_for_server);
-        Ok(Client { lender: Lender::new(client), domain, name, wait_for_server })
+        let client = |d: &_, n: &_| options(max_bytes).open_or_create(d, n)?.client();
+        Ok(Client::of(Named::make(py, name, domain, client)?, wait_for_server))
+    }
+
+    /// Opens the existing service of that name; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None, wait_for_server=false))]
+    fn open(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        wait_for_server: bool,
+    ) -> PyResult<Client> {
+        let client = |d: &_, n: &_| rpc::Service::open(d, n)?.client();
+        Ok(Client::of(Named::find(py, name, domain, client)?, wait_for_server))
+    }
+
+    /// Makes a new service of that name, with the constructor's options; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, wait_for_server=false))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        max_bytes: Option<u64>,
+        wait_for_server: bool,
+    ) -> PyResult<Client> {
+        let client = |d: &_, n: &_| options(max_bytes).create_new(d, n)?.client();
+        Ok(Client::of(Named::make(py, name, domain, client)?, wait_for_server))
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     /// Sends a request and waits for the reply; raises ``CallTimeout`` after so many seconds, and
@@ -105,7 +146,7 @@ impl Client {
         timeout: Option<f64>,
     ) -> PyResult<Call> {
         let until = Until::timeout(timeout)?;
-        Call::begin(py, &self.lender, &self.domain, &Given::of(request)?, until)
+        Call::begin(py, &self.lender, &self.named.domain, &Given::of(request)?, until)
     }
 
     /// Sends a request and waits for the reply, for ``asyncio``: ``await client.call_async(b"...",
@@ -119,23 +160,13 @@ impl Client {
         slf.py().import("outlive._waiting")?.call_method1("call", (slf, request, timeout))
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let this = slf.get();
-        let open = slf.py().import("outlive._reopen")?.getattr("client")?;
-        Ok((
-            open,
-            (
-                this.name.clone(),
-                domain::Domain { domain: this.domain.clone() },
-                this.wait_for_server,
-            ),
-        ))
+        this.named.reduce(slf, &[("wait_for_server", this.wait_for_server)])
     }
 
     fn __repr__(&self) -> String {
-        format!("<Client of '{}'>", self.name)
+        format!("<Client of '{}'>", self.named.name)
     }
 }
 
@@ -156,13 +187,16 @@ impl Client {
 pub(crate) struct Server {
     pub(crate) turn: Turn<rpc::Server>,
     set: Turn<Option<WaitSet>>,
-    domain: outlive::Domain,
-    name: String,
+    named: Named,
 }
 
 const LATE: &str = "no request came until the deadline passed";
 
 impl Server {
+    fn of((server, named): (rpc::Server, Named)) -> Server {
+        Server { turn: Turn::new(server), set: Turn::new(None), named }
+    }
+
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<Request> {
         let Some(mut inside) = self.turn.enter_until(py, until)? else {
             return Err(raise(py, "Timeout", LATE));
@@ -179,20 +213,42 @@ impl Server {
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (name, domain=None))]
-    fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>) -> PyResult<Server> {
-        let domain = domain::of(py, domain)?;
-        let turn = Turn::new(
-            rpc::Service::open_or_create(&domain, &name)
-                .and_then(|service| service.server())
-                .raised(py)?,
-        );
-        Ok(Server { turn, set: Turn::new(None), domain, name })
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None))]
+    fn new(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        max_bytes: Option<u64>,
+    ) -> PyResult<Server> {
+        let server = |d: &_, n: &_| options(max_bytes).open_or_create(d, n)?.server();
+        Ok(Server::of(Named::make(py, name, domain, server)?))
+    }
+
+    /// Becomes the server of the existing service of that name; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None))]
+    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Server> {
+        let server = |d: &_, n: &_| rpc::Service::open(d, n)?.server();
+        Ok(Server::of(Named::find(py, name, domain, server)?))
+    }
+
+    /// Makes a new service of that name, with the constructor's options, and becomes its server;
+    /// raises ``AlreadyExists`` if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        max_bytes: Option<u64>,
+    ) -> PyResult<Server> {
+        let server = |d: &_, n: &_| options(max_bytes).create_new(d, n)?.server();
+        Ok(Server::of(Named::make(py, name, domain, server)?))
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     /// Returns the next request, waiting for one; raises ``Timeout`` when none came for so many
@@ -231,7 +287,7 @@ impl Server {
 
     /// A descriptor that is readable when a request is there, for event loops; see ``is_ready``.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        descriptor(py, &mut *self.set.enter(py)?, &self.domain, |set| {
+        descriptor(py, &mut *self.set.enter(py)?, &self.named.domain, |set| {
             set.add(&*self.turn.enter(py)?).raised(py)
         })
     }
@@ -247,7 +303,7 @@ impl Server {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Server of '{}'>", self.name)
+        format!("<Server of '{}'>", self.named.name)
     }
 }
 

@@ -1,18 +1,23 @@
 //! `State`: the latest value under a name.
 
-use outlive::Error;
-use outlive::state::{Change, State as Core, Writer};
+use outlive::state::{Change, State as Core, StateOptions, Writer};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::domain;
 use crate::errors::{Raised, raise};
+use crate::named::{GivenDomain, Named, Reduced};
 use crate::turn::{Turn, process};
 use crate::waiting::{Until, wait};
 
 /// The latest value under a name: bytes, at most ``size`` of them. Reading never waits, also when a
 /// writer was stopped or killed in the middle of a ``set``.
+///
+/// Without ``size``, a new state has room for 4 KiB, or for ``initial`` if that is more; an existing
+/// one that has another ``size`` raises ``BadOption``. ``State.open`` opens any existing state, as
+/// bytes.
 ///
 /// With ``fixed`` all values have ``size`` bytes, and the first is filled up with zeroes: then it
 /// is the same as Rust's ``State<T>`` and C++'s ``State<T>`` with a ``T`` of as many bytes.
@@ -34,8 +39,26 @@ use crate::waiting::{Until, wait};
 pub(crate) struct State {
     writer: Turn<Option<(u32, Writer)>>,
     state: Core,
-    domain: outlive::Domain,
-    name: String,
+    named: Named,
+}
+
+fn options(size: Option<usize>, initial: Option<&[u8]>, fixed: bool) -> PyResult<StateOptions> {
+    let mut options = Core::options();
+    if let Some(value) = initial {
+        options = options.initial(value);
+    }
+    match size {
+        Some(size) if fixed => Ok(options.fixed_size(size)),
+        Some(size) => Ok(options.capacity(size)),
+        None if fixed => Err(PyValueError::new_err("values of a fixed size need the 'size'")),
+        None => Ok(options),
+    }
+}
+
+impl State {
+    fn of((state, named): (Core, Named)) -> State {
+        State { writer: Turn::new(None), state, named }
+    }
 }
 
 #[pymethods]
@@ -46,33 +69,45 @@ impl State {
         py: Python<'_>,
         name: String,
         size: Option<usize>,
-        domain: Option<&Bound<'_, PyAny>>,
+        domain: GivenDomain<'_, '_>,
         initial: Option<&[u8]>,
         fixed: bool,
     ) -> PyResult<State> {
-        let domain = domain::of(py, domain)?;
-        let options = Core::<[u8]>::options().initial(initial.unwrap_or_default());
-        let state = match size {
-            Some(size) if fixed => options.fixed_size(size).open_or_create(&domain, &name),
-            Some(size) => match options.capacity(size).open_or_create(&domain, &name) {
-                // An existing state keeps its size.
-                Err(Error::OtherOptions { .. }) => Core::open(&domain, &name),
-                other => other,
-            },
-            // Without a size the state must exist.
-            None => Core::open_as_bytes(&domain, &name),
-        };
-        Ok(State { writer: Turn::new(None), state: state.raised(py)?, domain, name })
+        let options = options(size, initial, fixed)?;
+        Named::make(py, name, domain, |d, n| options.open_or_create(d, n)).map(State::of)
+    }
+
+    /// Opens the existing state of that name, whatever its values are; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None))]
+    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<State> {
+        Named::find(py, name, domain, Core::open_as_bytes).map(State::of)
+    }
+
+    /// Makes a new state of that name, with the constructor's options; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, size=None, domain=None, *, initial=None, fixed=false))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        size: Option<usize>,
+        domain: GivenDomain<'_, '_>,
+        initial: Option<&[u8]>,
+        fixed: bool,
+    ) -> PyResult<State> {
+        let options = options(size, initial, fixed)?;
+        Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(State::of)
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     #[getter]
     fn domain(&self) -> domain::Domain {
-        domain::Domain { domain: self.domain.clone() }
+        self.named.domain()
     }
 
     /// Returns the latest value.
@@ -135,13 +170,11 @@ impl State {
         Ok(())
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> (Bound<'py, PyAny>, (String, Option<usize>, domain::Domain)) {
-        (slf.get_type().into_any(), (slf.get().name.clone(), None, slf.get().domain()))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        slf.get().named.reduce(slf, &[])
     }
 
     fn __repr__(&self) -> String {
-        format!("<State '{}', version {}>", self.name, self.version())
+        format!("<State '{}', version {}>", self.named.name, self.version())
     }
 }

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use outlive::SendError;
 use outlive::topic::{
     Header, Publisher as Core, SubscriberOptions, Topic as CoreTopic, TopicOptions,
 };
-use outlive::{Error, Payload, SendError};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -20,6 +20,7 @@ use crate::gpu_topic::OnGpus;
 use crate::layout::{self, Item, Layout};
 use crate::loan::Loan;
 use crate::msgpack;
+use crate::named::{GivenDomain, Named, Reduced};
 use crate::sample::DTYPE;
 use crate::subscriber::Subscriber;
 use crate::turn::Turn;
@@ -28,11 +29,13 @@ use crate::waiting::{Until, wait};
 /// Messages from many publishers to many subscribers, in shared memory: bytes, numpy arrays,
 /// msgpack.
 ///
-/// A topic is opened by name, and made when missing; an existing topic keeps the options that it
-/// was made with. ``depth``: how many messages of each publisher are kept. ``max_bytes``: the most
-/// bytes that the topic may take, messages included; where memory of short messages is reused for
-/// long ones, the file may take up to 64 KiB more for each 2 MiB of it. In Rust it is a
-/// ``Topic<[u8]>``; ``exists=True`` opens any existing topic, as bytes.
+/// ``depth``: how many messages of each publisher are kept. ``max_bytes``: the most bytes that the
+/// topic may take, messages included; where memory of short messages is reused for long ones, the
+/// file may take up to 64 KiB more for each 2 MiB of it. ``stamps``: whether publishers stamp each
+/// message with the time of day. A new topic has 16 messages, stamps, and at most a quarter of the
+/// file system; an existing one that was made with another value than a given one raises
+/// ``BadOption``. In Rust it is a ``Topic<[u8]>``; ``Topic.open`` opens any existing topic, as
+/// bytes.
 ///
 /// >>> topic = Topic("lidar", folder)
 /// >>> subscriber = topic.subscriber()
@@ -45,20 +48,27 @@ use crate::waiting::{Until, wait};
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Topic {
     topic: CoreTopic,
-    domain: outlive::Domain,
-    name: String,
+    named: Named,
     gpus: Arc<OnGpus>,
 }
 
-/// Opens a topic or makes it. An existing one keeps its own options, whatever these say.
-pub(crate) fn open_or_create<M: Payload + ?Sized>(
-    options: TopicOptions<M>,
-    domain: &outlive::Domain,
-    name: &str,
-) -> Result<CoreTopic<M>, Error> {
-    match options.open_or_create(domain, name) {
-        Err(Error::OtherOptions { .. }) => CoreTopic::open(domain, name),
-        other => other,
+fn options(depth: Option<u32>, max_bytes: Option<u64>, stamps: Option<bool>) -> TopicOptions {
+    let mut options = CoreTopic::options();
+    if let Some(depth) = depth {
+        options = options.depth(depth);
+    }
+    if let Some(bytes) = max_bytes {
+        options = options.max_bytes(bytes);
+    }
+    if let Some(stamps) = stamps {
+        options = options.stamps(stamps);
+    }
+    options
+}
+
+impl Topic {
+    fn of((topic, named): (CoreTopic, Named)) -> Topic {
+        Topic { gpus: Arc::new(OnGpus::new(topic.clone())), topic, named }
     }
 }
 
@@ -85,44 +95,50 @@ pub(crate) fn subscriber_options(
 #[pymethods]
 impl Topic {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=true, exists=false))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None))]
     fn new(
         py: Python<'_>,
         name: String,
-        domain: Option<&Bound<'_, PyAny>>,
+        domain: GivenDomain<'_, '_>,
         depth: Option<u32>,
         max_bytes: Option<u64>,
-        stamps: bool,
-        exists: bool,
+        stamps: Option<bool>,
     ) -> PyResult<Topic> {
-        let domain = domain::of(py, domain)?;
-        let mut options = CoreTopic::options();
-        if let Some(depth) = depth {
-            options = options.depth(depth.clamp(1, 1 << 16));
-        }
-        if !stamps {
-            options = options.stamps(false);
-        }
-        if let Some(bytes) = max_bytes {
-            options = options.max_bytes(bytes.clamp(64 << 10, 6 << 30));
-        }
-        let topic = if exists {
-            CoreTopic::open_as_bytes(&domain, &name)
-        } else {
-            open_or_create(options, &domain, &name)
-        };
-        let topic = topic.raised(py)?;
-        Ok(Topic { gpus: Arc::new(OnGpus::new(topic.clone())), topic, domain, name })
+        Named::make(py, name, domain, |d, n| options(depth, max_bytes, stamps).open_or_create(d, n))
+            .map(Topic::of)
+    }
+
+    /// Opens the existing topic of that name, whatever its messages are; raises ``NotFound`` if there is none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None))]
+    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Topic> {
+        Named::find(py, name, domain, CoreTopic::open_as_bytes).map(Topic::of)
+    }
+
+    /// Makes a new topic of that name, with the constructor's options; raises ``AlreadyExists``
+    /// if the name is in use.
+    #[staticmethod]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None))]
+    fn create_new(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        depth: Option<u32>,
+        max_bytes: Option<u64>,
+        stamps: Option<bool>,
+    ) -> PyResult<Topic> {
+        Named::make(py, name, domain, |d, n| options(depth, max_bytes, stamps).create_new(d, n))
+            .map(Topic::of)
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
     }
 
     #[getter]
     fn domain(&self) -> domain::Domain {
-        domain::Domain { domain: self.domain.clone() }
+        self.named.domain()
     }
 
     /// Makes a new publisher, of up to 62.
@@ -151,8 +167,8 @@ impl Topic {
         let subscriber = self.topic.subscriber_with(options).raised(py)?;
         Ok(Subscriber::new(
             subscriber,
-            self.domain.clone(),
-            self.name.clone(),
+            self.named.domain.clone(),
+            self.named.name.clone(),
             Arc::clone(&self.gpus),
         ))
     }
@@ -209,15 +225,12 @@ impl Topic {
         self.topic.subscribers().into_iter().map(|holder| holder.pid).collect()
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain))> {
-        let open = slf.py().import("outlive._reopen")?.getattr("topic")?;
-        Ok((open, (slf.get().name.clone(), slf.get().domain())))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        slf.get().named.reduce(slf, &[])
     }
 
     fn __repr__(&self) -> String {
-        format!("<Topic '{}'>", self.name)
+        format!("<Topic '{}'>", self.named.name)
     }
 }
 

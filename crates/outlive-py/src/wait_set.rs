@@ -12,6 +12,7 @@ use crate::domain::{self, Peer};
 use crate::errors::Raised;
 use crate::event::Event;
 use crate::latch::Latch;
+use crate::named::GivenDomain;
 use crate::queue::Queue;
 use crate::service::Server;
 use crate::subscriber::Subscriber;
@@ -41,8 +42,8 @@ pub(crate) struct WaitSet {
 impl WaitSet {
     #[new]
     #[pyo3(signature = (domain=None))]
-    fn new(py: Python<'_>, domain: Option<&Bound<'_, PyAny>>) -> PyResult<WaitSet> {
-        let domain = domain::of(py, domain)?;
+    fn new(py: Python<'_>, domain: GivenDomain<'_, '_>) -> PyResult<WaitSet> {
+        let domain = domain::of(py, domain, domain::open_or_create)?;
         Ok(WaitSet { turn: Turn::new(Core::new(&domain)), sources: std::sync::Mutex::default() })
     }
 

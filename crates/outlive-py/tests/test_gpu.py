@@ -519,6 +519,21 @@ def test_device_topics_copy_nothing(cuda: Cuda, folder: str) -> None:
     topic.wait_gpu(10)
 
 
+def test_device_topics_open_in_three_ways(cuda: Cuda, folder: str) -> None:
+    with pytest.raises(outlive.NotFound):
+        DeviceTopic.open("frames", domain=folder)
+    made = DeviceTopic.create_new("frames", folder, depth=2)
+    with pytest.raises(outlive.AlreadyExists):
+        DeviceTopic.create_new("frames", folder)
+    with pytest.raises(outlive.BadOption):
+        DeviceTopic("frames", folder, depth=4)
+    subscriber = DeviceTopic.open("frames", domain=folder).subscriber()
+    with made.loan_gpu(7):
+        pass
+    assert len(subscriber.recv(timeout=10)) == 7
+    DeviceTopic("frames", folder)
+
+
 def test_a_device_message_is_seen_when_its_streams_have_got_there(cuda: Cuda, folder: str) -> None:
     topic = DeviceTopic("frames", folder)
     subscriber, other = topic.subscriber(), cuda.stream()

@@ -201,7 +201,7 @@ def test_senders_gone(folder, start):
 def test_states(folder, start):
     state = State("state", 16, folder, initial=b"first")
     program = start("""
-        state = State("state", domain=folder)
+        state = State.open("state", domain=folder)
         state.set(b"second")
         say("set")
         time.sleep(60)

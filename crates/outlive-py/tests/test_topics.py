@@ -354,9 +354,9 @@ def test_rusts_topics_open_as_bytes(folder):
     from outlive import NotFound, WrongKind, Queue
 
     with pytest.raises(NotFound):
-        Topic("nothing", folder, exists=True)
+        Topic.open("nothing", domain=folder)
     Queue("queue", folder)
     with pytest.raises(WrongKind):
         Topic("queue", folder)
     Topic("topic", folder)
-    assert Topic("topic", folder, exists=True).subscribers() == []
+    assert Topic.open("topic", domain=folder).subscribers() == []

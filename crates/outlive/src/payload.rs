@@ -50,6 +50,16 @@ mod sealed {
 ///
 /// All users of a queue, a topic or a state must agree on it: its file records the type's name, size
 /// and alignment.
+///
+/// A slice of values without bytes has no length in memory, so no program that uses one compiles:
+///
+/// ```compile_fail
+/// # fn main() -> Result<(), outlive::Error> {
+/// let domain = outlive::Domain::open_default()?;
+/// outlive::queue::Queue::<[()]>::open_or_create(&domain, "nothing")?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait Payload: sealed::Sealed {
     #[doc(hidden)]
     const METADATA: Metadata;

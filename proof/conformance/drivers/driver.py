@@ -250,7 +250,7 @@ def barrier_open(name: str, parties: str, when: str) -> None:
 
 
 def barrier_wait(name: str, span: str) -> str:
-    return said("serial" if thing(name).wait(timeout=seconds(span)) else "member")
+    return said("leader" if thing(name).wait(timeout=seconds(span)) else "member")
 
 
 def barrier_repair(name: str, span: str) -> None:
@@ -333,7 +333,7 @@ def queue_open(name: str, *options: str) -> None:
     things[name] = outlive.Queue(
         name,
         folder,
-        need_receiver="refuse" in options,
+        need_receiver=True if "refuse" in options else None,
         end_when_senders_gone="ending" in options,
         **named(options, max="max_bytes"),
     )
@@ -431,7 +431,7 @@ def topic_open(name: str, *options: str) -> None:
 
 
 def topic_find(name: str) -> None:
-    outlive.Topic(name, folder, exists=True)
+    outlive.Topic.open(name, domain=folder)
 
 
 def topic_publisher(name: str) -> None:
@@ -610,7 +610,7 @@ def state_open(name: str, value: str) -> None:
 
 
 def state_find(name: str) -> None:
-    outlive.State(name, None, folder)
+    outlive.State.open(name, domain=folder)
 
 
 def state_get(name: str) -> str:
@@ -753,11 +753,49 @@ def set_wait(name: str, patience: str) -> str:
     return said(" ".join(sorted(names)))
 
 
+# --- the three ways to open each kind
+
+#: Its class, and the option that is compared with what is there.
+OPENED: dict[str, tuple[Any, str | None]] = {
+    "mutex": (outlive.Lock, None),
+    "rwlock": (outlive.RwLock, None),
+    "condvar": (outlive.Condition, None),
+    "event": (outlive.Event, "automatic"),
+    "latch": (outlive.Latch, "arrivals"),
+    "semaphore": (outlive.Semaphore, "value"),
+    "barrier": (outlive.Barrier, "parties"),
+    "queue": (outlive.Queue, "max_bytes"),
+    "topic": (outlive.Topic, "max_bytes"),
+    "state": (outlive.State, "size"),
+    "service": (outlive.Client, "max_bytes"),
+    "pool": (outlive.Pool, "max_bytes"),
+}
+#: What a maker must say.
+NEEDED = {"latch": 1, "barrier": 1}
+
+
+def open_as(kind: str, how: str, name: str, *number: str) -> str | None:
+    if kind not in OPENED:
+        return f"error Unsupported open.{kind}"
+    of, option = OPENED[kind]
+    where = {"lock": outlive.Lock("its-lock", folder)} if of is outlive.Condition else {"domain": folder}
+    if how == "open" and not number:
+        of.open(name, **where)
+        return None
+    given: Any = int(number[0]) if number else NEEDED.get(kind)
+    options = {} if option is None or given is None else {option: given == 2 if kind == "event" else given}
+    if how == "open":
+        # Options are compared by the constructor alone; what is not there is told first.
+        of.open(name, **where)
+    (of.create_new if how == "create_new" else of)(name, **options, **where)
+    return None
+
+
 # --- the rest
 
 
 def domain_find(path: str) -> None:
-    outlive.Domain(path, create=False)
+    outlive.Domain.open(path)
 
 
 def token() -> str:
@@ -839,8 +877,11 @@ LACKING_KINDS = {"pi", "ceiling", "once", "record"}
 
 def act(line: str) -> str:
     command, *words = line.split(" ")
-    if command.split(".")[0] in LACKING_KINDS:
+    thing, _, verb = command.partition(".")
+    if thing in LACKING_KINDS:
         return f"error Unsupported {command}"
+    if thing == "open":
+        command, words = "open_as", [verb, *words]
     call: Callable[..., Answer] | None = KNOWN.get(command.replace(".", "_"))
     if call is None:
         return f"error Usage no command {command}"

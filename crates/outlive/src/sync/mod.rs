@@ -45,7 +45,7 @@ pub use crate::claim::Holder;
 pub use barrier::{Barrier, BarrierOptions, EmbeddedBarrier, OwnedSeat, Seat, Turn, WhenOneDies};
 pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
 pub use condvar::{Condvar, CondvarOptions, EmbeddedCondvar, Woke};
-pub use embedded::{Embed, Embedded, Place, Record, RecordType, SharedField};
+pub use embedded::{Embed, Embedded, Place, Record, RecordOptions, RecordType, SharedField};
 pub use error::{AcquireError, LockError, UpgradeError};
 pub use event::{EmbeddedEvent, EmbeddedLatch, Event, EventOptions, Latch, LatchOptions, Reset};
 pub use guard::Guard;

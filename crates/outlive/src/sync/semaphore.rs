@@ -105,10 +105,12 @@ const LINE: u32 = 16;
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+///
+/// The default options take an existing semaphore as it is, and make a new one with one permit.
+#[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct SemaphoreOptions {
-    /// `None`: of an existing one, whichever.
+    /// `None`: as many as an existing one has; one in a new one.
     permits: Option<u32>,
     most: Option<u32>,
 }
@@ -134,7 +136,7 @@ impl SemaphoreOptions {
     );
 
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Semaphore, Error> {
-        let permits = self.permits.unwrap_or(0);
+        let permits = self.permits.unwrap_or(1);
         let most = self.most.or(self.permits).unwrap_or(1);
         let invalid = |wanted: u32, why| Error::InvalidOption {
             what: "a semaphore's number of permits",
@@ -190,7 +192,7 @@ impl Semaphore {
     /// # Errors
     /// As [`SemaphoreOptions::open`].
     pub fn open(domain: &Domain, name: &str) -> Result<Semaphore, Error> {
-        SemaphoreOptions { permits: None, most: None }.open(domain, name)
+        SemaphoreOptions::default().open(domain, name)
     }
 
     /// Returns the semaphore at `offset` of a file, of any size: in a record, `room` says how many
@@ -680,8 +682,7 @@ unsafe impl<const N: usize> SharedField for EmbeddedSemaphore<N> {
 }
 
 impl<const N: usize> EmbeddedSemaphore<N> {
-    /// Sets how many permits are free at first, in [`Record::open`](super::Record::open)'s
-    /// initialiser; without this, all `N` are.
+    /// Sets how many permits are free at first, in [`RecordOptions::init`](super::RecordOptions::init); without this, all `N` are.
     pub fn set_permits(&mut self, permits: usize) {
         Records { words: &self.records, step: 1 }.prepare(permits);
     }

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::loan::Loan;
 use super::outgoing::{Entered, Publishable};
 use super::publisher::Publisher;
 use super::sample::Sample;
@@ -13,11 +12,17 @@ use crate::{Payload, RecvError, SendError};
 const FIRST_GUESS: usize = 4096;
 
 /// The value is written in place, into as much memory as the publisher's last one took; a longer
-/// one is written twice. [`SendError::Encoding`]: the value cannot be serialized.
+/// one is written twice. It is not serialized while there is no room for it.
+/// [`SendError::Encoding`]: the value cannot be serialized.
 impl<T: Serialize + ?Sized> Publishable<[u8]> for Msgpack<'_, T> {
-    type Ready = Loan;
-
-    fn make_ready(self, publisher: &Publisher<[u8]>) -> Result<Loan, SendError> {
+    fn publish_by(
+        self,
+        publisher: &Publisher<[u8]>,
+        room: impl Fn() -> Result<Entered, SendError>,
+    ) -> Result<(), SendError> {
+        // Without room there is no use in serializing, and waiting may free the memory for it. The
+        // caller's code may publish itself, so the loan asks for room once more.
+        room()?;
         let mut len = publisher.guess.get().max(FIRST_GUESS);
         loop {
             let mut loan = publisher.loan(len)?;
@@ -25,15 +30,11 @@ impl<T: Serialize + ?Sized> Publishable<[u8]> for Msgpack<'_, T> {
             if written <= len {
                 publisher.guess.set(written);
                 loan.cut(written);
-                return Ok(loan);
+                return loan.publish_by(publisher, room);
             }
             // Otherwise a value whose length differs each time would be written for ever.
             len = written.max(len.saturating_mul(2));
         }
-    }
-
-    fn publish_by(self, publisher: &Publisher<[u8]>, entered: Entered) -> Result<(), SendError> {
-        self.make_ready(publisher)?.publish_by(publisher, entered)
     }
 }
 

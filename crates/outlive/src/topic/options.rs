@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use super::layout::{FEWEST_BYTES, MOST_BYTES, MOST_DEPTH, Plan};
 use super::topic::{NO_STAMPS, Topic};
 use crate::domain::{agree, three_openings};
-use crate::segment::{Opening, Spec};
+use crate::segment::{Opening, Segment, Spec};
 use crate::shim::Ordering;
 use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 
@@ -146,12 +146,33 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         let options = u32::from(asked.stamps == Some(false)) * NO_STAMPS;
         let segment =
             domain.open_as(name, opening, &spec, |segment| plan.write(segment, options))?;
-        let wait = asked.wait.unwrap_or(WaitStrategy::Adaptive);
+        asked.finish(segment, domain)
+    }
+}
+
+impl TopicOptions<[u8]> {
+    /// Opens the existing topic of that name as [`Topic::open_as_bytes`] does, with these options.
+    ///
+    /// # Errors
+    /// As [`TopicOptions::open`], without [`Error::OtherType`].
+    pub fn open_as_bytes(self, domain: &Domain, name: &str) -> Result<Topic<[u8]>, Error> {
+        self.asked.finish(domain.open_segment(name)?, domain)
+    }
+}
+
+impl Asked {
+    /// Returns the topic in that file, unless it was made with other options.
+    fn finish<M: Payload + ?Sized>(
+        self,
+        segment: Segment,
+        domain: &Domain,
+    ) -> Result<Topic<M>, Error> {
+        let wait = self.wait.unwrap_or(WaitStrategy::Adaptive);
         let topic = Topic::finish(segment, domain.registry(), wait)?;
         let (found, segment) = (topic.config(), &topic.inner.segment);
-        agree(segment, "depth", found.depth, depth)?;
-        agree(segment, "max_bytes", found.max_bytes, max_bytes)?;
-        agree(segment, "option stamps", found.stamps, asked.stamps)?;
+        agree(segment, "depth", found.depth, self.depth.map(u32::next_power_of_two))?;
+        agree(segment, "max_bytes", found.max_bytes, self.max_bytes)?;
+        agree(segment, "option stamps", found.stamps, self.stamps)?;
         Ok(topic)
     }
 }

@@ -16,18 +16,14 @@ use crate::{Payload, Plain, SendError};
     note = "publish a loan of the publisher, or a reference to a message: `&value`, `&values[..]`, `&*sample`"
 )]
 pub trait Publishable<M: Payload + ?Sized> {
-    /// What it is when all that runs the caller's code has been done.
+    /// Publishes it. It calls `room` when all that runs the caller's code has been done, since that
+    /// code may publish itself; `room` waits until there is room for one message.
     #[doc(hidden)]
-    type Ready: Publishable<M>;
-
-    /// Does what runs the caller's code, before the publisher looks for room: that code may publish
-    /// itself.
-    #[doc(hidden)]
-    fn make_ready(self, publisher: &Publisher<M>) -> Result<Self::Ready, SendError>;
-
-    /// Publishes it, when there is room.
-    #[doc(hidden)]
-    fn publish_by(self, publisher: &Publisher<M>, entered: Entered) -> Result<(), SendError>;
+    fn publish_by(
+        self,
+        publisher: &Publisher<M>,
+        room: impl Fn() -> Result<Entered, SendError>,
+    ) -> Result<(), SendError>;
 }
 
 /// Shows that the calling thread belongs to the publisher's process.
@@ -71,111 +67,77 @@ impl<'m, M: ?Sized> Outgoing<'m, M> {
 }
 
 impl<M: Payload + ?Sized> Publishable<M> for Loan<M> {
-    type Ready = Self;
-
     #[inline]
-    fn make_ready(self, _: &Publisher<M>) -> Result<Self, SendError> {
-        Ok(self)
-    }
-
-    #[inline]
-    fn publish_by(mut self, publisher: &Publisher<M>, entered: Entered) -> Result<(), SendError> {
+    fn publish_by(
+        mut self,
+        publisher: &Publisher<M>,
+        room: impl Fn() -> Result<Entered, SendError>,
+    ) -> Result<(), SendError> {
+        let Entered(me) = room()?;
         if !self.is_of(publisher.lender()) {
             // Its memory is another publisher's, which may be gone.
             return Err(SendError::NotOwner);
         }
         let header = publisher.header(self.header());
         match self.take_object() {
-            Some((block, len)) => {
-                publisher.put(entered.0, len, Some(block), header.as_ref(), |_| {});
-            }
+            Some((block, len)) => publisher.put(me, len, Some(block), header.as_ref(), |_| {}),
             // Short: it lies in the loan.
-            None => publisher.write(entered.0, self.bytes(), header)?,
+            None => publisher.write(me, self.bytes(), header)?,
         }
         self.end_published();
         Ok(())
     }
 }
 
-impl<M: Payload + ?Sized> Publishable<M> for &M {
-    type Ready = Self;
-
-    #[inline]
-    fn make_ready(self, _: &Publisher<M>) -> Result<Self, SendError> {
-        Ok(self)
-    }
-
-    #[inline]
-    fn publish_by(self, publisher: &Publisher<M>, entered: Entered) -> Result<(), SendError> {
-        publisher.write(entered.0, self.bytes(), publisher.header(None))
-    }
-}
-
-impl<T: Plain, const N: usize> Publishable<[T]> for &[T; N] {
-    type Ready = Self;
-
-    #[inline]
-    fn make_ready(self, _: &Publisher<[T]>) -> Result<Self, SendError> {
-        Ok(self)
-    }
-
-    #[inline]
-    fn publish_by(self, publisher: &Publisher<[T]>, entered: Entered) -> Result<(), SendError> {
-        self.as_slice().publish_by(publisher, entered)
-    }
-}
-
-impl<T: Plain> Publishable<[T]> for &Vec<T> {
-    type Ready = Self;
-
-    #[inline]
-    fn make_ready(self, _: &Publisher<[T]>) -> Result<Self, SendError> {
-        Ok(self)
-    }
-
-    #[inline]
-    fn publish_by(self, publisher: &Publisher<[T]>, entered: Entered) -> Result<(), SendError> {
-        self.as_slice().publish_by(publisher, entered)
-    }
-}
-
 impl<M: Payload + ?Sized> Publishable<M> for Outgoing<'_, M> {
-    type Ready = Self;
-
     #[inline]
-    fn make_ready(self, _: &Publisher<M>) -> Result<Self, SendError> {
-        Ok(self)
-    }
-
-    fn publish_by(self, publisher: &Publisher<M>, entered: Entered) -> Result<(), SendError> {
-        publisher.write(entered.0, self.message.bytes(), publisher.header(self.header))
+    fn publish_by(
+        self,
+        publisher: &Publisher<M>,
+        room: impl Fn() -> Result<Entered, SendError>,
+    ) -> Result<(), SendError> {
+        let Entered(me) = room()?;
+        publisher.write(me, self.message.bytes(), publisher.header(self.header))
     }
 }
 
-impl<T: Plain, const N: usize> Publishable<[T]> for Outgoing<'_, [T; N]> {
-    type Ready = Self;
-
+impl<'m, M: Payload + ?Sized> Publishable<M> for &'m M {
     #[inline]
-    fn make_ready(self, _: &Publisher<[T]>) -> Result<Self, SendError> {
-        Ok(self)
-    }
-
-    fn publish_by(self, publisher: &Publisher<[T]>, entered: Entered) -> Result<(), SendError> {
-        let Outgoing { message, header } = self;
-        Outgoing { message: message.as_slice(), header }.publish_by(publisher, entered)
+    fn publish_by(
+        self,
+        publisher: &Publisher<M>,
+        room: impl Fn() -> Result<Entered, SendError>,
+    ) -> Result<(), SendError> {
+        Outgoing::new(self).publish_by(publisher, room)
     }
 }
 
-impl<T: Plain> Publishable<[T]> for Outgoing<'_, Vec<T>> {
-    type Ready = Self;
+/// Makes references to arrays and `Vec`s, with a header or without, messages of a topic of slices.
+macro_rules! publish_as_slice {
+    ($message:ty $(, const $n:ident)?) => {
+        impl<T: Plain $(, const $n: usize)?> Publishable<[T]> for Outgoing<'_, $message> {
+            #[inline]
+            fn publish_by(
+                self,
+                publisher: &Publisher<[T]>,
+                room: impl Fn() -> Result<Entered, SendError>,
+            ) -> Result<(), SendError> {
+                let Outgoing { message, header } = self;
+                Outgoing { message: message.as_slice(), header }.publish_by(publisher, room)
+            }
+        }
 
-    #[inline]
-    fn make_ready(self, _: &Publisher<[T]>) -> Result<Self, SendError> {
-        Ok(self)
-    }
-
-    fn publish_by(self, publisher: &Publisher<[T]>, entered: Entered) -> Result<(), SendError> {
-        let Outgoing { message, header } = self;
-        Outgoing { message: message.as_slice(), header }.publish_by(publisher, entered)
-    }
+        impl<T: Plain $(, const $n: usize)?> Publishable<[T]> for &$message {
+            #[inline]
+            fn publish_by(
+                self,
+                publisher: &Publisher<[T]>,
+                room: impl Fn() -> Result<Entered, SendError>,
+            ) -> Result<(), SendError> {
+                self.as_slice().publish_by(publisher, room)
+            }
+        }
+    };
 }
+publish_as_slice!([T; N], const N);
+publish_as_slice!(Vec<T>);

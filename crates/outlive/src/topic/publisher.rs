@@ -9,7 +9,7 @@
 //! | wake | published; sleeping subscribers are woken by the kernel and by one another |
 //! | the slot's previous object is in limbo | the ring's next owner finds it |
 
-use core::cell::{Cell, UnsafeCell};
+use core::cell::{Cell, OnceCell, UnsafeCell};
 use core::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -210,10 +210,11 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// The same as with [`Publisher::publish`].
     #[inline]
     pub fn try_publish(&self, message: impl Publishable<M>) -> Result<Published<'_>, SendError> {
-        let message = message.make_ready(self)?;
-        let me = self.enter()?;
-        self.try_room()?;
-        message.publish_by(self, Entered(me))?;
+        message.publish_by(self, || {
+            let me = self.enter()?;
+            self.try_room()?;
+            Ok(Entered(me))
+        })?;
         Ok(self.published())
     }
 
@@ -230,7 +231,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
         message: impl Publishable<M>,
         span: Duration,
     ) -> Result<Published<'_>, SendError> {
-        self.publish_before(message, || Deadline::after(span))
+        // One for all that a message waits for; a message that finds room costs no look at the clock.
+        let deadline = OnceCell::new();
+        self.publish_before(message, || *deadline.get_or_init(|| Deadline::after(span)))
     }
 
     /// Publishes a message as [`Publisher::publish`] does, waiting until the deadline at most. A
@@ -255,12 +258,13 @@ impl<M: Payload + ?Sized> Publisher<M> {
     fn publish_before(
         &self,
         message: impl Publishable<M>,
-        deadline: impl FnOnce() -> Deadline,
+        deadline: impl Fn() -> Deadline,
     ) -> Result<Published<'_>, SendError> {
-        let message = message.make_ready(self)?;
-        let me = self.enter()?;
-        self.wait_for_room(me, deadline)?;
-        message.publish_by(self, Entered(me))?;
+        message.publish_by(self, || {
+            let me = self.enter()?;
+            self.wait_for_room(me, &deadline)?;
+            Ok(Entered(me))
+        })?;
         Ok(self.published())
     }
 

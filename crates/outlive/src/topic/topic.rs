@@ -197,7 +197,7 @@ impl Topic<[u8]> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open_as_bytes(domain: &Domain, name: &str) -> Result<Topic<[u8]>, Error> {
-        Topic::finish(domain.open_segment(name)?, domain.registry(), WaitStrategy::Adaptive)
+        Topic::<[u8]>::options().open_as_bytes(domain, name)
     }
 }
 

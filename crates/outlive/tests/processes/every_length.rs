@@ -9,8 +9,9 @@ use outlive::{Deadline, Domain, SendError};
 
 use crate::asleep::wait_asleep;
 use crate::child::{Child, PATIENCE, wait_until};
-use crate::rpc::{await_server, client_of};
+use crate::rpc::await_server;
 use crate::runner::World;
+use crate::services::client_of;
 
 crate::checks!(
     a_queue_takes_every_length: 60,

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use outlive::rpc::{CallError, Client, Pending, Request, Server, Service};
+use outlive::rpc::{CallError, Client, Pending, Request, Server};
 use outlive::wait::WaitSet;
 use outlive::{Detail, Domain};
 
@@ -14,8 +14,9 @@ use crate::child::{Child, PATIENCE};
 use crate::failing_calls::{LONG, without_fstat};
 use crate::limits::set_limit;
 use crate::order::{message, read_message};
-use crate::rpc::{client_of, server_of};
+use crate::rpc::make_limited;
 use crate::runner::World;
+use crate::services::{client_of, patient_client_of, server_of};
 
 crate::checks!(
     a_long_request_stays,
@@ -177,8 +178,7 @@ fn a_slot_that_cannot_be_looked_at_holds_up_its_client_alone(world: &World) {
 
 fn a_long_reply_stays(world: &World) {
     let domain = world.domain();
-    let client = client_of(&domain, "s");
-    client.set_patient(true);
+    let client = patient_client_of(&domain, "s");
     let board = Board::new();
     let server = Child::start(|| long_replies(&domain, &board, 1));
     let mut pending = client.begin_timeout(b"x", PATIENCE).expect("sent");
@@ -197,8 +197,7 @@ fn a_long_reply_stays(world: &World) {
 fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
     const CALLS: u64 = 3;
     let domain = world.domain();
-    let client = client_of(&domain, "s");
-    client.set_patient(true);
+    let client = patient_client_of(&domain, "s");
     let board = Board::new();
     let server = Child::start(|| long_replies(&domain, &board, CALLS));
     let calls: Vec<_> =
@@ -272,8 +271,7 @@ fn a_slot_that_cannot_be_settled_does_not_hold_up_the_others(world: &World) {
     /// How many slots a place has.
     const SLOTS: usize = 16;
     let domain = world.domain();
-    let client = client_of(&domain, "s");
-    client.set_patient(true);
+    let client = patient_client_of(&domain, "s");
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
     // The server counts a reply after its client may have it: the count before a call may be too
@@ -343,12 +341,8 @@ fn what_can_be_freed_of_a_place_is_freed(world: &World) {
 /// memory.
 fn a_client_without_memory_frees_what_its_calls_hold(world: &World) {
     let domain = world.domain();
-    let client = Service::options()
-        .max_bytes(8 << 20)
-        .open_or_create(&domain, "s")
-        .and_then(|service| service.client())
-        .expect("made");
-    client.set_patient(true);
+    make_limited(&domain, "s", 8 << 20);
+    let client = patient_client_of(&domain, "s");
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
     let call = client.begin_timeout(&bytes(LONG), PATIENCE).expect("sent");
@@ -368,11 +362,8 @@ const ROOM: u64 = 38 << 20;
 
 fn a_client_without_memory_frees_what_it_can_of_nobodys_place(world: &World) {
     let domain = world.domain();
-    let client = Service::options()
-        .max_bytes(ROOM)
-        .open_or_create(&domain, "s")
-        .and_then(|service| service.client())
-        .expect("made");
+    make_limited(&domain, "s", ROOM);
+    let client = client_of(&domain, "s");
     let other = client_of(&domain, "s");
     client.set_patient(true);
     let board = Board::new();
@@ -418,11 +409,8 @@ fn a_client_without_memory_frees_what_it_can_of_nobodys_place(world: &World) {
 
 fn a_server_without_memory_frees_what_it_can(world: &World) {
     let domain = world.domain();
-    let mut server = Service::options()
-        .max_bytes(ROOM)
-        .open_or_create(&domain, "s")
-        .and_then(|service| service.server())
-        .expect("none lives");
+    make_limited(&domain, "s", ROOM);
+    let mut server = server_of(&domain, "s");
     let board = Board::new();
     let asking = Child::start(|| {
         let client = client_of(&domain, "s");
@@ -477,17 +465,12 @@ fn clients(domain: &Domain) -> usize {
 
 fn a_place_that_cannot_be_settled_loses_the_dead_clients_name(world: &World) {
     let domain = world.domain();
-    let other = Service::options()
-        .max_bytes(8 << 20)
-        .open_or_create(&domain, "s")
-        .and_then(|service| service.client())
-        .expect("made");
-    other.set_patient(true);
+    make_limited(&domain, "s", 8 << 20);
+    let other = patient_client_of(&domain, "s");
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
     let mut dead = Child::start(|| {
-        let client = client_of(&domain, "s");
-        client.set_patient(true);
+        let client = patient_client_of(&domain, "s");
         let call = client.begin_timeout(&bytes(LONG), PATIENCE).expect("sent");
         board.reach(1, 1);
         drop(call);

@@ -11,8 +11,8 @@ use outlive::{Domain, TokenId};
 use crate::board::Board;
 use crate::child::{Child, wait_until};
 use crate::forge::{BODY, Bytes, NUMBERS, Registry};
-use crate::rpc::{client_of, server_of};
 use crate::runner::World;
+use crate::services::{client_of, server_of};
 use crate::slots::{short_lived, slot_of};
 
 crate::checks!(

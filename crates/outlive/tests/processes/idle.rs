@@ -15,8 +15,8 @@ use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::Child;
 use crate::counted::{counted, sleeps_of};
-use crate::rpc::{client_of, server_of};
 use crate::runner::World;
+use crate::services::{client_of, server_of};
 use crate::wait_sets::queue;
 use crate::waiting::owner;
 

@@ -13,8 +13,8 @@ use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::limits::set_limit;
 use crate::order::{message, read_message};
-use crate::rpc::server_of;
 use crate::runner::World;
+use crate::services::server_of;
 
 crate::checks!(
     a_sender_beyond_its_mapping: 60,

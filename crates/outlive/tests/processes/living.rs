@@ -6,19 +6,16 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use outlive::sync::{AcquireError, LockError, Mutex, OnceLock, RwLock};
-use outlive::{Domain, Error, TokenKind};
+use outlive::Domain;
+use outlive::sync::{LockError, Mutex};
 
 use crate::asleep::thread_id;
 use crate::board::Board;
 use crate::child::{Child, wait_until};
-use crate::forge::{BODY, Bytes, Registry};
 use crate::limits::set_limit;
 use crate::runner::World;
-use crate::slots::{short_lived, slot_of};
 
 crate::checks!(
     an_owner_whose_name_is_no_text,
@@ -33,34 +30,24 @@ crate::checks!(
     another_process_in_the_place_of_proc,
     a_thread_that_is_gone_by_exec,
     a_stopped_owner_lives,
-    a_word_written_over_kills_nobody,
-    a_registry_that_cannot_be_mapped_whole_is_refused,
-    little_address_space_kills_nobody: 120,
-    damaged_free_slots_are_passed_over,
-    a_thread_of_no_library_is_refused,
-    who_is_declared_dead_is_told,
     a_waiter_that_has_closed_its_files: 90,
-    what_is_another_s_by_now_stays_its,
 );
-
-/// Where a writer of a reader-writer lock says that it is inside: doc/memory-layout.md.
-const INSIDE: u64 = BODY + 20;
 
 /// The recheck of these checks: many of them pass while a waiter waits.
 const OFTEN: Duration = Duration::from_millis(10);
-const A_WHILE: Duration = Duration::from_millis(400);
+pub const A_WHILE: Duration = Duration::from_millis(400);
 const STRANGER: u32 = 12_345;
 
-fn open(folder: &Path) -> Domain {
+pub fn open(folder: &Path) -> Domain {
     Domain::options().recheck(Some(OFTEN)).open_or_create_at(folder.join("domain")).expect("opens")
 }
 
-fn mutex(domain: &Domain) -> Mutex<u64> {
+pub fn mutex(domain: &Domain) -> Mutex<u64> {
     Mutex::options(0).open_or_create(domain, "m").expect("opens")
 }
 
 /// A child that prepares itself, locks, and holds until word 1 of the board is 1.
-fn start_owner(folder: &Path, board: Board, prepare: impl FnOnce()) -> Child {
+pub fn start_owner(folder: &Path, board: Board, prepare: impl FnOnce()) -> Child {
     Child::start(move || {
         let domain = open(folder);
         let mutex = mutex(&domain);
@@ -73,7 +60,7 @@ fn start_owner(folder: &Path, board: Board, prepare: impl FnOnce()) -> Child {
 }
 
 /// Waits in vain, through many rechecks, for what a living owner holds.
-fn expect_held(mutex: &Mutex<u64>) {
+pub fn expect_held(mutex: &Mutex<u64>) {
     let got = mutex.lock_timeout(A_WHILE);
     assert!(matches!(got, Ok(None)), "a living owner's lock was taken: {got:?}");
     assert!(mutex.holder().expect("held").alive);
@@ -391,197 +378,6 @@ fn a_stopped_owner_lives(world: &World) {
     owner.finish();
 }
 
-/// The registry's own words say nothing about which processes live.
-fn a_word_written_over_kills_nobody(world: &World) {
-    let board = Board::new();
-    let owner = start_owner(world.folder(), board, || {});
-    board.reach(0, 1);
-    for written in [0, 1, 1 << 20, u32::MAX] {
-        Bytes::of(&open(world.folder()), ".tokens").set_word(BODY, written);
-        Child::start(|| {
-            let domain = open(world.folder());
-            expect_held(&mutex(&domain));
-            short_lived(&domain);
-        })
-        .finish();
-    }
-    board.set(1, 1);
-    owner.finish();
-}
-
-/// From now on, this process may map so much more.
-fn leave_address_space(room: u64) {
-    let pages = fs::read_to_string("/proc/self/statm").expect("readable");
-    let used: u64 = pages.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
-    set_limit(libc::RLIMIT_AS, used * 4096 + room);
-}
-
-/// It will grow, and owners may lie where this process has mapped nothing.
-fn a_registry_that_cannot_be_mapped_whole_is_refused(world: &World) {
-    Child::start(|| drop(open(world.folder()))).finish();
-    Child::start(|| {
-        leave_address_space(2 << 20);
-        let refused = Domain::open_or_create_at(world.folder().join("domain")).err();
-        assert!(matches!(refused, Some(Error::NoAddressSpace { .. })), "{refused:?}");
-    })
-    .finish();
-}
-
-/// Of a registry that cannot be mapped whole, the owners behind the mapping could not be seen.
-fn little_address_space_kills_nobody(world: &World) {
-    // This process opens no domain: its children would have its mapping of the registry, which is
-    // whole.
-    let board = Board::new();
-    let owner = Child::start(|| {
-        let domain = open(world.folder());
-        domain.token().expect("a token");
-        Registry::of(&domain).grow_to_most();
-        // The first thread whose token is far behind holds the mutex.
-        let claim = || {
-            let slot = slot_of(domain.token().expect("a token"));
-            let mutex = mutex(&domain);
-            if slot > 2_000
-                && let Ok(Some(guard)) = mutex.try_lock()
-            {
-                board.set(0, 1);
-                board.reach(1, 1);
-                drop(guard);
-            }
-        };
-        // Many threads at once: on a busy machine each of them waits long for a processor.
-        while board.get(0) == 0 {
-            std::thread::scope(|scope| (0..50).for_each(|_| _ = scope.spawn(claim)));
-        }
-    });
-    board.reach(0, 1);
-    // Where the registry does not fit, an eighth of the room is mapped: from 2 MiB down less than
-    // up to the slot.
-    for room in [1u64 << 19, 1 << 20, 2 << 20, 4 << 20, 16 << 20, 64 << 20] {
-        Child::start(|| {
-            leave_address_space(room);
-            let Ok(domain) =
-                Domain::options().recheck(None).open_or_create_at(world.folder().join("domain"))
-            else {
-                return;
-            };
-            let Ok(mutex) = Mutex::<u64>::options(0).open_or_create(&domain, "m") else { return };
-            let got = mutex.try_lock();
-            assert!(matches!(got, Ok(None)), "with room for {room}: {got:?}");
-        })
-        .finish();
-    }
-    board.set(1, 1);
-    owner.finish();
-}
-
-fn damaged_free_slots_are_passed_over(world: &World) {
-    let domain = open(world.folder());
-    let mine = slot_of(domain.token().expect("a token"));
-    let registry = Registry::of(&domain);
-    // Every second slot; what glibc calls not recoverable, and other nonsense.
-    for slot in (0..224).filter(|slot| slot % 2 == 0 && *slot != mine) {
-        registry.damage(slot);
-    }
-    for _ in 0..500 {
-        let id = short_lived(&domain);
-        assert!(!domain.peer(id).is_alive());
-    }
-}
-
-/// Runs `body` in a thread that libc knows nothing of, and waits for it without touching libc.
-fn in_a_raw_thread(
-    body: extern "C" fn(*mut libc::c_void) -> libc::c_int,
-    argument: *mut libc::c_void,
-) {
-    const STACK: usize = 1 << 20;
-    static ENDED: AtomicU32 = AtomicU32::new(1);
-    ENDED.store(1, Ordering::SeqCst);
-    let flags = libc::CLONE_VM
-        | libc::CLONE_FS
-        | libc::CLONE_FILES
-        | libc::CLONE_SIGHAND
-        | libc::CLONE_THREAD
-        | libc::CLONE_SYSVSEM
-        | libc::CLONE_CHILD_CLEARTID;
-    // SAFETY: a stack of its own, never freed. The two share what is the thread's own, so this one
-    // waits until it has ended.
-    unsafe {
-        let stack = libc::mmap(
-            core::ptr::null_mut(),
-            STACK,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        );
-        assert_ne!(stack, libc::MAP_FAILED);
-        let none = core::ptr::null_mut::<libc::c_void>();
-        let started =
-            libc::clone(body, stack.byte_add(STACK), flags, argument, none, none, ENDED.as_ptr());
-        assert!(started > 0, "clone: {}", std::io::Error::last_os_error());
-    }
-    while ENDED.load(Ordering::SeqCst) != 0 {
-        core::hint::spin_loop();
-    }
-}
-
-fn a_thread_of_no_library_is_refused(world: &World) {
-    struct Asked {
-        domain: Domain,
-        got: Option<Result<outlive::TokenId, Error>>,
-    }
-    extern "C" fn ask(argument: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: the starter lends it until this has ended.
-        let asked = unsafe { &mut *argument.cast::<Asked>() };
-        asked.got = Some(asked.domain.token());
-        0
-    }
-    let domain = open(world.folder());
-    let mut asked = Asked { domain: domain.clone(), got: None };
-    in_a_raw_thread(ask, (&raw mut asked).cast());
-    let error = asked.got.expect("it has ended").expect_err("nobody would learn of its end");
-    assert_eq!(error, Error::ForeignThread { path: domain.path().to_owned() });
-    assert!(error.to_string().contains("pthread_create"), "{error}");
-    // Whose thread-local things it borrowed has lost nothing.
-    let id = domain.token().expect("a token");
-    assert!(domain.peer(id).is_alive());
-    assert_eq!(domain.tokens().len(), 1);
-    drop(mutex(&domain).lock().expect("free"));
-}
-
-fn who_is_declared_dead_is_told(world: &World) {
-    let domain = open(world.folder());
-    let lock = mutex(&domain);
-    let process = domain.process_token().expect("a token");
-    let kind = domain.peer(process).info().expect("known").kind;
-    assert_eq!(kind, TokenKind::Process);
-    let id = domain.token().expect("a token");
-    let registry = Registry::of(&domain);
-    for told in [id, process] {
-        let slot = slot_of(told);
-        registry.set_generation(slot, registry.generation(slot) + 1);
-        assert!(!domain.peer(told).is_alive());
-    }
-    let expected = Error::DeclaredDead { path: domain.path().to_owned() };
-    assert_eq!(domain.token(), Err(expected.clone()));
-    assert_eq!(domain.process_token(), Err(expected.clone()));
-    assert!(expected.to_string().contains("end this process"), "{expected}");
-    let board = Board::new();
-    let holder = start_owner(world.folder(), board, || {});
-    board.reach(0, 1);
-    // Where it would wait, it is told.
-    let got = lock.lock_timeout(A_WHILE);
-    assert!(
-        matches!(&got, Err(LockError::Failed(AcquireError::System(error))) if *error == expected),
-        "{got:?}"
-    );
-    board.set(1, 1);
-    holder.finish();
-    // Another thread of it has a token of its own.
-    let other = domain.clone();
-    std::thread::spawn(move || other.token().expect("a token")).join().expect("no panic");
-}
-
 /// As one that becomes a daemon does. The slots that came since then are not a dead owner's.
 fn a_waiter_that_has_closed_its_files(world: &World) {
     /// More than a domain has slots at first.
@@ -630,79 +426,4 @@ fn a_waiter_that_has_closed_its_files(world: &World) {
     waiter.finish();
     board.set(3, 1);
     owner.finish();
-}
-
-/// A process has taken a living holder for dead, and another process has the lock by the time that
-/// the holder gives it back: the holder finds that in the word, leaves the word alone, and does not
-/// give up the other's lock.
-fn what_is_another_s_by_now_stays_its(world: &World) {
-    let domain = world.domain();
-    let board = Board::new();
-    let other = Child::start(|| {
-        board.set(0, u64::from(domain.token().expect("a token").as_u32()));
-        board.reach(1, 1);
-    });
-    while board.get(0) == 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let other_s = board.get(0) as u32;
-    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "mutex").expect("opens");
-    let bytes = Bytes::of(&domain, "mutex");
-    let take = || {
-        let guard = mutex.lock().expect("free");
-        assert_ne!(bytes.word(BODY), 0, "where it stands");
-        bytes.set_word(BODY, other_s);
-        guard
-    };
-    let give_up = || take().give_up();
-    let drop_it = || drop(take());
-    let panic = || {
-        let _guard = take();
-        panic!("with the guard in hand");
-    };
-    let ways: [&dyn Fn(); 3] = [&give_up, &drop_it, &panic];
-    for give_back in ways {
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(give_back));
-        assert_eq!(bytes.word(BODY), other_s);
-        bytes.set_word(BODY, 0);
-        drop(mutex.lock().expect("as it was"));
-    }
-    let lock = RwLock::<u64>::options(0).open_or_create(&domain, "lock").expect("opens");
-    let bytes = Bytes::of(&domain, "lock");
-    let word = (BODY..BODY + 4096).step_by(4);
-    let own = domain.token().expect("a token").as_u32();
-    let guard = lock.write().expect("free");
-    let at = word.clone().find(|&at| bytes.word(at) == own).expect("somewhere");
-    bytes.set_word(at, other_s);
-    guard.give_up();
-    assert_eq!(bytes.word(at), other_s);
-    bytes.set_word(at, 0);
-    // The process that has the lock now is inside: it alone may say that it no longer is.
-    bytes.set_word(INSIDE, 0);
-    let guard = lock.write().expect("as it was");
-    assert_eq!(bytes.word(INSIDE), 1, "where a writer says that it is inside");
-    bytes.set_word(at, other_s);
-    drop(guard);
-    assert_eq!((bytes.word(at), bytes.word(INSIDE)), (other_s, 1));
-    bytes.set_word(at, 0);
-    bytes.set_word(INSIDE, 0);
-    // A reader's word that another reader has by now.
-    let guard = lock.read().expect("as it was");
-    let mine = word.clone().find(|&at| bytes.word(at) == own).expect("somewhere");
-    bytes.set_word(mine, other_s);
-    drop(guard);
-    assert_eq!(bytes.word(mine), other_s);
-    bytes.set_word(mine, 0);
-    drop(lock.write().expect("nobody is inside"));
-    let once = OnceLock::<u64>::open_or_create(&domain, "once").expect("opens");
-    let bytes = Bytes::of(&domain, "once");
-    let made = once.get_or_init(|_| {
-        assert_ne!(bytes.word(BODY), 0, "where it stands");
-        bytes.set_word(BODY, other_s);
-        7
-    });
-    assert!(made.is_ok());
-    assert_eq!(bytes.word(BODY), other_s);
-    board.set(1, 1);
-    other.finish();
 }

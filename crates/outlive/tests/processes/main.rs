@@ -18,6 +18,8 @@ mod child;
 mod closed_numbers;
 mod condvars;
 mod counted;
+mod damaged_registries;
+mod declared_dead;
 mod denied;
 mod ends;
 mod events;
@@ -68,6 +70,7 @@ mod rw_lock;
 mod rw_lock_deaths;
 mod segments;
 mod semaphore;
+mod services;
 mod several;
 mod share_kills;
 mod shares;
@@ -100,6 +103,8 @@ const ALL: &[&[runner::Check]] = &[
     stopped::CHECKS,
     keeper::CHECKS,
     living::CHECKS,
+    damaged_registries::CHECKS,
+    declared_dead::CHECKS,
     slots::CHECKS,
     sleepers::CHECKS,
     lock_orders::CHECKS,

@@ -155,7 +155,7 @@ fn refuses_the_field(call: &str, body: impl FnOnce()) {
 /// record mapped, so each of these calls has to look where the field lies.
 fn fields_of_another_place_are_refused(world: &World) {
     let domain = world.domain();
-    let open = |name: &str| Record::<Arm>::open(&domain, name, |_| ()).expect("opens");
+    let open = |name: &str| Record::<Arm>::open_or_create(&domain, name).expect("opens");
     let arm = open("arm");
     let other: &'static Record<Arm> = Box::leak(Box::new(open("other")));
     // The same file, but in another mapping: nothing of `arm` keeps that one.
@@ -235,6 +235,16 @@ fn a_value_that_publishes_while_it_is_published(world: &World) {
         assert!(subscriber.try_recv().expect("ours").is_none(), "the value was refused");
         assert_eq!(subscriber.lost(), 0);
     }
+    // Where there is no room, the value's code does not run at all.
+    struct Silent;
+    impl serde::Serialize for Silent {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            panic!("serialized without room");
+        }
+    }
+    publisher.try_publish(b"line").expect("room for one");
+    let told = publisher.try_publish(Msgpack(&Silent));
+    assert!(matches!(told, Err(SendError::Full { .. })), "{told:?}");
     // Where there is room for both, the value comes behind its line.
     let roomy = topics::options(2).open_or_create(&domain, "roomy").expect("opens");
     let mut subscriber = roomy.subscriber_with(topics::reliable()).expect("a line");

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::task::Poll;
 use std::time::Duration;
 
-use outlive::rpc::{CallError, Client, Pending, Reply, Server, Service};
+use outlive::rpc::{CallError, Client, Pending, Reply, Service};
 use outlive::{Domain, Error, RecvError, SendError, WaitStrategy};
 
 use crate::asleep::wait_asleep;
@@ -14,6 +14,7 @@ use crate::child::{Child, PATIENCE, wait_until};
 use crate::order::{message, read_message};
 use crate::random::Random;
 use crate::runner::World;
+use crate::services::{client_of, patient_client_of, server_of};
 
 crate::checks!(
     four_clients_get_their_own_answers: 60,
@@ -36,16 +37,9 @@ crate::checks!(
     scribbled_words_give_errors: 60,
 );
 
-/// Makes a client of a service with default options.
-pub(crate) fn client_of(domain: &Domain, name: &str) -> Client {
-    let service = Service::open_or_create(domain, name).expect("opens");
-    service.client().expect("room for one more")
-}
-
-/// Serves a service with default options.
-pub(crate) fn server_of(domain: &Domain, name: &str) -> Server {
-    let service = Service::open_or_create(domain, name).expect("opens");
-    service.server().expect("none lives")
+/// Makes a service whose file has at most so many bytes.
+pub(crate) fn make_limited(domain: &Domain, name: &str, bytes: u64) {
+    Service::options().max_bytes(bytes).open_or_create(domain, name).expect("made");
 }
 
 /// Answers with what was asked.
@@ -81,8 +75,7 @@ fn four_clients_get_their_own_answers(world: &World) {
         .map(|who| {
             let domain = &domain;
             Child::start(move || {
-                let client = client_of(domain, "s");
-                client.set_patient(true);
+                let client = patient_client_of(domain, "s");
                 let mut random = Random::from_seed(who);
                 for number in 0..2_000 {
                     let most = if number % 10 == 0 { 20_000 } else { 120 };
@@ -193,8 +186,7 @@ fn many_calls_in_flight_are_answered_in_any_order(world: &World) {
             request.reply(&payload).expect("the client lives");
         }
     });
-    let client = client_of(&domain, "s");
-    client.set_patient(true);
+    let client = patient_client_of(&domain, "s");
     let calls: Vec<_> = (0..CALLS)
         .map(|n| client.begin_timeout(&message(1, n, 40), PATIENCE).expect("sent"))
         .collect();
@@ -219,8 +211,7 @@ fn streams_wait_for_their_clients(world: &World) {
         }
         stream.finish().expect("taken");
     });
-    let client = client_of(&domain, "s");
-    client.set_patient(true);
+    let client = patient_client_of(&domain, "s");
     let mut call = client.begin_timeout(b"all", PATIENCE).expect("sent");
     board.reach(0, 8);
     std::thread::sleep(Duration::from_millis(50));
@@ -245,8 +236,7 @@ fn a_cancelled_stream_ends_its_sender(world: &World) {
         };
         assert_eq!(error, SendError::Cancelled);
     });
-    let client = client_of(&domain, "s");
-    client.set_patient(true);
+    let client = patient_client_of(&domain, "s");
     let mut call = client.begin_timeout(b"all", PATIENCE).expect("sent");
     next(&mut call).expect("one").expect("one");
     wait_asleep(server.pid());
@@ -296,8 +286,7 @@ fn a_sleeping_server_is_woken(world: &World) {
                 .expect("the client lives");
         }
     });
-    let client = client_of(&domain, "s");
-    client.set_patient(true);
+    let client = patient_client_of(&domain, "s");
     for _ in 0..20 {
         wait_asleep(server.pid());
         assert_eq!(*client.call_timeout(b"x", PATIENCE).expect("answered"), *b"y");
@@ -442,8 +431,7 @@ fn requests_move_between_threads(world: &World) {
         });
         assert!(result.join().is_err());
     });
-    let client = client_of(&domain, "s");
-    client.set_patient(true);
+    let client = patient_client_of(&domain, "s");
     let calls: Vec<_> =
         (0..200).map(|n| (n, client.begin(&message(1, n, 300)).expect("sent"))).collect();
     for (n, call) in calls {
@@ -455,11 +443,8 @@ fn requests_move_between_threads(world: &World) {
 
 fn too_many_calls_and_too_large_ones(world: &World) {
     let domain = world.domain();
-    let mut server = Service::options()
-        .max_bytes(1 << 20)
-        .open_or_create(&domain, "s")
-        .and_then(|service| service.server())
-        .expect("made");
+    make_limited(&domain, "s", 1 << 20);
+    let mut server = server_of(&domain, "s");
     let client = client_of(&domain, "s");
     let most = match client.begin(&vec![0; 4 << 20]).map(drop) {
         Err(CallError::TooLarge { len, most }) => {

@@ -12,8 +12,9 @@ use crate::board::{Board, WORDS};
 use crate::child::{Child, PATIENCE, wait_until};
 use crate::order::{message, read_message};
 use crate::random::Random;
-use crate::rpc::{await_server, client_of, echo, next, server_of};
+use crate::rpc::{await_server, echo, make_limited, next};
 use crate::runner::World;
+use crate::services::{client_of, patient_client_of, server_of};
 
 crate::checks!(
     a_dead_server_ends_every_call_at_once,
@@ -136,8 +137,7 @@ fn who_was_told_is_not_served(world: &World) {
         }
     });
     let client = client_of(&domain, "s");
-    let patient = client_of(&domain, "s");
-    patient.set_patient(true);
+    let patient = patient_client_of(&domain, "s");
     let kept = patient.begin_timeout(b"kept", PATIENCE).expect("sent");
     let told = client.begin(b"told").expect("sent");
     server.kill();
@@ -154,11 +154,8 @@ fn who_was_told_is_not_served(world: &World) {
 fn a_dead_client_s_replies_are_freed(world: &World) {
     let domain = world.domain();
     let board = Board::new();
-    let mut server = Service::options()
-        .max_bytes(8 << 20)
-        .open_or_create(&domain, "s")
-        .and_then(|service| service.server())
-        .expect("made");
+    make_limited(&domain, "s", 8 << 20);
+    let mut server = server_of(&domain, "s");
     for _ in 0..20 {
         let mut client = Child::start(|| {
             let client = client_of(&domain, "s");
@@ -210,11 +207,8 @@ fn a_client_without_memory_finds_what_the_dead_left(world: &World) {
     const LONG: usize = 5 << 20;
     let domain = world.domain();
     let board = Board::new();
-    let mut server = Service::options()
-        .max_bytes(8 << 20)
-        .open_or_create(&domain, "s")
-        .and_then(|service| service.server())
-        .expect("made");
+    make_limited(&domain, "s", 8 << 20);
+    let mut server = server_of(&domain, "s");
     let mut holding = Child::start(|| {
         let client = client_of(&domain, "s");
         let _call = client.begin(b"x").expect("sent");
@@ -327,8 +321,7 @@ fn a_dead_client_ends_a_stream(world: &World) {
         assert_eq!(error, SendError::ReceiverDied);
     });
     let mut client = Child::start(|| {
-        let client = client_of(&domain, "s");
-        client.set_patient(true);
+        let client = patient_client_of(&domain, "s");
         let _call = client.begin(b"all").expect("sent");
         loop {
             std::thread::park();
@@ -357,8 +350,7 @@ fn a_dead_server_cuts_a_stream_off_after_what_it_sent(world: &World) {
             std::thread::park();
         }
     });
-    let client = client_of(&domain, "s");
-    client.set_patient(true);
+    let client = patient_client_of(&domain, "s");
     let mut call = client.begin_timeout(b"all", PATIENCE).expect("sent");
     board.reach(0, 1);
     server.kill();
@@ -387,8 +379,7 @@ fn a_server_thread_that_ends_alone_is_noticed(world: &World) {
         domain.sweep(false).expect("sweeps");
         std::thread::sleep(std::time::Duration::from_millis(100));
     });
-    let client = client_of(&domain, "s");
-    client.set_patient(true);
+    let client = patient_client_of(&domain, "s");
     let mut lost = client.begin_timeout(b"x", PATIENCE).expect("sent");
     let second = client.begin_timeout(b"x", PATIENCE).expect("sent");
     assert_eq!(*second.wait().expect("answered"), *b"y");

@@ -10,11 +10,12 @@ use std::cell::RefCell;
 
 use std::task::Poll;
 
-use outlive::rpc::{CallError, Pending, Request, Service};
+use outlive::rpc::{CallError, Pending, Request};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::runner::World;
+use crate::services::{client_of, patient_client_of, server_of};
 use crate::steps::{FREE, Stepped, in_rounds};
 
 crate::checks!(
@@ -31,9 +32,7 @@ fn what_is_cancelled_beside_a_sweep_is_not_begun(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let mut cancelling = Stepped::start(world, board, || {
-        let client = Service::open_or_create(&domain, "s")
-            .and_then(|service| service.client())
-            .expect("open");
+        let client = client_of(&domain, "s");
         let pending = RefCell::new(None);
         let cancel = |_| {
             if let Some(call) = pending.take() {
@@ -47,9 +46,7 @@ fn what_is_cancelled_beside_a_sweep_is_not_begun(world: &World) {
     });
     // Its first round has nothing to cancel.
     cancelling.step(u64::MAX);
-    let mut server = Service::open_or_create(&domain, "s")
-        .and_then(|service| service.server())
-        .expect("none lives");
+    let mut server = server_of(&domain, "s");
     let mut steps = 0;
     loop {
         let answering = std::thread::spawn(move || {
@@ -85,15 +82,9 @@ const TAKEN: usize = FREE;
 fn requests_keep_their_order_beside_a_sweep(world: &World) {
     let domain = world.domain();
     let board = Board::new();
-    let client =
-        Service::open_or_create(&domain, "s").and_then(|service| service.client()).expect("open");
-    client.set_patient(true);
+    let client = patient_client_of(&domain, "s");
     let mut serving = Stepped::start(world, board, || {
-        let server = RefCell::new(
-            Service::open_or_create(&domain, "s")
-                .and_then(|service| service.server())
-                .expect("none lives"),
-        );
+        let server = RefCell::new(server_of(&domain, "s"));
         let taken = RefCell::new(None);
         let reply = |request: Request| {
             let answer = request.to_vec();
@@ -160,9 +151,7 @@ const FAILED: usize = FREE + 3;
 /// killed.
 fn start_server(domain: &outlive::Domain, board: Board) -> Child {
     Child::start(|| {
-        let mut server = Service::open_or_create(domain, "s")
-            .and_then(|service| service.server())
-            .expect("none lives");
+        let mut server = server_of(domain, "s");
         let mut stream = server.next_timeout(PATIENCE).expect("served").expect("asked").stream();
         let number = board.add(BEGUN_BY_NOW, 1);
         board.reach(MAY_SEND, number);
@@ -180,10 +169,7 @@ fn a_reply_comes_before_the_death_beside_a_sweep(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let mut looking = Stepped::start(world, board, || {
-        let client = Service::open_or_create(&domain, "s")
-            .and_then(|service| service.client())
-            .expect("open");
-        client.set_patient(true);
+        let client = patient_client_of(&domain, "s");
         let call = RefCell::new(None::<Pending<'_>>);
         let is_there = std::cell::Cell::new(false);
         let look = |_| {

@@ -18,8 +18,11 @@ mod rings;
 #[path = "../processes/runner.rs"]
 mod runner;
 mod runs;
+#[path = "../processes/services.rs"]
+mod services;
 mod steps;
 mod sweeps;
+mod tries;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -30,6 +33,7 @@ fn main() {
         calls::CHECKS,
         runs::CHECKS,
         sweeps::CHECKS,
+        tries::CHECKS,
     ];
     std::process::exit(runner::run(&checks, &arguments));
 }

@@ -289,7 +289,7 @@ impl Sync {
                 let span = answer::span(span)?;
                 let turn = find(&mut self.seats, name)?.wait_timeout(span)?;
                 let turn = answer::got(turn, Some(span))?;
-                said(if turn.is_leader() { "serial" } else { "member" })
+                said(if turn.is_leader() { "leader" } else { "member" })
             }
             ("repair", [name, span]) => {
                 find(&mut self.barriers, name)?.repair_timeout(answer::span(span)?)?;

@@ -1,0 +1,70 @@
+//! Things with a name: the three ways to open one, and pickling.
+//!
+//! | in Python | the name exists | it does not |
+//! | --- | --- | --- |
+//! | `Lock(name, ...)` | opened, if the options agree | made |
+//! | `Lock.open(name)` | opened | `NotFound` |
+//! | `Lock.create_new(name, ...)` | `AlreadyExists` | made |
+//!
+//! Each class says which call of the core's each of the three is, and nothing else.
+
+use outlive::Domain;
+use pyo3::prelude::*;
+use pyo3::types::{IntoPyDict, PyDict};
+
+use crate::domain;
+use crate::errors::{Raise, Raised};
+
+/// The domain that a caller names: a `Domain`, a path, a name; `None` is the default one.
+pub(crate) type GivenDomain<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+
+/// Under which name a thing is open, and in which domain.
+pub(crate) struct Named {
+    pub(crate) domain: Domain,
+    pub(crate) name: String,
+}
+
+/// What unpickles a thing: a function, and its class, name, domain and options.
+pub(crate) type Reduced<'py> =
+    (Bound<'py, PyAny>, (Bound<'py, PyAny>, String, domain::Domain, Bound<'py, PyDict>));
+
+impl Named {
+    /// Opens or makes what has that name, by `make`; the domain too is made if it is missing.
+    pub(crate) fn make<T, E: Raise>(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        make: impl FnOnce(&Domain, &str) -> Result<T, E>,
+    ) -> PyResult<(T, Named)> {
+        let domain = domain::of(py, domain, domain::open_or_create)?;
+        Ok((make(&domain, &name).raised(py)?, Named { domain, name }))
+    }
+
+    /// Opens what has that name, by `open`; nothing is made.
+    pub(crate) fn find<T, E: Raise>(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        open: impl FnOnce(&Domain, &str) -> Result<T, E>,
+    ) -> PyResult<(T, Named)> {
+        let domain = domain::of(py, domain, domain::open)?;
+        Ok((open(&domain, &name).raised(py)?, Named { domain, name }))
+    }
+
+    pub(crate) fn domain(&self) -> domain::Domain {
+        domain::Domain { domain: self.domain.clone() }
+    }
+
+    /// Returns the pickle of `thing`, which has this name: unpickled, it is opened with those
+    /// options of its class's `open`, and never made.
+    pub(crate) fn reduce<'py>(
+        &self,
+        thing: &Bound<'py, PyAny>,
+        options: &[(&str, bool)],
+    ) -> PyResult<Reduced<'py>> {
+        let py = thing.py();
+        let reopen = py.import("outlive._reopen")?.getattr("reopen")?;
+        let class = thing.get_type().into_any();
+        Ok((reopen, (class, self.name.clone(), self.domain(), options.into_py_dict(py)?)))
+    }
+}

@@ -1,0 +1,168 @@
+"""The three ways to open each thing that has a name: its constructor, ``open``, ``create_new``."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from typing import Any
+
+import pytest
+
+import outlive
+from outlive import (
+    AlreadyExists,
+    BadOption,
+    Barrier,
+    Client,
+    Condition,
+    DeviceTopic,
+    Domain,
+    Event,
+    Latch,
+    Lock,
+    NotFound,
+    Pool,
+    Queue,
+    RwLock,
+    Semaphore,
+    Server,
+    State,
+    Topic,
+    WrongKind,
+)
+
+#: A class, what it is made with, and options that contradict that; of some nothing is compared.
+KINDS: list[tuple[Any, dict[str, Any], dict[str, Any] | None]] = [
+    (Lock, {"value": 2}, None),
+    (RwLock, {"value": 2}, None),
+    (Condition, {}, None),
+    (Semaphore, {"value": 2}, {"value": 3}),
+    (Event, {"automatic": True}, {"automatic": False}),
+    (Latch, {"arrivals": 2}, {"arrivals": 3}),
+    (Barrier, {"parties": 2}, {"parties": 3}),
+    (Barrier, {"parties": 2, "count_out": True}, {"parties": 2, "count_out": False}),
+    (Queue, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
+    (Queue, {"need_receiver": True}, {"need_receiver": False}),
+    (Topic, {"depth": 4}, {"depth": 8}),
+    (Topic, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
+    (Topic, {"stamps": False}, {"stamps": True}),
+    (State, {"size": 64, "initial": b"idle"}, {"size": 65}),
+    (Pool, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
+    (Client, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
+    (Server, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
+]
+#: What a maker must say.
+NEEDED = {"arrivals", "parties"}
+
+
+def place(kind: Any, folder: str) -> dict[str, Any]:
+    """A condition variable is in the domain of its lock."""
+    return {"lock": Lock("its lock", folder)} if kind is Condition else {"domain": folder}
+
+
+def test_no_kind_is_missing_here():
+    there = {kind for kind in vars(outlive).values() if hasattr(kind, "create_new")}
+    # tests/test_gpu.py has device topics.
+    assert there == {kind for kind, *_ in KINDS} | {DeviceTopic}
+
+
+@pytest.mark.parametrize("kind, options, _other", KINDS)
+def test_what_is_missing_is_not_made_by_open(folder, kind, options, _other):
+    where = place(kind, folder)
+    for _ in range(2):
+        with pytest.raises(NotFound) as missing:
+            kind.open("thing", **where)
+        assert isinstance(missing.value, FileNotFoundError)
+    assert not os.path.exists(folder + "/thing")
+    kind("thing", **options, **where)
+    kind.open("thing", **where)
+
+
+@pytest.mark.parametrize("kind, options, _other", KINDS)
+def test_what_is_there_is_not_made_anew(folder, kind, options, _other):
+    where = place(kind, folder)
+    kind.create_new("thing", **options, **where)
+    made = os.stat(folder + "/thing").st_ino
+    for _ in range(2):
+        with pytest.raises(AlreadyExists) as there:
+            kind.create_new("thing", **options, **where)
+        assert isinstance(there.value, FileExistsError)
+    assert os.stat(folder + "/thing").st_ino == made
+    # A name that another kind has is in use as well.
+    (Event if kind is not Event else Lock)("other", folder)
+    with pytest.raises(AlreadyExists):
+        kind.create_new("other", **options, **where)
+    with pytest.raises(WrongKind):
+        kind.open("other", **where)
+
+
+@pytest.mark.parametrize("kind, options, other", KINDS)
+def test_options_are_compared_if_they_are_given(folder, kind, options, other):
+    where = place(kind, folder)
+    kind("thing", **options, **where)
+    kind("thing", **options, **where)
+    if other is not None:
+        with pytest.raises(BadOption):
+            kind("thing", **other, **where)
+        with pytest.raises(AlreadyExists):
+            kind.create_new("thing", **other, **where)
+    # Options that are not given take what is there.
+    kind("thing", **{name: value for name, value in options.items() if name in NEEDED}, **where)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda folder: Semaphore("thing", 1 << 17, folder),
+        lambda folder: Latch("thing", 1 << 31, folder),
+        lambda folder: Barrier("thing", 0, folder),
+        lambda folder: Queue("thing", folder, max_bytes=1),
+        lambda folder: Topic("thing", folder, depth=0),
+        lambda folder: Topic("thing", folder, max_bytes=1),
+        lambda folder: Pool("thing", folder, max_bytes=1),
+        lambda folder: Server("thing", folder, max_bytes=1),
+    ],
+)
+def test_impossible_options_make_nothing(folder, make):
+    with pytest.raises(BadOption):
+        make(folder)
+    assert not os.path.exists(folder + "/thing")
+
+
+def test_domains(folder):
+    with pytest.raises(NotFound):
+        Domain.open(folder + "/new")
+    with pytest.raises(NotFound):
+        Lock.open("lock", domain=folder + "/new")
+    assert not os.path.exists(folder + "/new")
+    made = Domain(folder + "/new")
+    assert Domain.open(folder + "/new") == made
+
+
+def test_what_is_unpickled_is_not_made(folder):
+    pickled = pickle.dumps(Queue("thing", folder))
+    assert pickle.loads(pickled).qsize() == 0
+    os.unlink(folder + "/thing")
+    with pytest.raises(NotFound):
+        pickle.loads(pickled)
+
+
+def test_a_semaphore_without_a_number_beside_a_maker(folder):
+    begin = threading.Barrier(2)
+    refused = []
+
+    def make(value: int | None, who: str) -> None:
+        for turn in range(200):
+            begin.wait(20)
+            try:
+                Semaphore(f"slots-{turn}", value, folder)
+            except BadOption:
+                refused.append((turn, who))
+
+    other = threading.Thread(target=make, args=(3, "three"))
+    other.start()
+    make(None, "whichever")
+    other.join()
+    # The one that asks for three is refused where the other one was first; that one never is.
+    assert {who for _, who in refused} <= {"three"}

@@ -1,0 +1,64 @@
+//! The page of options, doc/options.md, names the defaults that the library has.
+
+use std::fmt::Display;
+
+use outlive::Domain;
+use outlive::pool::Pool;
+use outlive::queue::Queue;
+use outlive::rpc::Service;
+use outlive::state::State;
+use outlive::topic::{SubscriberOptions, Topic};
+
+const PAGE: &str = include_str!("../../../doc/options.md");
+
+/// Returns what the page says is the default of that option.
+fn on_the_page(thing: &str, option: &str) -> String {
+    let row = |line: &str| {
+        let cells: Vec<String> = line.split('|').map(|cell| cell.trim().to_owned()).collect();
+        let [_, of, named, default, ..] = &cells[..] else { return None };
+        let is_it = of == thing && named.split(' ').next() == Some(format!("`{option}`").as_str());
+        is_it.then(|| default.clone())
+    };
+    let found: Vec<String> = PAGE.lines().filter_map(row).collect();
+    assert_eq!(found.len(), 1, "doc/options.md has {} rows of {thing}'s {option}", found.len());
+    found[0].clone()
+}
+
+fn expect(thing: &str, option: &str, default: impl Display) {
+    assert_eq!(on_the_page(thing, option), default.to_string(), "{thing}: {option}");
+}
+
+/// Sees that a default is a quarter of the file system, up to what the page says.
+fn expect_a_quarter(thing: &str, found: u64, most: u64) {
+    let said = format!("a quarter of the file system, at most {} GiB", most >> 30);
+    assert_eq!(on_the_page(thing, "max_bytes"), said, "{thing}");
+    assert!(found <= most, "{thing}: {found}");
+}
+
+#[test]
+fn the_page_has_the_defaults() {
+    let folder = std::env::temp_dir().join(format!("outlive-options-{}", std::process::id()));
+    let domain = Domain::open_or_create_at(&folder).expect("opens");
+    let queue = Queue::<[u8]>::open_or_create(&domain, "queue").expect("made").config();
+    expect("queue", "slots", queue.slots);
+    expect("queue", "slot_bytes", queue.slot_bytes);
+    expect("queue", "need_receiver", queue.need_receiver);
+    expect_a_quarter("queue", queue.max_bytes, 6 << 30);
+    let topic = Topic::<[u8]>::open_or_create(&domain, "topic").expect("made").config();
+    expect("topic", "depth", topic.depth);
+    expect("topic", "stamps", topic.stamps);
+    expect_a_quarter("topic", topic.max_bytes, 4 << 30);
+    let state = State::<[u8]>::open_or_create(&domain, "state").expect("made").config();
+    expect("state", "capacity", state.capacity);
+    let service = Service::open_or_create(&domain, "service").expect("made").config();
+    expect("service", "max_bytes", service.max_bytes);
+    let pool = Pool::open_or_create(&domain, "pool").expect("made").config();
+    expect("pool", "cache_bytes", pool.cache_bytes);
+    expect("pool", "huge_pages", pool.huge_pages);
+    expect_a_quarter("pool", pool.max_bytes, 8 << 30);
+    let subscriber = SubscriberOptions::default();
+    expect("subscriber", "reliable", subscriber.reliable);
+    expect("subscriber", "history", subscriber.history);
+    assert_eq!((subscriber.keep_last, subscriber.period), (u32::MAX, None));
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
