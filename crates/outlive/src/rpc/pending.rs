@@ -22,21 +22,21 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::call::{After, CallWords, Claim, Ready, State, TRIES, next};
-use super::client::Client;
+use super::call::{After, Claim, Ready, State, TRIES, next};
 use super::error::CallError;
 use super::layout::{CallSlot, INLINE_REQUEST, RING};
-use super::readiness::CallReadiness;
+use super::own_slots::OwnSlots;
+use super::readiness::{CallReadiness, half_of};
 use super::reply::{Bytes, Reply};
 use crate::claim::{RoleState, Standing};
 use crate::liveness::{Me, TokenId};
-use crate::shim::{AtomicU32, Ordering, fence};
+use crate::shim::{Ordering, fence};
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, Sleep, Ticket};
+use crate::wake::{Asleep, Sleep, Source, Ticket, Watched};
 use crate::{Deadline, Error};
 
-/// A call in flight, made by [`Client::begin`]; it waits for the replies. Dropping it cancels the
+/// A call in flight, made by [`Client::begin`](super::Client::begin); it waits for the replies. Dropping it cancels the
 /// call: if no server has begun it, none will.
 ///
 /// ```
@@ -65,7 +65,7 @@ use crate::{Deadline, Error};
 /// asks. Replies that had arrived are returned first.
 #[must_use = "a call that is dropped is cancelled"]
 pub struct Pending<'c> {
-    client: &'c Client,
+    client: &'c OwnSlots,
     call: CallSlot<'c>,
     number: u64,
     /// The number of replies taken.
@@ -86,7 +86,7 @@ enum Next {
 impl<'c> Pending<'c> {
     #[inline]
     pub(super) fn new(
-        client: &'c Client,
+        client: &'c OwnSlots,
         slot: u32,
         number: u64,
     ) -> Result<Pending<'c>, CallError> {
@@ -97,10 +97,10 @@ impl<'c> Pending<'c> {
     /// Waits for the reply and returns it; of several, the first.
     ///
     /// # Errors
-    /// The errors of [`Client::call`].
+    /// The errors of [`Client::call`](super::Client::call).
     ///
     /// # If a process dies
-    /// The same as with [`Client::call`].
+    /// The same as with [`Client::call`](super::Client::call).
     #[inline]
     pub fn wait(mut self) -> Result<Reply, CallError> {
         self.next()?.ok_or(CallError::Dropped)
@@ -109,10 +109,10 @@ impl<'c> Pending<'c> {
     /// Waits for the reply as long as `span` and returns it; then it cancels the call.
     ///
     /// # Errors
-    /// The errors of [`Client::call_timeout`].
+    /// The errors of [`Client::call_timeout`](super::Client::call_timeout).
     ///
     /// # If a process dies
-    /// The same as with [`Client::call`].
+    /// The same as with [`Client::call`](super::Client::call).
     pub fn wait_timeout(self, span: Duration) -> Result<Reply, CallError> {
         self.wait_until(Deadline::after(span))
     }
@@ -120,10 +120,10 @@ impl<'c> Pending<'c> {
     /// Waits for the reply until the deadline and returns it; then it cancels the call.
     ///
     /// # Errors
-    /// The errors of [`Client::call_timeout`].
+    /// The errors of [`Client::call_timeout`](super::Client::call_timeout).
     ///
     /// # If a process dies
-    /// The same as with [`Client::call`].
+    /// The same as with [`Client::call`](super::Client::call).
     #[inline]
     pub fn wait_until(mut self, deadline: Deadline) -> Result<Reply, CallError> {
         match self.next_until(deadline)? {
@@ -137,11 +137,11 @@ impl<'c> Pending<'c> {
     /// has one.
     ///
     /// # Errors
-    /// The errors of [`Client::call`]. [`CallError::Dropped`] when the server dropped the request,
+    /// The errors of [`Client::call`](super::Client::call). [`CallError::Dropped`] when the server dropped the request,
     /// or the stream, without its last reply.
     ///
     /// # If a process dies
-    /// The same as with [`Client::call`].
+    /// The same as with [`Client::call`](super::Client::call).
     #[expect(clippy::should_implement_trait, reason = "it waits, and fails")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<Reply>, CallError> {
@@ -528,6 +528,17 @@ impl<'c> Pending<'c> {
     }
 }
 
+/// Ready when [`Pending::try_next`] has something to return: a reply or the call's end
+/// ([`Readiness::Readable`]), or that there is no server any more to reply ([`Readiness::Ended`]).
+/// After the last of these it is not ready again.
+impl Source for Pending<'_> {
+    fn watched(&self) -> Result<Watched, Error> {
+        let readiness = self.readiness();
+        let registry = readiness.registry();
+        Ok(Watched::of(readiness, registry))
+    }
+}
+
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if !self.is_over {
@@ -543,14 +554,4 @@ fn poll(waited: Result<Option<Reply>, CallError>) -> Result<Poll<Option<Reply>>,
         Err(CallError::TimedOut { .. }) => Ok(Poll::Pending),
         Err(error) => Err(error),
     }
-}
-
-/// Returns the claim as the kernel compares it: its lower half, with the owner, the state, and
-/// whether the number is odd.
-pub(super) fn half_of(words: &CallWords, seen: Claim) -> Watch<'_> {
-    const _: () = assert!(cfg!(target_endian = "little"));
-    // SAFETY: the lower half of a word that lives as long; only the kernel reads through it
-    // (`liveness::sleep`).
-    let half = unsafe { &*(&raw const words.claim).cast::<AtomicU32>() };
-    Watch { word: half, expected: seen.0 as u32 }
 }

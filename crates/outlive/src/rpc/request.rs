@@ -19,7 +19,6 @@ use std::ops::Deref;
 use super::call::{After, Claim, Ready};
 use super::layout::{CallSlot, INLINE, Service};
 use super::reply::Bytes;
-use super::stream::Stream;
 use crate::claim::Holder;
 use crate::liveness::{Me, TokenId};
 use crate::sys::robust::WakeRelay;
@@ -125,11 +124,6 @@ impl Request {
         Ok(())
     }
 
-    /// Begins a stream: several replies, one after the other.
-    pub fn stream(self) -> Stream {
-        Stream::new(self)
-    }
-
     pub(super) fn call(&self) -> Result<CallSlot<'_>, Error> {
         self.service.call(self.slot)
     }
@@ -203,8 +197,8 @@ impl Request {
         };
         fill(bytes);
         self.write(me, call, number.wrapping_add(1), after, || {
-            // SAFETY: `write` calls this only once the claim says that this thread writes.
-            unsafe { call.write_object(number, &object, len) };
+            // `write` calls this only once the claim says that this thread writes.
+            call.write_object(number, &object, len);
             queue.put(me, &object, call.reply_position(number))
         })?;
         held.sent();

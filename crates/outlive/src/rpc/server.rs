@@ -13,6 +13,7 @@ use super::request::Request;
 use crate::liveness::TokenId;
 use crate::queue::RawReceiver;
 use crate::sys::barrier;
+use crate::wake::{Source, Watched};
 use crate::{Deadline, Error, RecvError, WaitStrategy};
 
 /// Receives a service's requests. A service has one server at a time; it may move between threads.
@@ -137,6 +138,43 @@ impl Server {
         let Some(deadline) = deadline else { return Ok(None) };
         let is_any_set = || service.asks().is_any_set(service.client_slots() * SLOTS);
         receiver.wait_for(me, deadline, is_any_set, || Ok(requests.next(service, me, process)?))
+    }
+}
+
+/// Ready when [`Server::try_next`] is worth a try.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-server-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+/// use outlive::rpc::Service;
+/// use outlive::wait::{WaitSet, Readiness};
+/// use std::task::Poll;
+///
+/// let first = Service::open_or_create(&domain, "one")?;
+/// let second = Service::open_or_create(&domain, "two")?;
+/// let (mut one, mut two) = (first.server()?, second.server()?);
+/// let client = second.client()?;                         // in another process, as a rule
+/// let mut set = WaitSet::new(&domain);
+/// let (_ones, twos) = (set.add(&one)?, set.add(&two)?);
+/// let mut call = client.begin(b"2 + 2")?;
+/// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(twos, Readiness::Readable)]);
+///
+/// let mut answers = WaitSet::new(&domain);
+/// let answer = answers.add(&call)?;
+/// assert_eq!(answers.try_wait()?.count(), 0);
+/// two.next()?.reply(b"4")?;
+/// assert_eq!(answers.wait()?.collect::<Vec<_>>(), [(answer, Readiness::Readable)]);
+/// let Poll::Ready(Some(reply)) = call.try_next()? else { panic!("the reply is there") };
+/// assert_eq!(*reply, *b"4");
+/// assert!(one.try_next()?.is_none());
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl Source for Server {
+    fn watched(&self) -> Result<Watched, Error> {
+        let readiness = self.readiness();
+        let registry = readiness.registry();
+        Ok(Watched::of(readiness, registry))
     }
 }
 

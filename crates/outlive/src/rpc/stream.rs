@@ -30,11 +30,14 @@ pub struct Stream {
     written: u32,
 }
 
-impl Stream {
-    pub(super) fn new(request: Request) -> Stream {
-        Stream { request, written: 0 }
+impl Request {
+    /// Begins a stream: several replies, one after the other.
+    pub fn stream(self) -> Stream {
+        Stream { request: self, written: 0 }
     }
+}
 
+impl Stream {
     /// Returns the request.
     pub fn request(&self) -> &Request {
         &self.request

@@ -333,7 +333,8 @@ fn a_groups_domain_by_name(world: &World) {
     skip_unless_root(world);
     let group = 1_000_000 + std::process::id();
     let base = std::path::PathBuf::from(format!("/dev/shm/outlive-group-{group}"));
-    let open = || Domain::options().group(Some(group)).recheck(None).open_or_create("d").expect("opens");
+    let open =
+        || Domain::options().group(Some(group)).recheck(None).open_or_create("d").expect("opens");
     let domain = open();
     assert_eq!(domain.path(), base.join("d"));
     for path in [&base, &base.join("d")] {
