@@ -81,7 +81,7 @@ pub(crate) struct Kept<G>(Mutex<Vec<(u32, G)>>);
 // SAFETY: a thread takes out what it has put in itself, by its name; a permit or seat that is
 // dropped by another thread only lets go of its handle, since the core compares tokens.
 unsafe impl<G> Send for Kept<G> {}
-// SAFETY: as above; the list itself is locked.
+// SAFETY: the list is locked, and a thread reaches only what it has put in itself.
 unsafe impl<G> Sync for Kept<G> {}
 
 impl<G> Kept<G> {

@@ -3,15 +3,17 @@
 //! A call: a slot of the client's own, its next number, and the request in that slot (asked.rs).
 //! Its claim is one behind, which says "not begun". `pending.rs` has the rest of its life.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::asked::Asked;
 use super::call::next;
 use super::error::CallError;
-use super::layout::{CallSlot, INLINE_REQUEST, Service};
+use super::layout::{CallSlot, INLINE_REQUEST, ServiceFile};
 use super::own_slots::OwnSlots;
 use super::pending::Pending;
 use super::reply::Reply;
+use super::service::Types;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
 use crate::queue::LARGEST_MESSAGE;
@@ -19,7 +21,7 @@ use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Asleep;
-use crate::{Deadline, Error, SendError, WaitStrategy};
+use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
 
 /// How often a client that waits for memory looks for what dead processes left, and for what its
 /// own abandoned calls hold.
@@ -36,7 +38,7 @@ const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
 /// use outlive::rpc::{CallError, Service};
 /// use std::time::Duration;
 ///
-/// let service = Service::open_or_create(&domain, "clock")?;
+/// let service = Service::<[u8], [u8]>::open_or_create(&domain, "clock")?;
 /// let client = service.client()?;
 /// assert_eq!(client.call(b"now").unwrap_err(), CallError::NoServer);
 ///
@@ -53,13 +55,14 @@ const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
 /// which says whether the server had begun it. With [`Client::set_patient`], calls that were
 /// not begun wait for the next server instead. No call is ever begun twice. If this client's
 /// process dies, its calls that are not begun never will be, and its replies are freed.
-pub struct Client {
+pub struct Client<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     slots: OwnSlots,
+    _types: PhantomData<Types<Q, R>>,
 }
 
-impl Client {
-    pub(super) fn new(service: Service) -> Result<Client, Error> {
-        Ok(Client { slots: OwnSlots::new(service)? })
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
+    pub(super) fn new(service: ServiceFile) -> Result<Client<Q, R>, Error> {
+        Ok(Client { slots: OwnSlots::new(service)?, _types: PhantomData })
     }
 
     /// Sets whether calls wait for a server while there is none, or when it has died without having
@@ -80,7 +83,7 @@ impl Client {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-wait-server-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::rpc::{CallError, Service};
-    /// let service = Service::open_or_create(&domain, "clock")?;
+    /// let service = Service::<[u8], [u8]>::open_or_create(&domain, "clock")?;
     /// let client = service.client()?;
     /// assert_eq!(client.try_wait_for_server(), Err(CallError::NoServer));
     /// let _server = service.server()?;                    // in another process, as a rule
@@ -148,7 +151,7 @@ impl Client {
     /// # If a process dies
     /// If the server dies, the call ends at once with [`CallError::ServerDied`].
     #[inline]
-    pub fn call(&self, request: &[u8]) -> Result<Reply, CallError> {
+    pub fn call(&self, request: &Q) -> Result<Reply<R>, CallError> {
         self.begin(request)?.wait()
     }
 
@@ -161,7 +164,7 @@ impl Client {
     /// # If a process dies
     /// The same as with [`Client::call`].
     #[inline]
-    pub fn call_timeout(&self, request: &[u8], span: Duration) -> Result<Reply, CallError> {
+    pub fn call_timeout(&self, request: &Q, span: Duration) -> Result<Reply<R>, CallError> {
         self.call_until(request, Deadline::after(span))
     }
 
@@ -173,7 +176,7 @@ impl Client {
     /// # If a process dies
     /// The same as with [`Client::call`].
     #[inline]
-    pub fn call_until(&self, request: &[u8], deadline: Deadline) -> Result<Reply, CallError> {
+    pub fn call_until(&self, request: &Q, deadline: Deadline) -> Result<Reply<R>, CallError> {
         self.begin_until(request, deadline)?.wait_until(deadline)
     }
 
@@ -188,7 +191,7 @@ impl Client {
     /// # If a process dies
     /// The same as with [`Client::call`]; the `Pending` returns the error.
     #[inline]
-    pub fn begin(&self, request: &[u8]) -> Result<Pending<'_>, CallError> {
+    pub fn begin(&self, request: &Q) -> Result<Pending<'_, R>, CallError> {
         self.begin_until(request, Deadline::NEVER)
     }
 
@@ -199,7 +202,7 @@ impl Client {
     ///
     /// # If a process dies
     /// The same as with [`Client::begin`].
-    pub fn try_begin(&self, request: &[u8]) -> Result<Pending<'_>, CallError> {
+    pub fn try_begin(&self, request: &Q) -> Result<Pending<'_, R>, CallError> {
         self.begin_until(request, Deadline::at_nanos(0))
     }
 
@@ -211,7 +214,7 @@ impl Client {
     ///
     /// # If a process dies
     /// The same as with [`Client::begin`].
-    pub fn begin_timeout(&self, request: &[u8], span: Duration) -> Result<Pending<'_>, CallError> {
+    pub fn begin_timeout(&self, request: &Q, span: Duration) -> Result<Pending<'_, R>, CallError> {
         self.begin_until(request, Deadline::after(span))
     }
 
@@ -226,9 +229,10 @@ impl Client {
     #[inline]
     pub fn begin_until(
         &self,
-        request: &[u8],
+        request: &Q,
         deadline: Deadline,
-    ) -> Result<Pending<'_>, CallError> {
+    ) -> Result<Pending<'_, R>, CallError> {
+        let request = request.bytes();
         let me = self.slots.enter()?;
         let (slot, last) = self.slots.free_slot(me)?;
         let number = next(last);
@@ -336,7 +340,7 @@ impl Client {
         slot: (u32, u64),
         request: &[u8],
         deadline: Deadline,
-    ) -> Result<Pending<'_>, CallError> {
+    ) -> Result<Pending<'_, R>, CallError> {
         while self.slots.is_patient.get()
             && matches!(error, SendError::ReceiverDied | SendError::NoReceiver)
         {

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use super::call::Settled;
 use super::client_slot::ClientWord;
 use super::error::CallError;
-use super::layout::{MOST_CLIENT_SLOTS, SLOTS, Service};
+use super::layout::{MOST_CLIENT_SLOTS, SLOTS, ServiceFile};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::sys::Errno;
@@ -18,7 +18,7 @@ const MOST_IN_FLIGHT: usize = 1024;
 
 /// See the file's head.
 pub(super) struct OwnSlots {
-    pub(super) service: Service,
+    pub(super) service: ServiceFile,
     pub(super) process: TokenId,
     /// The thread that last entered, as in the client slots' words.
     inside: Cell<u32>,
@@ -32,7 +32,7 @@ pub(super) struct OwnSlots {
 }
 
 impl OwnSlots {
-    pub(super) fn new(service: Service) -> Result<OwnSlots, Error> {
+    pub(super) fn new(service: ServiceFile) -> Result<OwnSlots, Error> {
         let registry = service.queue.registry();
         let process = registry.process_token()?;
         let me = registry.me()?;

@@ -17,6 +17,7 @@
 //! proof/models/rpc.pml.
 
 use std::cell::OnceCell;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::task::Poll;
@@ -34,7 +35,7 @@ use crate::shim::{Ordering, fence};
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep, Source, Ticket, Watched};
-use crate::{Deadline, Error};
+use crate::{Deadline, Error, Payload};
 
 /// A call in flight, made by [`Client::begin`](super::Client::begin); it waits for the replies. Dropping it cancels the
 /// call: if no server has begun it, none will.
@@ -42,7 +43,7 @@ use crate::{Deadline, Error};
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pending-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-/// # let service = outlive::rpc::Service::open_or_create(&domain, "count")?;
+/// # let service = outlive::rpc::Service::<[u8], [u8]>::open_or_create(&domain, "count")?;
 /// # let (mut server, client) = (service.server()?, service.client()?);
 /// let mut call = client.begin(b"3")?;
 /// let mut stream = server.next()?.stream();           // in another process, as a rule
@@ -64,7 +65,7 @@ use crate::{Deadline, Error};
 /// If the server dies, a waiting client is told at once, and another one the next time that it
 /// asks. Replies that had arrived are returned first.
 #[must_use = "a call that is dropped is cancelled"]
-pub struct Pending<'c> {
+pub struct Pending<'c, R: Payload + ?Sized = [u8]> {
     client: &'c OwnSlots,
     call: CallSlot<'c>,
     number: u64,
@@ -73,6 +74,7 @@ pub struct Pending<'c> {
     is_over: bool,
     /// Tells wait sets that the call is over.
     told_over: OnceCell<Arc<AtomicBool>>,
+    _reply: PhantomData<fn(&R)>,
 }
 
 /// What to do about a call that has no reply yet.
@@ -83,15 +85,16 @@ enum Next {
     Over(CallError),
 }
 
-impl<'c> Pending<'c> {
+impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     #[inline]
     pub(super) fn new(
         client: &'c OwnSlots,
         slot: u32,
         number: u64,
-    ) -> Result<Pending<'c>, CallError> {
+    ) -> Result<Pending<'c, R>, CallError> {
         let call = client.service.call(slot)?;
-        Ok(Pending { client, call, number, taken: 0, is_over: false, told_over: OnceCell::new() })
+        let (told_over, _reply) = (OnceCell::new(), PhantomData);
+        Ok(Pending { client, call, number, taken: 0, is_over: false, told_over, _reply })
     }
 
     /// Waits for the reply and returns it; of several, the first.
@@ -102,7 +105,7 @@ impl<'c> Pending<'c> {
     /// # If a process dies
     /// The same as with [`Client::call`](super::Client::call).
     #[inline]
-    pub fn wait(mut self) -> Result<Reply, CallError> {
+    pub fn wait(mut self) -> Result<Reply<R>, CallError> {
         self.next()?.ok_or(CallError::Dropped)
     }
 
@@ -113,7 +116,7 @@ impl<'c> Pending<'c> {
     ///
     /// # If a process dies
     /// The same as with [`Client::call`](super::Client::call).
-    pub fn wait_timeout(self, span: Duration) -> Result<Reply, CallError> {
+    pub fn wait_timeout(self, span: Duration) -> Result<Reply<R>, CallError> {
         self.wait_until(Deadline::after(span))
     }
 
@@ -125,7 +128,7 @@ impl<'c> Pending<'c> {
     /// # If a process dies
     /// The same as with [`Client::call`](super::Client::call).
     #[inline]
-    pub fn wait_until(mut self, deadline: Deadline) -> Result<Reply, CallError> {
+    pub fn wait_until(mut self, deadline: Deadline) -> Result<Reply<R>, CallError> {
         match self.next_until(deadline)? {
             Poll::Ready(reply) => reply.ok_or(CallError::Dropped),
             // Whether it was begun is known once the call is over.
@@ -144,7 +147,7 @@ impl<'c> Pending<'c> {
     /// The same as with [`Client::call`](super::Client::call).
     #[expect(clippy::should_implement_trait, reason = "it waits, and fails")]
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Reply>, CallError> {
+    pub fn next(&mut self) -> Result<Option<Reply<R>>, CallError> {
         match self.look()? {
             Some(found) => Ok(found),
             None => self.wait_slow(Some(Deadline::NEVER)),
@@ -158,7 +161,7 @@ impl<'c> Pending<'c> {
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-try-next-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-    /// # let service = outlive::rpc::Service::open_or_create(&domain, "count")?;
+    /// # let service = outlive::rpc::Service::<[u8], [u8]>::open_or_create(&domain, "count")?;
     /// # let (mut server, client) = (service.server()?, service.client()?);
     /// use std::task::Poll;
     /// let mut call = client.begin(b"2")?;
@@ -176,7 +179,7 @@ impl<'c> Pending<'c> {
     ///
     /// # If a process dies
     /// The same as with [`Pending::next`].
-    pub fn try_next(&mut self) -> Result<Poll<Option<Reply>>, CallError> {
+    pub fn try_next(&mut self) -> Result<Poll<Option<Reply<R>>>, CallError> {
         match self.look()? {
             Some(found) => Ok(Poll::Ready(found)),
             None => poll(self.wait_slow(None)),
@@ -191,7 +194,7 @@ impl<'c> Pending<'c> {
     ///
     /// # If a process dies
     /// The same as with [`Pending::next`].
-    pub fn next_timeout(&mut self, span: Duration) -> Result<Poll<Option<Reply>>, CallError> {
+    pub fn next_timeout(&mut self, span: Duration) -> Result<Poll<Option<Reply<R>>>, CallError> {
         self.next_until(Deadline::after(span))
     }
 
@@ -204,7 +207,7 @@ impl<'c> Pending<'c> {
     /// # If a process dies
     /// The same as with [`Pending::next`].
     #[inline]
-    pub fn next_until(&mut self, deadline: Deadline) -> Result<Poll<Option<Reply>>, CallError> {
+    pub fn next_until(&mut self, deadline: Deadline) -> Result<Poll<Option<Reply<R>>>, CallError> {
         match self.look()? {
             Some(found) => Ok(Poll::Ready(found)),
             None => poll(self.wait_slow(Some(deadline))),
@@ -233,7 +236,7 @@ impl<'c> Pending<'c> {
 
     /// Does step 1. `None`: nothing yet.
     #[inline]
-    fn look(&mut self) -> Result<Option<Option<Reply>>, CallError> {
+    fn look(&mut self) -> Result<Option<Option<Reply<R>>>, CallError> {
         if self.is_over {
             return Ok(Some(None));
         }
@@ -253,7 +256,7 @@ impl<'c> Pending<'c> {
     }
 
     #[inline]
-    fn take(&mut self, ready: Ready, there: u32) -> Result<Reply, CallError> {
+    fn take(&mut self, ready: Ready, there: u32) -> Result<Reply<R>, CallError> {
         let service = &self.client.service;
         // An error leaves the reply where it is.
         let Some(found) = service.found(self.call, self.taken)? else { return Err(self.damaged()) };
@@ -275,7 +278,7 @@ impl<'c> Pending<'c> {
             self.call.words.taken.store(taken.0, Ordering::Release);
             self.call.words.wake_server();
         }
-        Ok(Reply(bytes))
+        Reply::new(bytes)
     }
 
     #[inline]
@@ -318,7 +321,7 @@ impl<'c> Pending<'c> {
 
     /// Does steps 2 to 4. Without a deadline it does not wait.
     #[cold]
-    fn wait_slow(&mut self, deadline: Option<Deadline>) -> Result<Option<Reply>, CallError> {
+    fn wait_slow(&mut self, deadline: Option<Deadline>) -> Result<Option<Reply<R>>, CallError> {
         let me = self.client.enter()?;
         let words = self.call.words;
         if deadline.is_some() {
@@ -364,7 +367,7 @@ impl<'c> Pending<'c> {
         ticket: Ticket,
         out_of_time: bool,
         deadline: Deadline,
-    ) -> Result<Option<Option<Reply>>, CallError> {
+    ) -> Result<Option<Option<Reply<R>>>, CallError> {
         if let Some(found) = self.look()? {
             return Ok(Some(found));
         }
@@ -531,7 +534,7 @@ impl<'c> Pending<'c> {
 /// Ready when [`Pending::try_next`] has something to return: a reply or the call's end
 /// ([`Readiness::Readable`]), or that there is no server any more to reply ([`Readiness::Ended`]).
 /// After the last of these it is not ready again.
-impl Source for Pending<'_> {
+impl<R: Payload + ?Sized> Source for Pending<'_, R> {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();
         let registry = readiness.registry();
@@ -539,7 +542,7 @@ impl Source for Pending<'_> {
     }
 }
 
-impl Drop for Pending<'_> {
+impl<R: Payload + ?Sized> Drop for Pending<'_, R> {
     fn drop(&mut self) {
         if !self.is_over {
             self.let_go();
@@ -548,7 +551,9 @@ impl Drop for Pending<'_> {
 }
 
 /// That the time is over is no error: the call goes on.
-fn poll(waited: Result<Option<Reply>, CallError>) -> Result<Poll<Option<Reply>>, CallError> {
+fn poll<R: Payload + ?Sized>(
+    waited: Result<Option<Reply<R>>, CallError>,
+) -> Result<Poll<Option<Reply<R>>>, CallError> {
     match waited {
         Ok(found) => Ok(Poll::Ready(found)),
         Err(CallError::TimedOut { .. }) => Ok(Poll::Pending),

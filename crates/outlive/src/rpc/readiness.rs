@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
 use super::call::{CallWords, Claim, Ready, State, next};
-use super::layout::Service;
+use super::layout::ServiceFile;
 use crate::liveness::Registry;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::Watch;
@@ -19,7 +19,7 @@ use crate::wake::{EventCount, PreparedWait, Readiness, SourceState, WaitWords, W
 /// A call as a wait set sees it. It keeps the service mapped.
 #[derive(Clone)]
 pub(crate) struct CallReadiness {
-    service: Service,
+    service: ServiceFile,
     slot: u32,
     number: u64,
     is_patient: bool,
@@ -28,7 +28,7 @@ pub(crate) struct CallReadiness {
 
 impl CallReadiness {
     pub(super) fn new(
-        service: Service,
+        service: ServiceFile,
         slot: u32,
         number: u64,
         is_patient: bool,
@@ -122,11 +122,11 @@ impl Waited for CallReadiness {
 /// works from any thread, and keeps the service mapped.
 #[derive(Clone)]
 pub(crate) struct RequestReadiness {
-    service: Service,
+    service: ServiceFile,
 }
 
 impl RequestReadiness {
-    pub(super) fn new(service: Service) -> RequestReadiness {
+    pub(super) fn new(service: ServiceFile) -> RequestReadiness {
         RequestReadiness { service }
     }
 

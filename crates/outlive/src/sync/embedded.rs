@@ -415,7 +415,8 @@ impl<T: RecordType> Record<T> {
         field: impl FnOnce(&T) -> &EmbeddedMutex<V>,
     ) -> Result<MutexGuard<'a, V>, LockError<MutexGuard<'a, V>>> {
         let EmbeddedMutex { words, value } = self.own(field);
-        // SAFETY: as in `take`.
+        // SAFETY: the lock guards the value behind it (`UnsafeCell<V>` has the layout of `V`), and
+        // `site` keeps both mapped.
         unsafe { take_for_ever(words, &(), &self.site, NonNull::from(value).cast()) }
     }
 

@@ -1,8 +1,8 @@
 //! Locks and other primitives that survive their holders (layer 5).
 //!
-//! Each is a named thing in a domain, or a field of a user's own struct, a [`Record`]. Each verb that
-//! waits has four forms: `verb` waits for ever, `try_verb` never waits, `verb_timeout` waits for a
-//! span, `verb_until` until a [`Deadline`](crate::Deadline).
+//! Each is a named thing in a domain, or a field of a user's own struct, a [`Record`]. Each verb
+//! that waits has four forms: `verb` waits for ever, `try_verb` never waits, `verb_timeout` waits
+//! for a span, `verb_until` until a [`Deadline`](crate::Deadline).
 //!
 //! | | for | when a process dies |
 //! | --- | --- | --- |

@@ -294,9 +294,9 @@ impl<'a, T, K> MutexGuard<'a, T, K> {
         bits
     }
 
-    /// Unlocks for the time of `meanwhile`, which locks again; `None` if a living thread has the lock
-    /// by then. If `meanwhile` returns a wake relay, which leads to a word of `file`, the new guard
-    /// keeps it until it is dropped.
+    /// Unlocks for the time of `meanwhile`, which locks again; `None` if a living thread has the
+    /// lock by then. If `meanwhile` returns a wake relay, which leads to a word of `file`, the new
+    /// guard keeps it until it is dropped.
     pub(super) fn give_back_during(
         self,
         file: &Arc<Segment>,

@@ -63,8 +63,8 @@ pub struct Untyped {
     places: Vec<Place>,
 }
 
-/// Returns where the value of a named lock begins, if it is aligned to 64 bytes or less: in the next
-/// cache line behind the words.
+/// Returns where the value of a named lock begins, if it is aligned to 64 bytes or less: in the
+/// next cache line behind the words.
 fn value_at(kind: Kind) -> usize {
     shape(kind, 1).map_or(0, |(size, _)| size.next_multiple_of(64))
 }

@@ -101,7 +101,7 @@ impl<M: Payload + ?Sized> Publishable<M> for Outgoing<'_, M> {
     }
 }
 
-impl<'m, M: Payload + ?Sized> Publishable<M> for &'m M {
+impl<M: Payload + ?Sized> Publishable<M> for &M {
     #[inline]
     fn publish_by(
         self,

@@ -49,7 +49,7 @@ const MAKERS: &[(&str, Make)] = &[
     ("queue", |domain, name| Queue::<[u8]>::options().create_new(domain, name).err()),
     ("topic", |domain, name| Topic::<[u8]>::options().create_new(domain, name).err()),
     ("state", |domain, name| State::<u64>::options().create_new(domain, name).err()),
-    ("service", |domain, name| Service::options().create_new(domain, name).err()),
+    ("service", |domain, name| Service::<[u8], [u8]>::options().create_new(domain, name).err()),
 ];
 
 /// A process that can open nothing more does not know whether the name is taken; it must not be

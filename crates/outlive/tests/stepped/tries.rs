@@ -1,5 +1,6 @@
-//! Tries that find nothing: each returns after some thousand instructions and without a sleep,
-//! although the handles were told to spin long before they sleep.
+//! Tries that find nothing, and waits of a queue and a service whose time is over before they
+//! begin: each returns after some thousand instructions and without a sleep, although the handles
+//! were told to spin long before they sleep.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -12,7 +13,7 @@ use outlive::state::{State, Watch};
 use outlive::sync::{Barrier, Event, Latch, Mutex, OnceLock, RwLock, Semaphore};
 use outlive::topic::{Publisher, Subscriber, SubscriberOptions, Topic};
 use outlive::wait::WaitSet;
-use outlive::{Domain, Peer, SendError, TokenId, WaitError, WaitStrategy};
+use outlive::{Deadline, Domain, Peer, SendError, TokenId, WaitError, WaitStrategy};
 
 use crate::board::Board;
 use crate::child::Child;
@@ -54,8 +55,11 @@ struct Wanted {
     holder: Peer,
 }
 
+/// A try with its name.
+type Try = (&'static str, fn(&Wanted));
+
 /// Each try, which must find nothing.
-const TRIES: &[(&str, fn(&Wanted))] = &[
+const TRIES: &[Try] = &[
     ("Mutex::try_lock", |wanted| assert!(matches!(wanted.mutex.try_lock(), Ok(None)))),
     ("RwLock::try_read", |wanted| assert!(matches!(wanted.lock.try_read(), Ok(None)))),
     ("RwLock::try_write", |wanted| assert!(matches!(wanted.lock.try_write(), Ok(None)))),
@@ -85,6 +89,19 @@ const TRIES: &[(&str, fn(&Wanted))] = &[
     ("Sender::try_send", |wanted| {
         assert!(matches!(wanted.full.try_send(&[0; 9000]), Err(SendError::Full { .. })));
     }),
+    ("Receiver::recv_until", |wanted| {
+        assert!(matches!(wanted.empty.borrow_mut().recv_until(past()), Ok(None)));
+    }),
+    ("Receiver::peek_until", |wanted| {
+        assert!(matches!(wanted.empty.borrow_mut().peek_until(past()), Ok(None)));
+    }),
+    ("Sender::send_until", |wanted| {
+        let told = wanted.full.send_until(&[0; 9000], past());
+        assert!(matches!(told, Err(SendError::TimedOut { .. })));
+    }),
+    ("Server::next_until", |wanted| {
+        assert!(matches!(wanted.unasked.borrow_mut().next_until(past()), Ok(None)));
+    }),
     ("Subscriber::try_recv", |wanted| {
         assert!(matches!(wanted.silent.borrow_mut().try_recv(), Ok(None)));
     }),
@@ -108,6 +125,11 @@ const TRIES: &[(&str, fn(&Wanted))] = &[
         assert_eq!(wanted.holder.try_wait_dead(), Err(WaitError::TimedOut));
     }),
 ];
+
+/// A moment long ago.
+fn past() -> Deadline {
+    Deadline::at_nanos(0)
+}
 
 fn mutex(domain: &Domain) -> Mutex<u64> {
     Mutex::options(0).open_or_create(domain, "mutex").expect("opens")
@@ -219,7 +241,10 @@ impl Wanted {
 fn tries_neither_spin_nor_sleep(world: &World) {
     let domain = world.domain();
     let board = Board::new();
-    Service::options().max_bytes(1 << 20).create_new(&domain, "service").expect("made");
+    Service::<[u8], [u8]>::options()
+        .max_bytes(1 << 20)
+        .create_new(&domain, "service")
+        .expect("made");
     drop(Barrier::options(2).create_new(&domain, "barrier").expect("made"));
     let _holder = Child::start(|| hold(&domain, board));
     while board.get(HOLDER) == 0 {
