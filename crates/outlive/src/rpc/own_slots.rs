@@ -1,7 +1,10 @@
 //! A client's own call slots: which are free, and which thread is inside.
 //!
-//! The client slots' words allow one thread inside at a time (client_slot.rs). A client and the calls
-//! that borrow it are not `Sync`: so at any time one thread uses them, and enters first.
+//! The client slots' words allow one thread inside at a time (client_slot.rs). A client may move to
+//! another thread, and is not `Sync`; its calls borrow it. So at any time one thread uses the client
+//! and its calls, and enters first, and the free list needs no lock. A call that owned its client
+//! would cost two atomics for its share of it, a lock or an atomic for the list, and a change of the
+//! client slot's word whenever another thread goes on with the call.
 
 use std::cell::{Cell, RefCell};
 
