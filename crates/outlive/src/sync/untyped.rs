@@ -43,7 +43,8 @@ pub struct ValueType<'a> {
 /// // struct { lock; count } of another language: 8 bytes each.
 /// let layout = ValueType { name: Some("counter"), size: 16, align: 8 };
 /// let places = [Place { offset: 0, kind: Kind::Mutex, number: 0 }];
-/// let counter = Untyped::record(&domain, "counter", Opening::OpenOrCreate, layout, &places, |_| ())?;
+/// let how = Opening::OpenOrCreate;
+/// let counter = Untyped::record(&domain, "counter", how, layout, &places, |_| ())?;
 /// let lock = counter.handle::<EmbeddedMutex<()>>(0).unwrap();
 /// let guard = lock.lock().unwrap();
 /// // SAFETY: `count` lies at byte 8 of the record's 16, and this thread holds the lock that guards it.
