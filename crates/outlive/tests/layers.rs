@@ -88,11 +88,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ("rpc/readiness.rs", "rpc/server.rs", "a server makes its source, which holds it"),
     ("rpc/request.rs", "rpc/stream.rs", "a request becomes a stream, which is of a request"),
     (
-        "pool/object.rs",
-        "pool/pool.rs",
-        "a pool gives objects, and an object is given back to its pool",
-    ),
-    (
         "pool/cache/magazine.rs",
         "pool/cache/mod.rs",
         "the page of the fast path names the rest of its thread's cache",
