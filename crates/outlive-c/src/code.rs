@@ -316,7 +316,7 @@ pub extern "C" fn outlive_abi_version() -> u32 {
 }
 
 /// The version of the ABI that this header describes.
-pub const OUTLIVE_ABI_VERSION: u32 = 2;
+pub const OUTLIVE_ABI_VERSION: u32 = 1;
 
 /// Returns the version of the library, as text: `0.1.0`. Owner: the library; constant.
 #[unsafe(no_mangle)]
