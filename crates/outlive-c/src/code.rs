@@ -12,7 +12,7 @@ use outlive::pool::PoolError;
 use outlive::rpc::CallError;
 use outlive::sync::{AcquireError, LockError};
 use outlive::{Error, RecvError, SendError, WaitError};
-use outlive_gpu::Error as GpuError;
+use outlive_gpu::GpuError;
 
 /// The shared memory is damaged, by a stray write or by a hostile process.
 pub const OUTLIVE_DAMAGED: c_int = 10001;

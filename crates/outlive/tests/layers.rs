@@ -83,10 +83,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
         "topic/subscriber_slot.rs",
         "a ring is recovered past what subscribers' slots say",
     ),
-    ("rpc/client.rs", "rpc/pending.rs", "a client makes calls, which keep it open"),
-    ("rpc/pending.rs", "rpc/readiness.rs", "a call makes its source, which holds it"),
-    ("rpc/readiness.rs", "rpc/server.rs", "a server makes its source, which holds it"),
-    ("rpc/request.rs", "rpc/stream.rs", "a request becomes a stream, which is of a request"),
     (
         "pool/cache/magazine.rs",
         "pool/cache/mod.rs",

@@ -53,8 +53,8 @@ pub fn echo(domain: &Domain, name: &str) {
 }
 
 /// Returns the next reply, or `None` after the last; it must come in time.
-pub(crate) fn next<Q: Payload + ?Sized, R: Payload + ?Sized>(
-    call: &mut Pending<'_, Q, R>,
+pub(crate) fn next<R: Payload + ?Sized>(
+    call: &mut Pending<'_, R>,
 ) -> Result<Option<Reply<R>>, CallError> {
     match call.next_timeout(PATIENCE)? {
         Poll::Ready(found) => Ok(found),
