@@ -7,7 +7,7 @@ use outlive::pool::Pool;
 use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
-use outlive::topic::{SubscriberOptions, Topic};
+use outlive::topic::{Subscriber, Topic};
 
 const PAGE: &str = include_str!("../../../doc/options.md");
 
@@ -56,9 +56,10 @@ fn the_page_has_the_defaults() {
     expect("pool", "cache_bytes", pool.cache_bytes);
     expect("pool", "huge_pages", pool.huge_pages);
     expect_a_quarter("pool", pool.max_bytes, 8 << 30);
-    let subscriber = SubscriberOptions::default();
-    expect("subscriber", "reliable", subscriber.reliable);
-    expect("subscriber", "history", subscriber.history);
-    assert_eq!((subscriber.keep_last, subscriber.period), (u32::MAX, None));
+    let subscriber = Subscriber::options();
+    expect("subscriber", "reliable", false);
+    expect("subscriber", "history", 0);
+    let told = "SubscriberOptions { reliable: false, history: 0, keep_last: None, keys: [], period: None }";
+    assert_eq!(format!("{subscriber:?}"), told);
     std::fs::remove_dir_all(&folder).expect("removed");
 }

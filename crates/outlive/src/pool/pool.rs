@@ -25,7 +25,7 @@ use super::heap::{
 use super::object::Object;
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry, TokenId};
-use crate::segment::{Opening, Spec};
+use crate::segment::{Opening, Segment, Spec};
 use crate::shim::Ordering;
 use crate::{Domain, Error, Kind};
 
@@ -175,9 +175,11 @@ impl PoolOptions {
             initial: Plan::INITIAL,
         };
         let modes = self.modes.unwrap_or(Modes::NONE);
-        let segment = domain.open_as(name, opening, &spec, |segment| plan.write(segment, modes))?;
+        let init = |segment: &Segment| plan.write(segment, modes);
+        let file_id = |segment: &Segment| Ok(segment.facts()?.identity());
+        let (segment, file_id) = domain.open_prepared(name, opening, &spec, init, file_id)?;
         agree(&segment, "max_bytes", segment.header().max_bytes(), self.max_bytes)?;
-        let pool = Pool::of_file(File::new(segment)?, domain.registry(), self)?;
+        let pool = Pool::of_file(File::new(segment)?, file_id, domain.registry(), self);
         Ok(pool.heeding_environment(name))
     }
 }
@@ -275,10 +277,10 @@ impl Pool {
     /// the first.
     fn of_file(
         file: File,
+        file_id: (u64, u64),
         registry: &'static Registry,
         options: PoolOptions,
-    ) -> Result<Pool, Error> {
-        let file_id = file.segment.facts()?.identity();
+    ) -> Pool {
         // As with malloc: a child forked while a thread is in here must not come here before exec.
         let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(inner) =
@@ -289,7 +291,7 @@ impl Pool {
                 inner.cache_bytes.store(bytes, Ordering::Relaxed);
             }
             inner.ask_for_huge_pages(options);
-            return Ok(Pool::of(inner));
+            return Pool::of(inner);
         }
         let number =
             opened.iter().position(|pool| pool.strong_count() == 0).unwrap_or(opened.len());
@@ -313,7 +315,7 @@ impl Pool {
             Some(closed) => *closed = weak,
             None => opened.push(weak),
         }
-        Ok(Pool::of(inner))
+        Pool::of(inner)
     }
 
     fn of(inner: Arc<Inner>) -> Pool {

@@ -396,6 +396,16 @@ impl<M: Payload + ?Sized> Writer<M> {
     /// stays the latest.
     #[inline]
     pub fn set(&mut self, value: &M) -> Result<u64, SendError> {
-        self.raw.set(value.bytes())
+        let bytes = value.bytes();
+        // Only bytes can have a length that no slice of the state's type has. Its readers would
+        // take it for damage.
+        if const { M::METADATA.is_slice && M::METADATA.size == 1 } {
+            let unit = self.raw.inner.buffers.unit();
+            if unit > 1 && !bytes.len().is_multiple_of(unit) {
+                let (len, wanted) = (bytes.len() as u64, bytes.len().next_multiple_of(unit) as u64);
+                return Err(SendError::OtherLength { len, wanted });
+            }
+        }
+        self.raw.set(bytes)
     }
 }

@@ -16,7 +16,8 @@ use super::raw_lock::{ExclusiveLock, Fast, Guards, LockWords, RawLock, Refusal, 
 use super::{Holder, order};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, TokenId};
-use crate::segment::{Header, Opening, SharedLayout};
+use crate::segment::{Header, Opening, Segment, SharedLayout};
+use crate::shim::AtomicU32;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, WaitStrategy};
 
@@ -133,7 +134,7 @@ impl<P: Guards<T>, T> LockOptions<P, T> {
         if let Some(number) = self.number {
             P::check(number)?;
         }
-        let init = |named: &mut Named<P, T>, _: &Header| {
+        let init = |named: &mut Named<P, T>, _: &Header, _: &[AtomicU32]| {
             named.words.0.note(self.number.unwrap_or(0));
             if let Some(initial) = &self.initial {
                 // SAFETY: `Guards` says that a copy of `initial`'s bytes is a second, independent
@@ -142,12 +143,14 @@ impl<P: Guards<T>, T> LockOptions<P, T> {
             }
         };
         let kind = P::KINDS[0];
-        let home =
-            Home::<Named<P, T>>::open_as(domain, name, opening, kind, TypeOf::a::<T>(), init)?;
-        let words = &home.shared().words.0;
-        agree(home.segment(), "ceiling", words.noted(), self.number)?;
+        let of = (kind, TypeOf::a::<T>());
         // Before it is kept, so that an error leaves nothing mapped.
-        let local = words.local(home.registry(), home.segment())?;
+        let prepare = |named: &Named<P, T>, segment: &Segment| {
+            let words = &named.words.0;
+            agree(segment, "ceiling", words.noted(), self.number)?;
+            words.local(domain.registry(), segment)
+        };
+        let (home, local) = Home::open_prepared(domain, name, opening, of, 0, init, prepare)?;
         let home = P::keep(home);
         let value = NonNull::from(&home.shared().value);
         // SAFETY: the value lies behind the words in the same file.

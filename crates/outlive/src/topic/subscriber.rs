@@ -13,6 +13,7 @@
 
 use core::cell::{Cell, OnceCell};
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use super::ring;
 use super::sample::Sample;
 use super::sample_cache::SampleCache;
 use super::slot::Slot;
+use super::subscriber_options::SubscriberOptions;
 use super::subscriber_slot;
 use crate::Payload;
 use crate::liveness::Me;
@@ -42,14 +44,14 @@ use crate::{Deadline, Error, RecvError, TokenId};
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-subscriber-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-/// use outlive::topic::{SubscriberOptions, Topic};
+/// use outlive::topic::{Subscriber, Topic};
 /// let topic = Topic::<[f32]>::options().depth(4).open_or_create(&domain, "ranges")?;
 /// let publisher = topic.publisher()?;
 /// for at in 0..10 {
 ///     publisher.publish(&[at as f32; 3])?;
 /// }
 /// // A late subscriber may ask for earlier messages that are still there.
-/// let mut subscriber = topic.subscriber_with(SubscriberOptions { history: 4, ..SubscriberOptions::default() })?;
+/// let mut subscriber = topic.subscriber_with(Subscriber::options().history(4))?;
 /// for wanted in [6.0, 7.0, 8.0] {
 ///     assert_eq!(subscriber.recv()?[0], wanted);
 /// }
@@ -74,7 +76,7 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     /// By ring, the next message; of as many rings as the subscriber knows.
     pub(super) cursors: Vec<u64>,
     /// What its samples point to.
-    pub(super) sample_cache: SampleCache,
+    pub(super) sample_cache: ManuallyDrop<SampleCache>,
     /// Its keys are sorted.
     pub(super) options: SubscriberOptions,
     pub(super) lost: u64,
@@ -88,55 +90,36 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
 // SAFETY: its words in the file are its own, whichever thread has it.
 unsafe impl<M: Payload + ?Sized> Send for Subscriber<M> {}
 
-/// Options of a subscriber.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SubscriberOptions {
-    /// Whether publishers wait until this subscriber has taken a message before they overwrite it.
-    /// Default: no, the newest message replaces the oldest.
-    pub reliable: bool,
-    /// How many messages of each publisher from before the subscription to receive, as far as they
-    /// are still there, also of publishers that have ended. Default: 0.
-    pub history: u32,
-    /// The maximum lag behind each publisher, in messages: when more are waiting, the oldest of
-    /// them are skipped, and counted as lost. Default: the topic's depth.
-    pub keep_last: u32,
-    /// Receive only messages with these keys ([`Header::key`](super::Header::key)); none: all
-    /// messages.
-    pub keys: Vec<u64>,
-    /// How often to expect a message: receiving fails with [`RecvError::Missed`] when none
-    /// comes for so long.
-    pub period: Option<Duration>,
+/// What a subscriber left that was dropped while samples of it are held: its slot, whose hazard
+/// pointers hold them, and their records.
+///
+/// A sample's drop costs two stores and does not know whether its subscriber is still there: it can
+/// neither release the slot nor unmap the file nor free the records. To do so, each drop would have
+/// to count. The process's next subscriber does, when it is made or dropped.
+struct Orphan {
+    inner: Arc<Inner>,
+    slot: u32,
+    owner: u64,
+    sample_cache: SampleCache,
 }
 
-impl Default for SubscriberOptions {
-    fn default() -> SubscriberOptions {
-        SubscriberOptions {
-            reliable: false,
-            history: 0,
-            keep_last: u32::MAX,
-            keys: Vec::new(),
-            period: None,
-        }
+static ORPHANS: Mutex<Vec<Orphan>> = Mutex::new(Vec::new());
+
+impl Orphan {
+    /// Releases the slot if nothing of it is held; returns whether that has been done.
+    fn is_released(&self) -> bool {
+        // In a forked child it is its parent's, and copies of those samples may still be read.
+        identity::this_process() == Ok(self.owner)
+            && self.sample_cache.is_unused()
+            && self.inner.subscriber_slot(self.slot).is_ok_and(subscriber_slot::let_go_if_unused)
     }
 }
-
-/// Slots of former subscribers whose samples are still held: each keeps its mapping until the last
-/// sample is dropped.
-///
-/// A sample's drop clears its hazard pointer by one store, and does not know whether its subscriber
-/// is still there: it can neither release the slot nor unmap the file. The process's next
-/// subscriber does, when it is made or dropped.
-static ORPHANS: Mutex<Vec<(Arc<Inner>, u32, u64)>> = Mutex::new(Vec::new());
 
 /// Releases those whose samples have been dropped.
 fn look_after_orphans() {
     // As with malloc: a child forked while a thread is in here must not come here before exec.
     let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
-    let me = identity::this_process();
-    orphans.retain(|(inner, at, owner)| {
-        // In a forked child they are its parent's, and copies of those samples may still be read.
-        me != Ok(*owner) || !inner.subscriber_slot(*at).is_ok_and(subscriber_slot::let_go_if_unused)
-    });
+    orphans.retain(|orphan| !orphan.is_released());
 }
 
 /// How long a receive waits.
@@ -145,6 +128,15 @@ struct Pause {
     /// When a message is overdue.
     due: Option<Deadline>,
     has_waited: bool,
+}
+
+impl Subscriber {
+    /// Returns options, of which none is set, for [`Topic::subscriber_with`].
+    ///
+    /// [`Topic::subscriber_with`]: super::Topic::subscriber_with
+    pub fn options() -> SubscriberOptions {
+        SubscriberOptions::default()
+    }
 }
 
 impl<M: Payload + ?Sized> Subscriber<M> {
@@ -186,7 +178,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             owner,
             inside: Cell::new(me.id.as_u32()),
             cursors,
-            sample_cache: SampleCache::new(),
+            sample_cache: ManuallyDrop::new(SampleCache::new()),
             options,
             lost: 0,
             last: Instant::now(),
@@ -392,18 +384,20 @@ impl<M: Payload + ?Sized> Iterator for Subscriber<M> {
 
 impl<M: Payload + ?Sized> Drop for Subscriber<M> {
     fn drop(&mut self) {
+        let (slot, owner) = (self.subscriber_slot, self.owner);
+        // SAFETY: the subscriber is dropped once, and uses the cache no more.
+        let sample_cache = unsafe { ManuallyDrop::take(&mut self.sample_cache) };
+        let orphan = Orphan { inner: Arc::clone(&self.inner), slot, owner, sample_cache };
         // In a forked child the slot is its parent's, and copies of its samples may still be read.
         if identity::this_process() != Ok(self.owner) {
-            core::mem::forget(Arc::clone(&self.inner));
+            core::mem::forget(orphan);
             return;
         }
         if let Some(told) = self.told_left.get() {
             told.store(true, StdOrdering::Relaxed);
         }
-        if !subscriber_slot::leave(&self.inner, self.words(), self.process) {
-            let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
-            orphans.push((Arc::clone(&self.inner), self.subscriber_slot, self.owner));
-        }
+        subscriber_slot::leave(&self.inner, self.words(), self.process);
+        ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).push(orphan);
         look_after_orphans();
     }
 }
@@ -415,7 +409,10 @@ fn wait_for_message<M: Payload + ?Sized>(
     deadline: Deadline,
 ) -> Result<(), RecvError> {
     let inner = &*subscriber.inner;
-    if subscriber.is_ready() || inner.spin_wait.spin(|| subscriber.is_ready()) {
+    if subscriber.is_ready()
+        || deadline.has_passed()
+        || inner.spin_wait.spin(|| subscriber.is_ready())
+    {
         return Ok(());
     }
     let notifications = &inner.head().notifications;

@@ -2,7 +2,7 @@
 //! have left.
 
 use super::layout::{Claim, State};
-use super::mapping::Inner;
+use super::mapping::{Inner, Map};
 use super::{ring, subscriber_slot};
 use crate::Error;
 use crate::claim::Holder;
@@ -72,7 +72,8 @@ pub(crate) struct Swept {
 }
 
 pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<TopicUsage, Error> {
-    let inner = Inner::new(segment, registry)?;
+    let map = Map::of(&segment)?;
+    let inner = Inner::new(segment, map, registry);
     let depth = u64::from(inner.plan.depth);
     let mut usage = TopicUsage {
         depth: inner.plan.depth,
@@ -116,7 +117,8 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
 
 /// Frees what dead processes left, and objects that no subscriber holds of rings without an owner.
 pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
-    let inner = Inner::new(segment, me.registry)?;
+    let map = Map::of(&segment)?;
+    let inner = Inner::new(segment, map, me.registry);
     let process = me.registry.process_token()?;
     let ends = inner.ends();
     // Subscribers' slots first: what only dead processes held is free then.
