@@ -1,13 +1,13 @@
-/* endpoint.pml - who may receive: the endpoint word names a process, the inside word the one thread
- * that may be in a call.
+/* endpoint.pml - a role (claim/role.rs): who may receive, write a state, or serve. One word names a
+ * process, the other the one thread of it that may be in a call.
  *
- *   ep      0, or the process (p + 1) whose receiver this is: senders look at it, and because of it
- *           a second receiver is refused
- *   ins     0, or the thread (th + 1) that may be inside a receive call; it stays while calls stay
- *           on that thread
- *   obj[p] last[p]   private to process p: which of its threads owns the Receiver object now, and
- *           the thread that the object last put into ins. The object is passed on with exclusive
- *           ownership, so no two threads of p use it at once
+ *   ep      `holder`: 0, or the process (p + 1) that has the role: senders look at it, and because
+ *           of it a second receiver is refused
+ *   ins     `inside`: 0, or the thread (th + 1) that may be inside a receive call; it stays while
+ *           calls stay on that thread
+ *   obj[p] last[p]   private to process p: which of its threads owns the object (a Receiver) now,
+ *           and the thread that the object last put into ins (HeldRole). The object is passed on
+ *           with exclusive ownership, so no two threads of p use it at once
  *
  * call      last is not me: compare-exchange ins last -> me (no wait), failed -> this process is no
  *           receiver any more
@@ -16,8 +16,8 @@
  *           2. compare-exchange ep (0 or the dead) -> my process; failed -> 1
  *           3. loop: i = ins; the thread i alive -> wait for i's end; ep is not mine any more ->
  *              NotReceiver; compare-exchange ins i -> me, till it is mine
- *           (a taker that has waited too long: compare-exchange ep mine -> 0, and returns an error:
- *           -DGIVEUP)
+ *           (a taker that has waited too long: compare-exchange ep mine -> what it found, 0 or
+ *           "died", which are one here, and returns an error: -DGIVEUP)
  * drop      1. compare-exchange ins last -> 0 (failed -> another process has taken over: done)
  *           2. wake   3. compare-exchange ep mine -> 0
  *

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::book::{links, without_programs};
 use crate::paths::root;
 
 /// Returns the project's files with that ending, from its root.
@@ -13,21 +14,6 @@ fn files(endings: &[&str]) -> Vec<PathBuf> {
         Command::new("git").args(["ls-files", "--"]).args(endings).current_dir(root()).output();
     let text = String::from_utf8(listed.expect("git").stdout).expect("names");
     text.lines().map(PathBuf::from).filter(|path| root().join(path).exists()).collect()
-}
-
-/// Returns the page without what is between fences: programs are full of brackets.
-fn without_programs(page: &str) -> String {
-    page.split("```").step_by(2).collect()
-}
-
-/// Returns where the page's links lead to, save addresses on the net: a file, which is empty for
-/// the page itself, and a heading in it.
-fn links(page: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
-    page.split("](").skip(1).filter_map(|rest| {
-        let link = rest.split([')', ' ']).next()?;
-        let (file, heading) = link.split_once('#').map_or((link, None), |(f, h)| (f, Some(h)));
-        (!link.is_empty() && !link.contains(':')).then_some((file, heading))
-    })
 }
 
 /// Returns the names by which links know a page's headings: small letters, digits, and dashes for

@@ -21,8 +21,8 @@ static void must(int code) {
 static outlive_topic_t *open_camera(void) {
     outlive_domain_t *domain;
     outlive_topic_t *topic;
-    must(outlive_domain_open(NULL, &domain));
-    must(outlive_topic_open(domain, "camera", NULL, &topic));
+    must(outlive_domain_open(NULL, OUTLIVE_OPEN_OR_CREATE, &domain));
+    must(outlive_topic_open(domain, "camera", OUTLIVE_OPEN_OR_CREATE, NULL, &topic));
     outlive_domain_close(domain);
     return topic;
 }

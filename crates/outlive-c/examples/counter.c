@@ -24,8 +24,8 @@ static struct counter *open_counter(void) {
     const outlive_place_t places[] = {OUTLIVE_PLACE(struct counter, lock, OUTLIVE_MUTEX)};
     outlive_domain_t *domain;
     void *counter;
-    must(outlive_domain_open(NULL, &domain));
-    must(outlive_record_open(domain, "counter", sizeof(struct counter), places, 1, NULL, NULL, &counter));
+    must(outlive_domain_open(NULL, OUTLIVE_OPEN_OR_CREATE, &domain));
+    must(outlive_record_open(domain, "counter", OUTLIVE_OPEN_OR_CREATE, sizeof(struct counter), places, 1, NULL, NULL, &counter));
     outlive_domain_close(domain);
     return counter;
 }

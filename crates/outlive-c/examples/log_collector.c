@@ -21,8 +21,8 @@ static void must(int code) {
 static outlive_queue_t *open_log(void) {
     outlive_domain_t *domain;
     outlive_queue_t *queue;
-    must(outlive_domain_open(NULL, &domain));
-    must(outlive_queue_open(domain, "log", NULL, &queue));
+    must(outlive_domain_open(NULL, OUTLIVE_OPEN_OR_CREATE, &domain));
+    must(outlive_queue_open(domain, "log", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
     outlive_domain_close(domain);
     return queue;
 }

@@ -20,8 +20,8 @@ static void must(int code) {
 static void serve(int die_at) {
     outlive_domain_t *domain;
     outlive_server_t *server;
-    must(outlive_domain_open(NULL, &domain));
-    must(outlive_server_open(domain, "length", NULL, &server));
+    must(outlive_domain_open(NULL, OUTLIVE_OPEN_OR_CREATE, &domain));
+    must(outlive_server_open(domain, "length", OUTLIVE_OPEN_OR_CREATE, NULL, &server));
     for (int served = 0;; served++) {
         outlive_request_t *request;
         must(outlive_server_next(server, outlive_after_ms(60000), &request));
@@ -42,9 +42,9 @@ int main(void) {
     outlive_domain_t *domain;
     outlive_client_t *client;
     outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
-    must(outlive_domain_open(NULL, &domain));
+    must(outlive_domain_open(NULL, OUTLIVE_OPEN_OR_CREATE, &domain));
     options.wait_for_server = 1;
-    must(outlive_client_open(domain, "length", &options, &client));
+    must(outlive_client_open(domain, "length", OUTLIVE_OPEN_OR_CREATE, &options, &client));
     const char *words[] = {"one", "three", "eleven", "fifteen", ""};
     int wrong = 0, told = 0;
     for (int at = 0; at < 5; at++) {

@@ -7,8 +7,9 @@
  * - Functions return 0, or a positive number: an errno number where there is one (EOWNERDEAD,
  *   ETIMEDOUT, EPIPE, ...), else one of the OUTLIVE_ codes. outlive_last_error() returns the
  *   thread's last message. No function throws.
- * - `X_open` returns a handle, and `X_close` ends it; passing NULL to a close function has no
- *   effect. When a call fails, a place for a handle holds NULL, and any other place is unchanged.
+ * - `X_open(domain, name, how, ...)` returns a handle; `how` says whether the name must exist, and
+ *   `outlive_opening_t` what all of them return. `X_close` ends it; passing NULL to a close function
+ *   has no effect. When a call fails, a place for a handle holds NULL, and any other place is unchanged.
  *   NULL where something is needed gives EINVAL.
  * - A call that waits takes a deadline: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also
  *   ends when what it waits for can never come because a peer died.
@@ -46,8 +47,8 @@
     { offsetof(type, member), OUTLIVE_BARRIER, (uint32_t)(sizeof(((type *)0)->member.seats) / sizeof(uint32_t)) }
 #define OUTLIVE_CEILING_PLACE(type, member, ceiling) { offsetof(type, member), OUTLIVE_CEILING_MUTEX, (ceiling) }
 
-#define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, 0, 0, 0, 0, 0, 0 }
-#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
+#define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, 0, 0, 0, 0 }
+#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
@@ -179,12 +180,22 @@
 /**
  * Bits stay set until they are cleared.
  */
-#define OUTLIVE_RESET_MANUAL 0
+#define OUTLIVE_RESET_MANUAL 1
 
 /**
  * A waiter clears the bits that it waited for.
  */
-#define OUTLIVE_RESET_AUTOMATIC 1
+#define OUTLIVE_RESET_AUTOMATIC 2
+
+/**
+ * A participant's death breaks the barrier.
+ */
+#define OUTLIVE_DEATH_BREAKS 1
+
+/**
+ * A participant that dies is counted out, and the others go on.
+ */
+#define OUTLIVE_DEATH_COUNTS_OUT 2
 
 /**
  * A receive is worth a try.
@@ -215,6 +226,38 @@
  * A publish is worth a try.
  */
 #define OUTLIVE_WRITABLE 6
+
+/**
+ * What an opening does with a name: the `how` of all functions that open something by its name.
+ *
+ * Options that are 0 or NULL take what an existing thing has; one that is set, and is not what the
+ * thing has, is EINVAL. Options that concern the calling process alone (how it waits) are never
+ * compared. All these functions return, besides what they say themselves:
+ *
+ * - EINVAL: an invalid name, domain, `how` or option, or options that contradict what is there.
+ * - ENOENT: nothing has that name (OUTLIVE_OPEN).
+ * - EEXIST: something has that name, of whatever kind (OUTLIVE_CREATE_NEW).
+ * - OUTLIVE_OTHER_KIND: the name is in use for something else. OUTLIVE_OTHER_TYPE: it has values of
+ *   another type, size or layout.
+ * - ENOSPC, ENOMEM, EACCES, EUSERS, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and
+ *   errors of the system.
+ *
+ * If a process dies while it makes something, nothing is left of it.
+ */
+typedef enum outlive_opening_t {
+  /**
+   * Opens what has that name, and makes it if nothing has.
+   */
+  OUTLIVE_OPEN_OR_CREATE = 0,
+  /**
+   * Opens what has that name, which must exist.
+   */
+  OUTLIVE_OPEN = 1,
+  /**
+   * Makes something new of that name, which nothing may have.
+   */
+  OUTLIVE_CREATE_NEW = 2,
+} outlive_opening_t;
 
 /**
  * A call that is in flight.
@@ -345,7 +388,7 @@ typedef struct outlive_domain_options_t {
    */
   size_t size;
   /**
-   * A folder, made when missing; its parent must exist. NULL: `name` says which.
+   * A folder, whose parent must exist. NULL: `name` says which.
    */
   const char *path;
   /**
@@ -353,10 +396,6 @@ typedef struct outlive_domain_options_t {
    * else `default`.
    */
   const char *name;
-  /**
-   * Not 0: the folder must exist.
-   */
-  uint32_t must_exist;
   /**
    * Not 0: share the domain with the group `group` (0770, 0660).
    */
@@ -375,10 +414,6 @@ typedef struct outlive_domain_options_t {
    * not, whatever `OUTLIVE_LOCK_ORDER` says.
    */
   uint32_t lock_order;
-  /**
-   * Must be 0.
-   */
-  uint32_t reserved;
 } outlive_domain_options_t;
 
 /**
@@ -530,8 +565,7 @@ typedef struct OUTLIVE_ALIGNED(64) outlive_barrier_t {
 } outlive_barrier_t;
 
 /**
- * Options for making a queue; an existing queue keeps its own. Begin with
- * `OUTLIVE_QUEUE_OPTIONS_INIT`.
+ * Options for opening or making a queue. Begin with `OUTLIVE_QUEUE_OPTIONS_INIT`.
  */
 typedef struct outlive_queue_options_t {
   /**
@@ -539,17 +573,18 @@ typedef struct outlive_queue_options_t {
    */
   size_t size;
   /**
-   * The most bytes that the queue may take, messages included. 0: a quarter of the file system,
-   * at most 6 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
+   * The most bytes that the queue may take, messages included, 64 KiB to 6 GiB. A new queue's
+   * default: a quarter of the file system, at most 6 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
    * short messages is reused for long ones.
    */
   uint64_t max_bytes;
   /**
-   * Slots to begin with. 0: 64.
+   * Slots to begin with, 1 to 65,536. A new queue's default: 64.
    */
   uint32_t first_slots;
   /**
-   * Bytes of a slot; a message of up to 24 bytes less is stored in the slot itself. 0: 128.
+   * Bytes of a slot, 1 to 4,096; a message of up to 24 bytes less is stored in the slot itself.
+   * A new queue's default: 128.
    */
   uint32_t slot_bytes;
   /**
@@ -561,14 +596,6 @@ typedef struct outlive_queue_options_t {
    * How this process's ends wait: one of the OUTLIVE_WAIT numbers.
    */
   uint32_t wait;
-  /**
-   * Not 0: the queue must exist.
-   */
-  uint32_t must_exist;
-  /**
-   * Must be 0.
-   */
-  uint32_t reserved;
 } outlive_queue_options_t;
 
 /**
@@ -632,8 +659,7 @@ typedef struct outlive_bytes_t {
 } outlive_bytes_t;
 
 /**
- * Options for making a topic; an existing topic keeps its own. Begin with
- * `OUTLIVE_TOPIC_OPTIONS_INIT`.
+ * Options for opening or making a topic. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
  */
 typedef struct outlive_topic_options_t {
   /**
@@ -641,14 +667,14 @@ typedef struct outlive_topic_options_t {
    */
   size_t size;
   /**
-   * The most bytes that the topic may take, messages included. 0: a quarter of the file system,
-   * at most 4 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
+   * The most bytes that the topic may take, messages included, 64 KiB to 6 GiB. A new topic's
+   * default: a quarter of the file system, at most 4 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
    * short messages is reused for long ones.
    */
   uint64_t max_bytes;
   /**
-   * How many messages of each publisher are kept: the maximum lag of a subscriber, and its
-   * longest history. 0: 16.
+   * How many messages of each publisher are kept, 1 to 65,536, rounded up to a power of two: the
+   * maximum lag of a subscriber, and its longest history. A new topic's default: 16.
    */
   uint32_t depth;
   /**
@@ -660,9 +686,9 @@ typedef struct outlive_topic_options_t {
    */
   uint32_t wait;
   /**
-   * Not 0: the topic must exist; its messages may be of any type, and are bytes here.
+   * Must be 0.
    */
-  uint32_t must_exist;
+  uint32_t reserved;
 } outlive_topic_options_t;
 
 /**
@@ -731,8 +757,7 @@ typedef struct outlive_header_t {
 } outlive_header_t;
 
 /**
- * Options for making a service; an existing service keeps its own. Begin with
- * `OUTLIVE_SERVICE_OPTIONS_INIT`.
+ * Options for opening or making a service. Begin with `OUTLIVE_SERVICE_OPTIONS_INIT`.
  */
 typedef struct outlive_service_options_t {
   /**
@@ -741,7 +766,7 @@ typedef struct outlive_service_options_t {
   size_t size;
   /**
    * The most bytes that requests and replies may take together, records included, besides 24 KiB
-   * for each client. 0: 1 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where
+   * for each client, 64 KiB to 6 GiB. A new service's default: 1 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where
    * memory of short messages is reused for long ones.
    */
   uint64_t max_bytes;
@@ -757,7 +782,7 @@ typedef struct outlive_service_options_t {
 } outlive_service_options_t;
 
 /**
- * Options for opening a pool. Begin with `OUTLIVE_POOL_OPTIONS_INIT`.
+ * Options for opening or making a pool. Begin with `OUTLIVE_POOL_OPTIONS_INIT`.
  */
 typedef struct outlive_pool_options_t {
   /**
@@ -765,11 +790,10 @@ typedef struct outlive_pool_options_t {
    */
   size_t size;
   /**
-   * The most bytes of the file system that the pool may take, 64 KiB to 8 GiB. An existing pool
-   * with another limit is `EINVAL`. The whole file counts: objects, the pool's own words, and a
-   * record of 16 bytes for each object, which stays when memory of small objects is used for
-   * larger ones. 0: what an existing pool has; of a new one a quarter of the file system, at most
-   * 8 GiB.
+   * The most bytes of the file system that the pool may take, 64 KiB to 8 GiB. A new pool's
+   * default: a quarter of the file system, at most 8 GiB. The whole file counts: objects, the
+   * pool's own words, and a record of 16 bytes for each object, which stays when memory of small
+   * objects is used for larger ones.
    */
   uint64_t max_bytes;
   /**
@@ -778,7 +802,8 @@ typedef struct outlive_pool_options_t {
    */
   uint64_t cache_bytes;
   /**
-   * Debug modes of a new pool, as text: `tag,integrity`. NULL: none.
+   * Debug modes of a new pool, as text: `tag,integrity`. NULL: none. An existing pool keeps the
+   * modes that it has.
    */
   const char *modes;
   /**
@@ -953,33 +978,32 @@ outlive_deadline_t outlive_after_ms(uint64_t milliseconds);
 outlive_deadline_t outlive_at_time_of_day(int64_t seconds, uint32_t nanoseconds);
 
 /**
- * Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`, and makes it
- * when missing. `name` NULL: the domain that the environment's `OUTLIVE_DOMAIN` names (a path if
- * it has a `/`), else `default`.
+ * Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`; with
+ * OUTLIVE_OPEN_OR_CREATE it is made when missing. `name` NULL: the domain that the environment's
+ * `OUTLIVE_DOMAIN` names (a path if it has a `/`), else `default`.
  *
  * Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may outlive
  * it.
  *
- * Errors: EINVAL, EPERM (the folder is another user's, or others may enter it), ENOTDIR, EACCES,
- * ENOSPC, ENOMEM, EMFILE, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of
- * the system.
+ * Errors: see `outlive_opening_t`; EINVAL also for OUTLIVE_CREATE_NEW, which is for what is in a
+ * domain. EPERM: the folder is another user's, or others may enter it. ENOTDIR, EMFILE.
  *
  * If a process dies: nothing in a domain depends on the process that made it.
  */
-int outlive_domain_open(const char *name, struct outlive_domain_t **domain);
+int outlive_domain_open(const char *name, enum outlive_opening_t how, struct outlive_domain_t **domain);
 
 /**
- * Opens a domain as `outlive_domain_open` does, in any folder, made when missing; its parent must
- * exist.
+ * Opens a domain as `outlive_domain_open` does, in any folder, whose parent must exist.
  */
-int outlive_domain_open_at(const char *path, struct outlive_domain_t **domain);
+int outlive_domain_open_at(const char *path, enum outlive_opening_t how, struct outlive_domain_t **domain);
 
 /**
- * Opens a domain with options. `options` NULL: as `outlive_domain_open(NULL, domain)`.
- *
- * Errors: as `outlive_domain_open`, and ENOENT with `must_exist`.
+ * Opens a domain as `outlive_domain_open` does, with options, which also say which domain.
+ * `options` NULL: as `outlive_domain_open(NULL, how, domain)`.
  */
-int outlive_domain_open_with(const struct outlive_domain_options_t *options, struct outlive_domain_t **domain);
+int outlive_domain_open_with(const struct outlive_domain_options_t *options,
+                             enum outlive_opening_t how,
+                             struct outlive_domain_t **domain);
 
 /**
  * Closes a domain. What was opened in it stays open. Passing NULL has no effect.
@@ -1072,16 +1096,15 @@ int outlive_peer_info(const struct outlive_domain_t *domain, uint32_t token, str
  * Owner: `*data` is shared memory, mapped until `outlive_record_close`. Fields that no lock guards
  * have to be atomic.
  *
- * Errors: EINVAL (also for places that overlap, lie outside or are not aligned, for invalid
- * numbers, and for more than 46), OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (it exists with another
- * size, or with other primitives, places or numbers), ENOSPC, ENOMEM, EACCES,
- * OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
+ * Errors: see `outlive_opening_t`; EINVAL also for places that overlap, lie outside or are not
+ * aligned, for invalid numbers, and for more than 46. OUTLIVE_OTHER_TYPE: it exists with another
+ * size, or with other primitives, places or numbers.
  *
- * If a process dies while it makes the record, nothing is left of it. Afterwards, each primitive
- * reports deaths by itself.
+ * If a process dies, each primitive reports that by itself.
  */
 int outlive_record_open(const struct outlive_domain_t *domain,
                         const char *name,
+                        enum outlive_opening_t how,
                         size_t size,
                         const struct outlive_place_t *places,
                         size_t count,
@@ -1103,14 +1126,11 @@ void outlive_record_close(void *data);
  *
  * Owner: `*mutex` is in shared memory, mapped until `outlive_mutex_close`.
  *
- * Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (it exists with another size), ENOSPC,
- * ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the
- * system.
- *
- * If a process dies while it makes the mutex, nothing is left of it.
+ * Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: it exists with another size.
  */
 int outlive_mutex_open(const struct outlive_domain_t *domain,
                        const char *name,
+                       enum outlive_opening_t how,
                        size_t size,
                        const void *initial,
                        struct outlive_mutex_t **mutex);
@@ -1229,11 +1249,12 @@ int outlive_mutex_set_wait(struct outlive_mutex_t *mutex, uint32_t how);
  *
  * Owner: `*condvar` is in shared memory, mapped until `outlive_condvar_close`.
  *
- * Errors: as `outlive_mutex_open`.
- *
- * If a process dies while it makes the condition variable, nothing is left of it.
+ * Errors: see `outlive_opening_t`.
  */
-int outlive_condvar_open(const struct outlive_domain_t *domain, const char *name, struct outlive_condvar_t **condvar);
+int outlive_condvar_open(const struct outlive_domain_t *domain,
+                         const char *name,
+                         enum outlive_opening_t how,
+                         struct outlive_condvar_t **condvar);
 
 /**
  * Closes this opening of a named condition variable. No thread of this process may wait for it by
@@ -1306,12 +1327,11 @@ int outlive_condvar_notify_all(struct outlive_condvar_t *condvar);
  *
  * Owner: `*lock` is in shared memory, mapped until `outlive_rwlock_close`.
  *
- * Errors: as `outlive_mutex_open`.
- *
- * If a process dies while it makes the lock, nothing is left of it.
+ * Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: it exists with another size.
  */
 int outlive_rwlock_open(const struct outlive_domain_t *domain,
                         const char *name,
+                        enum outlive_opening_t how,
                         size_t size,
                         const void *initial,
                         struct outlive_rwlock_t **lock);
@@ -1430,21 +1450,21 @@ int outlive_rwlock_holders(const struct outlive_rwlock_t *lock,
 
 /**
  * Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL or
- * OUTLIVE_RESET_AUTOMATIC.
+ * OUTLIVE_RESET_AUTOMATIC; 0: what an existing event has, and in a new one as
+ * OUTLIVE_RESET_MANUAL.
  *
  * Owner: `*event` is in shared memory, mapped until `outlive_event_close`.
  *
- * Errors: as `outlive_mutex_open`; OUTLIVE_OTHER_TYPE when the event exists with the other reset.
- *
- * If a process dies while it makes the event, nothing is left of it.
+ * Errors: see `outlive_opening_t`.
  */
 int outlive_event_open(const struct outlive_domain_t *domain,
                        const char *name,
+                       enum outlive_opening_t how,
                        uint32_t reset,
                        struct outlive_event_t **event);
 
 /**
- * Sets, in a record's initialiser, how a new event's bits are reset.
+ * Sets, in a record's initialiser, how a new event's bits are reset: as in `outlive_event_open`.
  *
  * Errors: EINVAL.
  */
@@ -1497,16 +1517,16 @@ int outlive_event_wait_any(struct outlive_event_t *event, uint32_t bits, outlive
 int outlive_event_wait_all(struct outlive_event_t *event, uint32_t bits, outlive_deadline_t deadline, uint32_t *seen);
 
 /**
- * Opens the latch of that name, or makes one that so many arrivals open.
+ * Opens the latch of that name, or makes one that so many arrivals open, 2,147,483,647 at most. 0,
+ * with OUTLIVE_OPEN: whatever number it began with.
  *
  * Owner: `*latch` is in shared memory, mapped until `outlive_latch_close`.
  *
- * Errors: as `outlive_mutex_open`; EINVAL when it exists and began with another number.
- *
- * If a process dies while it makes the latch, nothing is left of it.
+ * Errors: see `outlive_opening_t`.
  */
 int outlive_latch_open(const struct outlive_domain_t *domain,
                        const char *name,
+                       enum outlive_opening_t how,
                        uint32_t arrivals,
                        struct outlive_latch_t **latch);
 
@@ -1545,11 +1565,12 @@ int outlive_latch_wait(struct outlive_latch_t *latch, outlive_deadline_t deadlin
  *
  * Owner: `*once` is in shared memory, mapped until `outlive_once_close`.
  *
- * Errors: as `outlive_mutex_open`.
- *
- * If a process dies while it makes the once, nothing is left of it.
+ * Errors: see `outlive_opening_t`.
  */
-int outlive_once_open(const struct outlive_domain_t *domain, const char *name, struct outlive_once_t **once);
+int outlive_once_open(const struct outlive_domain_t *domain,
+                      const char *name,
+                      enum outlive_opening_t how,
+                      struct outlive_once_t **once);
 
 /**
  * Closes this opening of a named once. Passing NULL has no effect.
@@ -1574,20 +1595,21 @@ int outlive_once_do(struct outlive_once_t *once, outlive_make_t make, void *argu
 int outlive_once_is_done(const struct outlive_once_t *once);
 
 /**
- * Opens the semaphore of that name, or makes it with so many permits, of 1 to 65,536. `most`: the
- * most permits that there may be at a time, if `outlive_semaphore_add` adds some; 0: as many as an
- * existing semaphore has, and in a new one no more than `permits`.
+ * Opens the semaphore of that name, or makes it with so many permits. `most`: the most permits that
+ * there may be at a time, of 65,536, if `outlive_semaphore_add` adds some; 0: as many as an
+ * existing semaphore has, and in a new one no more than `permits`. With OUTLIVE_OPEN, and both of
+ * them 0: whatever numbers it has.
  *
  * Owner: `*semaphore` is in shared memory, mapped until `outlive_semaphore_close`.
  *
- * Errors: as `outlive_mutex_open`; EINVAL when it exists and began with another number, or may have
- * another most, and when the numbers are none that a semaphore can have.
+ * Errors: see `outlive_opening_t`.
  *
- * If a process dies while it makes the semaphore, nothing is left of it. If it dies later, its
- * permits are free at once, and the death itself wakes a thread that sleeps for one.
+ * If a process dies, its permits are free at once, and the death itself wakes a thread that sleeps
+ * for one.
  */
 int outlive_semaphore_open(const struct outlive_domain_t *domain,
                            const char *name,
+                           enum outlive_opening_t how,
                            uint32_t permits,
                            uint32_t most,
                            struct outlive_semaphore_t **semaphore);
@@ -1684,20 +1706,20 @@ int outlive_semaphore_holders(const struct outlive_semaphore_t *semaphore,
                               size_t *count);
 
 /**
- * Opens the barrier of that name, or makes it, for so many participants. `count_out` not 0: a
- * participant that dies is counted out, and the others go on; 0: a death breaks the barrier.
+ * Opens the barrier of that name, or makes it, for so many participants, 1 to 65,536.
+ * `when_one_dies`: OUTLIVE_DEATH_BREAKS or OUTLIVE_DEATH_COUNTS_OUT; 0: what an existing barrier
+ * has, and in a new one as OUTLIVE_DEATH_BREAKS. With OUTLIVE_OPEN, and both of them 0: whatever it
+ * was made with.
  *
  * Owner: `*barrier` is in shared memory, mapped until `outlive_barrier_close`.
  *
- * Errors: as `outlive_mutex_open`; EINVAL when it exists with other numbers, and when `parties` is not
- * 1 to 65,536.
- *
- * If a process dies while it makes the barrier, nothing is left of it.
+ * Errors: see `outlive_opening_t`.
  */
 int outlive_barrier_open(const struct outlive_domain_t *domain,
                          const char *name,
+                         enum outlive_opening_t how,
                          uint32_t parties,
-                         uint32_t count_out,
+                         uint32_t when_one_dies,
                          struct outlive_barrier_t **barrier);
 
 /**
@@ -1706,7 +1728,7 @@ int outlive_barrier_open(const struct outlive_domain_t *domain,
  *
  * Errors: EINVAL.
  */
-int outlive_barrier_init(struct outlive_barrier_t *barrier, uint32_t count_out);
+int outlive_barrier_init(struct outlive_barrier_t *barrier, uint32_t when_one_dies);
 
 /**
  * Closes this opening of a named barrier: its address is invalid from then on. Seats that threads
@@ -1732,7 +1754,7 @@ int outlive_barrier_join(const struct outlive_barrier_t *barrier);
 int outlive_barrier_leave(const struct outlive_barrier_t *barrier);
 
 /**
- * Arrives at the barrier, and waits until all participants have, or until the deadline. `*serial`
+ * Arrives at the barrier, and waits until all participants have, or until the deadline. `*leader`
  * (may be NULL): 1 for one of them, 0 for the others.
  *
  * Errors: OUTLIVE_BROKEN: a participant died (`outlive_barrier_repair`). ETIMEDOUT, also with
@@ -1740,7 +1762,7 @@ int outlive_barrier_leave(const struct outlive_barrier_t *barrier);
  *
  * If a process dies that has not arrived yet, its death ends the wait at once.
  */
-int outlive_barrier_wait(const struct outlive_barrier_t *barrier, outlive_deadline_t deadline, uint32_t *serial);
+int outlive_barrier_wait(const struct outlive_barrier_t *barrier, outlive_deadline_t deadline, uint32_t *leader);
 
 /**
  * Makes a broken barrier whole: the dead lose their seats, which others may take; the living keep
@@ -1754,18 +1776,18 @@ int outlive_barrier_wait(const struct outlive_barrier_t *barrier, outlive_deadli
 int outlive_barrier_repair(const struct outlive_barrier_t *barrier, outlive_deadline_t deadline);
 
 /**
- * Opens the queue of that name, or makes it. `options` NULL: the defaults.
+ * Opens the queue of that name, or makes it. `options` NULL: none is set.
  *
  * Owner: `*queue` is the caller's, until `outlive_queue_close`. Its senders and receivers may
  * outlive it.
  *
- * Errors: EINVAL, OUTLIVE_OTHER_KIND, ENOSPC, ENOMEM, EACCES, ENOENT (with `must_exist`),
- * OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
+ * Errors: see `outlive_opening_t`.
  *
- * If a process dies while it makes the queue, nothing is left of it. Sent messages stay.
+ * If a process dies, the messages that it sent stay.
  */
 int outlive_queue_open(const struct outlive_domain_t *domain,
                        const char *name,
+                       enum outlive_opening_t how,
                        const struct outlive_queue_options_t *options,
                        struct outlive_queue_t **queue);
 
@@ -1901,20 +1923,19 @@ int outlive_receiver_commit(struct outlive_receiver_t *receiver);
 int outlive_receiver_end_when_senders_gone(struct outlive_receiver_t *receiver, uint32_t end);
 
 /**
- * Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: the
- * defaults.
+ * Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: none is
+ * set. With OUTLIVE_OPEN the messages may be of any type, and are bytes here.
  *
  * Owner: `*topic` is the caller's, until `outlive_topic_close`. Its publishers and subscribers may
  * outlive it.
  *
- * Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (its messages are of a Rust type:
- * `must_exist` opens it all the same), ENOSPC, ENOMEM, EACCES, ENOENT (with `must_exist`),
- * OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
+ * Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its messages are of a Rust type.
  *
- * If a process dies while it makes the topic, nothing is left of it. Published messages stay.
+ * If a process dies, the messages that it published stay.
  */
 int outlive_topic_open(const struct outlive_domain_t *domain,
                        const char *name,
+                       enum outlive_opening_t how,
                        const struct outlive_topic_options_t *options,
                        struct outlive_topic_t **topic);
 
@@ -2116,19 +2137,17 @@ void outlive_sample_release(struct outlive_sample_t *sample);
 
 /**
  * Opens the state of that name, or makes one with this value in it, for values of at most `most`
- * bytes, 128 MiB at most. An existing state keeps its value, and is refused when it is of another
- * size. `most` 0: the state must exist, of any type and size.
+ * bytes, 128 MiB at most; a new state's default: 4 KiB, or `size` if that is more. An existing
+ * state keeps its value. With OUTLIVE_OPEN its values may be of any type, and are bytes here.
  *
  * Owner: `*state` is the caller's, until `outlive_state_close`.
  *
- * Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (also for values of another size), ENOSPC
- * (also for a first value that is larger than `most`), ENOENT (with `most` 0), ENOMEM, EACCES,
- * OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
- *
- * If a process dies while it makes the state, nothing is left of it.
+ * Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its values are of one fixed size. ENOSPC: also
+ * for a first value that is larger than `most`.
  */
 int outlive_state_open(const struct outlive_domain_t *domain,
                        const char *name,
+                       enum outlive_opening_t how,
                        size_t most,
                        const void *initial,
                        size_t size,
@@ -2141,13 +2160,12 @@ int outlive_state_open(const struct outlive_domain_t *domain,
  *
  * Owner: `*state` is the caller's, until `outlive_state_close`.
  *
- * Errors: as `outlive_state_open`; OUTLIVE_OTHER_TYPE also for a state whose values have another
- * size, or several. EINVAL also for `size` 0.
- *
- * If a process dies while it makes the state, nothing is left of it.
+ * Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its values have another size, or several.
+ * EINVAL also for `size` 0.
  */
 int outlive_state_open_fixed(const struct outlive_domain_t *domain,
                              const char *name,
+                             enum outlive_opening_t how,
                              size_t size,
                              const void *initial,
                              struct outlive_state_t **state);
@@ -2236,16 +2254,17 @@ int outlive_state_writer_now(const struct outlive_state_t *state, struct outlive
 int outlive_state_writer_set(struct outlive_state_writer_t *writer, const void *data, size_t size, uint64_t *version);
 
 /**
- * Opens the service of that name as a client, or makes it. `options` NULL: the defaults.
+ * Opens the service of that name as a client, or makes it. `options` NULL: none is set.
  *
  * Owner: `*client` is the caller's, until `outlive_client_close`.
  *
- * Errors: as `outlive_queue_open`, and EUSERS.
+ * Errors: see `outlive_opening_t`.
  *
  * If a client dies, its calls that are not begun never will be, and its replies are freed.
  */
 int outlive_client_open(const struct outlive_domain_t *domain,
                         const char *name,
+                        enum outlive_opening_t how,
                         const struct outlive_service_options_t *options,
                         struct outlive_client_t **client);
 
@@ -2319,17 +2338,19 @@ size_t outlive_reply_size(const struct outlive_reply_t *reply);
 void outlive_reply_free(struct outlive_reply_t *reply);
 
 /**
- * Opens the service of that name as its server, or makes it. `options` NULL: the defaults.
+ * Opens the service of that name as its server, or makes it. `options` NULL: none is set.
  *
  * Owner: `*server` is the caller's, until `outlive_server_close`.
  *
- * Errors: EBUSY: another server is alive. EAGAIN, EUSERS; otherwise as `outlive_queue_open`.
+ * Errors: see `outlive_opening_t`; EBUSY: another server is alive. EAGAIN: the last one is dead, and
+ * one of its threads has not ended within two seconds.
  *
  * If a process dies while it takes over, the next caller takes over. When a server dies, the calls
  * that it had begun end at once, and the next server takes over those that it had not.
  */
 int outlive_server_open(const struct outlive_domain_t *domain,
                         const char *name,
+                        enum outlive_opening_t how,
                         const struct outlive_service_options_t *options,
                         struct outlive_server_t **server);
 
@@ -2427,16 +2448,17 @@ int outlive_stream_finish(struct outlive_stream_t *stream);
 void outlive_stream_drop(struct outlive_stream_t *stream);
 
 /**
- * Opens the pool of that name, or makes it. `options` NULL: the defaults.
+ * Opens the pool of that name, or makes it. `options` NULL: none is set.
  *
  * Owner: `*pool` is the caller's, until `outlive_pool_close`.
  *
- * Errors: as `outlive_queue_open`.
+ * Errors: see `outlive_opening_t`.
  *
  * If a process dies, what it had is free once its last thread has ended.
  */
 int outlive_pool_open(const struct outlive_domain_t *domain,
                       const char *name,
+                      enum outlive_opening_t how,
                       const struct outlive_pool_options_t *options,
                       struct outlive_pool_t **pool);
 
@@ -2750,12 +2772,12 @@ int outlive_wait_set_fd(struct outlive_wait_set_t *set, int *fd);
  *
  * Owner: `*mutex` is in shared memory, mapped until `outlive_pi_mutex_close`.
  *
- * Errors: as `outlive_mutex_open`. Locking, not opening, returns OUTLIVE_OTHER_PLACE.
- *
- * If a process dies while it makes the mutex, nothing is left of it.
+ * Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: it exists with another size. Locking, not
+ * opening, returns OUTLIVE_OTHER_PLACE.
  */
 int outlive_pi_mutex_open(const struct outlive_domain_t *domain,
                           const char *name,
+                          enum outlive_opening_t how,
                           size_t size,
                           const void *initial,
                           struct outlive_pi_mutex_t **mutex);
@@ -2829,32 +2851,22 @@ int outlive_pi_mutex_reset(struct outlive_pi_mutex_t *mutex, outlive_deadline_t 
 int outlive_pi_mutex_holder(const struct outlive_pi_mutex_t *mutex, struct outlive_peer_info_t *info);
 
 /**
- * Opens the mutex of that name, or makes it with that ceiling. It is the same as Rust's
- * `CeilingMutex<()>`.
+ * Opens the mutex of that name, or makes it with that ceiling, and with `size` bytes of value
+ * behind it, as `outlive_mutex_open`. `ceiling` 0, with OUTLIVE_OPEN: the ceiling that it has. It
+ * is the same as Rust's `CeilingMutex<T>` with a T of as many bytes.
  *
  * Owner: `*mutex` is in shared memory, mapped until `outlive_ceiling_mutex_close`.
  *
- * Errors: as `outlive_mutex_open`; EINVAL also when the mutex exists with another ceiling, or when
- * `ceiling` is not 1 to 99. Since ABI 2.
- *
- * If a process dies while it makes the mutex, nothing is left of it.
+ * Errors: see `outlive_opening_t`; EINVAL also when `ceiling` is not 1 to 99. OUTLIVE_OTHER_TYPE: it
+ * exists with another size. Since ABI 2.
  */
 int outlive_ceiling_mutex_open(const struct outlive_domain_t *domain,
                                const char *name,
+                               enum outlive_opening_t how,
                                uint32_t ceiling,
+                               size_t size,
+                               const void *initial,
                                struct outlive_ceiling_mutex_t **mutex);
-
-/**
- * Opens a mutex with a ceiling as `outlive_ceiling_mutex_open` does, with `size` bytes of value
- * behind it, as `outlive_mutex_open`: Rust's `CeilingMutex<T>` with a T of as many bytes. Since
- * ABI 2.
- */
-int outlive_ceiling_mutex_open_with_value(const struct outlive_domain_t *domain,
-                                          const char *name,
-                                          uint32_t ceiling,
-                                          size_t size,
-                                          const void *initial,
-                                          struct outlive_ceiling_mutex_t **mutex);
 
 /**
  * Returns the value behind a named mutex. NULL: it has none, or is inside a record. Since ABI 2.

@@ -1,8 +1,10 @@
 /* Outlive for C++20: header-only over the C interface. outlive.h says for each function which codes
  * it returns and what holds when a process dies.
  *
- * - `X::open(domain, name, ...)` returns an `outlive::expected<X>`: the object, or a `Failure` with
- *   a code and a message. Only `value()` and the functions that say so here throw: an
+ * - `X::open_or_create(domain, name, ...)`, `X::open(domain, name)` and `X::create_new(domain, name,
+ *   ...)` return an `outlive::expected<X>`: the object, or a `Failure` with a code and a message
+ *   (ENOENT: `open` found nothing of that name; EEXIST: `create_new` found something; EINVAL: an
+ *   option contradicts what is there; and the rest of `outlive_opening_t` in outlive.h). Only `value()` and the functions that say so here throw: an
  *   `outlive::Error`, a `std::system_error`. Without exceptions (-fno-exceptions) these abort with
  *   the message.
  * - Handles close themselves; they are moved, not copied. An object keeps what it was made from

@@ -354,13 +354,12 @@ int outlive_pinned_sample_copy_to_device(const struct outlive_pinned_sample_t *s
 void outlive_pinned_sample_release(struct outlive_pinned_sample_t *sample);
 
 /**
- * Opens the topic of that name, or makes it. `options` NULL: the defaults; its `max_bytes` counts
- * descriptors of 256 bytes, not payloads, and `must_exist` is refused. All users of the topic use
- * the same GPU.
+ * Opens the topic of that name, or makes it. `options` NULL: none is set; their `max_bytes` counts
+ * descriptors of 256 bytes, not payloads. All users of the topic use the same GPU.
  *
  * Owner: `*topic` is the caller's, until `outlive_device_topic_close`.
  *
- * Errors: as `outlive_topic_open`; EOPNOTSUPP: this GPU's memory cannot be shared with other
+ * Errors: see `outlive_opening_t`; EOPNOTSUPP: this GPU's memory cannot be shared with other
  * processes. OUTLIVE_DRIVER.
  *
  * If a publisher's process dies, what it published stays for the processes that have its memory
@@ -370,6 +369,7 @@ void outlive_pinned_sample_release(struct outlive_pinned_sample_t *sample);
 int outlive_device_topic_open(const struct outlive_gpu_t *gpu,
                               const outlive_domain_t *domain,
                               const char *name,
+                              outlive_opening_t how,
                               const outlive_topic_options_t *options,
                               struct outlive_device_topic_t **topic);
 

@@ -2,15 +2,17 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use outlive::sync::{AcquireError, Barrier, EmbeddedBarrier, Seat, Untyped, WhenOneDies};
-use outlive::{Kind, WaitError};
+use outlive::{Kind, Opening, WaitError};
 
-use crate::argument::{borrow, borrow_mut, handle_out, out_or_none, text};
+use crate::argument::{borrow_mut, out_or_none};
 use crate::code::{Failure, entry};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::outlive_domain_t;
+use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::owned::Owned;
 use crate::place::{self, Primitive, fast_table, find};
 
@@ -59,36 +61,52 @@ fn keep(seat: Owned<Seat<'static>, Barrier>) {
     MINE.with(|mine| mine.borrow_mut().0.push(seat));
 }
 
-fn policy(count_out: u32) -> WhenOneDies {
-    if count_out == 0 { WhenOneDies::Break } else { WhenOneDies::CountOut }
+/// A participant's death breaks the barrier.
+pub const OUTLIVE_DEATH_BREAKS: u32 = 1;
+/// A participant that dies is counted out, and the others go on.
+pub const OUTLIVE_DEATH_COUNTS_OUT: u32 = 2;
+
+fn policy(number: u32) -> Result<Option<WhenOneDies>, Failure> {
+    match number {
+        0 => Ok(None),
+        OUTLIVE_DEATH_BREAKS => Ok(Some(WhenOneDies::Break)),
+        OUTLIVE_DEATH_COUNTS_OUT => Ok(Some(WhenOneDies::CountOut)),
+        _ => Err(Failure::new(libc::EINVAL, "none of the OUTLIVE_DEATH numbers")),
+    }
 }
 
-/// Opens the barrier of that name, or makes it, for so many participants. `count_out` not 0: a
-/// participant that dies is counted out, and the others go on; 0: a death breaks the barrier.
+/// Opens the barrier of that name, or makes it, for so many participants, 1 to 65,536.
+/// `when_one_dies`: OUTLIVE_DEATH_BREAKS or OUTLIVE_DEATH_COUNTS_OUT; 0: what an existing barrier
+/// has, and in a new one as OUTLIVE_DEATH_BREAKS. With OUTLIVE_OPEN, and both of them 0: whatever it
+/// was made with.
 ///
 /// Owner: `*barrier` is in shared memory, mapped until `outlive_barrier_close`.
 ///
-/// Errors: as `outlive_mutex_open`; EINVAL when it exists with other numbers, and when `parties` is not
-/// 1 to 65,536.
-///
-/// If a process dies while it makes the barrier, nothing is left of it.
+/// Errors: see `outlive_opening_t`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_barrier_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     parties: u32,
-    count_out: u32,
+    when_one_dies: u32,
     barrier: *mut *mut outlive_barrier_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a place for `barrier`, a live domain, and a NUL-terminated
-        // name.
-        let (out, domain, name) =
-            unsafe { (handle_out(barrier)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        Barrier::options(parties)
-            .when_one_dies(policy(count_out))
-            .open_or_create(&domain.0, name)?;
-        out.put(place::open(Untyped::named(&domain.0, name, Kind::Barrier)?).cast());
+        // SAFETY: the C caller passes a place for `barrier`, a live domain, and a NUL-terminated name.
+        let naming = unsafe { naming(domain, name, how, barrier) }?;
+        let mut options = Barrier::options(parties);
+        let policy = policy(when_one_dies)?;
+        if let Some(policy) = policy {
+            options = options.when_one_dies(policy);
+        }
+        if parties == 0 && policy.is_none() && naming.opening == Opening::Open {
+            Barrier::open(naming.domain, naming.name)
+        } else {
+            open_as!(options, naming)
+        }?;
+        let untyped = Untyped::named(naming.domain, naming.name, Kind::Barrier)?;
+        naming.out.put(place::open(untyped).cast());
         Ok(())
     })
 }
@@ -100,13 +118,14 @@ pub unsafe extern "C" fn outlive_barrier_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_barrier_init(
     barrier: *mut outlive_barrier_t,
-    count_out: u32,
+    when_one_dies: u32,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live barrier that no other thread uses.
         let at = unsafe { borrow_mut(barrier, "a barrier") }?;
+        let policy = policy(when_one_dies)?.unwrap_or_default();
         // SAFETY: the C caller passes a barrier of a new record, which no other process sees yet.
-        unsafe { Untyped::set_policy(core::ptr::from_mut(at).cast(), policy(count_out)) };
+        unsafe { Untyped::set_policy(core::ptr::from_mut(at).cast(), policy) };
         Ok(())
     })
 }
@@ -153,7 +172,7 @@ pub unsafe extern "C" fn outlive_barrier_leave(barrier: *const outlive_barrier_t
     })
 }
 
-/// Arrives at the barrier, and waits until all participants have, or until the deadline. `*serial`
+/// Arrives at the barrier, and waits until all participants have, or until the deadline. `*leader`
 /// (may be NULL): 1 for one of them, 0 for the others.
 ///
 /// Errors: OUTLIVE_BROKEN: a participant died (`outlive_barrier_repair`). ETIMEDOUT, also with
@@ -164,11 +183,11 @@ pub unsafe extern "C" fn outlive_barrier_leave(barrier: *const outlive_barrier_t
 pub unsafe extern "C" fn outlive_barrier_wait(
     barrier: *const outlive_barrier_t,
     deadline: outlive_deadline_t,
-    serial: *mut u32,
+    leader: *mut u32,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes NULL or a place for `serial`.
-        let serial = unsafe { out_or_none(serial) };
+        // SAFETY: the C caller passes NULL or a place for `leader`.
+        let leader = unsafe { out_or_none(leader) };
         // Not borrowed from the list during the wait.
         let mut seat = last_seat(barrier)?;
         let turn = match moment(deadline) {
@@ -178,8 +197,8 @@ pub unsafe extern "C" fn outlive_barrier_wait(
         keep(seat);
         // Without a deadline too, because the arrival counts and a wait goes on with it.
         let turn = turn?.ok_or(WaitError::TimedOut)?;
-        if let Some(serial) = serial {
-            serial.put(u32::from(turn.is_leader()));
+        if let Some(leader) = leader {
+            leader.put(u32::from(turn.is_leader()));
         }
         Ok(())
     })

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 
 use outlive::Kind;
 use outlive::sync::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex, LockError, Untyped};
@@ -12,6 +13,7 @@ use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, outlive_peer_info_t};
 use crate::held::{self, HeldByThread};
 use crate::mutex::open_with_value;
+use crate::opening::{Naming, naming, outlive_opening_t};
 use crate::place::{self, Primitive, fast_table, find};
 
 /// A mutex in shared memory whose holders run at its ceiling, a real-time priority of 1 to 99. It
@@ -64,35 +66,19 @@ impl Handle {
     }
 }
 
-/// Opens the mutex of that name, or makes it with that ceiling. It is the same as Rust's
-/// `CeilingMutex<()>`.
+/// Opens the mutex of that name, or makes it with that ceiling, and with `size` bytes of value
+/// behind it, as `outlive_mutex_open`. `ceiling` 0, with OUTLIVE_OPEN: the ceiling that it has. It
+/// is the same as Rust's `CeilingMutex<T>` with a T of as many bytes.
 ///
 /// Owner: `*mutex` is in shared memory, mapped until `outlive_ceiling_mutex_close`.
 ///
-/// Errors: as `outlive_mutex_open`; EINVAL also when the mutex exists with another ceiling, or when
-/// `ceiling` is not 1 to 99. Since ABI 2.
-///
-/// If a process dies while it makes the mutex, nothing is left of it.
+/// Errors: see `outlive_opening_t`; EINVAL also when `ceiling` is not 1 to 99. OUTLIVE_OTHER_TYPE: it
+/// exists with another size. Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
-    ceiling: u32,
-    mutex: *mut *mut outlive_ceiling_mutex_t,
-) -> c_int {
-    // SAFETY: the C caller passes what `outlive_ceiling_mutex_open_with_value` asks for.
-    unsafe {
-        outlive_ceiling_mutex_open_with_value(domain, name, ceiling, 0, core::ptr::null(), mutex)
-    }
-}
-
-/// Opens a mutex with a ceiling as `outlive_ceiling_mutex_open` does, with `size` bytes of value
-/// behind it, as `outlive_mutex_open`: Rust's `CeilingMutex<T>` with a T of as many bytes. Since
-/// ABI 2.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_ceiling_mutex_open_with_value(
-    domain: *const outlive_domain_t,
-    name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     ceiling: u32,
     size: usize,
     initial: *const c_void,
@@ -101,8 +87,9 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_open_with_value(
     // SAFETY: the C caller passes a live domain, a name, `size` bytes at `initial`, and a place for
     // the handle.
     entry(|| unsafe {
-        open_with_value(domain, name, size, initial, mutex, |domain, name, value, init| {
-            Untyped::ceiling_lock(domain, name, ceiling, value, init)
+        open_with_value(naming(domain, name, how, mutex)?, size, initial, |naming, value, init| {
+            let Naming { domain, name, opening, .. } = naming;
+            Untyped::ceiling_lock(domain, name, *opening, ceiling, value, init)
         })
     })
 }

@@ -1,15 +1,16 @@
 //! Condition variables, for the mutexes of `mutex.rs`.
 
 use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
 
 use outlive::Kind;
 use outlive::sync::{AcquireError, Condvar, EmbeddedCondvar, LockError, MutexGuard, Untyped, Woke};
 
-use crate::argument::{borrow, handle_out, text};
 use crate::code::{Failure, entry};
 use crate::deadline::{OUTLIVE_NEVER, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, peer};
 use crate::mutex::{Handle as MutexHandle, outlive_mutex_t};
+use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::place::{self, Primitive, fast_table, find};
 
 /// A condition variable in shared memory: 32 bytes of a record, or a named one. All zeroes are a
@@ -36,22 +37,20 @@ impl Primitive for Handle {
 ///
 /// Owner: `*condvar` is in shared memory, mapped until `outlive_condvar_close`.
 ///
-/// Errors: as `outlive_mutex_open`.
-///
-/// If a process dies while it makes the condition variable, nothing is left of it.
+/// Errors: see `outlive_opening_t`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_condvar_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     condvar: *mut *mut outlive_condvar_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a place for `condvar`, a live domain, and a NUL-terminated
-        // name.
-        let (out, domain, name) =
-            unsafe { (handle_out(condvar)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        Condvar::open_or_create(&domain.0, name)?;
-        out.put(place::open(Untyped::named(&domain.0, name, Kind::Condvar)?).cast());
+        // SAFETY: the C caller passes a place for `condvar`, a live domain, and a NUL-terminated name.
+        let naming = unsafe { naming(domain, name, how, condvar) }?;
+        open_as!(Condvar::options(), naming)?;
+        let untyped = Untyped::named(naming.domain, naming.name, Kind::Condvar)?;
+        naming.out.put(place::open(untyped).cast());
         Ok(())
     })
 }

@@ -2,21 +2,22 @@
 //! "Device topics", has the argument.
 
 use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
 
 use outlive::topic::Header;
 use outlive_gpu::{DeviceLoan, DevicePublisher, DeviceSample, DeviceSubscriber, DeviceTopic};
 
-use crate::argument::{borrow, borrow_mut, handle_out, options, out, text};
+use crate::argument::{borrow, borrow_mut, handle_out, out};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
 use crate::gpu::{outlive_gpu_stream_t, outlive_gpu_t};
+use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::pinned::tried;
 use crate::topic::{
-    nothing, open_or_create, outlive_header_t, outlive_subscriber_options_t,
-    outlive_topic_options_t, subscriber_options,
+    nothing, outlive_header_t, outlive_subscriber_options_t, outlive_topic_options_t,
+    subscriber_options, topic_options,
 };
-use crate::wait::wait;
 
 /// A topic whose payloads stay in the memory of one GPU: only a descriptor that says where goes
 /// from process to process. All threads may use it at once.
@@ -34,13 +35,12 @@ pub struct outlive_device_subscriber_t(DeviceSubscriber);
 /// A message in GPU memory. All threads may use it at once.
 pub struct outlive_device_sample_t(DeviceSample);
 
-/// Opens the topic of that name, or makes it. `options` NULL: the defaults; its `max_bytes` counts
-/// descriptors of 256 bytes, not payloads, and `must_exist` is refused. All users of the topic use
-/// the same GPU.
+/// Opens the topic of that name, or makes it. `options` NULL: none is set; their `max_bytes` counts
+/// descriptors of 256 bytes, not payloads. All users of the topic use the same GPU.
 ///
 /// Owner: `*topic` is the caller's, until `outlive_device_topic_close`.
 ///
-/// Errors: as `outlive_topic_open`; EOPNOTSUPP: this GPU's memory cannot be shared with other
+/// Errors: see `outlive_opening_t`; EOPNOTSUPP: this GPU's memory cannot be shared with other
 /// processes. OUTLIVE_DRIVER.
 ///
 /// If a publisher's process dies, what it published stays for the processes that have its memory
@@ -51,43 +51,20 @@ pub unsafe extern "C" fn outlive_device_topic_open(
     gpu: *const outlive_gpu_t,
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     options: *const outlive_topic_options_t,
     topic: *mut *mut outlive_device_topic_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a place for `topic` and a NUL-terminated name.
-        let (out, name) = unsafe { (handle_out(topic)?, text(name, "a name")?) };
-        // SAFETY: the C caller passes a live GPU and a live domain.
-        let (gpu, domain) = unsafe { (borrow(gpu, "a GPU")?, borrow(domain, "a domain")?) };
-        let default = outlive_topic_options_t {
-            size: 0,
-            max_bytes: 0,
-            depth: 0,
-            no_stamps: 0,
-            wait: 0,
-            must_exist: 0,
-        };
-        // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
-        // integers.
-        let given = unsafe { self::options(options, default) }?;
-        if given.must_exist != 0 {
-            return Err(Failure::new(
-                libc::EINVAL,
-                "a device topic is made where it is not there: leave must_exist 0",
-            ));
-        }
-        let mut how = DeviceTopic::<u8>::options()
-            .stamps(given.no_stamps == 0)
-            .wait_strategy(wait(given.wait)?);
-        if given.depth > 0 {
-            how = how.depth(given.depth);
-        }
-        if given.max_bytes > 0 {
-            how = how.max_bytes(given.max_bytes);
-        }
-        let topic = open_or_create(how, &domain.0, name)?;
-        let opened = DeviceTopic::new(&gpu.gpu, &domain.0, topic)?;
-        out.put(Box::into_raw(Box::new(outlive_device_topic_t(opened))));
+        // SAFETY: the C caller passes a place for `topic`, a live domain, and a NUL-terminated
+        // name.
+        let naming = unsafe { naming(domain, name, how, topic) }?;
+        // SAFETY: the C caller passes a live GPU.
+        let gpu = unsafe { borrow(gpu, "a GPU") }?;
+        // SAFETY: the C caller passes NULL or options of the size that they say.
+        let opened = open_as!(unsafe { topic_options(options) }?, naming)?;
+        let opened = DeviceTopic::new(&gpu.gpu, naming.domain, opened)?;
+        naming.out.put(Box::into_raw(Box::new(outlive_device_topic_t(opened))));
         Ok(())
     })
 }

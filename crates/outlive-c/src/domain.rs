@@ -1,17 +1,18 @@
 //! Domains, tokens and peers.
 
 use std::ffi::{c_char, c_int};
-use std::path::Path;
+use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use outlive::sync::Holder;
-use outlive::{Domain, DomainOptions, Peer, TokenId, TokenInfo, TokenKind, WaitError};
+use outlive::{Domain, DomainOptions, Opening, Peer, TokenId, TokenInfo, TokenKind, WaitError};
 
 use crate::argument::{
     borrow, borrow_mut, fill, handle_out, items, options, out, text, text_or_none,
 };
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment_or_past, outlive_deadline_t};
+use crate::opening::{opening, outlive_opening_t};
 
 /// A domain: a folder on a memory file system in which processes find each other; every named
 /// object is a file in it. There is no daemon to start, and nothing to set up. All threads may use
@@ -25,13 +26,11 @@ pub struct outlive_domain_t(pub(crate) Domain);
 pub struct outlive_domain_options_t {
     /// `sizeof(outlive_domain_options_t)`.
     pub size: usize,
-    /// A folder, made when missing; its parent must exist. NULL: `name` says which.
+    /// A folder, whose parent must exist. NULL: `name` says which.
     pub path: *const c_char,
     /// A domain of the user's own, `/dev/shm/outlive-UID/NAME`. NULL: what `OUTLIVE_DOMAIN` names,
     /// else `default`.
     pub name: *const c_char,
-    /// Not 0: the folder must exist.
-    pub must_exist: u32,
     /// Not 0: share the domain with the group `group` (0770, 0660).
     pub has_group: u32,
     /// The group's number.
@@ -42,8 +41,6 @@ pub struct outlive_domain_options_t {
     /// 1: record the order in which locks are taken, and report when that order can deadlock; 2: do
     /// not, whatever `OUTLIVE_LOCK_ORDER` says.
     pub lock_order: u32,
-    /// Must be 0.
-    pub reserved: u32,
 }
 
 /// What is known about a token's owner. Its size never changes.
@@ -109,53 +106,52 @@ impl outlive_peer_info_t {
     }
 }
 
-/// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`, and makes it
-/// when missing. `name` NULL: the domain that the environment's `OUTLIVE_DOMAIN` names (a path if
-/// it has a `/`), else `default`.
+/// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`; with
+/// OUTLIVE_OPEN_OR_CREATE it is made when missing. `name` NULL: the domain that the environment's
+/// `OUTLIVE_DOMAIN` names (a path if it has a `/`), else `default`.
 ///
 /// Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may outlive
 /// it.
 ///
-/// Errors: EINVAL, EPERM (the folder is another user's, or others may enter it), ENOTDIR, EACCES,
-/// ENOSPC, ENOMEM, EMFILE, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of
-/// the system.
+/// Errors: see `outlive_opening_t`; EINVAL also for OUTLIVE_CREATE_NEW, which is for what is in a
+/// domain. EPERM: the folder is another user's, or others may enter it. ENOTDIR, EMFILE.
 ///
 /// If a process dies: nothing in a domain depends on the process that made it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_open(
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     domain: *mut *mut outlive_domain_t,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `domain` and NULL or a NUL-terminated `name`.
         let (out, name) = unsafe { (handle_out(domain)?, text_or_none(name)?) };
-        let domain = name.map_or_else(Domain::open_default, Domain::open_or_create)?;
-        out.put(Box::into_raw(Box::new(outlive_domain_t(domain))));
+        out.put(opened(Domain::options(), None, name, how)?);
         Ok(())
     })
 }
 
-/// Opens a domain as `outlive_domain_open` does, in any folder, made when missing; its parent must
-/// exist.
+/// Opens a domain as `outlive_domain_open` does, in any folder, whose parent must exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_open_at(
     path: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     domain: *mut *mut outlive_domain_t,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `domain` and a NUL-terminated path.
         let (out, path) = unsafe { (handle_out(domain)?, text(path, "a path")?) };
-        out.put(Box::into_raw(Box::new(outlive_domain_t(Domain::open_or_create_at(path)?))));
+        out.put(opened(Domain::options(), Some(path), None, how)?);
         Ok(())
     })
 }
 
-/// Opens a domain with options. `options` NULL: as `outlive_domain_open(NULL, domain)`.
-///
-/// Errors: as `outlive_domain_open`, and ENOENT with `must_exist`.
+/// Opens a domain as `outlive_domain_open` does, with options, which also say which domain.
+/// `options` NULL: as `outlive_domain_open(NULL, how, domain)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_open_with(
     options: *const outlive_domain_options_t,
+    how: MaybeUninit<outlive_opening_t>,
     domain: *mut *mut outlive_domain_t,
 ) -> c_int {
     entry(|| {
@@ -165,45 +161,60 @@ pub unsafe extern "C" fn outlive_domain_open_with(
             size: 0,
             path: core::ptr::null(),
             name: core::ptr::null(),
-            must_exist: 0,
             has_group: 0,
             group: 0,
             recheck_ms: 0,
             lock_order: 0,
-            reserved: 0,
         };
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers and pointers.
         let given = unsafe { self::options(options, default) }?;
-        let mut how = Domain::options();
-        how = how.group((given.has_group != 0).then_some(given.group));
-        how = match given.recheck_ms {
-            0 => how,
-            u32::MAX => how.recheck(None),
-            span => how.recheck(Some(Duration::from_millis(span.into()))),
+        let mut options = Domain::options().group((given.has_group != 0).then_some(given.group));
+        options = match given.recheck_ms {
+            0 => options,
+            u32::MAX => options.recheck(None),
+            span => options.recheck(Some(Duration::from_millis(span.into()))),
         };
-        how = match given.lock_order {
-            0 => how,
-            choice => how.lock_order(choice == 1),
+        options = match given.lock_order {
+            0 => options,
+            choice => options.lock_order(choice == 1),
         };
         // SAFETY: the C caller passes NULL or a NUL-terminated `path` and NULL or a NUL-terminated
         // `name`.
         let (path, name) = unsafe { (text_or_none(given.path)?, text_or_none(given.name)?) };
-        let environment = std::env::var("OUTLIVE_DOMAIN").ok().filter(|name| !name.is_empty());
-        let create = given.must_exist == 0;
-        let at = |how: DomainOptions, path: &Path| match create {
-            true => how.open_or_create_at(path),
-            false => how.open_at(path),
-        };
-        let opened = match (path, name.or(environment.as_deref())) {
-            (Some(path), _) => at(how, path.as_ref()),
-            (None, Some(path)) if name.is_none() && path.contains('/') => at(how, path.as_ref()),
-            (None, name) if create => how.open_or_create(name.unwrap_or("default")),
-            (None, name) => how.open(name.unwrap_or("default")),
-        };
-        out.put(Box::into_raw(Box::new(outlive_domain_t(opened?))));
+        out.put(opened(options, path, name, how)?);
         Ok(())
     })
+}
+
+/// Opens the domain at that path, else that of that name, else the one that the environment names.
+fn opened(
+    options: DomainOptions,
+    path: Option<&str>,
+    name: Option<&str>,
+    how: MaybeUninit<outlive_opening_t>,
+) -> Result<*mut outlive_domain_t, Failure> {
+    let creates = match opening(how)? {
+        Opening::OpenOrCreate => true,
+        Opening::Open => false,
+        Opening::CreateNew => {
+            let why = "OUTLIVE_CREATE_NEW is for what is in a domain";
+            return Err(Failure::new(libc::EINVAL, why));
+        }
+    };
+    let environment = std::env::var("OUTLIVE_DOMAIN").unwrap_or_default();
+    let (path, name) = match (path, name) {
+        (None, None) if environment.contains('/') => (Some(&*environment), None),
+        (None, None) if !environment.is_empty() => (None, Some(&*environment)),
+        given => given,
+    };
+    let opened = match (path, name.unwrap_or("default")) {
+        (Some(path), _) if creates => options.open_or_create_at(path),
+        (Some(path), _) => options.open_at(path),
+        (None, name) if creates => options.open_or_create(name),
+        (None, name) => options.open(name),
+    }?;
+    Ok(Box::into_raw(Box::new(outlive_domain_t(opened))))
 }
 
 /// Closes a domain. What was opened in it stays open. Passing NULL has no effect.

@@ -1,14 +1,16 @@
 //! Events and latches: by name, or inside a record.
 
 use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
 
 use outlive::sync::{EmbeddedEvent, EmbeddedLatch, Event, Latch, Reset, Untyped};
-use outlive::{Error, Kind};
+use outlive::{Kind, Opening};
 
-use crate::argument::{borrow, borrow_mut, handle_out, out_or_none, text};
-use crate::code::{Failure, OUTLIVE_OTHER_TYPE, entry, entry_or};
+use crate::argument::{borrow_mut, out_or_none};
+use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{in_time, moment, outlive_deadline_t};
 use crate::domain::outlive_domain_t;
+use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::place::{self, Primitive, fast_table, find};
 
 /// Thirty-two bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes
@@ -29,12 +31,9 @@ const _: () = place::same_shape::<outlive_event_t, EmbeddedEvent>();
 const _: () = place::same_shape::<outlive_latch_t, EmbeddedLatch>();
 
 /// Bits stay set until they are cleared.
-pub const OUTLIVE_RESET_MANUAL: u32 = 0;
+pub const OUTLIVE_RESET_MANUAL: u32 = 1;
 /// A waiter clears the bits that it waited for.
-pub const OUTLIVE_RESET_AUTOMATIC: u32 = 1;
-
-/// More arrivals than this are this many.
-const MOST_ARRIVALS: u32 = i32::MAX as u32;
+pub const OUTLIVE_RESET_AUTOMATIC: u32 = 2;
 
 pub(crate) struct EventHandle(pub(crate) Event);
 
@@ -58,46 +57,45 @@ impl Primitive for LatchHandle {
     }
 }
 
-fn reset_of(number: u32) -> Result<Reset, Failure> {
+fn reset_of(number: u32) -> Result<Option<Reset>, Failure> {
     match number {
-        OUTLIVE_RESET_MANUAL => Ok(Reset::Manual),
-        OUTLIVE_RESET_AUTOMATIC => Ok(Reset::Automatic),
+        0 => Ok(None),
+        OUTLIVE_RESET_MANUAL => Ok(Some(Reset::Manual)),
+        OUTLIVE_RESET_AUTOMATIC => Ok(Some(Reset::Automatic)),
         _ => Err(Failure::new(libc::EINVAL, "none of the OUTLIVE_RESET numbers")),
     }
 }
 
 /// Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL or
-/// OUTLIVE_RESET_AUTOMATIC.
+/// OUTLIVE_RESET_AUTOMATIC; 0: what an existing event has, and in a new one as
+/// OUTLIVE_RESET_MANUAL.
 ///
 /// Owner: `*event` is in shared memory, mapped until `outlive_event_close`.
 ///
-/// Errors: as `outlive_mutex_open`; OUTLIVE_OTHER_TYPE when the event exists with the other reset.
-///
-/// If a process dies while it makes the event, nothing is left of it.
+/// Errors: see `outlive_opening_t`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_event_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     reset: u32,
     event: *mut *mut outlive_event_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a place for `event`, a live domain, and a NUL-terminated
-        // name.
-        let (out, domain, name) =
-            unsafe { (handle_out(event)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        match Event::options().reset(reset_of(reset)?).open_or_create(&domain.0, name) {
-            Err(other @ Error::OtherOptions { .. }) => {
-                return Err(Failure::new(OUTLIVE_OTHER_TYPE, &other.to_string()));
-            }
-            opened => opened?,
-        };
-        out.put(place::open(Untyped::named(&domain.0, name, Kind::Event)?).cast());
+        // SAFETY: the C caller passes a place for `event`, a live domain, and a NUL-terminated name.
+        let naming = unsafe { naming(domain, name, how, event) }?;
+        let mut options = Event::options();
+        if let Some(reset) = reset_of(reset)? {
+            options = options.reset(reset);
+        }
+        open_as!(options, naming)?;
+        let untyped = Untyped::named(naming.domain, naming.name, Kind::Event)?;
+        naming.out.put(place::open(untyped).cast());
         Ok(())
     })
 }
 
-/// Sets, in a record's initialiser, how a new event's bits are reset.
+/// Sets, in a record's initialiser, how a new event's bits are reset: as in `outlive_event_open`.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -106,7 +104,7 @@ pub unsafe extern "C" fn outlive_event_init(event: *mut outlive_event_t, reset: 
         // SAFETY: the C caller passes an event of a new record, which no other process sees; of the
         // same size; every pattern of bytes is a value.
         unsafe { borrow_mut(event.cast::<EmbeddedEvent>(), "an event") }?
-            .set_reset(reset_of(reset)?);
+            .set_reset(reset_of(reset)?.unwrap_or(Reset::Manual));
         Ok(())
     })
 }
@@ -225,27 +223,30 @@ pub unsafe extern "C" fn outlive_event_wait_all(
     entry(|| unsafe { wait_for(event, bits, true, deadline, seen) })
 }
 
-/// Opens the latch of that name, or makes one that so many arrivals open.
+/// Opens the latch of that name, or makes one that so many arrivals open, 2,147,483,647 at most. 0,
+/// with OUTLIVE_OPEN: whatever number it began with.
 ///
 /// Owner: `*latch` is in shared memory, mapped until `outlive_latch_close`.
 ///
-/// Errors: as `outlive_mutex_open`; EINVAL when it exists and began with another number.
-///
-/// If a process dies while it makes the latch, nothing is left of it.
+/// Errors: see `outlive_opening_t`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_latch_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     arrivals: u32,
     latch: *mut *mut outlive_latch_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a place for `latch`, a live domain, and a NUL-terminated
-        // name.
-        let (out, domain, name) =
-            unsafe { (handle_out(latch)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        Latch::options(arrivals.min(MOST_ARRIVALS)).open_or_create(&domain.0, name)?;
-        out.put(place::open(Untyped::named(&domain.0, name, Kind::Latch)?).cast());
+        // SAFETY: the C caller passes a place for `latch`, a live domain, and a NUL-terminated name.
+        let naming = unsafe { naming(domain, name, how, latch) }?;
+        if arrivals == 0 && naming.opening == Opening::Open {
+            Latch::open(naming.domain, naming.name)
+        } else {
+            open_as!(Latch::options(arrivals), naming)
+        }?;
+        let untyped = Untyped::named(naming.domain, naming.name, Kind::Latch)?;
+        naming.out.put(place::open(untyped).cast());
         Ok(())
     })
 }

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `code` | return codes, the thread's last message; no panic reaches C |
 //! | `argument` | pointers from C: NULL, text, bytes |
+//! | `opening` | the three openings of what has a name |
 //! | `deadline` | deadlines |
 //! | `owned` | guards and loans that stay with what they borrow from: the one place where a lifetime is extended |
 //! | `place` | from an address in shared memory to this process's handle of the primitive there |
@@ -30,6 +31,7 @@ mod gpu;
 mod held;
 mod mutex;
 mod once;
+mod opening;
 mod owned;
 mod pi_mutex;
 mod pinned;

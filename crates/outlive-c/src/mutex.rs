@@ -1,17 +1,19 @@
 //! Mutexes: by name, or inside a record.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use outlive::sync::{EmbeddedMutex, Halfway, LockError, Mutex, MutexGuard, Untyped, ValueType};
-use outlive::{Deadline, Domain, Error, Kind};
+use outlive::{Deadline, Error, Kind};
 
-use crate::argument::{borrow, bytes, handle_out, out, text};
+use crate::argument::{bytes, out};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{
     OUTLIVE_NEVER, OUTLIVE_TRY, in_time, moment, moment_or_past, outlive_deadline_t,
 };
 use crate::domain::{outlive_domain_t, outlive_peer_info_t};
+use crate::opening::{Naming, naming, outlive_opening_t};
 use crate::place::{self, Primitive, fast_table, find, find_fast};
 use crate::wait::wait;
 
@@ -108,22 +110,19 @@ fn not_held() -> Failure {
 ///
 /// Owner: `*mutex` is in shared memory, mapped until `outlive_mutex_close`.
 ///
-/// Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (it exists with another size), ENOSPC,
-/// ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the
-/// system.
-///
-/// If a process dies while it makes the mutex, nothing is left of it.
+/// Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: it exists with another size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     size: usize,
     initial: *const c_void,
     mutex: *mut *mut outlive_mutex_t,
 ) -> c_int {
     // SAFETY: the C caller passes what `outlive_mutex_open` asks for: a live domain, a name, `size`
     // bytes, and a place.
-    entry(|| unsafe { open_lock(domain, name, Kind::Mutex, size, initial, mutex) })
+    entry(|| unsafe { open_lock(naming(domain, name, how, mutex)?, Kind::Mutex, size, initial) })
 }
 
 /// Opens a named lock with a value.
@@ -131,17 +130,15 @@ pub unsafe extern "C" fn outlive_mutex_open(
 /// # Safety
 /// The C caller guarantees what `outlive_mutex_open` asks for.
 pub(crate) unsafe fn open_lock<T>(
-    domain: *const outlive_domain_t,
-    name: *const c_char,
+    naming: Naming<'_, T>,
     kind: Kind,
     size: usize,
     initial: *const c_void,
-    lock: *mut *mut T,
 ) -> Result<(), Failure> {
     // SAFETY: the caller guarantees the arguments of `outlive_mutex_open`.
     unsafe {
-        open_with_value(domain, name, size, initial, lock, |domain, name, value, init| {
-            Untyped::lock(domain, name, kind, value, init)
+        open_with_value(naming, size, initial, |naming, value, init| {
+            Untyped::lock(naming.domain, naming.name, naming.opening, kind, value, init)
         })
     }
 }
@@ -151,29 +148,24 @@ pub(crate) unsafe fn open_lock<T>(
 /// # Safety
 /// The caller guarantees what [`open_lock`] asks for.
 pub(crate) unsafe fn open_with_value<T>(
-    domain: *const outlive_domain_t,
-    name: *const c_char,
+    naming: Naming<'_, T>,
     size: usize,
     initial: *const c_void,
-    lock: *mut *mut T,
-    open: impl FnOnce(&Domain, &str, ValueType<'_>, &dyn Fn(*mut u8)) -> Result<Untyped, Error>,
+    open: impl FnOnce(&Naming<'_, T>, ValueType<'_>, &dyn Fn(*mut u8)) -> Result<Untyped, Error>,
 ) -> Result<(), Failure> {
-    // SAFETY: the C caller passes a place for the handle, a live domain, and a NUL-terminated name.
-    let (out, domain, name) =
-        unsafe { (handle_out(lock)?, borrow(domain, "a domain")?, text(name, "a name")?) };
     let initial = if initial.is_null() {
         None
     } else {
         // SAFETY: the C caller passes `size` readable bytes at `initial`.
         Some(unsafe { bytes(initial, size) }?)
     };
-    let untyped = open(&domain.0, name, ValueType { name: None, size, align: 1 }, &|at| {
+    let untyped = open(&naming, ValueType { name: None, size, align: 1 }, &|at| {
         if let Some(initial) = initial {
             // SAFETY: `at` has `size` bytes, in a file that no other process has yet.
             unsafe { core::ptr::copy_nonoverlapping(initial.as_ptr(), at, initial.len()) };
         }
     })?;
-    out.put(place::open(untyped).cast());
+    naming.out.put(place::open(untyped).cast());
     Ok(())
 }
 

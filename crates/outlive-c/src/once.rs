@@ -1,14 +1,15 @@
 //! Onces: actions that are done once, by the first thread that asks.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 
 use outlive::Kind;
 use outlive::sync::{EmbeddedOnceLock, OnceLock, OnceState, Untyped};
 
-use crate::argument::{borrow, handle_out, text};
 use crate::code::{Failure, entry};
 use crate::deadline::{in_time, moment, outlive_deadline_t};
 use crate::domain::outlive_domain_t;
+use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::place::{self, Primitive, fast_table, find};
 
 /// Whether an action has been done once, in shared memory: 8 bytes of a record, or a named one. All
@@ -39,21 +40,20 @@ pub type outlive_make_t = Option<unsafe extern "C" fn(argument: *mut c_void, pre
 ///
 /// Owner: `*once` is in shared memory, mapped until `outlive_once_close`.
 ///
-/// Errors: as `outlive_mutex_open`.
-///
-/// If a process dies while it makes the once, nothing is left of it.
+/// Errors: see `outlive_opening_t`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_once_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     once: *mut *mut outlive_once_t,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `once`, a live domain, and a NUL-terminated name.
-        let (out, domain, name) =
-            unsafe { (handle_out(once)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        OnceLock::<()>::open_or_create(&domain.0, name)?;
-        out.put(place::open(Untyped::named(&domain.0, name, Kind::Once)?).cast());
+        let naming = unsafe { naming(domain, name, how, once) }?;
+        open_as!(OnceLock::<()>::options(), naming)?;
+        let untyped = Untyped::named(naming.domain, naming.name, Kind::Once)?;
+        naming.out.put(place::open(untyped).cast());
         Ok(())
     })
 }

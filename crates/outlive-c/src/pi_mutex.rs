@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 
 use outlive::Kind;
 use outlive::sync::{EmbeddedPiMutex, LockError, PiMutex, PiMutexGuard, Untyped};
@@ -12,6 +13,7 @@ use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, outlive_peer_info_t};
 use crate::held::{self, HeldByThread};
 use crate::mutex::open_lock;
+use crate::opening::{naming, outlive_opening_t};
 use crate::place::{self, Primitive, fast_table, find};
 
 /// A mutex in shared memory whose holder inherits the priority of its waiters, for real-time
@@ -69,20 +71,20 @@ impl Handle {
 ///
 /// Owner: `*mutex` is in shared memory, mapped until `outlive_pi_mutex_close`.
 ///
-/// Errors: as `outlive_mutex_open`. Locking, not opening, returns OUTLIVE_OTHER_PLACE.
-///
-/// If a process dies while it makes the mutex, nothing is left of it.
+/// Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: it exists with another size. Locking, not
+/// opening, returns OUTLIVE_OTHER_PLACE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pi_mutex_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     size: usize,
     initial: *const c_void,
     mutex: *mut *mut outlive_pi_mutex_t,
 ) -> c_int {
     // SAFETY: the C caller passes what `outlive_mutex_open` asks for: a live domain, a name, `size`
     // bytes, and a place.
-    entry(|| unsafe { open_lock(domain, name, Kind::PiMutex, size, initial, mutex) })
+    entry(|| unsafe { open_lock(naming(domain, name, how, mutex)?, Kind::PiMutex, size, initial) })
 }
 
 /// Returns the value behind a named mutex. NULL: it has none, or is inside a record.

@@ -1,14 +1,16 @@
 //! Pools: memory that one process hands over to another.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use outlive::pool::{Modes, Object, Offset, Pool, SharedObject};
 
-use crate::argument::{borrow, handle_out, options, out, out_or_none, text, text_or_none};
+use crate::argument::{borrow, handle_out, options, out, out_or_none, text_or_none};
 use crate::code::{Failure, entry, entry_or};
 use crate::domain::{close, outlive_domain_t, peer};
+use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::owned::Owned;
 
 /// A pool, open in this process: memory objects of 0 bytes to 1 GiB. All threads may use it at
@@ -18,22 +20,22 @@ pub struct outlive_pool_t(Arc<Pool>);
 /// An object that several processes hold, each by name. All threads may use it at once.
 pub struct outlive_shared_t(Owned<SharedObject<'static>, Pool>);
 
-/// Options for opening a pool. Begin with `OUTLIVE_POOL_OPTIONS_INIT`.
+/// Options for opening or making a pool. Begin with `OUTLIVE_POOL_OPTIONS_INIT`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_pool_options_t {
     /// `sizeof(outlive_pool_options_t)`.
     pub size: usize,
-    /// The most bytes of the file system that the pool may take, 64 KiB to 8 GiB. An existing pool
-    /// with another limit is `EINVAL`. The whole file counts: objects, the pool's own words, and a
-    /// record of 16 bytes for each object, which stays when memory of small objects is used for
-    /// larger ones. 0: what an existing pool has; of a new one a quarter of the file system, at most
-    /// 8 GiB.
+    /// The most bytes of the file system that the pool may take, 64 KiB to 8 GiB. A new pool's
+    /// default: a quarter of the file system, at most 8 GiB. The whole file counts: objects, the
+    /// pool's own words, and a record of 16 bytes for each object, which stays when memory of small
+    /// objects is used for larger ones.
     pub max_bytes: u64,
     /// The most bytes that each thread keeps in its cache. 0: what this process has set before, or
     /// 16 MiB.
     pub cache_bytes: u64,
-    /// Debug modes of a new pool, as text: `tag,integrity`. NULL: none.
+    /// Debug modes of a new pool, as text: `tag,integrity`. NULL: none. An existing pool keeps the
+    /// modes that it has.
     pub modes: *const c_char,
     /// Not 0: ask for huge pages.
     pub huge_pages: u32,
@@ -41,24 +43,24 @@ pub struct outlive_pool_options_t {
     pub reserved: u32,
 }
 
-/// Opens the pool of that name, or makes it. `options` NULL: the defaults.
+/// Opens the pool of that name, or makes it. `options` NULL: none is set.
 ///
 /// Owner: `*pool` is the caller's, until `outlive_pool_close`.
 ///
-/// Errors: as `outlive_queue_open`.
+/// Errors: see `outlive_opening_t`.
 ///
 /// If a process dies, what it had is free once its last thread has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pool_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     options: *const outlive_pool_options_t,
     pool: *mut *mut outlive_pool_t,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `pool`, a live domain, and a NUL-terminated name.
-        let (out, domain, name) =
-            unsafe { (handle_out(pool)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let naming = unsafe { naming(domain, name, how, pool) }?;
         let default = outlive_pool_options_t {
             size: 0,
             max_bytes: 0,
@@ -70,21 +72,21 @@ pub unsafe extern "C" fn outlive_pool_open(
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers and pointers.
         let given = unsafe { self::options(options, default) }?;
-        let mut how = Pool::options().huge_pages(given.huge_pages != 0);
+        let mut options = Pool::options().huge_pages(given.huge_pages != 0);
         if given.max_bytes > 0 {
-            how = how.max_bytes(given.max_bytes);
+            options = options.max_bytes(given.max_bytes);
         }
         if given.cache_bytes > 0 {
-            how = how.cache_bytes(given.cache_bytes);
+            options = options.cache_bytes(given.cache_bytes);
         }
         // SAFETY: the C caller passes NULL or a NUL-terminated `modes`.
         if let Some(modes) = unsafe { text_or_none(given.modes) }? {
             let modes = modes.parse::<Modes>();
-            how = how.modes(modes.map_err(|error| Failure::new(libc::EINVAL, &error.to_string()))?);
+            options = options
+                .modes(modes.map_err(|error| Failure::new(libc::EINVAL, &error.to_string()))?);
         }
-        out.put(Box::into_raw(Box::new(outlive_pool_t(Arc::new(
-            how.open_or_create(&domain.0, name)?,
-        )))));
+        let opened = open_as!(options, naming)?;
+        naming.out.put(Box::into_raw(Box::new(outlive_pool_t(Arc::new(opened)))));
         Ok(())
     })
 }

@@ -1,16 +1,15 @@
 //! Queues: many senders, one receiver.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 
-use outlive::Error;
 use outlive::queue::{Peeked, Queue, Receiver, Sender};
 
-use crate::argument::{
-    borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none, text,
-};
+use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none};
 use crate::code::{Failure, entry};
 use crate::deadline::{OUTLIVE_TRY, moment, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
+use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::owned::outlasting;
 use crate::wait::wait;
 
@@ -30,30 +29,26 @@ pub struct outlive_receiver_t {
     pub(crate) receiver: Receiver,
 }
 
-/// Options for making a queue; an existing queue keeps its own. Begin with
-/// `OUTLIVE_QUEUE_OPTIONS_INIT`.
+/// Options for opening or making a queue. Begin with `OUTLIVE_QUEUE_OPTIONS_INIT`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_queue_options_t {
     /// `sizeof(outlive_queue_options_t)`.
     pub size: usize,
-    /// The most bytes that the queue may take, messages included. 0: a quarter of the file system,
-    /// at most 6 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
+    /// The most bytes that the queue may take, messages included, 64 KiB to 6 GiB. A new queue's
+    /// default: a quarter of the file system, at most 6 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
     /// short messages is reused for long ones.
     pub max_bytes: u64,
-    /// Slots to begin with. 0: 64.
+    /// Slots to begin with, 1 to 65,536. A new queue's default: 64.
     pub first_slots: u32,
-    /// Bytes of a slot; a message of up to 24 bytes less is stored in the slot itself. 0: 128.
+    /// Bytes of a slot, 1 to 4,096; a message of up to 24 bytes less is stored in the slot itself.
+    /// A new queue's default: 128.
     pub slot_bytes: u32,
     /// Not 0: a send fails with ENOTCONN while there is no receiver, instead of keeping the message
     /// for one.
     pub need_receiver: u32,
     /// How this process's ends wait: one of the OUTLIVE_WAIT numbers.
     pub wait: u32,
-    /// Not 0: the queue must exist.
-    pub must_exist: u32,
-    /// Must be 0.
-    pub reserved: u32,
 }
 
 /// Counts what has happened to a queue. Exact when it is quiet. Its size never changes.
@@ -90,27 +85,26 @@ pub struct outlive_bytes_t {
     pub size: usize,
 }
 
-/// Opens the queue of that name, or makes it. `options` NULL: the defaults.
+/// Opens the queue of that name, or makes it. `options` NULL: none is set.
 ///
 /// Owner: `*queue` is the caller's, until `outlive_queue_close`. Its senders and receivers may
 /// outlive it.
 ///
-/// Errors: EINVAL, OUTLIVE_OTHER_KIND, ENOSPC, ENOMEM, EACCES, ENOENT (with `must_exist`),
-/// OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
+/// Errors: see `outlive_opening_t`.
 ///
-/// If a process dies while it makes the queue, nothing is left of it. Sent messages stay.
+/// If a process dies, the messages that it sent stay.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_queue_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     options: *const outlive_queue_options_t,
     queue: *mut *mut outlive_queue_t,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `queue`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) =
-            unsafe { (handle_out(queue)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let naming = unsafe { naming(domain, name, how, queue) }?;
         let default = outlive_queue_options_t {
             size: 0,
             max_bytes: 0,
@@ -118,40 +112,25 @@ pub unsafe extern "C" fn outlive_queue_open(
             slot_bytes: 0,
             need_receiver: 0,
             wait: 0,
-            must_exist: 0,
-            reserved: 0,
         };
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers.
         let given = unsafe { self::options(options, default) }?;
-        let strategy = wait(given.wait)?;
-        let as_it_is = || Queue::<[u8]>::options().wait_strategy(strategy);
-        let how = move || {
-            let mut how = as_it_is().need_receiver(given.need_receiver != 0);
-            if given.max_bytes > 0 {
-                how = how.max_bytes(given.max_bytes.clamp(64 << 10, 6 << 30));
-            }
-            if given.first_slots > 0 {
-                how = how.slots(given.first_slots.min(65_536));
-            }
-            if given.slot_bytes > 0 {
-                how = how.slot_bytes(given.slot_bytes.min(4096));
-            }
-            how
-        };
-        // An existing queue keeps its options: they are not compared.
-        let opened = loop {
-            match as_it_is().open(&domain.0, name) {
-                Err(Error::NotFound { .. }) if given.must_exist == 0 => {}
-                opened => break opened?,
-            }
-            match how().create_new(&domain.0, name) {
-                // Another process was quicker.
-                Err(Error::AlreadyExists { .. }) => {}
-                made => break made?,
-            }
-        };
-        out.put(Box::into_raw(Box::new(outlive_queue_t(opened))));
+        let mut options = Queue::<[u8]>::options().wait_strategy(wait(given.wait)?);
+        if given.need_receiver != 0 {
+            options = options.need_receiver(true);
+        }
+        if given.max_bytes > 0 {
+            options = options.max_bytes(given.max_bytes);
+        }
+        if given.first_slots > 0 {
+            options = options.slots(given.first_slots);
+        }
+        if given.slot_bytes > 0 {
+            options = options.slot_bytes(given.slot_bytes);
+        }
+        let opened = open_as!(options, naming)?;
+        naming.out.put(Box::into_raw(Box::new(outlive_queue_t(opened))));
         Ok(())
     })
 }

@@ -1,13 +1,15 @@
 //! Records: a user's own struct in shared memory, with primitives inside.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 
 use outlive::Kind;
 use outlive::sync::{Place, Untyped, ValueType};
 
-use crate::argument::{borrow, handle_out, items, text};
+use crate::argument::items;
 use crate::code::{Failure, entry};
 use crate::domain::outlive_domain_t;
+use crate::opening::{Naming, naming, outlive_opening_t};
 use crate::place;
 
 /// In an `outlive_place_t`: an `outlive_mutex_t`.
@@ -77,17 +79,16 @@ pub type outlive_init_t = Option<unsafe extern "C" fn(data: *mut c_void, argumen
 /// Owner: `*data` is shared memory, mapped until `outlive_record_close`. Fields that no lock guards
 /// have to be atomic.
 ///
-/// Errors: EINVAL (also for places that overlap, lie outside or are not aligned, for invalid
-/// numbers, and for more than 46), OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (it exists with another
-/// size, or with other primitives, places or numbers), ENOSPC, ENOMEM, EACCES,
-/// OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
+/// Errors: see `outlive_opening_t`; EINVAL also for places that overlap, lie outside or are not
+/// aligned, for invalid numbers, and for more than 46. OUTLIVE_OTHER_TYPE: it exists with another
+/// size, or with other primitives, places or numbers.
 ///
-/// If a process dies while it makes the record, nothing is left of it. Afterwards, each primitive
-/// reports deaths by itself.
+/// If a process dies, each primitive reports that by itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_record_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     size: usize,
     places: *const outlive_place_t,
     count: usize,
@@ -97,8 +98,7 @@ pub unsafe extern "C" fn outlive_record_open(
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `data`, a live domain, and a NUL-terminated name.
-        let (out, domain, name) =
-            unsafe { (handle_out(data)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let naming = unsafe { naming(domain, name, how, data) }?;
         // SAFETY: the C caller passes `count` readable items at `places`.
         let places = unsafe { items(places, count, "the places of primitives") }?;
         let place = |place: &outlive_place_t| {
@@ -110,7 +110,8 @@ pub unsafe extern "C" fn outlive_record_open(
             return Err(Failure::new(libc::EINVAL, "a record without bytes"));
         }
         let layout = ValueType { name: None, size, align: 64 };
-        let untyped = Untyped::record(&domain.0, name, layout, &places, |at| {
+        let Naming { out, domain, name, opening } = naming;
+        let untyped = Untyped::record(domain, name, opening, layout, &places, |at| {
             if let Some(init) = init {
                 // SAFETY: `at` has `size` bytes of a file that no other process has yet; the C
                 // caller passes `init` for such a record.

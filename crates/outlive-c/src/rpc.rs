@@ -1,18 +1,17 @@
 //! Requests and replies.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::task::Poll;
 
-use outlive::Error;
-use outlive::rpc::{
-    CallError, Client, Pending, Reply, Request, Server, Service, ServiceOptions, Stream,
-};
+use outlive::rpc::{CallError, Client, Pending, Reply, Request, Server, Service, Stream};
 
-use crate::argument::{borrow, borrow_mut, bytes, handle_out, options, out, text};
+use crate::argument::{borrow, borrow_mut, bytes, handle_out, options, out};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
+use crate::opening::{Naming, naming, open_as, outlive_opening_t};
 use crate::owned::Owned;
 use crate::wait::wait;
 
@@ -35,15 +34,14 @@ pub struct outlive_request_t(Request);
 /// Several replies to one request.
 pub struct outlive_stream_t(Stream);
 
-/// Options for making a service; an existing service keeps its own. Begin with
-/// `OUTLIVE_SERVICE_OPTIONS_INIT`.
+/// Options for opening or making a service. Begin with `OUTLIVE_SERVICE_OPTIONS_INIT`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_service_options_t {
     /// `sizeof(outlive_service_options_t)`.
     pub size: usize,
     /// The most bytes that requests and replies may take together, records included, besides 24 KiB
-    /// for each client. 0: 1 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where
+    /// for each client, 64 KiB to 6 GiB. A new service's default: 1 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where
     /// memory of short messages is reused for long ones.
     pub max_bytes: u64,
     /// How this process's end waits: one of the OUTLIVE_WAIT numbers.
@@ -53,70 +51,54 @@ pub struct outlive_service_options_t {
     pub wait_for_server: u32,
 }
 
+/// Opens the service, and returns whether the caller's calls wait for a server.
+///
 /// # Safety
 /// The C caller guarantees NULL, or options of the size that they say.
-unsafe fn service(
+unsafe fn service<T>(
+    naming: &Naming<'_, T>,
     given: *const outlive_service_options_t,
-) -> Result<(ServiceOptions, Option<u64>, bool), Failure> {
+) -> Result<(Service, bool), Failure> {
     let default = outlive_service_options_t { size: 0, max_bytes: 0, wait: 0, wait_for_server: 0 };
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
     // integers.
     let given = unsafe { options(given, default) }?;
-    let how = Service::options().wait_strategy(wait(given.wait)?);
-    let most = (given.max_bytes > 0).then_some(given.max_bytes.clamp(LEAST_BYTES, MOST_BYTES));
-    Ok((how, most, given.wait_for_server != 0))
-}
-
-/// Between these is what a service may be told to take.
-const LEAST_BYTES: u64 = 64 << 10;
-const MOST_BYTES: u64 = 6 << 30;
-
-/// Opens a service or makes it. An existing one keeps its own options.
-fn opened(
-    domain: &outlive::Domain,
-    name: &str,
-    how: ServiceOptions,
-    max_bytes: Option<u64>,
-) -> Result<Service, Error> {
-    let wanted = match max_bytes {
-        Some(bytes) => how.clone().max_bytes(bytes),
-        None => how.clone(),
-    };
-    match wanted.open_or_create(domain, name) {
-        Err(Error::OtherOptions { .. }) => how.open(domain, name),
-        other => other,
+    let mut options = Service::options().wait_strategy(wait(given.wait)?);
+    if given.max_bytes > 0 {
+        options = options.max_bytes(given.max_bytes);
     }
+    Ok((open_as!(options, naming)?, given.wait_for_server != 0))
 }
 
-/// Opens the service of that name as a client, or makes it. `options` NULL: the defaults.
+/// Opens the service of that name as a client, or makes it. `options` NULL: none is set.
 ///
 /// Owner: `*client` is the caller's, until `outlive_client_close`.
 ///
-/// Errors: as `outlive_queue_open`, and EUSERS.
+/// Errors: see `outlive_opening_t`.
 ///
 /// If a client dies, its calls that are not begun never will be, and its replies are freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_client_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     options: *const outlive_service_options_t,
     client: *mut *mut outlive_client_t,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `client`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) =
-            unsafe { (handle_out(client)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let naming = unsafe { naming(domain, name, how, client) }?;
         // SAFETY: the C caller passes NULL or options of the size that they say.
-        let (how, most, is_patient) = unsafe { service(options) }?;
-        let client = opened(&domain.0, name, how, most)?.client()?;
+        let (service, is_patient) = unsafe { service(&naming, options) }?;
+        let client = service.client()?;
         client.set_patient(is_patient);
         #[expect(
             clippy::arc_with_non_send_sync,
             reason = "C's threads take turns with a client and its calls"
         )]
         let client = Arc::new(client);
-        out.put(Box::into_raw(Box::new(outlive_client_t(client))));
+        naming.out.put(Box::into_raw(Box::new(outlive_client_t(client))));
         Ok(())
     })
 }
@@ -245,11 +227,12 @@ pub unsafe extern "C" fn outlive_reply_free(reply: *mut outlive_reply_t) {
     unsafe { close(reply) }
 }
 
-/// Opens the service of that name as its server, or makes it. `options` NULL: the defaults.
+/// Opens the service of that name as its server, or makes it. `options` NULL: none is set.
 ///
 /// Owner: `*server` is the caller's, until `outlive_server_close`.
 ///
-/// Errors: EBUSY: another server is alive. EAGAIN, EUSERS; otherwise as `outlive_queue_open`.
+/// Errors: see `outlive_opening_t`; EBUSY: another server is alive. EAGAIN: the last one is dead, and
+/// one of its threads has not ended within two seconds.
 ///
 /// If a process dies while it takes over, the next caller takes over. When a server dies, the calls
 /// that it had begun end at once, and the next server takes over those that it had not.
@@ -257,19 +240,17 @@ pub unsafe extern "C" fn outlive_reply_free(reply: *mut outlive_reply_t) {
 pub unsafe extern "C" fn outlive_server_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     options: *const outlive_service_options_t,
     server: *mut *mut outlive_server_t,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `server`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) =
-            unsafe { (handle_out(server)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let naming = unsafe { naming(domain, name, how, server) }?;
         // SAFETY: the C caller passes NULL or options of the size that they say.
-        let (how, most, _) = unsafe { service(options) }?;
-        out.put(Box::into_raw(Box::new(outlive_server_t(
-            opened(&domain.0, name, how, most)?.server()?,
-        ))));
+        let (service, _) = unsafe { service(&naming, options) }?;
+        naming.out.put(Box::into_raw(Box::new(outlive_server_t(service.server()?))));
         Ok(())
     })
 }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 
 use outlive::Kind;
 use outlive::sync::{
@@ -13,6 +14,7 @@ use crate::deadline::{in_time, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{give_holders, outlive_domain_t, outlive_peer_info_t};
 use crate::held::{self, HeldByThread};
 use crate::mutex::open_lock;
+use crate::opening::{naming, outlive_opening_t};
 use crate::place::{self, Primitive, fast_table, find};
 
 /// A reader-writer lock in shared memory: 4,160 bytes of a record (readers have cache lines of
@@ -77,20 +79,19 @@ impl Handle {
 ///
 /// Owner: `*lock` is in shared memory, mapped until `outlive_rwlock_close`.
 ///
-/// Errors: as `outlive_mutex_open`.
-///
-/// If a process dies while it makes the lock, nothing is left of it.
+/// Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: it exists with another size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     size: usize,
     initial: *const c_void,
     lock: *mut *mut outlive_rwlock_t,
 ) -> c_int {
     // SAFETY: the C caller passes what `outlive_mutex_open` asks for: a live domain, a name, `size`
     // bytes, and a place.
-    entry(|| unsafe { open_lock(domain, name, Kind::RwLock, size, initial, lock) })
+    entry(|| unsafe { open_lock(naming(domain, name, how, lock)?, Kind::RwLock, size, initial) })
 }
 
 /// Returns the value behind a named lock, which readers may read and only the writer may write.

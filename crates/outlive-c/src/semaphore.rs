@@ -2,15 +2,17 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use outlive::sync::{AcquireError, EmbeddedSemaphore, Permit, Semaphore, Untyped};
-use outlive::{Deadline, Kind};
+use outlive::{Deadline, Kind, Opening};
 
-use crate::argument::{borrow, borrow_mut, handle_out, out_or_none, text};
+use crate::argument::{borrow_mut, out_or_none};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{in_time, moment, outlive_deadline_t};
 use crate::domain::{give_holders, id, outlive_domain_t, outlive_peer_info_t};
+use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::owned::Owned;
 use crate::place::{self, Primitive, fast_table, find};
 
@@ -57,36 +59,40 @@ thread_local! {
     static MINE: RefCell<Mine> = const { RefCell::new(Mine(Vec::new())) };
 }
 
-/// Opens the semaphore of that name, or makes it with so many permits, of 1 to 65,536. `most`: the
-/// most permits that there may be at a time, if `outlive_semaphore_add` adds some; 0: as many as an
-/// existing semaphore has, and in a new one no more than `permits`.
+/// Opens the semaphore of that name, or makes it with so many permits. `most`: the most permits that
+/// there may be at a time, of 65,536, if `outlive_semaphore_add` adds some; 0: as many as an
+/// existing semaphore has, and in a new one no more than `permits`. With OUTLIVE_OPEN, and both of
+/// them 0: whatever numbers it has.
 ///
 /// Owner: `*semaphore` is in shared memory, mapped until `outlive_semaphore_close`.
 ///
-/// Errors: as `outlive_mutex_open`; EINVAL when it exists and began with another number, or may have
-/// another most, and when the numbers are none that a semaphore can have.
+/// Errors: see `outlive_opening_t`.
 ///
-/// If a process dies while it makes the semaphore, nothing is left of it. If it dies later, its
-/// permits are free at once, and the death itself wakes a thread that sleeps for one.
+/// If a process dies, its permits are free at once, and the death itself wakes a thread that sleeps
+/// for one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     permits: u32,
     most: u32,
     semaphore: *mut *mut outlive_semaphore_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a place for `semaphore`, a live domain, and a NUL-terminated
-        // name.
-        let (out, domain, name) =
-            unsafe { (handle_out(semaphore)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        // SAFETY: the C caller passes a place for `semaphore`, a live domain, and a NUL-terminated name.
+        let naming = unsafe { naming(domain, name, how, semaphore) }?;
         let mut options = Semaphore::options(permits);
         if most != 0 {
-            options = options.most(most.max(permits));
+            options = options.most(most);
         }
-        options.open_or_create(&domain.0, name)?;
-        out.put(place::open(Untyped::named(&domain.0, name, Kind::Semaphore)?).cast());
+        if permits == 0 && most == 0 && naming.opening == Opening::Open {
+            Semaphore::open(naming.domain, naming.name)
+        } else {
+            open_as!(options, naming)
+        }?;
+        let untyped = Untyped::named(naming.domain, naming.name, Kind::Semaphore)?;
+        naming.out.put(place::open(untyped).cast());
         Ok(())
     })
 }

@@ -1,14 +1,16 @@
 //! States: the latest value under a name.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 
-use outlive::Error;
+use outlive::Opening;
 use outlive::state::{Change, State, Writer};
 
-use crate::argument::{borrow, borrow_mut, bytes, fill, handle_out, out, out_or_none, text};
-use crate::code::{Failure, OUTLIVE_OTHER_TYPE, entry, entry_or};
+use crate::argument::{borrow, borrow_mut, bytes, fill, handle_out, out, out_or_none};
+use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
+use crate::opening::{naming, open_as, outlive_opening_t};
 
 /// The latest value under a name: one writer, any number of readers; no reader and no writer waits
 /// for another. All threads may use it at once.
@@ -18,20 +20,18 @@ pub struct outlive_state_t(pub(crate) State);
 pub struct outlive_state_writer_t(Writer);
 
 /// Opens the state of that name, or makes one with this value in it, for values of at most `most`
-/// bytes, 128 MiB at most. An existing state keeps its value, and is refused when it is of another
-/// size. `most` 0: the state must exist, of any type and size.
+/// bytes, 128 MiB at most; a new state's default: 4 KiB, or `size` if that is more. An existing
+/// state keeps its value. With OUTLIVE_OPEN its values may be of any type, and are bytes here.
 ///
 /// Owner: `*state` is the caller's, until `outlive_state_close`.
 ///
-/// Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (also for values of another size), ENOSPC
-/// (also for a first value that is larger than `most`), ENOENT (with `most` 0), ENOMEM, EACCES,
-/// OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
-///
-/// If a process dies while it makes the state, nothing is left of it.
+/// Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its values are of one fixed size. ENOSPC: also
+/// for a first value that is larger than `most`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     most: usize,
     initial: *const c_void,
     size: usize,
@@ -40,26 +40,17 @@ pub unsafe extern "C" fn outlive_state_open(
     entry(|| {
         // SAFETY: the C caller passes a place for `state`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) =
-            unsafe { (handle_out(state)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let naming = unsafe { naming(domain, name, how, state) }?;
         // SAFETY: the C caller passes `size` readable bytes at `initial`.
-        let initial = unsafe { bytes(initial, size) }?;
-        let opened = match most {
-            0 => State::open_as_bytes(&domain.0, name)?,
-            most => {
-                let options = State::<[u8]>::options().capacity(most).initial(initial);
-                options.open_or_create(&domain.0, name).map_err(|error| match error {
-                    Error::OtherOptions { found, .. } => Failure::new(
-                        OUTLIVE_OTHER_TYPE,
-                        &format!(
-                            "the state {name} is of values of at most {found} bytes, not {most}"
-                        ),
-                    ),
-                    other => other.into(),
-                })?
-            }
-        };
-        out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
+        let mut options = State::<[u8]>::options().initial(unsafe { bytes(initial, size) }?);
+        if most > 0 {
+            options = options.capacity(most);
+        }
+        let opened = match naming.opening {
+            Opening::Open => options.open_as_bytes(naming.domain, naming.name),
+            _ => open_as!(options, naming),
+        }?;
+        naming.out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
         Ok(())
     })
 }
@@ -70,14 +61,13 @@ pub unsafe extern "C" fn outlive_state_open(
 ///
 /// Owner: `*state` is the caller's, until `outlive_state_close`.
 ///
-/// Errors: as `outlive_state_open`; OUTLIVE_OTHER_TYPE also for a state whose values have another
-/// size, or several. EINVAL also for `size` 0.
-///
-/// If a process dies while it makes the state, nothing is left of it.
+/// Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its values have another size, or several.
+/// EINVAL also for `size` 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_open_fixed(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     size: usize,
     initial: *const c_void,
     state: *mut *mut outlive_state_t,
@@ -85,18 +75,15 @@ pub unsafe extern "C" fn outlive_state_open_fixed(
     entry(|| {
         // SAFETY: the C caller passes a place for `state`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) =
-            unsafe { (handle_out(state)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let naming = unsafe { naming(domain, name, how, state) }?;
         if size == 0 {
             return Err(Failure::new(libc::EINVAL, "values of a fixed size have some bytes"));
         }
         // SAFETY: the C caller passes `size` readable bytes at `initial`.
         let initial = if initial.is_null() { &[] } else { unsafe { bytes(initial, size) }? };
-        let opened = State::<[u8]>::options()
-            .fixed_size(size)
-            .initial(initial)
-            .open_or_create(&domain.0, name)?;
-        out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
+        let options = State::<[u8]>::options().fixed_size(size).initial(initial);
+        let opened = open_as!(options, naming)?;
+        naming.out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -11,14 +11,13 @@ use outlive::topic::{
     Header, Loan, Outgoing, Published, Publisher, Sample, Subscriber, SubscriberOptions, Topic,
     TopicOptions,
 };
-use outlive::{Deadline, Domain, Error, Payload, SendError};
+use outlive::{Deadline, Opening, Payload, SendError};
 
-use crate::argument::{
-    borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none, text,
-};
+use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
+use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::wait::wait;
 
 /// A topic, open in this process; its publishers and subscribers are made from it. All threads may
@@ -72,26 +71,25 @@ unsafe fn sample<'a>(
     Ok(ManuallyDrop::new(unsafe { Sample::from_raw(handle.cast()) }))
 }
 
-/// Options for making a topic; an existing topic keeps its own. Begin with
-/// `OUTLIVE_TOPIC_OPTIONS_INIT`.
+/// Options for opening or making a topic. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_topic_options_t {
     /// `sizeof(outlive_topic_options_t)`.
     pub size: usize,
-    /// The most bytes that the topic may take, messages included. 0: a quarter of the file system,
-    /// at most 4 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
+    /// The most bytes that the topic may take, messages included, 64 KiB to 6 GiB. A new topic's
+    /// default: a quarter of the file system, at most 4 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
     /// short messages is reused for long ones.
     pub max_bytes: u64,
-    /// How many messages of each publisher are kept: the maximum lag of a subscriber, and its
-    /// longest history. 0: 16.
+    /// How many messages of each publisher are kept, 1 to 65,536, rounded up to a power of two: the
+    /// maximum lag of a subscriber, and its longest history. A new topic's default: 16.
     pub depth: u32,
     /// Not 0: publishers do not stamp headers that have no stamp.
     pub no_stamps: u32,
     /// How this process's ends wait: one of the OUTLIVE_WAIT numbers.
     pub wait: u32,
-    /// Not 0: the topic must exist; its messages may be of any type, and are bytes here.
-    pub must_exist: u32,
+    /// Must be 0.
+    pub reserved: u32,
 }
 
 /// Options of a subscriber. Begin with `OUTLIVE_SUBSCRIBER_OPTIONS_INIT`.
@@ -141,75 +139,67 @@ impl outlive_header_t {
     }
 }
 
-/// Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: the
-/// defaults.
+/// Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: none is
+/// set. With OUTLIVE_OPEN the messages may be of any type, and are bytes here.
 ///
 /// Owner: `*topic` is the caller's, until `outlive_topic_close`. Its publishers and subscribers may
 /// outlive it.
 ///
-/// Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (its messages are of a Rust type:
-/// `must_exist` opens it all the same), ENOSPC, ENOMEM, EACCES, ENOENT (with `must_exist`),
-/// OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and errors of the system.
+/// Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its messages are of a Rust type.
 ///
-/// If a process dies while it makes the topic, nothing is left of it. Published messages stay.
+/// If a process dies, the messages that it published stay.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_topic_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
     options: *const outlive_topic_options_t,
     topic: *mut *mut outlive_topic_t,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `topic`, a live domain, and a NUL-terminated
         // name.
-        let (out, domain, name) =
-            unsafe { (handle_out(topic)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        let default = outlive_topic_options_t {
-            size: 0,
-            max_bytes: 0,
-            depth: 0,
-            no_stamps: 0,
-            wait: 0,
-            must_exist: 0,
-        };
-        // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
-        // integers.
-        let given = unsafe { self::options(options, default) }?;
-        let wait = wait(given.wait)?;
-        let opened = if given.must_exist != 0 {
-            let topic = Topic::open_as_bytes(&domain.0, name)?;
-            topic.set_wait_strategy(wait);
-            topic
-        } else {
-            let mut how = Topic::<[u8]>::options();
-            if given.no_stamps != 0 {
-                how = how.stamps(false);
-            }
-            if given.depth > 0 {
-                how = how.depth(given.depth.min(1 << 16));
-            }
-            if given.max_bytes > 0 {
-                how = how.max_bytes(given.max_bytes.clamp(64 << 10, 6 << 30));
-            }
-            let topic = open_or_create(how, &domain.0, name)?;
-            topic.set_wait_strategy(wait);
-            topic
-        };
-        out.put(Box::into_raw(Box::new(outlive_topic_t(opened))));
+        let naming = unsafe { naming(domain, name, how, topic) }?;
+        // SAFETY: the C caller passes NULL or options of the size that they say.
+        let options = unsafe { topic_options::<[u8]>(options) }?;
+        let opened = match naming.opening {
+            Opening::Open => options.open_as_bytes(naming.domain, naming.name),
+            _ => open_as!(options, naming),
+        }?;
+        naming.out.put(Box::into_raw(Box::new(outlive_topic_t(opened))));
         Ok(())
     })
 }
 
-/// Opens a topic or makes it. An existing one keeps its own options, whatever these say.
-pub(crate) fn open_or_create<M: Payload + ?Sized>(
-    options: TopicOptions<M>,
-    domain: &Domain,
-    name: &str,
-) -> Result<Topic<M>, Error> {
-    match options.open_or_create(domain, name) {
-        Err(Error::OtherOptions { .. }) => Topic::open(domain, name),
-        other => other,
+/// Returns the core's options for those of a C caller.
+///
+/// # Safety
+/// The C caller guarantees NULL, or options of the size that they say.
+pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
+    given: *const outlive_topic_options_t,
+) -> Result<TopicOptions<M>, Failure> {
+    let default = outlive_topic_options_t {
+        size: 0,
+        max_bytes: 0,
+        depth: 0,
+        no_stamps: 0,
+        wait: 0,
+        reserved: 0,
+    };
+    // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
+    // integers.
+    let given = unsafe { options(given, default) }?;
+    let mut options = Topic::<M>::options().wait_strategy(wait(given.wait)?);
+    if given.no_stamps != 0 {
+        options = options.stamps(false);
     }
+    if given.depth > 0 {
+        options = options.depth(given.depth);
+    }
+    if given.max_bytes > 0 {
+        options = options.max_bytes(given.max_bytes);
+    }
+    Ok(options)
 }
 
 /// Closes a topic. Its publishers and subscribers stay. Passing NULL has no effect.

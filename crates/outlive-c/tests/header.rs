@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 20] = [
+const SOURCES: [&str; 21] = [
     "code",
+    "opening",
     "deadline",
     "wait",
     "domain",
@@ -42,8 +43,9 @@ const BEGINNING: &str = "\
  * - Functions return 0, or a positive number: an errno number where there is one (EOWNERDEAD,
  *   ETIMEDOUT, EPIPE, ...), else one of the OUTLIVE_ codes. outlive_last_error() returns the
  *   thread's last message. No function throws.
- * - `X_open` returns a handle, and `X_close` ends it; passing NULL to a close function has no
- *   effect. When a call fails, a place for a handle holds NULL, and any other place is unchanged.
+ * - `X_open(domain, name, how, ...)` returns a handle; `how` says whether the name must exist, and
+ *   `outlive_opening_t` what all of them return. `X_close` ends it; passing NULL to a close function
+ *   has no effect. When a call fails, a place for a handle holds NULL, and any other place is unchanged.
  *   NULL where something is needed gives EINVAL.
  * - A call that waits takes a deadline: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also
  *   ends when what it waits for can never come because a peer died.
@@ -95,8 +97,8 @@ const MACROS: &str = "\
     { offsetof(type, member), OUTLIVE_BARRIER, (uint32_t)(sizeof(((type *)0)->member.seats) / sizeof(uint32_t)) }
 #define OUTLIVE_CEILING_PLACE(type, member, ceiling) { offsetof(type, member), OUTLIVE_CEILING_MUTEX, (ceiling) }
 
-#define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, 0, 0, 0, 0, 0, 0 }
-#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
+#define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, 0, 0, 0, 0 }
+#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }

@@ -106,6 +106,7 @@ pub use liveness::{Peer, TokenId, TokenInfo, TokenKind};
 #[cfg(feature = "msgpack")]
 pub use msgpack::Msgpack;
 pub use payload::{Payload, Plain, Shareable};
+pub use segment::Opening;
 pub use sys::clock::Deadline;
 pub use wake::{WaitError, WaitStrategy};
 

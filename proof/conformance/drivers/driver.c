@@ -56,7 +56,7 @@ static void fail(int code) {
         {ETIMEDOUT, "ETIMEDOUT"}, {EAGAIN, "EAGAIN"}, {EPIPE, "EPIPE"}, {ECONNRESET, "ECONNRESET"},
         {ECONNABORTED, "ECONNABORTED"}, {ENOTCONN, "ENOTCONN"}, {ECANCELED, "ECANCELED"}, {ETIME, "ETIME"},
         {EMSGSIZE, "EMSGSIZE"}, {ENOSPC, "ENOSPC"}, {ENOMEM, "ENOMEM"}, {ENOBUFS, "ENOBUFS"}, {EUSERS, "EUSERS"},
-        {EOVERFLOW, "EOVERFLOW"}, {EPERM, "EPERM"}, {EACCES, "EACCES"}, {ENOENT, "ENOENT"}, {ENOTDIR, "ENOTDIR"},
+        {EOVERFLOW, "EOVERFLOW"}, {EPERM, "EPERM"}, {EACCES, "EACCES"}, {ENOENT, "ENOENT"}, {EEXIST, "EEXIST"}, {ENOTDIR, "ENOTDIR"},
         {EXDEV, "EXDEV"}, {ESTALE, "ESTALE"}, {EINVAL, "EINVAL"}, {OUTLIVE_DAMAGED, "OUTLIVE_DAMAGED"},
         {OUTLIVE_OTHER_KIND, "OUTLIVE_OTHER_KIND"}, {OUTLIVE_OTHER_TYPE, "OUTLIVE_OTHER_TYPE"},
         {OUTLIVE_BROKEN, "OUTLIVE_BROKEN"}, {OUTLIVE_PANIC, "OUTLIVE_PANIC"},
@@ -160,7 +160,7 @@ static void lock(void) {
     outlive_mutex_t *mutex = thing->main;
     if (is("lock.open", 2)) {
         uint64_t value = number(words[2]);
-        TRY(outlive_mutex_open(domain, words[1], sizeof value, &value, &mutex));
+        TRY(outlive_mutex_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, sizeof value, &value, &mutex));
         thing->main = mutex;
         OK();
     } else if (is("lock.lock", 2)) {
@@ -224,7 +224,7 @@ static void rw(void) {
     outlive_rwlock_t *lock = thing->main;
     if (is("rw.open", 2)) {
         uint64_t value = number(words[2]);
-        TRY(outlive_rwlock_open(domain, words[1], sizeof value, &value, &lock));
+        TRY(outlive_rwlock_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, sizeof value, &value, &lock));
         thing->main = lock;
         OK();
     } else if (is("rw.read", 2)) {
@@ -257,7 +257,7 @@ static void semaphore(void) {
     struct thing *thing = find(words[1]);
     outlive_semaphore_t *permits = thing->main;
     if (is("sem.open", 2)) {
-        TRY(outlive_semaphore_open(domain, words[1], (uint32_t)number(words[2]), 0, &permits));
+        TRY(outlive_semaphore_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, (uint32_t)number(words[2]), 0, &permits));
         thing->main = permits;
         OK();
     } else if (is("sem.acquire", 2)) {
@@ -280,7 +280,7 @@ static void event(void) {
     uint32_t bits = word_count > 2 ? (uint32_t)number(words[2]) : 0, seen = 0;
     if (is("event.open", 2)) {
         int automatic = strcmp(words[2], "automatic") == 0;
-        TRY(outlive_event_open(domain, words[1], automatic ? OUTLIVE_RESET_AUTOMATIC : OUTLIVE_RESET_MANUAL, &event));
+        TRY(outlive_event_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, automatic ? OUTLIVE_RESET_AUTOMATIC : OUTLIVE_RESET_MANUAL, &event));
         thing->main = event;
         OK();
     } else if (is("event.set", 2)) {
@@ -304,7 +304,7 @@ static void condition(void) {
     struct thing *thing = find(words[1]);
     outlive_condvar_t *condvar = thing->main;
     if (is("cond.open", 2)) {
-        TRY(outlive_condvar_open(domain, words[1], &condvar));
+        TRY(outlive_condvar_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &condvar));
         thing->main = condvar;
         OK();
     } else if (is("cond.await", 4)) {
@@ -327,15 +327,16 @@ static void barrier(void) {
     struct thing *thing = find(words[1]);
     outlive_barrier_t *barrier = thing->main;
     if (is("barrier.open", 3)) {
-        TRY(outlive_barrier_open(domain, words[1], (uint32_t)number(words[2]), strcmp(words[3], "count_out") == 0, &barrier));
+        TRY(outlive_barrier_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, (uint32_t)number(words[2]),
+                                 strcmp(words[3], "count_out") == 0 ? OUTLIVE_DEATH_COUNTS_OUT : OUTLIVE_DEATH_BREAKS, &barrier));
         thing->main = barrier;
         OK();
     } else if (is("barrier.wait", 2)) {
-        uint32_t serial = 0;
+        uint32_t leader = 0;
         if (thing->in == NULL) TRY(outlive_barrier_join(barrier));
         thing->in = thing;
-        TRY(outlive_barrier_wait(barrier, until(words[2]), &serial));
-        puts(serial ? "ok serial" : "ok member");
+        TRY(outlive_barrier_wait(barrier, until(words[2]), &leader));
+        puts(leader ? "ok leader" : "ok member");
     } else if (is("barrier.repair", 2)) {
         TRY(outlive_barrier_repair(barrier, until(words[2])));
         OK();
@@ -346,7 +347,7 @@ static void latch(void) {
     struct thing *thing = find(words[1]);
     outlive_latch_t *latch = thing->main;
     if (is("latch.open", 2)) {
-        TRY(outlive_latch_open(domain, words[1], (uint32_t)number(words[2]), &latch));
+        TRY(outlive_latch_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, (uint32_t)number(words[2]), &latch));
         thing->main = latch;
         OK();
     } else if (is("latch.arrive", 2)) {
@@ -362,8 +363,9 @@ static void latch(void) {
 /* Mutexes for real-time threads: both kinds have the same functions. */
 
 #define CEILING 2
-#define OPEN_PI outlive_pi_mutex_open(domain, words[1], sizeof value, &value, &mutex)
-#define OPEN_CEILING outlive_ceiling_mutex_open_with_value(domain, words[1], CEILING, sizeof value, &value, &mutex)
+#define OPEN_PI outlive_pi_mutex_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, sizeof value, &value, &mutex)
+#define OPEN_CEILING \
+    outlive_ceiling_mutex_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, CEILING, sizeof value, &value, &mutex)
 /* Not every machine lets every user run at a real-time priority. */
 #define NO_RIGHT "error Unsupported right to run at a real-time priority"
 
@@ -431,7 +433,7 @@ static void once(void) {
     outlive_once_t *once = thing->main;
     how = "done";
     if (is("once.open", 1)) {
-        TRY(outlive_once_open(domain, words[1], &once));
+        TRY(outlive_once_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &once));
         thing->main = once;
         OK();
     } else if (is("once.do", 2)) {
@@ -483,7 +485,7 @@ static void fill_line(void *data, void *value) {
     line->value = *(uint64_t *)value;
     if (outlive_latch_init(&line->ready, 2) != 0) abort();
     if (outlive_semaphore_init(&line->parts.semaphore, 0, 2) != 0) abort();
-    if (outlive_barrier_init(&line->tour.barrier, 1) != 0) abort();
+    if (outlive_barrier_init(&line->tour.barrier, OUTLIVE_DEATH_COUNTS_OUT) != 0) abort();
 }
 
 static struct thing *field(const char *name, void *words_of_it) {
@@ -500,7 +502,7 @@ static void record(void) {
     void *data = NULL;
     if (is("record.open", 2)) {
         uint64_t value = number(words[2]);
-        TRY(outlive_record_open(domain, words[1], sizeof *line, places, PLACES, fill_line, &value, &data));
+        TRY(outlive_record_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, sizeof *line, places, PLACES, fill_line, &value, &data));
         thing->main = line = data;
         field("lock", &line->lock)->value = &line->value;
         field("moved", &line->moved);
@@ -516,7 +518,7 @@ static void record(void) {
         outlive_place_t other[PLACES];
         memcpy(other, places, sizeof places);
         other[6].number = 3;
-        TRY(outlive_record_open(domain, words[1], sizeof *line, other, PLACES, NULL, NULL, &data));
+        TRY(outlive_record_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, sizeof *line, other, PLACES, NULL, NULL, &data));
         OK();
     } else if (is("record.count", 1)) {
         say_number(__atomic_add_fetch(&line->count, 1, __ATOMIC_RELAXED));
@@ -541,7 +543,7 @@ static void pool(void) {
         outlive_pool_options_t options = OUTLIVE_POOL_OPTIONS_INIT;
         outlive_pool_t *pool = NULL;
         option(2, "max", &options.max_bytes);
-        TRY(outlive_pool_open(domain, words[1], &options, &pool));
+        TRY(outlive_pool_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &pool));
         thing->main = pool;
         OK();
     } else if (is("pool.alloc", 3)) {
@@ -643,7 +645,7 @@ static void queue(void) {
         option(2, "max", &options.max_bytes);
         options.need_receiver = (uint32_t)flag(2, "refuse");
         thing->ends_with_senders = flag(2, "ending");
-        TRY(outlive_queue_open(domain, words[1], &options, &queue));
+        TRY(outlive_queue_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &queue));
         thing->main = queue;
         OK();
     } else if (is("queue.send", 3)) {
@@ -783,14 +785,12 @@ static void topic(void) {
         uint64_t depth = 0;
         option(2, "max", &options.max_bytes);
         if (option(2, "depth", &depth)) options.depth = (uint32_t)depth;
-        TRY(outlive_topic_open(domain, words[1], &options, &topic));
+        TRY(outlive_topic_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &topic));
         thing->main = topic;
         OK();
     } else if (is("topic.find", 1)) {
-        outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
         outlive_topic_t *topic = NULL;
-        options.must_exist = 1;
-        TRY(outlive_topic_open(domain, words[1], &options, &topic));
+        TRY(outlive_topic_open(domain, words[1], OUTLIVE_OPEN, NULL, &topic));
         outlive_topic_close(topic);
         OK();
     } else if (is("topic.publisher", 1)) {
@@ -909,11 +909,11 @@ static void state(void) {
     size_t size = 0;
     if (is("state.open", 2)) {
         value = number(words[2]);
-        TRY(outlive_state_open_fixed(domain, words[1], sizeof value, &value, &state));
+        TRY(outlive_state_open_fixed(domain, words[1], OUTLIVE_OPEN_OR_CREATE, sizeof value, &value, &state));
         thing->main = state;
         OK();
     } else if (is("state.find", 1)) {
-        TRY(outlive_state_open(domain, words[1], 0, NULL, 0, &state));
+        TRY(outlive_state_open(domain, words[1], OUTLIVE_OPEN, 0, NULL, 0, &state));
         OK();
     } else if (is("state.get", 1)) {
         TRY(outlive_state_get(state, &value, sizeof value, &size, &version));
@@ -932,7 +932,7 @@ static void state(void) {
         OK();
     } else if (is("bytes.open", 3)) {
         make_message(words[3]);
-        TRY(outlive_state_open(domain, words[1], (size_t)number(words[2]), message, message_size, &state));
+        TRY(outlive_state_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, (size_t)number(words[2]), message, message_size, &state));
         thing->main = state;
         OK();
     } else if (is("bytes.get", 1)) {
@@ -983,7 +983,7 @@ static void client(void) {
         outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
         outlive_client_t *client = NULL;
         options.wait_for_server = (uint32_t)flag(2, "wait");
-        TRY(outlive_client_open(domain, words[1], &options, &client));
+        TRY(outlive_client_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &client));
         thing->in = client;
         OK();
     } else if (is("client.call", 3)) {
@@ -1005,7 +1005,7 @@ static void server(void) {
     struct thing *thing = word_count > 1 ? find(words[1]) : NULL;
     if (is("server.open", 1)) {
         outlive_server_t *server = NULL;
-        TRY(outlive_server_open(domain, words[1], NULL, &server));
+        TRY(outlive_server_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, NULL, &server));
         thing->out = server;
         OK();
     } else if (is("server.next", 2)) {
@@ -1093,6 +1093,65 @@ static void set(void) {
     } else usage("set");
 }
 
+/* --- the three openings */
+
+static void opening(void) {
+    const char *kind = words[0] + strlen("open."), *name = words[2];
+    if (word_count < 3) {
+        usage("open");
+        return;
+    }
+    enum outlive_opening_t how = strcmp(words[1], "open") == 0         ? OUTLIVE_OPEN
+                                 : strcmp(words[1], "create_new") == 0 ? OUTLIVE_CREATE_NEW
+                                                                       : OUTLIVE_OPEN_OR_CREATE;
+    uint64_t given = word_count > 3 ? number(words[3]) : 0;
+    /* What a maker must say. */
+    uint32_t few = given == 0 && how != OUTLIVE_OPEN ? 1 : (uint32_t)given;
+    uint32_t ceiling = few == 1 ? 2 : few;
+    outlive_queue_options_t of_queue = OUTLIVE_QUEUE_OPTIONS_INIT;
+    outlive_topic_options_t of_topic = OUTLIVE_TOPIC_OPTIONS_INIT;
+    outlive_service_options_t of_service = OUTLIVE_SERVICE_OPTIONS_INIT;
+    outlive_pool_options_t of_pool = OUTLIVE_POOL_OPTIONS_INIT;
+    of_queue.max_bytes = of_topic.max_bytes = of_service.max_bytes = of_pool.max_bytes = given;
+    void *record = NULL;
+/* Opens by that function with those arguments behind `how`, and closes. */
+#define OPENED(type, ...)                                                     \
+    if (strcmp(kind, #type) == 0) {                                           \
+        outlive_##type##_t *opened = NULL;                                    \
+        TRY(outlive_##type##_open(domain, name, how, __VA_ARGS__ &opened));   \
+        outlive_##type##_close(opened);                                       \
+        OK();                                                                 \
+        return;                                                               \
+    }
+#define AND ,
+    OPENED(mutex, 8 AND NULL AND)
+    OPENED(rwlock, 8 AND NULL AND)
+    OPENED(pi_mutex, 8 AND NULL AND)
+    OPENED(ceiling_mutex, ceiling AND 8 AND NULL AND)
+    OPENED(condvar, )
+    OPENED(once, )
+    OPENED(event, (uint32_t)given AND)
+    OPENED(latch, few AND)
+    OPENED(semaphore, few AND 0 AND)
+    OPENED(barrier, few AND 0 AND)
+    OPENED(queue, &of_queue AND)
+    OPENED(topic, &of_topic AND)
+    OPENED(state, (size_t)given AND NULL AND 0 AND)
+    OPENED(pool, &of_pool AND)
+    if (strcmp(kind, "service") == 0) {
+        outlive_client_t *opened = NULL;
+        TRY(outlive_client_open(domain, name, how, &of_service, &opened));
+        outlive_client_close(opened);
+    } else if (strcmp(kind, "record") == 0) {
+        TRY(outlive_record_open(domain, name, how, 8, NULL, 0, NULL, NULL, &record));
+        outlive_record_close(record);
+    } else {
+        usage(kind);
+        return;
+    }
+    OK();
+}
+
 /* --- the rest */
 
 static void misuse(void) {
@@ -1102,21 +1161,21 @@ static void misuse(void) {
     static outlive_event_t *event;
     static outlive_mutex_t *mutex;
     if (is("misuse.name", 0)) {
-        TRY(outlive_queue_open(domain, NULL, NULL, &queue));
+        TRY(outlive_queue_open(domain, NULL, OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
     } else if (is("misuse.message", 0)) {
-        TRY(outlive_queue_open(domain, "misused", NULL, &queue));
+        TRY(outlive_queue_open(domain, "misused", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
         TRY(outlive_queue_sender(queue, &sender));
         TRY(outlive_sender_send(sender, NULL, 7, OUTLIVE_TRY));
     } else if (is("misuse.handle", 0)) {
         TRY(outlive_sender_send(NULL, "x", 1, OUTLIVE_TRY));
     } else if (is("misuse.number", 0)) {
-        TRY(outlive_event_open(domain, "misused-event", 7, &event));
+        TRY(outlive_event_open(domain, "misused-event", OUTLIVE_OPEN_OR_CREATE, 7, &event));
     } else if (is("misuse.timeout", 0)) {
         /* Every number is a moment. */
         puts("impossible");
         return;
     } else if (is("misuse.unlock", 0)) {
-        TRY(outlive_mutex_open(domain, "misused-lock", 8, NULL, &mutex));
+        TRY(outlive_mutex_open(domain, "misused-lock", OUTLIVE_OPEN_OR_CREATE, 8, NULL, &mutex));
         TRY(outlive_mutex_unlock(mutex));
     }
     OK();
@@ -1136,11 +1195,8 @@ static void rest(void) {
         TRY(outlive_peer_wait_dead(domain, (uint32_t)number(words[1]), until(words[2])));
         OK();
     } else if (is("domain.find", 1)) {
-        outlive_domain_options_t options = OUTLIVE_DOMAIN_OPTIONS_INIT;
         outlive_domain_t *found = NULL;
-        options.path = words[1];
-        options.must_exist = 1;
-        TRY(outlive_domain_open_with(&options, &found));
+        TRY(outlive_domain_open_at(words[1], OUTLIVE_OPEN, &found));
         outlive_domain_close(found);
         OK();
     } else if (is("exit", 0)) {
@@ -1158,7 +1214,7 @@ static void act(void) {
         {"lock.", lock}, {"rw.", rw}, {"sem.", semaphore}, {"event.", event}, {"cond.", condition}, {"barrier.", barrier},
         {"latch.", latch}, {"queue.", queue}, {"topic.", topic}, {"sample.", of_sample}, {"state.", state}, {"bytes.", state},
         {"client.", client}, {"server.", server}, {"set.", set}, {"misuse.", misuse},
-        {"pi.", pi}, {"ceiling.", ceiling}, {"once.", once}, {"record.", record}, {"pool.", pool},
+        {"pi.", pi}, {"ceiling.", ceiling}, {"once.", once}, {"record.", record}, {"pool.", pool}, {"open.", opening},
     };
     for (size_t at = 0; at < sizeof families / sizeof *families; at++)
         if (strncmp(words[0], families[at].prefix, strlen(families[at].prefix)) == 0) {
@@ -1183,7 +1239,7 @@ static void serve(const char *last) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 2 || outlive_domain_open_at(arguments[1], &domain) != 0) {
+    if (count != 2 || outlive_domain_open_at(arguments[1], OUTLIVE_OPEN_OR_CREATE, &domain) != 0) {
         fprintf(stderr, "usage: driver FOLDER; %s\n", outlive_last_error());
         return 2;
     }

@@ -82,6 +82,7 @@ template <class T> string ok(const T &value) {
 string name_of(const std::error_code &code) {
     static const std::map<std::errc, const char *> names = {
         {std::errc::owner_dead, "owner_dead"},
+        {std::errc::file_exists, "file_exists"},
         {std::errc::state_not_recoverable, "state_not_recoverable"},
         {std::errc::resource_deadlock_would_occur, "resource_deadlock_would_occur"},
         {std::errc::device_or_resource_busy, "device_or_resource_busy"},
@@ -283,12 +284,13 @@ private:
         if (family == "once") return once(verb, args);
         if (family == "record") return record(verb, args);
         if (family == "pool") return pool(verb, args);
+        if (family == "open") return opening(verb, args);
         if (family == "pi") {
-            auto open = [&](const string &name, uint64_t value) { return PiMutex::open(domain_, name, value); };
+            auto open = [&](const string &name, uint64_t value) { return PiMutex::open_or_create(domain_, name, value); };
             return real_time(pi_, pi_held_, open, verb, args);
         }
         if (family == "ceiling") {
-            auto open = [&](const string &name, uint64_t value) { return CeilingMutex::open(domain_, name, 2, value); };
+            auto open = [&](const string &name, uint64_t value) { return CeilingMutex::open_or_create(domain_, name, 2, value); };
             return real_time(ceilings_, ceilings_held_, open, verb, args);
         }
         if (command == "token") return ok(domain_.token().value());
@@ -297,10 +299,7 @@ private:
         if (command == "peer.alive") return ok(domain_.is_alive(token()) ? "yes" : "no");
         if (command == "peer.wait_dead") return domain_.wait_dead(token(), until(args.at(1))).value(), ok();
         if (command == "domain.find") {
-            outlive_domain_options_t options = OUTLIVE_DOMAIN_OPTIONS_INIT;
-            options.path = args.at(0).c_str();
-            options.must_exist = 1;
-            outlive::Domain::open_with(options).value();
+            outlive::Domain::open_at(args.at(0)).value();
             return ok();
         }
         if (command == "exit") _exit(0);
@@ -317,7 +316,7 @@ private:
     string lock(const string &verb, const Words &args) {
         const string &name = args.at(0);
         if (verb == "open") {
-            locks_.insert_or_assign(name, Lock::open(domain_, name, number(args.at(1))).value());
+            locks_.insert_or_assign(name, Lock::open_or_create(domain_, name, number(args.at(1))).value());
             return ok();
         }
         if (Line *line = line_of(name)) return line_lock(*line, verb, args);
@@ -368,7 +367,7 @@ private:
     string rw(const string &verb, const Words &args) {
         const string &name = args.at(0);
         if (verb == "open") {
-            rw_locks_.insert_or_assign(name, RwLock::open(domain_, name, number(args.at(1))).value());
+            rw_locks_.insert_or_assign(name, RwLock::open_or_create(domain_, name, number(args.at(1))).value());
             return ok();
         }
         RwLock &lock = find(rw_locks_, name);
@@ -395,7 +394,7 @@ private:
         const string &name = args.at(0);
         if (verb == "open") {
             auto permits = static_cast<uint32_t>(number(args.at(1)));
-            semaphores_.insert_or_assign(name, outlive::Semaphore::open(domain_, name, permits).value());
+            semaphores_.insert_or_assign(name, outlive::Semaphore::open_or_create(domain_, name, permits).value());
             return ok();
         }
         if (Line *line = line_of(name)) {
@@ -417,7 +416,7 @@ private:
         const string &name = args.at(0);
         if (verb == "open") {
             uint32_t reset = args.at(1) == "automatic" ? OUTLIVE_RESET_AUTOMATIC : OUTLIVE_RESET_MANUAL;
-            events_.insert_or_assign(name, outlive::Event::open(domain_, name, reset).value());
+            events_.insert_or_assign(name, outlive::Event::open_or_create(domain_, name, reset).value());
             return ok();
         }
         if (Line *line = line_of(name)) return with_event(line->moved, verb, args);
@@ -437,7 +436,7 @@ private:
     string condition(const string &verb, const Words &args) {
         const string &name = args.at(0);
         if (verb == "open") {
-            condvars_.insert_or_assign(name, outlive::Condvar::open(domain_, name).value());
+            condvars_.insert_or_assign(name, outlive::Condvar::open_or_create(domain_, name).value());
             return ok();
         }
         if (Line *line = line_of(name)) {
@@ -472,7 +471,7 @@ private:
             using When = outlive::Barrier::WhenOneDies;
             auto when = args.at(2) == "count_out" ? When::count_out : When::breaks;
             auto parties = static_cast<uint32_t>(number(args.at(1)));
-            barriers_.insert_or_assign(name, outlive::Barrier::open(domain_, name, parties, when).value());
+            barriers_.insert_or_assign(name, outlive::Barrier::open_or_create(domain_, name, parties, when).value());
             return ok();
         }
         if (Line *line = line_of(name)) return with_barrier(name.ends_with("step") ? line->step : line->tour, verb, args);
@@ -483,7 +482,7 @@ private:
         const string &name = args.at(0);
         if (verb == "wait") {
             if (!seats_.contains(name)) seats_.emplace(name, barrier.join().value());
-            return ok(find(seats_, name).wait(until(args.at(1))).value() ? "serial" : "member");
+            return ok(find(seats_, name).wait(until(args.at(1))).value() ? "leader" : "member");
         }
         if (verb == "repair") return barrier.repair(until(args.at(1))).value(), ok();
         throw Wrong{"Usage", verb};
@@ -493,7 +492,7 @@ private:
         const string &name = args.at(0);
         if (verb == "open") {
             auto arrivals = static_cast<uint32_t>(number(args.at(1)));
-            latches_.insert_or_assign(name, outlive::Latch::open(domain_, name, arrivals).value());
+            latches_.insert_or_assign(name, outlive::Latch::open_or_create(domain_, name, arrivals).value());
             return ok();
         }
         if (Line *line = line_of(name)) return with_latch(line->ready, verb, args);
@@ -529,7 +528,7 @@ private:
     }
 
     template <class T> outlive::Record<T> open_line(const string &name, uint64_t value) {
-        return outlive::Record<T>::open(domain_, name,
+        return outlive::Record<T>::open_or_create(domain_, name,
                                         {&T::lock, &T::moved, &T::ready, &T::made, &T::changed, &T::slots, &T::parts,
                                          &T::step, &T::tour, &T::spindle},
                                         [&](T &line) {
@@ -556,7 +555,7 @@ private:
 
     string once(const string &verb, const Words &args) {
         const string &name = args.at(0);
-        if (verb == "open") return onces_.insert_or_assign(name, outlive::Once::open(domain_, name).value()), ok();
+        if (verb == "open") return onces_.insert_or_assign(name, outlive::Once::open_or_create(domain_, name).value()), ok();
         if (Line *line = line_of(name)) return with_once(line->made, verb, args);
         return with_once(find(onces_, name), verb, args);
     }
@@ -611,7 +610,7 @@ private:
         if (verb == "open") {
             outlive_pool_options_t options = OUTLIVE_POOL_OPTIONS_INIT;
             options.max_bytes = option(args, "max", 0);
-            return pools_.insert_or_assign(name, outlive::Pool::open(domain_, name, options).value()), ok();
+            return pools_.insert_or_assign(name, outlive::Pool::open_or_create(domain_, name, options).value()), ok();
         }
         auto keep = [&](Object object) {
             return ok(objects_.insert_or_assign(args.at(1), std::move(object)).first->second.shown());
@@ -660,7 +659,7 @@ private:
             outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
             options.max_bytes = option(args, "max", 0);
             options.need_receiver = flag(args, "refuse");
-            Queue opened{outlive::Queue::open(domain_, name, options).value(), flag(args, "ending")};
+            Queue opened{outlive::Queue::open_or_create(domain_, name, options).value(), flag(args, "ending")};
             queues_.insert_or_assign(name, std::move(opened));
             return ok();
         }
@@ -724,8 +723,8 @@ private:
             outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
             options.max_bytes = option(args, "max", 0);
             options.depth = static_cast<uint32_t>(option(args, "depth", 0));
-            options.must_exist = verb == "find";
-            topics_.insert_or_assign(name, Topic{outlive::Topic::open(domain_, name, options).value()});
+            auto open = verb == "find" ? outlive::Topic::open : outlive::Topic::open_or_create;
+            topics_.insert_or_assign(name, Topic{open(domain_, name, options).value()});
             return ok();
         }
         Topic &topic = find(topics_, name);
@@ -817,7 +816,7 @@ private:
     string state(const string &verb, const Words &args) {
         const string &name = args.at(0);
         if (verb == "open") {
-            states_.insert_or_assign(name, State{outlive::State<uint64_t>::open(domain_, name, number(args.at(1))).value()});
+            states_.insert_or_assign(name, State{outlive::State<uint64_t>::open_or_create(domain_, name, number(args.at(1))).value()});
             return ok();
         }
         if (verb == "find") return outlive::StateBytes::open(domain_, name).value(), ok();
@@ -838,7 +837,7 @@ private:
     string bytes(const string &verb, const Words &args) {
         const string &name = args.at(0);
         if (verb == "open") {
-            auto opened = outlive::StateBytes::create(domain_, name, number(args.at(1)), message(args.at(2))).value();
+            auto opened = outlive::StateBytes::open_or_create(domain_, name, number(args.at(1)), message(args.at(2))).value();
             return bytes_.insert_or_assign(name, Bytes{std::move(opened)}), ok();
         }
         Bytes &bytes = find(bytes_, name);
@@ -875,7 +874,7 @@ private:
         if (verb == "open") {
             outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
             options.wait_for_server = flag(args, "wait");
-            clients_.insert_or_assign(name, outlive::Client::open(domain_, name, options).value());
+            clients_.insert_or_assign(name, outlive::Client::open_or_create(domain_, name, options).value());
             return ok();
         }
         outlive::Client &client = find(clients_, name);
@@ -892,7 +891,7 @@ private:
 
     string server(const string &verb, const Words &args) {
         if (verb == "open") {
-            servers_.insert_or_assign(args.at(0), outlive::Server::open(domain_, args.at(0)).value());
+            servers_.insert_or_assign(args.at(0), outlive::Server::open_or_create(domain_, args.at(0)).value());
             return ok();
         }
         if (verb == "next") {
@@ -934,11 +933,55 @@ private:
         return ok();
     }
 
+    /* By one of the three openings, and closed again. */
+    template <class T, class... Args> string opened(const Words &args, const Args &...more) {
+        const string &how = args.at(0), &name = args.at(1);
+        if (how == "open") T::open(domain_, name).value();
+        else if (how == "create_new") T::create_new(domain_, name, more...).value();
+        else T::open_or_create(domain_, name, more...).value();
+        return ok();
+    }
+
+    template <class Options> static Options at_most(Options options, uint64_t bytes) {
+        options.max_bytes = bytes;
+        return options;
+    }
+
+    string opening(const string &kind, const Words &args) {
+        uint64_t given = args.size() > 2 ? number(args.at(2)) : 0;
+        auto few = [&](uint32_t otherwise) { return given == 0 ? otherwise : static_cast<uint32_t>(given); };
+        if (kind == "mutex") return opened<Lock>(args);
+        if (kind == "rwlock") return opened<RwLock>(args);
+        if (kind == "pi_mutex") return opened<PiMutex>(args);
+        if (kind == "ceiling_mutex") return opened<CeilingMutex>(args, few(2));
+        if (kind == "condvar") return opened<outlive::Condvar>(args);
+        if (kind == "once") return opened<outlive::Once>(args);
+        if (kind == "event") return opened<outlive::Event>(args, few(0));
+        if (kind == "latch") return opened<outlive::Latch>(args, few(1));
+        if (kind == "semaphore") return opened<outlive::Semaphore>(args, few(1));
+        if (kind == "barrier") return opened<outlive::Barrier>(args, few(1));
+        if (kind == "queue") return opened<outlive::Queue>(args, at_most(outlive_queue_options_t OUTLIVE_QUEUE_OPTIONS_INIT, given));
+        if (kind == "topic") return opened<outlive::Topic>(args, at_most(outlive_topic_options_t OUTLIVE_TOPIC_OPTIONS_INIT, given));
+        if (kind == "pool") return opened<outlive::Pool>(args, at_most(outlive_pool_options_t OUTLIVE_POOL_OPTIONS_INIT, given));
+        if (kind == "service")
+            return opened<outlive::Client>(args, at_most(outlive_service_options_t OUTLIVE_SERVICE_OPTIONS_INIT, given));
+        if (kind == "state") return opened<outlive::StateBytes>(args, given, string());
+        if (kind == "record") {
+            const string &how = args.at(0), &name = args.at(1);
+            using Record = outlive::Record<uint64_t>;
+            if (how == "open") Record::open(domain_, name, {}).value();
+            else if (how == "create_new") Record::create_new(domain_, name, {}).value();
+            else Record::open_or_create(domain_, name, {}).value();
+            return ok();
+        }
+        throw Wrong{"Usage", kind};
+    }
+
     string misuse(const string &verb) {
-        if (verb == "number") return outlive::Event::open(domain_, "misused-event", 7).value(), ok();
+        if (verb == "number") return outlive::Event::open_or_create(domain_, "misused-event", 7).value(), ok();
         if (verb == "unlock") {
             /* Unlocking never throws; saying that all is whole does. */
-            auto lock = Lock::open(domain_, "misused-lock").value();
+            auto lock = Lock::open_or_create(domain_, "misused-lock").value();
             return lock.mark_consistent(), ok();
         }
         /* The types keep the others out. */
@@ -986,7 +1029,7 @@ private:
 } // namespace
 
 int main(int count, char **arguments) {
-    auto domain = outlive::Domain::open_at(count == 2 ? arguments[1] : "");
+    auto domain = outlive::Domain::open_or_create_at(count == 2 ? arguments[1] : "");
     if (!domain) {
         std::cerr << "usage: driver FOLDER; " << domain.error().message() << "\n";
         return 2;

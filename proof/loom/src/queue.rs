@@ -2,8 +2,6 @@
 
 #[path = "../../../crates/outlive/src/queue/batch.rs"]
 mod batch;
-#[path = "../../../crates/outlive/src/queue/endpoint.rs"]
-mod endpoint;
 #[path = "../../../crates/outlive/src/queue/handles.rs"]
 mod handles;
 #[path = "../../../crates/outlive/src/queue/head.rs"]

@@ -13,7 +13,7 @@ constexpr size_t bytes = 640 * 480 * 3;
 constexpr int frames = 60;
 
 static outlive::Topic open_camera() {
-    return outlive::Topic::open(outlive::Domain::open().value(), "camera").value();
+    return outlive::Topic::open_or_create(outlive::Domain::open_default().value(), "camera").value();
 }
 
 static void view(int viewer) {

@@ -14,8 +14,8 @@ struct Counter {
 };
 
 static outlive::Record<Counter> open_counter() {
-    auto domain = outlive::Domain::open().value();
-    return outlive::Record<Counter>::open(domain, "counter", {&Counter::lock}).value();
+    auto domain = outlive::Domain::open_default().value();
+    return outlive::Record<Counter>::open_or_create(domain, "counter", {&Counter::lock}).value();
 }
 
 static void add(Counter &counter, bool die) {

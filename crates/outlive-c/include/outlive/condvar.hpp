@@ -62,19 +62,23 @@ private:
 static_assert(sizeof(condition_variable) == sizeof(outlive_condvar_t) && std::is_standard_layout_v<condition_variable>);
 
 /** A condition variable by name. */
-class Condvar : public detail::CondvarCalls<Condvar> {
+class Condvar : public detail::Named<Condvar, detail::CondvarCalls<Condvar>, outlive_condvar_t, outlive_condvar_open, outlive_condvar_close> {
 public:
+    /** Opens the condition variable of that name, or makes it. */
+    static expected<Condvar> open_or_create(const Domain &domain, const std::string &name) {
+        return opened(OUTLIVE_OPEN_OR_CREATE, domain, name);
+    }
+    /** Opens the condition variable of that name; ENOENT: there is none. */
     static expected<Condvar> open(const Domain &domain, const std::string &name) {
-        outlive_condvar_t *handle = nullptr;
-        if (int code = outlive_condvar_open(domain.raw(), name.c_str(), &handle)) return Failure::last(code);
-        return Condvar(handle);
+        return opened(OUTLIVE_OPEN, domain, name);
+    }
+    /** Makes a new condition variable of that name; EEXIST: the name is in use. */
+    static expected<Condvar> create_new(const Domain &domain, const std::string &name) {
+        return opened(OUTLIVE_CREATE_NEW, domain, name);
     }
 
-    outlive_condvar_t *raw() noexcept { return handle_.get(); }
-
 private:
-    explicit Condvar(outlive_condvar_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_condvar_t, outlive_condvar_close> handle_;
+    using Named::Named;
 };
 
 } // namespace outlive

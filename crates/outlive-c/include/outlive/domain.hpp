@@ -18,13 +18,30 @@ using PeerInfo = outlive_peer_info_t;
  * once. */
 class Domain {
 public:
-    /** Opens the domain that OUTLIVE_DOMAIN names, else `default`. */
-    static expected<Domain> open() { return made(outlive_domain_open, nullptr); }
-    static expected<Domain> open(const std::string &name) { return made(outlive_domain_open, name.c_str()); }
+    /** Opens the domain that OUTLIVE_DOMAIN names, else `default`; makes it when missing. */
+    static expected<Domain> open_default() { return opened(outlive_domain_open, nullptr, OUTLIVE_OPEN_OR_CREATE); }
+    /** Opens the domain of that name, or makes it. */
+    static expected<Domain> open_or_create(const std::string &name) {
+        return opened(outlive_domain_open, name.c_str(), OUTLIVE_OPEN_OR_CREATE);
+    }
+    /** Opens the existing domain of that name; ENOENT: there is none. */
+    static expected<Domain> open(const std::string &name) { return opened(outlive_domain_open, name.c_str(), OUTLIVE_OPEN); }
     /** Opens a domain in any folder, made when missing; its parent must exist. */
-    static expected<Domain> open_at(const std::string &path) { return made(outlive_domain_open_at, path.c_str()); }
+    static expected<Domain> open_or_create_at(const std::string &path) {
+        return opened(outlive_domain_open_at, path.c_str(), OUTLIVE_OPEN_OR_CREATE);
+    }
+    /** Opens the existing domain in any folder; ENOENT: there is none. */
+    static expected<Domain> open_at(const std::string &path) {
+        return opened(outlive_domain_open_at, path.c_str(), OUTLIVE_OPEN);
+    }
+    /** Opens the domain that the options name, or makes it. Begin `options` with
+     * OUTLIVE_DOMAIN_OPTIONS_INIT. */
+    static expected<Domain> open_or_create_with(const outlive_domain_options_t &options) {
+        return opened(outlive_domain_open_with, &options, OUTLIVE_OPEN_OR_CREATE);
+    }
+    /** Opens the existing domain that the options name; ENOENT: there is none. */
     static expected<Domain> open_with(const outlive_domain_options_t &options) {
-        return made(outlive_domain_open_with, &options);
+        return opened(outlive_domain_open_with, &options, OUTLIVE_OPEN);
     }
 
     std::string path() const {
@@ -58,9 +75,9 @@ private:
     using Handle = detail::Handle<outlive_domain_t, outlive_domain_close>;
     explicit Domain(outlive_domain_t *handle) : handle_(handle) {}
 
-    template <class Open, class From> static expected<Domain> made(Open open, From from) {
+    template <class Open, class From> static expected<Domain> opened(Open open, From from, outlive_opening_t how) {
         outlive_domain_t *handle = nullptr;
-        if (int code = open(from, &handle)) return Failure::last(code);
+        if (int code = open(from, how, &handle)) return Failure::last(code);
         return Domain(handle);
     }
     template <class N, class Get> expected<N> number(Get get) const {
@@ -71,6 +88,65 @@ private:
 
     Handle handle_;
 };
+
+namespace detail {
+
+/** The calls of what has none of its own here. */
+struct NoCalls {};
+
+/** What has a name: `Self` has the `Calls`, and C's handle, an `H`, which closes itself. */
+template <class Self, class Calls, class H, auto opens, auto closes> class Named : public Calls {
+public:
+    /** The handle, for functions of outlive.h. */
+    H *raw() const noexcept { return handle_.get(); }
+
+protected:
+    explicit Named(H *handle) noexcept : handle_(handle) {}
+
+    /** Opens it; `args` are what C's function takes behind `how`. */
+    template <class... Args>
+    static expected<Self> opened(outlive_opening_t how, const Domain &domain, const std::string &name, Args... args) {
+        H *handle = nullptr;
+        if (int code = opens(domain.raw(), name.c_str(), how, args..., &handle)) return Failure::told(code);
+        return Self(handle);
+    }
+
+private:
+    Handle<H, closes> handle_;
+};
+
+/** What has a name and a struct of options. An option that is not set takes what is there; one that
+ * contradicts what is there is EINVAL. */
+template <class Self, class Calls, class H, class Options, auto opens, auto closes>
+class WithOptions : public Named<Self, Calls, H, opens, closes> {
+    using Base = Named<Self, Calls, H, opens, closes>;
+
+public:
+    /** Opens what has that name, or makes it. Begin `options` with its INIT macro. */
+    static expected<Self> open_or_create(const Domain &domain, const std::string &name, const Options &options = unset()) {
+        return Base::opened(OUTLIVE_OPEN_OR_CREATE, domain, name, &options);
+    }
+    /** Opens what has that name; ENOENT: nothing has. */
+    static expected<Self> open(const Domain &domain, const std::string &name, const Options &options = unset()) {
+        return Base::opened(OUTLIVE_OPEN, domain, name, &options);
+    }
+    /** Makes something new of that name; EEXIST: something has it. */
+    static expected<Self> create_new(const Domain &domain, const std::string &name, const Options &options = unset()) {
+        return Base::opened(OUTLIVE_CREATE_NEW, domain, name, &options);
+    }
+
+protected:
+    using Base::Base;
+
+private:
+    static Options unset() noexcept {
+        Options options{};
+        options.size = sizeof options;
+        return options;
+    }
+};
+
+} // namespace detail
 
 } // namespace outlive
 

@@ -237,56 +237,53 @@ private:
 };
 static_assert(sizeof(shared_mutex) == sizeof(outlive_rwlock_t) && std::is_standard_layout_v<shared_mutex>);
 
-/** A mutex by name, with the value that it guards; the same as Rust's `Mutex<T>` with a T of as
- * many bytes. */
-template <class T> class Mutex : public detail::MutexCalls<Mutex<T>, T> {
+namespace detail {
+
+/** A lock by name, with the value that it guards. */
+template <class Self, class Calls, class T, class H, auto opens, auto closes, auto value_of>
+class NamedLock : public Named<Self, Calls, H, opens, closes> {
     static_assert(Payload<T>, "a value in shared memory is trivially copyable, of standard layout, and no pointer");
     static_assert(alignof(T) <= 64);
+    using Base = Named<Self, Calls, H, opens, closes>;
 
 public:
-    /** Opens the mutex of that name, or makes it with that value. */
-    static expected<Mutex> open(const Domain &domain, const std::string &name, const T &initial = T{}) {
-        outlive_mutex_t *lock = nullptr;
-        int code = outlive_mutex_open(domain.raw(), name.c_str(), sizeof(T), &initial, &lock);
-        if (code != 0) return Failure::last(code);
-        return Mutex(lock);
+    /** Opens the lock of that name, or makes it with that value. */
+    static expected<Self> open_or_create(const Domain &domain, const std::string &name, const T &initial = T{}) {
+        return Base::opened(OUTLIVE_OPEN_OR_CREATE, domain, name, sizeof(T), &initial);
+    }
+    /** Opens the lock of that name; ENOENT: there is none. */
+    static expected<Self> open(const Domain &domain, const std::string &name) {
+        return Base::opened(OUTLIVE_OPEN, domain, name, sizeof(T), nullptr);
+    }
+    /** Makes a new lock of that name with that value; EEXIST: the name is in use. */
+    static expected<Self> create_new(const Domain &domain, const std::string &name, const T &initial = T{}) {
+        return Base::opened(OUTLIVE_CREATE_NEW, domain, name, sizeof(T), &initial);
     }
 
-    /** The value that it guards: only the lock's holder may touch it. */
+    /** The value that it guards: only the lock's holder may touch it, and a reader only read it. */
     T &value() noexcept { return *guarded(); }
+    T *guarded() noexcept { return static_cast<T *>(value_of(Base::raw())); }
 
-    outlive_mutex_t *raw() noexcept { return lock_.get(); }
-    T *guarded() noexcept { return static_cast<T *>(outlive_mutex_value(lock_.get())); }
+protected:
+    using Base::Base;
+};
 
-private:
-    explicit Mutex(outlive_mutex_t *lock) : lock_(lock) {}
-    detail::Handle<outlive_mutex_t, outlive_mutex_close> lock_;
+} // namespace detail
+
+/** A mutex by name, with the value that it guards; the same as Rust's `Mutex<T>` with a T of as
+ * many bytes. */
+template <class T>
+class Mutex : public detail::NamedLock<Mutex<T>, detail::MutexCalls<Mutex<T>, T>, T, outlive_mutex_t, outlive_mutex_open,
+                                       outlive_mutex_close, outlive_mutex_value> {
+    using Mutex::NamedLock::NamedLock;
 };
 
 /** A reader-writer lock by name, with the value that it guards; the same as Rust's `RwLock<T>` with
  * a T of as many bytes. */
-template <class T> class RwLock : public detail::RwLockCalls<RwLock<T>, T> {
-    static_assert(Payload<T>, "a value in shared memory is trivially copyable, of standard layout, and no pointer");
-    static_assert(alignof(T) <= 64);
-
-public:
-    /** Opens the lock of that name, or makes it with that value. */
-    static expected<RwLock> open(const Domain &domain, const std::string &name, const T &initial = T{}) {
-        outlive_rwlock_t *lock = nullptr;
-        int code = outlive_rwlock_open(domain.raw(), name.c_str(), sizeof(T), &initial, &lock);
-        if (code != 0) return Failure::last(code);
-        return RwLock(lock);
-    }
-
-    /** The value that it guards: readers may read it, only the writer may write it. */
-    T &value() noexcept { return *guarded(); }
-
-    outlive_rwlock_t *raw() noexcept { return lock_.get(); }
-    T *guarded() noexcept { return static_cast<T *>(outlive_rwlock_value(lock_.get())); }
-
-private:
-    explicit RwLock(outlive_rwlock_t *lock) : lock_(lock) {}
-    detail::Handle<outlive_rwlock_t, outlive_rwlock_close> lock_;
+template <class T>
+class RwLock : public detail::NamedLock<RwLock<T>, detail::RwLockCalls<RwLock<T>, T>, T, outlive_rwlock_t,
+                                        outlive_rwlock_open, outlive_rwlock_close, outlive_rwlock_value> {
+    using RwLock::NamedLock::NamedLock;
 };
 
 } // namespace outlive

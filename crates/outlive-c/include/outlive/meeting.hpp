@@ -25,17 +25,18 @@ public:
     /** Arrives, and waits until all participants have; returns true for one of them.
      * OUTLIVE_BROKEN: a participant died (`repair`). ETIMEDOUT: the arrival counts; wait again. */
     expected<bool> wait(Deadline deadline = never) {
-        uint32_t serial = 0;
-        if (int code = outlive_barrier_wait(barrier_, deadline.raw(), &serial)) return Failure::last(code);
-        return serial != 0;
+        uint32_t leader = 0;
+        if (int code = outlive_barrier_wait(barrier_, deadline.raw(), &leader)) return Failure::last(code);
+        return leader != 0;
     }
 
 private:
     outlive_barrier_t *barrier_;
 };
 
-/** What a participant's death does: it breaks the barrier, or the dead one is counted out. */
-enum class WhenOneDies : uint32_t { breaks = 0, count_out = 1 };
+/** What a participant's death does: it breaks the barrier, or the dead one is counted out;
+ * `whichever`: what an existing barrier has, and in a new one it breaks it. */
+enum class WhenOneDies : uint32_t { whichever = 0, breaks = OUTLIVE_DEATH_BREAKS, count_out = OUTLIVE_DEATH_COUNTS_OUT };
 
 namespace detail {
 
@@ -84,21 +85,23 @@ private:
 static_assert(sizeof(barrier<3>) == 128 && std::is_standard_layout_v<barrier<3>>);
 
 /** A barrier by name. */
-class Barrier : public detail::BarrierCalls<Barrier> {
+class Barrier : public detail::Named<Barrier, detail::BarrierCalls<Barrier>, outlive_barrier_t, outlive_barrier_open, outlive_barrier_close> {
 public:
-    static expected<Barrier> open(const Domain &domain, const std::string &name, uint32_t parties,
-                                  WhenOneDies when_one_dies = WhenOneDies::breaks) {
-        outlive_barrier_t *handle = nullptr;
-        int code = outlive_barrier_open(domain.raw(), name.c_str(), parties, static_cast<uint32_t>(when_one_dies), &handle);
-        if (code != 0) return Failure::last(code);
-        return Barrier(handle);
+    /** Opens the barrier of that name, or makes it, for so many participants. */
+    static expected<Barrier> open_or_create(const Domain &domain, const std::string &name, uint32_t parties, WhenOneDies when_one_dies = WhenOneDies::whichever) {
+        return opened(OUTLIVE_OPEN_OR_CREATE, domain, name, parties, static_cast<uint32_t>(when_one_dies));
+    }
+    /** Opens the barrier of that name, whatever its numbers; ENOENT: there is none. */
+    static expected<Barrier> open(const Domain &domain, const std::string &name) {
+        return opened(OUTLIVE_OPEN, domain, name, 0, 0);
+    }
+    /** Makes a new barrier of that name; EEXIST: the name is in use. */
+    static expected<Barrier> create_new(const Domain &domain, const std::string &name, uint32_t parties, WhenOneDies when_one_dies = WhenOneDies::whichever) {
+        return opened(OUTLIVE_CREATE_NEW, domain, name, parties, static_cast<uint32_t>(when_one_dies));
     }
 
-    outlive_barrier_t *raw() const noexcept { return handle_.get(); }
-
 private:
-    explicit Barrier(outlive_barrier_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_barrier_t, outlive_barrier_close> handle_;
+    using Named::Named;
 };
 
 namespace detail {
@@ -163,19 +166,23 @@ private:
 static_assert(sizeof(latch) == sizeof(outlive_latch_t) && std::is_standard_layout_v<latch>);
 
 /** A latch by name, which so many arrivals open. */
-class Latch : public detail::LatchCalls<Latch> {
+class Latch : public detail::Named<Latch, detail::LatchCalls<Latch>, outlive_latch_t, outlive_latch_open, outlive_latch_close> {
 public:
-    static expected<Latch> open(const Domain &domain, const std::string &name, uint32_t arrivals) {
-        outlive_latch_t *handle = nullptr;
-        if (int code = outlive_latch_open(domain.raw(), name.c_str(), arrivals, &handle)) return Failure::last(code);
-        return Latch(handle);
+    /** Opens the latch of that name, or makes it. */
+    static expected<Latch> open_or_create(const Domain &domain, const std::string &name, uint32_t arrivals) {
+        return opened(OUTLIVE_OPEN_OR_CREATE, domain, name, arrivals);
+    }
+    /** Opens the latch of that name, whatever number it began with; ENOENT: there is none. */
+    static expected<Latch> open(const Domain &domain, const std::string &name) {
+        return opened(OUTLIVE_OPEN, domain, name, 0);
+    }
+    /** Makes a new latch of that name; EEXIST: the name is in use. */
+    static expected<Latch> create_new(const Domain &domain, const std::string &name, uint32_t arrivals) {
+        return opened(OUTLIVE_CREATE_NEW, domain, name, arrivals);
     }
 
-    outlive_latch_t *raw() noexcept { return handle_.get(); }
-
 private:
-    explicit Latch(outlive_latch_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_latch_t, outlive_latch_close> handle_;
+    using Named::Named;
 };
 
 /** An action that is done once, as a member of a struct in a `Record`: 8 bytes. */
@@ -194,19 +201,23 @@ private:
 static_assert(sizeof(once) == sizeof(outlive_once_t) && std::is_standard_layout_v<once>);
 
 /** An action that is done once, by name. */
-class Once : public detail::OnceCalls<Once> {
+class Once : public detail::Named<Once, detail::OnceCalls<Once>, outlive_once_t, outlive_once_open, outlive_once_close> {
 public:
+    /** Opens the once of that name, or makes it. */
+    static expected<Once> open_or_create(const Domain &domain, const std::string &name) {
+        return opened(OUTLIVE_OPEN_OR_CREATE, domain, name);
+    }
+    /** Opens the once of that name; ENOENT: there is none. */
     static expected<Once> open(const Domain &domain, const std::string &name) {
-        outlive_once_t *handle = nullptr;
-        if (int code = outlive_once_open(domain.raw(), name.c_str(), &handle)) return Failure::last(code);
-        return Once(handle);
+        return opened(OUTLIVE_OPEN, domain, name);
+    }
+    /** Makes a new once of that name; EEXIST: the name is in use. */
+    static expected<Once> create_new(const Domain &domain, const std::string &name) {
+        return opened(OUTLIVE_CREATE_NEW, domain, name);
     }
 
-    outlive_once_t *raw() noexcept { return handle_.get(); }
-
 private:
-    explicit Once(outlive_once_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_once_t, outlive_once_close> handle_;
+    using Named::Named;
 };
 
 } // namespace outlive

@@ -52,16 +52,9 @@ struct Trimmed {
 };
 
 /** A pool: memory objects of 0 bytes to 1 GiB. All threads may use it at once. */
-class Pool {
+class Pool : public detail::WithOptions<Pool, detail::NoCalls, outlive_pool_t, outlive_pool_options_t, outlive_pool_open,
+                                        outlive_pool_close> {
 public:
-    /** Opens the pool of that name, or makes it. Begin `options` with OUTLIVE_POOL_OPTIONS_INIT. */
-    static expected<Pool> open(const Domain &domain, const std::string &name,
-                               const outlive_pool_options_t &options = OUTLIVE_POOL_OPTIONS_INIT) {
-        outlive_pool_t *handle = nullptr;
-        if (int code = outlive_pool_open(domain.raw(), name.c_str(), &options, &handle)) return Failure::last(code);
-        return Pool(handle);
-    }
-
     /** Allocates memory; its contents are arbitrary. ENOSPC: the pool is at its largest. */
     expected<Memory> alloc(size_t size, size_t align = 16) {
         void *data = nullptr;
@@ -119,11 +112,8 @@ public:
         return trimmed;
     }
 
-    outlive_pool_t *raw() const noexcept { return handle_.get(); }
-
 private:
-    explicit Pool(outlive_pool_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_pool_t, outlive_pool_close> handle_;
+    using WithOptions::WithOptions;
 };
 
 } // namespace outlive

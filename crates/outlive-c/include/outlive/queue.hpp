@@ -140,38 +140,29 @@ private:
 };
 
 /** A queue; its senders and its receiver are made from it. All threads may use it at once. */
-class Queue {
+class Queue : public detail::WithOptions<Queue, detail::NoCalls, outlive_queue_t, outlive_queue_options_t, outlive_queue_open,
+                                         outlive_queue_close> {
 public:
-    /** Opens the queue of that name, or makes it. Begin `options` with
-     * OUTLIVE_QUEUE_OPTIONS_INIT. */
-    static expected<Queue> open(const Domain &domain, const std::string &name,
-                                const outlive_queue_options_t &options = OUTLIVE_QUEUE_OPTIONS_INIT) {
-        outlive_queue_t *handle = nullptr;
-        if (int code = outlive_queue_open(domain.raw(), name.c_str(), &options, &handle)) return Failure::last(code);
-        return Queue(handle);
-    }
-
     /** Makes a sender; there may be any number of them. */
     expected<Sender> sender() const {
         outlive_sender_t *handle = nullptr;
-        if (int code = outlive_queue_sender(handle_.get(), &handle)) return Failure::last(code);
+        if (int code = outlive_queue_sender(raw(), &handle)) return Failure::last(code);
         return Sender(handle);
     }
     /** Makes this process the one receiver; EBUSY: another is alive. */
     expected<Receiver> receiver() const {
         outlive_receiver_t *handle = nullptr;
-        if (int code = outlive_queue_receiver(handle_.get(), &handle)) return Failure::told(code);
+        if (int code = outlive_queue_receiver(raw(), &handle)) return Failure::told(code);
         return Receiver(handle);
     }
     expected<outlive_queue_counters_t> counters() const {
         outlive_queue_counters_t counters{};
-        if (int code = outlive_queue_counters(handle_.get(), &counters)) return Failure::last(code);
+        if (int code = outlive_queue_counters(raw(), &counters)) return Failure::last(code);
         return counters;
     }
 
 private:
-    explicit Queue(outlive_queue_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_queue_t, outlive_queue_close> handle_;
+    using WithOptions::WithOptions;
 };
 
 } // namespace outlive

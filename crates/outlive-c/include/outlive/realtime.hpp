@@ -68,28 +68,10 @@ static_assert(sizeof(pi_mutex) == sizeof(outlive_pi_mutex_t) && std::is_standard
 
 /** A mutex with priority inheritance by name, with the value that it guards; the same as Rust's
  * `PiMutex<T>` with a T of as many bytes. */
-template <class T> class PiMutex : public detail::PiMutexCalls<PiMutex<T>, T> {
-    static_assert(Payload<T>, "a value in shared memory is trivially copyable, of standard layout, and no pointer");
-    static_assert(alignof(T) <= 64);
-
-public:
-    /** Opens the mutex of that name, or makes it with that value. */
-    static expected<PiMutex> open(const Domain &domain, const std::string &name, const T &initial = T{}) {
-        outlive_pi_mutex_t *lock = nullptr;
-        int code = outlive_pi_mutex_open(domain.raw(), name.c_str(), sizeof(T), &initial, &lock);
-        if (code != 0) return Failure::last(code);
-        return PiMutex(lock);
-    }
-
-    /** The value that it guards: only the lock's holder may touch it. */
-    T &value() noexcept { return *guarded(); }
-
-    outlive_pi_mutex_t *raw() noexcept { return lock_.get(); }
-    T *guarded() noexcept { return static_cast<T *>(outlive_pi_mutex_value(lock_.get())); }
-
-private:
-    explicit PiMutex(outlive_pi_mutex_t *lock) : lock_(lock) {}
-    detail::Handle<outlive_pi_mutex_t, outlive_pi_mutex_close> lock_;
+template <class T>
+class PiMutex : public detail::NamedLock<PiMutex<T>, detail::PiMutexCalls<PiMutex<T>, T>, T, outlive_pi_mutex_t,
+                                         outlive_pi_mutex_open, outlive_pi_mutex_close, outlive_pi_mutex_value> {
+    using PiMutex::NamedLock::NamedLock;
 };
 
 /** A mutex whose holders run at its ceiling, a real-time priority of 1 to 99, as a member of a
@@ -111,51 +93,66 @@ private:
 };
 static_assert(sizeof(ceiling_mutex<1>) == sizeof(outlive_ceiling_mutex_t) && std::is_standard_layout_v<ceiling_mutex<1>>);
 
+namespace detail {
+
+/** A mutex with a ceiling by name. */
+template <class Self, class T>
+using NamedCeiling =
+    Named<Self, CeilingMutexCalls<Self, T>, outlive_ceiling_mutex_t, outlive_ceiling_mutex_open, outlive_ceiling_mutex_close>;
+
+} // namespace detail
+
 /** A mutex with a ceiling by name, with the value that it guards; the same as Rust's
  * `CeilingMutex<T>` with a T of as many bytes. */
-template <class T> class CeilingMutex : public detail::CeilingMutexCalls<CeilingMutex<T>, T> {
+template <class T> class CeilingMutex : public detail::NamedCeiling<CeilingMutex<T>, T> {
     static_assert(Payload<T>, "a value in shared memory is trivially copyable, of standard layout, and no pointer");
     static_assert(alignof(T) <= 64);
 
 public:
     /** Opens the mutex of that name, or makes it with that value; EINVAL: it exists with another
      * ceiling. */
-    static expected<CeilingMutex> open(const Domain &domain, const std::string &name, uint32_t ceiling,
-                                       const T &initial = T{}) {
-        outlive_ceiling_mutex_t *lock = nullptr;
-        int code = outlive_ceiling_mutex_open_with_value(domain.raw(), name.c_str(), ceiling, sizeof(T), &initial, &lock);
-        if (code != 0) return Failure::last(code);
-        return CeilingMutex(lock);
+    static expected<CeilingMutex> open_or_create(const Domain &domain, const std::string &name, uint32_t ceiling,
+                                                 const T &initial = T{}) {
+        return CeilingMutex::opened(OUTLIVE_OPEN_OR_CREATE, domain, name, ceiling, sizeof(T), &initial);
+    }
+    /** Opens the mutex of that name, whatever its ceiling; ENOENT: there is none. */
+    static expected<CeilingMutex> open(const Domain &domain, const std::string &name) {
+        return CeilingMutex::opened(OUTLIVE_OPEN, domain, name, 0, sizeof(T), nullptr);
+    }
+    /** Makes a new mutex of that name with that value; EEXIST: the name is in use. */
+    static expected<CeilingMutex> create_new(const Domain &domain, const std::string &name, uint32_t ceiling,
+                                             const T &initial = T{}) {
+        return CeilingMutex::opened(OUTLIVE_CREATE_NEW, domain, name, ceiling, sizeof(T), &initial);
     }
 
     /** The value that it guards: only the lock's holder may touch it. */
     T &value() noexcept { return *guarded(); }
-
-    outlive_ceiling_mutex_t *raw() noexcept { return lock_.get(); }
-    T *guarded() noexcept { return static_cast<T *>(outlive_ceiling_mutex_value(lock_.get())); }
+    T *guarded() noexcept { return static_cast<T *>(outlive_ceiling_mutex_value(CeilingMutex::raw())); }
 
 private:
-    explicit CeilingMutex(outlive_ceiling_mutex_t *lock) : lock_(lock) {}
-    detail::Handle<outlive_ceiling_mutex_t, outlive_ceiling_mutex_close> lock_;
+    using CeilingMutex::Named::Named;
 };
 
 /** A mutex with a ceiling by name, without a value. */
-template <> class CeilingMutex<void> : public detail::CeilingMutexCalls<CeilingMutex<void>, void> {
+template <> class CeilingMutex<void> : public detail::NamedCeiling<CeilingMutex<void>, void> {
 public:
     /** Opens the mutex of that name, or makes it; EINVAL: it exists with another ceiling. */
-    static expected<CeilingMutex> open(const Domain &domain, const std::string &name, uint32_t ceiling) {
-        outlive_ceiling_mutex_t *lock = nullptr;
-        int code = outlive_ceiling_mutex_open(domain.raw(), name.c_str(), ceiling, &lock);
-        if (code != 0) return Failure::last(code);
-        return CeilingMutex(lock);
+    static expected<CeilingMutex> open_or_create(const Domain &domain, const std::string &name, uint32_t ceiling) {
+        return opened(OUTLIVE_OPEN_OR_CREATE, domain, name, ceiling, 0, nullptr);
+    }
+    /** Opens the mutex of that name, whatever its ceiling; ENOENT: there is none. */
+    static expected<CeilingMutex> open(const Domain &domain, const std::string &name) {
+        return opened(OUTLIVE_OPEN, domain, name, 0, 0, nullptr);
+    }
+    /** Makes a new mutex of that name; EEXIST: the name is in use. */
+    static expected<CeilingMutex> create_new(const Domain &domain, const std::string &name, uint32_t ceiling) {
+        return opened(OUTLIVE_CREATE_NEW, domain, name, ceiling, 0, nullptr);
     }
 
-    outlive_ceiling_mutex_t *raw() noexcept { return lock_.get(); }
     void *guarded() noexcept { return nullptr; }
 
 private:
-    explicit CeilingMutex(outlive_ceiling_mutex_t *lock) : lock_(lock) {}
-    detail::Handle<outlive_ceiling_mutex_t, outlive_ceiling_mutex_close> lock_;
+    using Named::Named;
 };
 
 } // namespace outlive

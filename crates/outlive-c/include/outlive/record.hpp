@@ -35,23 +35,24 @@ template <class T> class Record {
     static_assert(alignof(T) <= 4096);
 
 public:
-    /** Opens the record of that name, or makes it: `open(domain, "line", {&Line::lock,
+    /** Opens the record of that name, or makes it: `open_or_create(domain, "line", {&Line::lock,
      * &Line::full}, [](Line &line) { line.length = 7; })`. A program with another idea of the
      * struct is refused: OUTLIVE_OTHER_TYPE. `fill` must not throw, and may be called twice, for
      * two files of which one is thrown away. */
     template <class Fill = void (*)(T &)>
-    static expected<Record> open(const Domain &domain, const std::string &name, std::initializer_list<Place<T>> places,
-                                 Fill fill = [](T &) {}) {
-        static_assert(sizeof(Place<T>) == sizeof(outlive_place_t));
-        auto init = [](void *data, void *argument) noexcept {
-            (*static_cast<Fill *>(argument))(*static_cast<T *>(data));
-        };
-        void *data = nullptr;
-        int code = outlive_record_open(domain.raw(), name.c_str(), sizeof(T),
-                                       reinterpret_cast<const outlive_place_t *>(places.begin()), places.size(), init,
-                                       std::addressof(fill), &data);
-        if (code != 0) return Failure::last(code);
-        return Record(data);
+    static expected<Record> open_or_create(const Domain &domain, const std::string &name,
+                                           std::initializer_list<Place<T>> places, Fill fill = [](T &) {}) {
+        return opened(OUTLIVE_OPEN_OR_CREATE, domain, name, places, fill);
+    }
+    /** Opens the record of that name; ENOENT: there is none. */
+    static expected<Record> open(const Domain &domain, const std::string &name, std::initializer_list<Place<T>> places) {
+        return opened(OUTLIVE_OPEN, domain, name, places, [](T &) {});
+    }
+    /** Makes a new record of that name; EEXIST: the name is in use. */
+    template <class Fill = void (*)(T &)>
+    static expected<Record> create_new(const Domain &domain, const std::string &name,
+                                       std::initializer_list<Place<T>> places, Fill fill = [](T &) {}) {
+        return opened(OUTLIVE_CREATE_NEW, domain, name, places, fill);
     }
 
     T &operator*() const noexcept { return *static_cast<T *>(data_.get()); }
@@ -59,6 +60,22 @@ public:
 
 private:
     explicit Record(void *data) : data_(data) {}
+
+    template <class Fill>
+    static expected<Record> opened(outlive_opening_t how, const Domain &domain, const std::string &name,
+                                   std::initializer_list<Place<T>> places, Fill fill) {
+        static_assert(sizeof(Place<T>) == sizeof(outlive_place_t));
+        auto init = [](void *data, void *argument) noexcept {
+            (*static_cast<Fill *>(argument))(*static_cast<T *>(data));
+        };
+        void *data = nullptr;
+        int code = outlive_record_open(domain.raw(), name.c_str(), how, sizeof(T),
+                                       reinterpret_cast<const outlive_place_t *>(places.begin()), places.size(), init,
+                                       std::addressof(fill), &data);
+        if (code != 0) return Failure::last(code);
+        return Record(data);
+    }
+
     detail::Handle<void, outlive_record_close> data_;
 };
 

@@ -50,17 +50,9 @@ private:
 };
 
 /** Calls a service. One thread at a time may use it and its calls. */
-class Client {
+class Client : public detail::WithOptions<Client, detail::NoCalls, outlive_client_t, outlive_service_options_t,
+                                          outlive_client_open, outlive_client_close> {
 public:
-    /** Opens the service of that name as a client, or makes it. Begin `options` with
-     * OUTLIVE_SERVICE_OPTIONS_INIT. */
-    static expected<Client> open(const Domain &domain, const std::string &name,
-                                 const outlive_service_options_t &options = OUTLIVE_SERVICE_OPTIONS_INIT) {
-        outlive_client_t *handle = nullptr;
-        if (int code = outlive_client_open(domain.raw(), name.c_str(), &options, &handle)) return Failure::last(code);
-        return Client(handle);
-    }
-
     /** Sends a request, and waits for the reply. EPIPE: the server died, and no server had begun
      * the call. ECONNRESET: it died after it had begun the call. ENOTCONN: there is no server. */
     template <Message M> expected<Reply> call(const M &request, Deadline deadline = never) {
@@ -79,11 +71,8 @@ public:
         return Call(handle);
     }
 
-    outlive_client_t *raw() const noexcept { return handle_.get(); }
-
 private:
-    explicit Client(outlive_client_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_client_t, outlive_client_close> handle_;
+    using WithOptions::WithOptions;
 };
 
 /** Several replies to one request. Destroyed before `finish`, the client gets ECONNABORTED. */
@@ -138,22 +127,14 @@ private:
     detail::Handle<outlive_request_t, outlive_request_drop> handle_;
 };
 
-/** Receives a service's requests: one server at a time, of all processes. One thread at a time may
- * use it. */
-class Server : public detail::Ranges<Server> {
+/** Receives a service's requests: one server at a time, of all processes; opening another is EBUSY
+ * while it lives. One thread at a time may use it. */
+class Server : public detail::WithOptions<Server, detail::Ranges<Server>, outlive_server_t, outlive_service_options_t,
+                                          outlive_server_open, outlive_server_close> {
 public:
     using value_type = Request;
     /** A range ends at its deadline only: clients come and go. */
     static constexpr int last_code = 0;
-
-    /** Opens the service of that name as its server, or makes it. EBUSY: another server is
-     * alive. */
-    static expected<Server> open(const Domain &domain, const std::string &name,
-                                 const outlive_service_options_t &options = OUTLIVE_SERVICE_OPTIONS_INIT) {
-        outlive_server_t *handle = nullptr;
-        if (int code = outlive_server_open(domain.raw(), name.c_str(), &options, &handle)) return Failure::told(code);
-        return Server(handle);
-    }
 
     /** Returns the next request. ETIMEDOUT, EAGAIN: no request is there. */
     expected<Request> recv(Deadline deadline = never) {
@@ -162,11 +143,8 @@ public:
         return Request(handle);
     }
 
-    outlive_server_t *raw() const noexcept { return handle_.get(); }
-
 private:
-    explicit Server(outlive_server_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_server_t, outlive_server_close> handle_;
+    using WithOptions::WithOptions;
 };
 
 } // namespace outlive

@@ -33,18 +33,23 @@ template <class T> struct Versioned {
 };
 
 /** A state. All threads may use it at once. */
-template <class T> class State {
+template <class T>
+class State : public detail::Named<State<T>, detail::NoCalls, outlive_state_t, outlive_state_open_fixed, outlive_state_close> {
     static_assert(Payload<T>, "a value in shared memory is trivially copyable, of standard layout, and no pointer");
 
 public:
     /** Opens the state of that name, or makes it with that value; the same as Rust's `State<T>`
      * with a T of as many bytes. OUTLIVE_OTHER_TYPE: it exists with values of another size. */
-    static expected<State> open(const Domain &domain, const std::string &name, const T &initial = T{}) {
-        outlive_state_t *handle = nullptr;
-        int code =
-            outlive_state_open_fixed(domain.raw(), name.c_str(), sizeof(T), std::addressof(initial), &handle);
-        if (code != 0) return Failure::last(code);
-        return State(handle);
+    static expected<State> open_or_create(const Domain &domain, const std::string &name, const T &initial = T{}) {
+        return State::opened(OUTLIVE_OPEN_OR_CREATE, domain, name, sizeof(T), std::addressof(initial));
+    }
+    /** Opens the state of that name; ENOENT: there is none. */
+    static expected<State> open(const Domain &domain, const std::string &name) {
+        return State::opened(OUTLIVE_OPEN, domain, name, sizeof(T), nullptr);
+    }
+    /** Makes a new state of that name with that value; EEXIST: the name is in use. */
+    static expected<State> create_new(const Domain &domain, const std::string &name, const T &initial = T{}) {
+        return State::opened(OUTLIVE_CREATE_NEW, domain, name, sizeof(T), std::addressof(initial));
     }
 
     /** Returns the latest value, whole. Never waits. */
@@ -56,31 +61,28 @@ public:
     expected<Versioned<T>> get_versioned() const {
         Versioned<T> got;
         size_t size = 0;
-        if (int code = outlive_state_get(raw(), std::addressof(got.value), sizeof(T), &size, &got.version))
+        if (int code = outlive_state_get(State::raw(), std::addressof(got.value), sizeof(T), &size, &got.version))
             return Failure::last(code);
         if (size != sizeof(T)) return Failure(OUTLIVE_OTHER_TYPE, "the state's value has another size");
         return got;
     }
-    uint64_t version() const noexcept { return outlive_state_version(raw()); }
+    uint64_t version() const noexcept { return outlive_state_version(State::raw()); }
     /** Waits for a value of another version than `seen`, and returns its version. EPIPE: the writer
      * is dead, and there is no such value. */
     expected<uint64_t> wait_changed(uint64_t seen, Deadline deadline = never) const {
         uint64_t version = 0;
-        if (int code = outlive_state_wait_changed(raw(), seen, deadline.raw(), &version)) return Failure::last(code);
+        if (int code = outlive_state_wait_changed(State::raw(), seen, deadline.raw(), &version)) return Failure::last(code);
         return version;
     }
     /** Makes this process the writer, if there is none or it is dead; EBUSY: another is alive. */
     expected<StateWriter<T>> writer(Deadline deadline = at_once) const {
         outlive_state_writer_t *handle = nullptr;
-        if (int code = outlive_state_writer(raw(), deadline.raw(), &handle)) return Failure::told(code);
+        if (int code = outlive_state_writer(State::raw(), deadline.raw(), &handle)) return Failure::told(code);
         return StateWriter<T>(handle);
     }
 
-    outlive_state_t *raw() const noexcept { return handle_.get(); }
-
 private:
-    explicit State(outlive_state_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_state_t, outlive_state_close> handle_;
+    using State::Named::Named;
 };
 
 /** Sets the values of a `StateBytes`. One thread at a time may use it. */
@@ -104,16 +106,27 @@ private:
 
 /** A state whose values are bytes, of any length up to the maximum that it was made for. All
  * threads may use it at once. */
-class StateBytes {
+class StateBytes
+    : public detail::Named<StateBytes, detail::NoCalls, outlive_state_t, outlive_state_open, outlive_state_close> {
 public:
     /** Opens the state of that name, or makes it for values of at most `most` bytes with this one
-     * in it. ENOSPC: this one is longer. */
+     * in it. EINVAL: it exists for others. ENOSPC: this one is longer. */
     template <Message M>
-    static expected<StateBytes> create(const Domain &domain, const std::string &name, size_t most, const M &initial) {
-        return made(domain, name, most, bytes_of(initial));
+    static expected<StateBytes> open_or_create(const Domain &domain, const std::string &name, size_t most,
+                                               const M &initial) {
+        auto bytes = bytes_of(initial);
+        return opened(OUTLIVE_OPEN_OR_CREATE, domain, name, most, bytes.data(), bytes.size());
     }
-    /** Opens the existing state of that name, of any type; ENOENT: there is none. */
-    static expected<StateBytes> open(const Domain &domain, const std::string &name) { return made(domain, name, 0, {}); }
+    /** Opens the state of that name, of any type; ENOENT: there is none. */
+    static expected<StateBytes> open(const Domain &domain, const std::string &name) {
+        return opened(OUTLIVE_OPEN, domain, name, 0, nullptr, 0);
+    }
+    /** Makes a new state of that name; EEXIST: the name is in use. */
+    template <Message M>
+    static expected<StateBytes> create_new(const Domain &domain, const std::string &name, size_t most, const M &initial) {
+        auto bytes = bytes_of(initial);
+        return opened(OUTLIVE_CREATE_NEW, domain, name, most, bytes.data(), bytes.size());
+    }
 
     /** Returns the latest value, whole, and its version. Never waits. */
     expected<Versioned<std::vector<std::byte>>> get_versioned() const {
@@ -141,18 +154,8 @@ public:
         return BytesWriter(handle);
     }
 
-    outlive_state_t *raw() const noexcept { return handle_.get(); }
-
 private:
-    explicit StateBytes(outlive_state_t *handle) : handle_(handle) {}
-    static expected<StateBytes> made(const Domain &domain, const std::string &name, size_t most,
-                                     std::span<const std::byte> initial) {
-        outlive_state_t *handle = nullptr;
-        int code = outlive_state_open(domain.raw(), name.c_str(), most, initial.data(), initial.size(), &handle);
-        if (code != 0) return Failure::last(code);
-        return StateBytes(handle);
-    }
-    detail::Handle<outlive_state_t, outlive_state_close> handle_;
+    using Named::Named;
 };
 
 } // namespace outlive

@@ -93,23 +93,25 @@ static_assert(sizeof(semaphore<3>) == 128 && std::is_standard_layout_v<semaphore
 
 /** A semaphore by name: a number of permits; a thread that dies gives its own back. All threads may
  * use it at once. */
-class Semaphore : public detail::SemaphoreCalls<Semaphore> {
+class Semaphore : public detail::Named<Semaphore, detail::SemaphoreCalls<Semaphore>, outlive_semaphore_t, outlive_semaphore_open, outlive_semaphore_close> {
 public:
     /** Opens the semaphore of that name, or makes it. `most`: the most permits that there may be at
      * a time, if `add` adds some; 0: as many as an existing one has, and in a new one no more than
      * `permits`. */
-    static expected<Semaphore> open(const Domain &domain, const std::string &name, uint32_t permits, uint32_t most = 0) {
-        outlive_semaphore_t *handle = nullptr;
-        int code = outlive_semaphore_open(domain.raw(), name.c_str(), permits, most, &handle);
-        if (code != 0) return Failure::last(code);
-        return Semaphore(handle);
+    static expected<Semaphore> open_or_create(const Domain &domain, const std::string &name, uint32_t permits, uint32_t most = 0) {
+        return opened(OUTLIVE_OPEN_OR_CREATE, domain, name, permits, most);
+    }
+    /** Opens the semaphore of that name, whatever numbers it has; ENOENT: there is none. */
+    static expected<Semaphore> open(const Domain &domain, const std::string &name) {
+        return opened(OUTLIVE_OPEN, domain, name, 0, 0);
+    }
+    /** Makes a new semaphore of that name; EEXIST: the name is in use. */
+    static expected<Semaphore> create_new(const Domain &domain, const std::string &name, uint32_t permits, uint32_t most = 0) {
+        return opened(OUTLIVE_CREATE_NEW, domain, name, permits, most);
     }
 
-    outlive_semaphore_t *raw() const noexcept { return handle_.get(); }
-
 private:
-    explicit Semaphore(outlive_semaphore_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_semaphore_t, outlive_semaphore_close> handle_;
+    using Named::Named;
 };
 
 namespace detail {
@@ -164,21 +166,25 @@ private:
 static_assert(sizeof(event) == sizeof(outlive_event_t) && std::is_standard_layout_v<event>);
 
 /** Thirty-two bits to wait for, by name. */
-class Event : public detail::EventCalls<Event> {
+class Event : public detail::Named<Event, detail::EventCalls<Event>, outlive_event_t, outlive_event_open, outlive_event_close> {
 public:
     /** Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL, or
-     * OUTLIVE_RESET_AUTOMATIC: a waiter clears the bits that it waited for. */
-    static expected<Event> open(const Domain &domain, const std::string &name, uint32_t reset = OUTLIVE_RESET_MANUAL) {
-        outlive_event_t *handle = nullptr;
-        if (int code = outlive_event_open(domain.raw(), name.c_str(), reset, &handle)) return Failure::last(code);
-        return Event(handle);
+     * OUTLIVE_RESET_AUTOMATIC: a waiter clears the bits that it waited for; 0: what an existing one
+     * has, and a new one is manual. */
+    static expected<Event> open_or_create(const Domain &domain, const std::string &name, uint32_t reset = 0) {
+        return opened(OUTLIVE_OPEN_OR_CREATE, domain, name, reset);
+    }
+    /** Opens the event of that name; ENOENT: there is none. */
+    static expected<Event> open(const Domain &domain, const std::string &name) {
+        return opened(OUTLIVE_OPEN, domain, name, 0);
+    }
+    /** Makes a new event of that name; EEXIST: the name is in use. */
+    static expected<Event> create_new(const Domain &domain, const std::string &name, uint32_t reset = 0) {
+        return opened(OUTLIVE_CREATE_NEW, domain, name, reset);
     }
 
-    outlive_event_t *raw() noexcept { return handle_.get(); }
-
 private:
-    explicit Event(outlive_event_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_event_t, outlive_event_close> handle_;
+    using Named::Named;
 };
 
 } // namespace outlive

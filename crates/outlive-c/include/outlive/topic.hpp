@@ -151,17 +151,9 @@ private:
 };
 
 /** A topic; its publishers and subscribers are made from it. All threads may use it at once. */
-class Topic {
+class Topic : public detail::WithOptions<Topic, detail::NoCalls, outlive_topic_t, outlive_topic_options_t, outlive_topic_open,
+                                         outlive_topic_close> {
 public:
-    /** Opens the topic of that name, or makes it. Begin `options` with
-     * OUTLIVE_TOPIC_OPTIONS_INIT. */
-    static expected<Topic> open(const Domain &domain, const std::string &name,
-                                const outlive_topic_options_t &options = OUTLIVE_TOPIC_OPTIONS_INIT) {
-        outlive_topic_t *handle = nullptr;
-        if (int code = outlive_topic_open(domain.raw(), name.c_str(), &options, &handle)) return Failure::last(code);
-        return Topic(handle);
-    }
-
     expected<Publisher> publisher() const {
         outlive_publisher_t *handle = nullptr;
         if (int code = outlive_topic_publisher(raw(), &handle)) return Failure::last(code);
@@ -177,16 +169,13 @@ public:
     uint32_t publisher_count() const noexcept { return counts().first; }
     uint32_t subscriber_count() const noexcept { return counts().second; }
 
-    outlive_topic_t *raw() const noexcept { return handle_.get(); }
-
 private:
-    explicit Topic(outlive_topic_t *handle) : handle_(handle) {}
+    using WithOptions::WithOptions;
     std::pair<uint32_t, uint32_t> counts() const noexcept {
         std::pair<uint32_t, uint32_t> counts{};
         outlive_topic_counts(raw(), &counts.first, &counts.second);
         return counts;
     }
-    detail::Handle<outlive_topic_t, outlive_topic_close> handle_;
 };
 
 } // namespace outlive

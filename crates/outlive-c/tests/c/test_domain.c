@@ -44,34 +44,37 @@ static void opened_otherwise(void) {
     outlive_domain_options_t options = OUTLIVE_DOMAIN_OPTIONS_INIT;
     outlive_domain_t *other = NULL;
     options.path = folder;
-    options.must_exist = 1;
     options.recheck_ms = 500;
-    OK(outlive_domain_open_with(&options, &other));
+    OK(outlive_domain_open_with(&options, OUTLIVE_OPEN, &other));
     outlive_domain_close(other);
     options.path = "/dev/shm/outlive-that-is-not-there";
-    IS(ENOENT, outlive_domain_open_with(&options, &other));
+    IS(ENOENT, outlive_domain_open_with(&options, OUTLIVE_OPEN, &other));
+    IS(ENOENT, outlive_domain_open_at(options.path, OUTLIVE_OPEN, &other));
+    IS(ENOENT, outlive_domain_open("not-there-at-all", OUTLIVE_OPEN, &other));
+    IS(EINVAL, outlive_domain_open_at(folder, OUTLIVE_CREATE_NEW, &other));
+    IS(EINVAL, outlive_domain_open_at(folder, (enum outlive_opening_t)3, &other));
     CHECK(other == NULL);
     /* An older header's struct is shorter, a newer one's longer. */
     options.path = folder;
     options.size = offsetof(outlive_domain_options_t, name);
-    OK(outlive_domain_open_with(&options, &other));
+    OK(outlive_domain_open_with(&options, OUTLIVE_OPEN_OR_CREATE, &other));
     outlive_domain_close(other);
     options.size = 3;
-    IS(EINVAL, outlive_domain_open_with(&options, &other));
+    IS(EINVAL, outlive_domain_open_with(&options, OUTLIVE_OPEN_OR_CREATE, &other));
     CHECK(setenv("OUTLIVE_DOMAIN", folder, 1) == 0);
-    OK(outlive_domain_open(NULL, &other));
+    OK(outlive_domain_open(NULL, OUTLIVE_OPEN_OR_CREATE, &other));
     outlive_domain_close(other);
-    OK(outlive_domain_open_with(NULL, &other));
+    OK(outlive_domain_open_with(NULL, OUTLIVE_OPEN_OR_CREATE, &other));
     outlive_domain_close(other);
 }
 
 static void bad_arguments(void) {
     outlive_domain_t *other = domain;
-    IS(EINVAL, outlive_domain_open("a/b", &other));
+    IS(EINVAL, outlive_domain_open("a/b", OUTLIVE_OPEN_OR_CREATE, &other));
     CHECK(other == NULL && strstr(outlive_last_error(), "a/b") != NULL);
-    IS(EINVAL, outlive_domain_open_at(NULL, &other));
-    IS(EINVAL, outlive_domain_open_at(folder, NULL));
-    IS(ENOENT, outlive_domain_open_at("/dev/shm/outlive-not/there/at/all", &other));
+    IS(EINVAL, outlive_domain_open_at(NULL, OUTLIVE_OPEN_OR_CREATE, &other));
+    IS(EINVAL, outlive_domain_open_at(folder, OUTLIVE_OPEN_OR_CREATE, NULL));
+    IS(ENOENT, outlive_domain_open_at("/dev/shm/outlive-not/there/at/all", OUTLIVE_OPEN_OR_CREATE, &other));
     outlive_domain_close(NULL);
     uint32_t token = 0;
     IS(EINVAL, outlive_domain_token(NULL, &token));

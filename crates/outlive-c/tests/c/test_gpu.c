@@ -41,7 +41,7 @@ static void open_gpu(void) {
     OK(outlive_gpu_open(OUTLIVE_GPU_FAKE, 0, &gpu));
     OK(cuCtxPushCurrent(outlive_gpu_context(gpu)));
     OK(outlive_gpu_stream_new(gpu, &stream));
-    OK(outlive_topic_open(domain, "frames", NULL, &topic));
+    OK(outlive_topic_open(domain, "frames", OUTLIVE_OPEN_OR_CREATE, NULL, &topic));
     OK(outlive_pinned_topic_open(gpu, topic, &pinned));
     OK(outlive_pinned_topic_publisher(pinned, &publisher));
     OK(outlive_topic_subscriber(topic, NULL, &subscriber));
@@ -247,7 +247,7 @@ static outlive_device_subscriber_t *block_subscriber;
 
 static void open_blocks(void) {
     open_gpu();
-    OK(outlive_device_topic_open(gpu, domain, "blocks", NULL, &blocks));
+    OK(outlive_device_topic_open(gpu, domain, "blocks", OUTLIVE_OPEN_OR_CREATE, NULL, &blocks));
     OK(outlive_device_topic_publisher(blocks, &block_publisher));
     OK(outlive_device_topic_subscriber(blocks, NULL, &block_subscriber));
 }
@@ -307,9 +307,14 @@ static void blocks_stay_on_the_device(void) {
     OK(outlive_device_publisher_wait_published(block_publisher, SOON));
     outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
     outlive_device_topic_t *none = blocks;
-    options.must_exist = 1;
-    IS(EINVAL, outlive_device_topic_open(gpu, domain, "blocks", &options, &none));
-    IS(EINVAL, outlive_device_topic_open(NULL, domain, "blocks", NULL, &none));
+    options.depth = 1024;
+    IS(EINVAL, outlive_device_topic_open(gpu, domain, "blocks", OUTLIVE_OPEN_OR_CREATE, &options, &none));
+    IS(EEXIST, outlive_device_topic_open(gpu, domain, "blocks", OUTLIVE_CREATE_NEW, NULL, &none));
+    IS(ENOENT, outlive_device_topic_open(gpu, domain, "no blocks", OUTLIVE_OPEN, NULL, &none));
+    IS(EINVAL, outlive_device_topic_open(gpu, domain, "blocks", (enum outlive_opening_t)3, NULL, &none));
+    OK(outlive_device_topic_open(gpu, domain, "blocks", OUTLIVE_OPEN, NULL, &none));
+    outlive_device_topic_close(none);
+    IS(EINVAL, outlive_device_topic_open(NULL, domain, "blocks", OUTLIVE_OPEN_OR_CREATE, NULL, &none));
     CHECK(none == NULL);
     IS(EINVAL, outlive_device_publisher_publish_on(block_publisher, NULL, stream, SOON));
     CHECK(outlive_device_sample_address(NULL) == 0 && outlive_device_sample_size(NULL) == 0);
@@ -338,7 +343,7 @@ static void killed_with_blocks(void) {
     open_gpu();
     outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
     options.history = 16;
-    OK(outlive_device_topic_open(gpu, domain, "blocks", NULL, &blocks));
+    OK(outlive_device_topic_open(gpu, domain, "blocks", OUTLIVE_OPEN_OR_CREATE, NULL, &blocks));
     OK(outlive_device_topic_subscriber(blocks, &options, &block_subscriber));
     kill_it(doomed);
     outlive_device_sample_t *sample = NULL;

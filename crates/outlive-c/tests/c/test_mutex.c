@@ -4,7 +4,7 @@
 static outlive_mutex_t *open_total(void) {
     outlive_mutex_t *mutex = NULL;
     uint64_t initial = 7;
-    OK(outlive_mutex_open(domain, "total", sizeof initial, &initial, &mutex));
+    OK(outlive_mutex_open(domain, "total", OUTLIVE_OPEN_OR_CREATE, sizeof initial, &initial, &mutex));
     return mutex;
 }
 
@@ -142,7 +142,7 @@ static void begin(void *data, void *argument) { ((struct line *)data)->count = *
 static struct line *open_line(void) {
     uint64_t first = 5;
     void *data = NULL;
-    OK(outlive_record_open(domain, "line", sizeof(struct line), places, PLACES, begin, &first, &data));
+    OK(outlive_record_open(domain, "line", OUTLIVE_OPEN_OR_CREATE, sizeof(struct line), places, PLACES, begin, &first, &data));
     return data;
 }
 
@@ -243,7 +243,7 @@ static void *kill_when_told(void *nothing) {
 static void condvar_owner_killed(void) {
     struct line *line = open_line();
     outlive_condvar_t *named = NULL;
-    OK(outlive_condvar_open(domain, "named", &named));
+    OK(outlive_condvar_open(domain, "named", OUTLIVE_OPEN_OR_CREATE, &named));
     OK(outlive_mutex_lock(&line->lock));
     doomed = start(hold_while_waited);
     pthread_t thread;
@@ -334,22 +334,22 @@ static void bad_arguments(void) {
     IS(EINVAL, outlive_mutex_lock(&on_the_stack));
     IS(EINVAL, outlive_mutex_unlock(&on_the_stack));
     IS(EINVAL, outlive_mutex_lock((outlive_mutex_t *)(uintptr_t)8));
-    IS(EINVAL, outlive_mutex_open(NULL, "x", 0, NULL, &mutex));
-    IS(EINVAL, outlive_mutex_open(domain, NULL, 0, NULL, &mutex));
-    IS(EINVAL, outlive_mutex_open(domain, "x", 0, NULL, NULL));
+    IS(EINVAL, outlive_mutex_open(NULL, "x", OUTLIVE_OPEN_OR_CREATE, 0, NULL, &mutex));
+    IS(EINVAL, outlive_mutex_open(domain, NULL, OUTLIVE_OPEN_OR_CREATE, 0, NULL, &mutex));
+    IS(EINVAL, outlive_mutex_open(domain, "x", OUTLIVE_OPEN_OR_CREATE, 0, NULL, NULL));
     const char *names[] = {"", "a/b", ".hidden", "\xff\xfe"};
-    for (size_t at = 0; at < 4; at++) IS(EINVAL, outlive_mutex_open(domain, names[at], 0, NULL, &mutex));
-    IS(EINVAL, outlive_mutex_open(domain, "x", SIZE_MAX, NULL, &mutex));
-    IS(EINVAL, outlive_mutex_open(domain, "x", SIZE_MAX, "", &mutex));
+    for (size_t at = 0; at < 4; at++) IS(EINVAL, outlive_mutex_open(domain, names[at], OUTLIVE_OPEN_OR_CREATE, 0, NULL, &mutex));
+    IS(EINVAL, outlive_mutex_open(domain, "x", OUTLIVE_OPEN_OR_CREATE, SIZE_MAX, NULL, &mutex));
+    IS(EINVAL, outlive_mutex_open(domain, "x", OUTLIVE_OPEN_OR_CREATE, SIZE_MAX, "", &mutex));
     CHECK(mutex == NULL);
-    OK(outlive_mutex_open(domain, "small", 8, NULL, &mutex));
+    OK(outlive_mutex_open(domain, "small", OUTLIVE_OPEN_OR_CREATE, 8, NULL, &mutex));
     outlive_mutex_t *other = mutex;
-    IS(OUTLIVE_OTHER_TYPE, outlive_mutex_open(domain, "small", 16, NULL, &other));
+    IS(OUTLIVE_OTHER_TYPE, outlive_mutex_open(domain, "small", OUTLIVE_OPEN_OR_CREATE, 16, NULL, &other));
     CHECK(other == NULL);
     outlive_rwlock_t *rwlock = NULL;
-    IS(OUTLIVE_OTHER_KIND, outlive_rwlock_open(domain, "small", 8, NULL, &rwlock));
+    IS(OUTLIVE_OTHER_KIND, outlive_rwlock_open(domain, "small", OUTLIVE_OPEN_OR_CREATE, 8, NULL, &rwlock));
     outlive_condvar_t *condvar = NULL;
-    IS(OUTLIVE_OTHER_KIND, outlive_condvar_open(domain, "small", &condvar));
+    IS(OUTLIVE_OTHER_KIND, outlive_condvar_open(domain, "small", OUTLIVE_OPEN_OR_CREATE, &condvar));
     /* Another kind's words, and the middle of something. */
     IS(EINVAL, outlive_condvar_notify_one((outlive_condvar_t *)(void *)mutex));
     IS(EINVAL, outlive_mutex_lock((outlive_mutex_t *)(void *)((char *)mutex + 4)));
@@ -366,21 +366,21 @@ static void bad_arguments(void) {
     void *data = NULL;
     size_t size = sizeof(struct line);
     outlive_place_t bad = {3, OUTLIVE_MUTEX, 0};
-    IS(EINVAL, outlive_record_open(domain, "bad", size, &bad, 1, NULL, NULL, &data));
+    IS(EINVAL, outlive_record_open(domain, "bad", OUTLIVE_OPEN_OR_CREATE, size, &bad, 1, NULL, NULL, &data));
     bad.offset = size;
-    IS(EINVAL, outlive_record_open(domain, "bad", size, &bad, 1, NULL, NULL, &data));
+    IS(EINVAL, outlive_record_open(domain, "bad", OUTLIVE_OPEN_OR_CREATE, size, &bad, 1, NULL, NULL, &data));
     bad.offset = SIZE_MAX - 7;
-    IS(EINVAL, outlive_record_open(domain, "bad", size, &bad, 1, NULL, NULL, &data));
+    IS(EINVAL, outlive_record_open(domain, "bad", OUTLIVE_OPEN_OR_CREATE, size, &bad, 1, NULL, NULL, &data));
     bad.offset = 0;
     bad.kind = 77;
-    IS(EINVAL, outlive_record_open(domain, "bad", size, &bad, 1, NULL, NULL, &data));
-    IS(EINVAL, outlive_record_open(domain, "bad", size, NULL, 1, NULL, NULL, &data));
-    IS(EINVAL, outlive_record_open(domain, "bad", size, places, SIZE_MAX, NULL, NULL, &data));
-    IS(EINVAL, outlive_record_open(domain, "bad", 0, NULL, 0, NULL, NULL, &data));
+    IS(EINVAL, outlive_record_open(domain, "bad", OUTLIVE_OPEN_OR_CREATE, size, &bad, 1, NULL, NULL, &data));
+    IS(EINVAL, outlive_record_open(domain, "bad", OUTLIVE_OPEN_OR_CREATE, size, NULL, 1, NULL, NULL, &data));
+    IS(EINVAL, outlive_record_open(domain, "bad", OUTLIVE_OPEN_OR_CREATE, size, places, SIZE_MAX, NULL, NULL, &data));
+    IS(EINVAL, outlive_record_open(domain, "bad", OUTLIVE_OPEN_OR_CREATE, 0, NULL, 0, NULL, NULL, &data));
     CHECK(data == NULL);
     struct line *line = open_line();
-    IS(OUTLIVE_OTHER_TYPE, outlive_record_open(domain, "line", size, places, PLACES - 1, NULL, NULL, &data));
-    IS(OUTLIVE_OTHER_TYPE, outlive_record_open(domain, "line", size + 8, places, PLACES, NULL, NULL, &data));
+    IS(OUTLIVE_OTHER_TYPE, outlive_record_open(domain, "line", OUTLIVE_OPEN_OR_CREATE, size, places, PLACES - 1, NULL, NULL, &data));
+    IS(OUTLIVE_OTHER_TYPE, outlive_record_open(domain, "line", OUTLIVE_OPEN_OR_CREATE, size + 8, places, PLACES, NULL, NULL, &data));
     IS(EINVAL, outlive_mutex_lock((outlive_mutex_t *)(void *)&line->count));
     IS(EINVAL, outlive_mutex_lock((outlive_mutex_t *)(void *)&line->changed));
     outlive_record_close(line);
@@ -395,7 +395,7 @@ struct valve {
 static struct valve *open_valve(void) {
     const outlive_place_t place = OUTLIVE_PLACE(struct valve, lock, OUTLIVE_PI_MUTEX);
     void *data = NULL;
-    OK(outlive_record_open(domain, "valve", sizeof(struct valve), &place, 1, NULL, NULL, &data));
+    OK(outlive_record_open(domain, "valve", OUTLIVE_OPEN_OR_CREATE, sizeof(struct valve), &place, 1, NULL, NULL, &data));
     return data;
 }
 
@@ -437,7 +437,7 @@ static void pi_owner_killed(void) {
 
     outlive_pi_mutex_t *named = NULL;
     uint64_t initial = 5;
-    OK(outlive_pi_mutex_open(domain, "named", sizeof initial, &initial, &named));
+    OK(outlive_pi_mutex_open(domain, "named", OUTLIVE_OPEN_OR_CREATE, sizeof initial, &initial, &named));
     CHECK(*(uint64_t *)outlive_pi_mutex_value(named) == 5);
     OK(outlive_pi_mutex_lock(named, SOON));
     OK(outlive_pi_mutex_unlock(named));

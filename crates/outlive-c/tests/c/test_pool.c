@@ -5,7 +5,7 @@ static outlive_pool_t *open_pool(void) {
     outlive_pool_options_t options = OUTLIVE_POOL_OPTIONS_INIT;
     outlive_pool_t *pool = NULL;
     options.max_bytes = 32 << 20;
-    OK(outlive_pool_open(domain, "frames", &options, &pool));
+    OK(outlive_pool_open(domain, "frames", OUTLIVE_OPEN_OR_CREATE, &options, &pool));
     return pool;
 }
 
@@ -60,7 +60,7 @@ static void take_over(void) {
 static void handed_over(void) {
     outlive_pool_t *pool = open_pool();
     outlive_sender_t *sender = NULL;
-    OK(outlive_queue_open(domain, "offsets", NULL, &queue));
+    OK(outlive_queue_open(domain, "offsets", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
     OK(outlive_queue_sender(queue, &sender));
     void *data = NULL, *other = NULL;
     uint64_t offset = 0;
@@ -118,7 +118,7 @@ static void shared_holder_killed(void) {
     outlive_pool_t *pool = open_pool();
     outlive_sender_t *sender = NULL;
     outlive_shared_t *shared = NULL, *again = NULL;
-    OK(outlive_queue_open(domain, "offsets", NULL, &queue));
+    OK(outlive_queue_open(domain, "offsets", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
     OK(outlive_queue_sender(queue, &sender));
     void *data = NULL;
     OK(outlive_pool_alloc(pool, 5, 0, &data));
@@ -141,9 +141,9 @@ static void bad_arguments(void) {
     outlive_pool_t *pool = NULL;
     outlive_pool_options_t options = OUTLIVE_POOL_OPTIONS_INIT;
     options.modes = "tga";
-    IS(EINVAL, outlive_pool_open(domain, "other", &options, &pool));
+    IS(EINVAL, outlive_pool_open(domain, "other", OUTLIVE_OPEN_OR_CREATE, &options, &pool));
     options.modes = "tag";
-    OK(outlive_pool_open(domain, "other", &options, &pool));
+    OK(outlive_pool_open(domain, "other", OUTLIVE_OPEN_OR_CREATE, &options, &pool));
     void *data = NULL, *other = NULL;
     char on_the_stack[64];
     OK(outlive_pool_alloc(pool, 100, 0, &data));

@@ -8,7 +8,7 @@ static outlive_receiver_t *receiver;
 static void open_queue(uint64_t max_bytes) {
     outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
     options.max_bytes = max_bytes;
-    OK(outlive_queue_open(domain, "orders", max_bytes ? &options : NULL, &queue));
+    OK(outlive_queue_open(domain, "orders", OUTLIVE_OPEN_OR_CREATE, max_bytes ? &options : NULL, &queue));
 }
 
 static void close_all(void) {
@@ -197,20 +197,20 @@ static void forked(void) {
 static void no_receiver(void) {
     outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
     options.need_receiver = 1;
-    OK(outlive_queue_open(domain, "strict", &options, &queue));
+    OK(outlive_queue_open(domain, "strict", OUTLIVE_OPEN_OR_CREATE, &options, &queue));
     OK(outlive_queue_sender(queue, &sender));
     IS(ENOTCONN, outlive_sender_send(sender, "x", 1, SOON));
     close_all();
-    options.must_exist = 1;
-    IS(ENOENT, outlive_queue_open(domain, "not there", &options, &queue));
-    OK(outlive_queue_open(domain, "strict", &options, &queue));
+    OK(outlive_queue_open(domain, "strict", OUTLIVE_OPEN, NULL, &queue));
+    OK(outlive_queue_sender(queue, &sender));
+    IS(ENOTCONN, outlive_sender_send(sender, "x", 1, SOON));
     close_all();
 }
 
 static void bad_arguments(void) {
-    IS(EINVAL, outlive_queue_open(NULL, "x", NULL, &queue));
-    IS(EINVAL, outlive_queue_open(domain, "x", NULL, NULL));
-    IS(EINVAL, outlive_queue_open(domain, "x/y", NULL, &queue));
+    IS(EINVAL, outlive_queue_open(NULL, "x", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
+    IS(EINVAL, outlive_queue_open(domain, "x", OUTLIVE_OPEN_OR_CREATE, NULL, NULL));
+    IS(EINVAL, outlive_queue_open(domain, "x/y", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
     IS(EINVAL, outlive_queue_sender(NULL, &sender));
     IS(EINVAL, outlive_sender_send(NULL, "x", 1, SOON));
     open_queue(0);

@@ -6,7 +6,7 @@ static outlive_client_t *client;
 
 /* Doubles numbers; some have a meaning of their own: 0 ends it, 13 is dropped, 99 hangs, 1000 is answered by twenty. */
 static void serve(void) {
-    OK(outlive_server_open(domain, "double", NULL, &server));
+    OK(outlive_server_open(domain, "double", OUTLIVE_OPEN_OR_CREATE, NULL, &server));
     tell();
     for (uint64_t number = 1; number != 0;) {
         outlive_request_t *request = NULL;
@@ -55,9 +55,9 @@ static int ask(uint64_t number, uint64_t *answer) {
 static void ordinary(void) {
     pid_t child = start(serve);
     hear();
-    OK(outlive_client_open(domain, "double", NULL, &client));
+    OK(outlive_client_open(domain, "double", OUTLIVE_OPEN_OR_CREATE, NULL, &client));
     outlive_server_t *second = NULL;
-    IS(EBUSY, outlive_server_open(domain, "double", NULL, &second));
+    IS(EBUSY, outlive_server_open(domain, "double", OUTLIVE_OPEN_OR_CREATE, NULL, &second));
     uint64_t answer = 0;
     OK(ask(21, &answer));
     CHECK(answer == 42);
@@ -97,7 +97,7 @@ static void *kill_later(void *nothing) {
 static void server_killed(void) {
     doomed = start(serve);
     hear();
-    OK(outlive_client_open(domain, "double", NULL, &client));
+    OK(outlive_client_open(domain, "double", OUTLIVE_OPEN_OR_CREATE, NULL, &client));
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, kill_later, NULL) == 0);
     uint64_t answer = 0;
@@ -109,7 +109,7 @@ static void server_killed(void) {
     outlive_client_close(client);
     outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
     options.wait_for_server = 1;
-    OK(outlive_client_open(domain, "double", &options, &client));
+    OK(outlive_client_open(domain, "double", OUTLIVE_OPEN_OR_CREATE, &options, &client));
     pid_t child = start(serve_late);
     OK(ask(50, &answer));
     CHECK(answer == 100);
@@ -126,7 +126,7 @@ static void server_killed(void) {
 }
 
 static void call_and_hold(void) {
-    OK(outlive_client_open(domain, "double", NULL, &client));
+    OK(outlive_client_open(domain, "double", OUTLIVE_OPEN_OR_CREATE, NULL, &client));
     outlive_call_t *call = NULL;
     uint64_t number = 1;
     OK(outlive_client_begin(client, &number, sizeof number, SOON, &call));
@@ -135,7 +135,7 @@ static void call_and_hold(void) {
 }
 
 static void client_killed(void) {
-    OK(outlive_server_open(domain, "double", NULL, &server));
+    OK(outlive_server_open(domain, "double", OUTLIVE_OPEN_OR_CREATE, NULL, &server));
     pid_t child = start(call_and_hold);
     hear();
     outlive_request_t *request = NULL;
@@ -156,12 +156,12 @@ static void client_killed(void) {
 static void bad_arguments(void) {
     outlive_request_t *request = NULL;
     outlive_reply_t *reply = NULL;
-    IS(EINVAL, outlive_server_open(domain, "a/b", NULL, &server));
+    IS(EINVAL, outlive_server_open(domain, "a/b", OUTLIVE_OPEN_OR_CREATE, NULL, &server));
     IS(EINVAL, outlive_server_next(NULL, SOON, &request));
     IS(EINVAL, outlive_client_call(NULL, "x", 1, SOON, &reply));
     IS(EINVAL, outlive_request_reply(NULL, "x", 1));
     IS(EINVAL, outlive_stream_finish(NULL));
-    OK(outlive_client_open(domain, "double", NULL, &client));
+    OK(outlive_client_open(domain, "double", OUTLIVE_OPEN_OR_CREATE, NULL, &client));
     IS(EINVAL, outlive_client_call(client, NULL, 1, SOON, &reply));
     IS(EINVAL, outlive_client_call(client, "x", 1, SOON, NULL));
     IS(EINVAL, outlive_call_next(NULL, SOON, &reply));

@@ -8,7 +8,7 @@ struct limits {
 static outlive_rwlock_t *open_limits(void) {
     struct limits initial = {0, 1};
     outlive_rwlock_t *lock = NULL;
-    OK(outlive_rwlock_open(domain, "limits", sizeof initial, &initial, &lock));
+    OK(outlive_rwlock_open(domain, "limits", OUTLIVE_OPEN_OR_CREATE, sizeof initial, &initial, &lock));
     return lock;
 }
 
@@ -122,7 +122,7 @@ static void *read_in_thread(void *lock) {
 static void in_record(void) {
     const outlive_place_t place = OUTLIVE_PLACE(struct table, lock, OUTLIVE_RWLOCK);
     void *data = NULL;
-    OK(outlive_record_open(domain, "table", sizeof(struct table), &place, 1, NULL, NULL, &data));
+    OK(outlive_record_open(domain, "table", OUTLIVE_OPEN_OR_CREATE, sizeof(struct table), &place, 1, NULL, NULL, &data));
     struct table *table = data;
     OK(outlive_rwlock_read(&table->lock, SOON));
     pthread_t thread;

@@ -3,7 +3,7 @@
 
 static outlive_state_t *open_state(void) {
     outlive_state_t *state = NULL;
-    OK(outlive_state_open(domain, "mode", 64, "idle", 4, &state));
+    OK(outlive_state_open(domain, "mode", OUTLIVE_OPEN_OR_CREATE, 64, "idle", 4, &state));
     return state;
 }
 
@@ -45,12 +45,12 @@ static void ordinary(void) {
     outlive_state_writer_close(writer);
     IS(ESRCH, outlive_state_writer_now(state, &info));
     outlive_state_t *again = NULL;
-    OK(outlive_state_open(domain, "mode", 0, NULL, 0, &again));
+    OK(outlive_state_open(domain, "mode", OUTLIVE_OPEN, 0, NULL, 0, &again));
     expect(again, "driving", 2);
     outlive_state_close(again);
     /* As large as it was made, or not at all. */
-    IS(OUTLIVE_OTHER_TYPE, outlive_state_open(domain, "mode", 65, NULL, 0, &again));
-    IS(OUTLIVE_OTHER_TYPE, outlive_state_open(domain, "mode", 63, NULL, 0, &again));
+    IS(EINVAL, outlive_state_open(domain, "mode", OUTLIVE_OPEN_OR_CREATE, 65, NULL, 0, &again));
+    IS(EINVAL, outlive_state_open(domain, "mode", OUTLIVE_OPEN_OR_CREATE, 63, NULL, 0, &again));
     CHECK(again == NULL);
     outlive_state_close(state);
 }
@@ -60,17 +60,20 @@ static void values_of_one_size(void) {
     outlive_state_writer_t *writer = NULL;
     uint64_t ten = 10, value = 0, version = 0;
     size_t size = 0;
-    OK(outlive_state_open_fixed(domain, "level", sizeof ten, &ten, &state));
+    OK(outlive_state_open_fixed(domain, "level", OUTLIVE_OPEN_OR_CREATE, sizeof ten, &ten, &state));
     OK(outlive_state_get(state, &value, sizeof value, &size, &version));
     CHECK(value == 10 && size == sizeof value && version == 1);
     OK(outlive_state_writer(state, OUTLIVE_TRY, &writer));
     IS(EMSGSIZE, outlive_state_writer_set(writer, &value, 4, NULL));
-    IS(OUTLIVE_OTHER_TYPE, outlive_state_open_fixed(domain, "level", 4, NULL, &other));
-    IS(OUTLIVE_OTHER_TYPE, outlive_state_open(domain, "level", 8, NULL, 0, &other));
-    IS(EINVAL, outlive_state_open_fixed(domain, "none", 0, NULL, &other));
-    IS(ENOSPC, outlive_state_open_fixed(domain, "none", SIZE_MAX, NULL, &other));
+    IS(OUTLIVE_OTHER_TYPE, outlive_state_open_fixed(domain, "level", OUTLIVE_OPEN_OR_CREATE, 4, NULL, &other));
+    IS(OUTLIVE_OTHER_TYPE, outlive_state_open(domain, "level", OUTLIVE_OPEN_OR_CREATE, 8, NULL, 0, &other));
+    OK(outlive_state_open(domain, "level", OUTLIVE_OPEN, 8, NULL, 0, &other));
+    outlive_state_close(other);
+    IS(EINVAL, outlive_state_open(domain, "level", OUTLIVE_OPEN, 9, NULL, 0, &other));
+    IS(EINVAL, outlive_state_open_fixed(domain, "none", OUTLIVE_OPEN_OR_CREATE, 0, NULL, &other));
+    IS(ENOSPC, outlive_state_open_fixed(domain, "none", OUTLIVE_OPEN_OR_CREATE, SIZE_MAX, NULL, &other));
     CHECK(other == NULL);
-    OK(outlive_state_open_fixed(domain, "zeroes", sizeof value, NULL, &other));
+    OK(outlive_state_open_fixed(domain, "zeroes", OUTLIVE_OPEN_OR_CREATE, sizeof value, NULL, &other));
     OK(outlive_state_get(other, &value, sizeof value, &size, NULL));
     CHECK(value == 0 && size == sizeof value);
     outlive_state_writer_close(writer);
@@ -114,10 +117,10 @@ static void writer_killed(void) {
 
 static void bad_arguments(void) {
     outlive_state_t *state = NULL;
-    IS(ENOENT, outlive_state_open(domain, "none", 0, NULL, 0, &state));
-    IS(ENOSPC, outlive_state_open(domain, "none", 3, "four", 4, &state));
-    IS(ENOSPC, outlive_state_open(domain, "none", SIZE_MAX, NULL, 0, &state));
-    IS(EINVAL, outlive_state_open(domain, "none", 4, NULL, 4, &state));
+    IS(ENOENT, outlive_state_open(domain, "none", OUTLIVE_OPEN, 0, NULL, 0, &state));
+    IS(ENOSPC, outlive_state_open(domain, "none", OUTLIVE_OPEN_OR_CREATE, 3, "four", 4, &state));
+    IS(ENOSPC, outlive_state_open(domain, "none", OUTLIVE_OPEN_OR_CREATE, SIZE_MAX, NULL, 0, &state));
+    IS(EINVAL, outlive_state_open(domain, "none", OUTLIVE_OPEN_OR_CREATE, 4, NULL, 4, &state));
     state = open_state();
     size_t size = 0;
     IS(EINVAL, outlive_state_get(state, NULL, 64, &size, NULL));

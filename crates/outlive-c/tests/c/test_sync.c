@@ -21,7 +21,7 @@ static struct arm *open_arm(void) {
                                       OUTLIVE_PLACE(struct arm, ready, OUTLIVE_LATCH),
                                       OUTLIVE_PLACE(struct arm, calibrated, OUTLIVE_ONCE)};
     void *data = NULL;
-    OK(outlive_record_open(domain, "arm", sizeof(struct arm), places, 3, begin, NULL, &data));
+    OK(outlive_record_open(domain, "arm", OUTLIVE_OPEN_OR_CREATE, sizeof(struct arm), places, 3, begin, NULL, &data));
     return data;
 }
 
@@ -53,15 +53,15 @@ static void event_and_latch(void) {
 
     outlive_event_t *event = NULL;
     outlive_latch_t *latch = NULL;
-    OK(outlive_event_open(domain, "event", OUTLIVE_RESET_MANUAL, &event));
-    IS(OUTLIVE_OTHER_TYPE, outlive_event_open(domain, "event", OUTLIVE_RESET_AUTOMATIC, &event));
-    OK(outlive_event_open(domain, "event", OUTLIVE_RESET_MANUAL, &event));
+    OK(outlive_event_open(domain, "event", OUTLIVE_OPEN_OR_CREATE, OUTLIVE_RESET_MANUAL, &event));
+    IS(EINVAL, outlive_event_open(domain, "event", OUTLIVE_OPEN_OR_CREATE, OUTLIVE_RESET_AUTOMATIC, &event));
+    OK(outlive_event_open(domain, "event", OUTLIVE_OPEN_OR_CREATE, OUTLIVE_RESET_MANUAL, &event));
     OK(outlive_event_set(event, 3, &seen));
     CHECK(seen == 0 && outlive_event_bits(event) == 3);
     OK(outlive_event_wait_all(event, 3, SOON, NULL));
     OK(outlive_event_clear(event, 1, &seen));
     CHECK(seen == 3 && outlive_event_bits(event) == 2);
-    OK(outlive_latch_open(domain, "latch", 1, &latch));
+    OK(outlive_latch_open(domain, "latch", OUTLIVE_OPEN_OR_CREATE, 1, &latch));
     OK(outlive_latch_arrive(latch, UINT32_MAX, NULL));
     OK(outlive_latch_wait(latch, OUTLIVE_TRY));
     outlive_event_close(event);
@@ -101,7 +101,7 @@ static void once_maker_killed(void) {
     outlive_record_close(arm);
     outlive_once_t *named = NULL;
     struct arm mine;
-    OK(outlive_once_open(domain, "once", &named));
+    OK(outlive_once_open(domain, "once", OUTLIVE_OPEN_OR_CREATE, &named));
     OK(outlive_once_do(named, calibrate, &mine, OUTLIVE_TRY));
     CHECK(mine.offset == 1);
     outlive_once_close(named);
@@ -109,7 +109,7 @@ static void once_maker_killed(void) {
 
 static outlive_semaphore_t *open_semaphore(void) {
     outlive_semaphore_t *semaphore = NULL;
-    OK(outlive_semaphore_open(domain, "encoders", 2, 3, &semaphore));
+    OK(outlive_semaphore_open(domain, "encoders", OUTLIVE_OPEN_OR_CREATE, 2, 3, &semaphore));
     return semaphore;
 }
 
@@ -169,13 +169,13 @@ static void semaphore_holder_killed(void) {
     OK(outlive_semaphore_release(semaphore));
     CHECK(outlive_semaphore_free(semaphore) == 2);
     outlive_semaphore_close(semaphore);
-    IS(EINVAL, outlive_semaphore_open(domain, "none", 0, 0, &semaphore));
+    IS(EINVAL, outlive_semaphore_open(domain, "none", OUTLIVE_OPEN_OR_CREATE, 0, 0, &semaphore));
     IS(EINVAL, outlive_semaphore_acquire(NULL, SOON, NULL));
 }
 
 static outlive_barrier_t *open_barrier(void) {
     outlive_barrier_t *barrier = NULL;
-    OK(outlive_barrier_open(domain, "phase", 2, 0, &barrier));
+    OK(outlive_barrier_open(domain, "phase", OUTLIVE_OPEN_OR_CREATE, 2, OUTLIVE_DEATH_BREAKS, &barrier));
     return barrier;
 }
 
@@ -204,7 +204,7 @@ static void barrier_participant_killed(void) {
     IS(EPERM, outlive_barrier_leave(barrier));
     OK(outlive_barrier_join(barrier));
     outlive_barrier_close(barrier);
-    IS(EINVAL, outlive_barrier_open(domain, "none", 0, 0, &barrier));
+    IS(EINVAL, outlive_barrier_open(domain, "none", OUTLIVE_OPEN_OR_CREATE, 0, 0, &barrier));
     IS(EINVAL, outlive_barrier_join(NULL));
 }
 
@@ -233,16 +233,17 @@ static void found(void *data, void *nothing) {
     struct station *station = data;
     (void)nothing;
     OK(outlive_semaphore_init(&station->parts.semaphore, 0, 2));
-    OK(outlive_barrier_init(&station->tour.barrier, 1));
+    OK(outlive_barrier_init(&station->tour.barrier, OUTLIVE_DEATH_COUNTS_OUT));
     IS(EINVAL, outlive_semaphore_init(&station->parts.semaphore, 3, 2));
     IS(EINVAL, outlive_semaphore_init(NULL, 1, 1));
-    IS(EINVAL, outlive_barrier_init(NULL, 1));
+    IS(EINVAL, outlive_barrier_init(NULL, OUTLIVE_DEATH_BREAKS));
+    IS(EINVAL, outlive_barrier_init(&station->tour.barrier, 3));
     station->behind = 7;
 }
 
 static struct station *open_station(void) {
     void *data = NULL;
-    OK(outlive_record_open(domain, "station", sizeof(struct station), station_places, 6, found, NULL, &data));
+    OK(outlive_record_open(domain, "station", OUTLIVE_OPEN_OR_CREATE, sizeof(struct station), station_places, 6, found, NULL, &data));
     return data;
 }
 
@@ -326,17 +327,17 @@ static void embedded_wrongly(void) {
     memcpy(places, station_places, sizeof places);
     for (int at = 1; at < 6; at++) {
         places[at].number++;
-        IS(OUTLIVE_OTHER_TYPE, outlive_record_open(domain, "station", sizeof(struct station), places, 6, NULL, NULL, &data));
+        IS(OUTLIVE_OTHER_TYPE, outlive_record_open(domain, "station", OUTLIVE_OPEN_OR_CREATE, sizeof(struct station), places, 6, NULL, NULL, &data));
         places[at].number = 0;
-        IS(EINVAL, outlive_record_open(domain, "station", sizeof(struct station), places, 6, NULL, NULL, &data));
+        IS(EINVAL, outlive_record_open(domain, "station", OUTLIVE_OPEN_OR_CREATE, sizeof(struct station), places, 6, NULL, NULL, &data));
         places[at] = station_places[at];
     }
     places[5].number = 100;
-    IS(EINVAL, outlive_record_open(domain, "other", sizeof(struct station), places, 6, NULL, NULL, &data));
+    IS(EINVAL, outlive_record_open(domain, "other", OUTLIVE_OPEN_OR_CREATE, sizeof(struct station), places, 6, NULL, NULL, &data));
     places[5].number = 1;
     /* Longer than up to what lies behind it. */
     places[1].number = 17;
-    IS(EINVAL, outlive_record_open(domain, "other", sizeof(struct station), places, 6, NULL, NULL, &data));
+    IS(EINVAL, outlive_record_open(domain, "other", OUTLIVE_OPEN_OR_CREATE, sizeof(struct station), places, 6, NULL, NULL, &data));
     /* Somewhere else, or no more. */
     outlive_semaphore_t stray = {{0}};
     IS(EINVAL, outlive_semaphore_acquire(&stray, SOON, NULL));
@@ -361,7 +362,7 @@ static void hold_the_valve(void) {
     struct station *station = open_station();
     outlive_ceiling_mutex_t *named = NULL;
     uint64_t value = 1;
-    OK(outlive_ceiling_mutex_open_with_value(domain, "valve", 30, sizeof value, &value, &named));
+    OK(outlive_ceiling_mutex_open(domain, "valve", OUTLIVE_OPEN_OR_CREATE, 30, sizeof value, &value, &named));
     OK(outlive_ceiling_mutex_lock(&station->valve, SOON));
     OK(outlive_ceiling_mutex_lock(named, SOON));
     *(uint64_t *)outlive_ceiling_mutex_value(named) = 77;
@@ -373,11 +374,11 @@ static void ceiling_holder_killed(void) {
     struct station *station = open_station();
     outlive_ceiling_mutex_t *named = NULL;
     uint64_t value = 5;
-    OK(outlive_ceiling_mutex_open_with_value(domain, "valve", 30, sizeof value, &value, &named));
+    OK(outlive_ceiling_mutex_open(domain, "valve", OUTLIVE_OPEN_OR_CREATE, 30, sizeof value, &value, &named));
     CHECK(*(uint64_t *)outlive_ceiling_mutex_value(named) == 5 && outlive_ceiling_mutex_value(&station->valve) == NULL);
     outlive_ceiling_mutex_t *other = NULL;
-    IS(EINVAL, outlive_ceiling_mutex_open_with_value(domain, "valve", 31, sizeof value, &value, &other));
-    IS(OUTLIVE_OTHER_TYPE, outlive_ceiling_mutex_open(domain, "valve", 30, &other));
+    IS(EINVAL, outlive_ceiling_mutex_open(domain, "valve", OUTLIVE_OPEN_OR_CREATE, 31, sizeof value, &value, &other));
+    IS(OUTLIVE_OTHER_TYPE, outlive_ceiling_mutex_open(domain, "valve", OUTLIVE_OPEN_OR_CREATE, 30, 0, NULL, &other));
     if (!may_run_at_40(&station->valve)) return;
     IS(EPERM, outlive_ceiling_mutex_unlock(named));
     pid_t child = start(hold_the_valve);

@@ -8,7 +8,7 @@ static outlive_subscriber_t *subscriber;
 static void open_topic(uint32_t depth) {
     outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
     options.depth = depth;
-    OK(outlive_topic_open(domain, "camera", depth ? &options : NULL, &topic));
+    OK(outlive_topic_open(domain, "camera", OUTLIVE_OPEN_OR_CREATE, depth ? &options : NULL, &topic));
 }
 
 static void close_all(void) {
@@ -200,7 +200,7 @@ static void bad_arguments(void) {
     outlive_sample_t *sample = NULL;
     outlive_loan_t *loan = NULL;
     void *data = NULL;
-    IS(EINVAL, outlive_topic_open(domain, "", NULL, &topic));
+    IS(EINVAL, outlive_topic_open(domain, "", OUTLIVE_OPEN_OR_CREATE, NULL, &topic));
     IS(EINVAL, outlive_topic_publisher(NULL, &publisher));
     IS(EINVAL, outlive_topic_subscriber(NULL, NULL, &subscriber));
     open_topic(0);
@@ -220,10 +220,10 @@ static void bad_arguments(void) {
     outlive_sample_release(NULL);
     outlive_topic_t *other = NULL;
     outlive_queue_t *queue = NULL;
-    IS(OUTLIVE_OTHER_KIND, outlive_queue_open(domain, "camera", NULL, &queue));
+    IS(OUTLIVE_OTHER_KIND, outlive_queue_open(domain, "camera", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
     outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
     options.wait = 17;
-    IS(EINVAL, outlive_topic_open(domain, "other", &options, &other));
+    IS(EINVAL, outlive_topic_open(domain, "other", OUTLIVE_OPEN_OR_CREATE, &options, &other));
     close_all();
 }
 

@@ -24,14 +24,14 @@ static void ordinary(void) {
     outlive_subscriber_t *subscriber = NULL;
     outlive_event_t *event = NULL;
     outlive_latch_t *latch = NULL;
-    OK(outlive_queue_open(domain, "queue", NULL, &queue));
+    OK(outlive_queue_open(domain, "queue", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
     OK(outlive_queue_sender(queue, &sender));
     OK(outlive_queue_receiver(queue, &receiver));
-    OK(outlive_topic_open(domain, "topic", NULL, &topic));
+    OK(outlive_topic_open(domain, "topic", OUTLIVE_OPEN_OR_CREATE, NULL, &topic));
     OK(outlive_topic_publisher(topic, &publisher));
     OK(outlive_topic_subscriber(topic, NULL, &subscriber));
-    OK(outlive_event_open(domain, "event", OUTLIVE_RESET_MANUAL, &event));
-    OK(outlive_latch_open(domain, "latch", 1, &latch));
+    OK(outlive_event_open(domain, "event", OUTLIVE_OPEN_OR_CREATE, OUTLIVE_RESET_MANUAL, &event));
+    OK(outlive_latch_open(domain, "latch", OUTLIVE_OPEN_OR_CREATE, 1, &latch));
 
     OK(outlive_wait_set_open(domain, &set));
     uint64_t by_queue, by_topic, by_event, by_latch, by_timer, by_ticks, elapsed = 0;
@@ -114,7 +114,7 @@ static void peer_killed(void) {
 static void write_and_hold(void) {
     outlive_state_t *state = NULL;
     outlive_state_writer_t *writer = NULL;
-    OK(outlive_state_open(domain, "mode", 8, "idle", 4, &state));
+    OK(outlive_state_open(domain, "mode", OUTLIVE_OPEN_OR_CREATE, 8, "idle", 4, &state));
     OK(outlive_state_writer(state, SOON, &writer));
     OK(outlive_state_writer_set(writer, "on", 2, NULL));
     tell();
@@ -128,10 +128,10 @@ static void others(void) {
     outlive_server_t *server = NULL;
     outlive_client_t *client = NULL;
     outlive_call_t *call = NULL;
-    OK(outlive_state_open(domain, "mode", 8, "idle", 4, &state));
-    OK(outlive_topic_open(domain, "topic", NULL, &topic));
-    OK(outlive_server_open(domain, "service", NULL, &server));
-    OK(outlive_client_open(domain, "service", NULL, &client));
+    OK(outlive_state_open(domain, "mode", OUTLIVE_OPEN_OR_CREATE, 8, "idle", 4, &state));
+    OK(outlive_topic_open(domain, "topic", OUTLIVE_OPEN_OR_CREATE, NULL, &topic));
+    OK(outlive_server_open(domain, "service", OUTLIVE_OPEN_OR_CREATE, NULL, &server));
+    OK(outlive_client_open(domain, "service", OUTLIVE_OPEN_OR_CREATE, NULL, &client));
     OK(outlive_wait_set_open(domain, &set));
     uint64_t by_state, by_topic, by_server, by_call, by_publisher, version = 0;
     uint32_t publishers = 9, subscribers = 9;

@@ -57,7 +57,7 @@ static inline pid_t start(void (*act)(void)) {
     if (child == 0) {
         outlive_domain_t *parents = domain;
         alarm(25);
-        OK(outlive_domain_open_at(folder, &domain));
+        OK(outlive_domain_open_at(folder, OUTLIVE_OPEN_OR_CREATE, &domain));
         outlive_domain_close(parents);
         act();
         _exit(0);
@@ -112,7 +112,7 @@ static inline void run(const struct test *test) {
     snprintf(folder, sizeof folder, "/dev/shm/outlive-c-%d", (int)getpid());
     if (access("/dev/shm", W_OK) != 0) snprintf(folder, sizeof folder, "/tmp/outlive-c-%d", (int)getpid());
     alarm(25);
-    OK(outlive_domain_open_at(folder, &domain));
+    OK(outlive_domain_open_at(folder, OUTLIVE_OPEN_OR_CREATE, &domain));
     test->run();
     outlive_domain_close(domain);
     remove_folder();

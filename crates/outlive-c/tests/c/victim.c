@@ -62,7 +62,7 @@ static void open_mutex(void)
 {
 	uint32_t token;
 	must(outlive_domain_token(domain, &token));
-	must(outlive_mutex_open(domain, name, 2 * sizeof *pair, NULL, &mutex));
+	must(outlive_mutex_open(domain, name, OUTLIVE_OPEN_OR_CREATE, 2 * sizeof *pair, NULL, &mutex));
 	must(outlive_mutex_set_wait(mutex, OUTLIVE_WAIT_BLOCK));
 	pair = outlive_mutex_value(mutex);
 }
@@ -98,7 +98,7 @@ static outlive_queue_t *open_queue(void)
 	options.max_bytes = 1 << 20;
 	options.first_slots = 64;
 	options.wait = OUTLIVE_WAIT_BLOCK;
-	must(outlive_queue_open(domain, name, &options, &queue));
+	must(outlive_queue_open(domain, name, OUTLIVE_OPEN_OR_CREATE, &options, &queue));
 	return queue;
 }
 
@@ -133,7 +133,7 @@ static void publish_one(size_t length, int in_place)
 	options.max_bytes = 1 << 20;
 	options.no_stamps = 1;
 	options.wait = OUTLIVE_WAIT_BLOCK;
-	must(outlive_topic_open(domain, name, &options, &topic));
+	must(outlive_topic_open(domain, name, OUTLIVE_OPEN_OR_CREATE, &options, &topic));
 	must(outlive_topic_publisher(topic, &publisher));
 	for (uint64_t number = 1; number <= DEPTH; number++)
 		must(outlive_publisher_publish_copy(publisher, message(1, number, length), length, NULL, OUTLIVE_NEVER, NULL));
@@ -181,7 +181,7 @@ int main(int count, char **args)
 			continue;
 		options.path = args[3];
 		options.recheck_ms = strcmp(args[4], "off") ? 0 : UINT32_MAX;
-		must(outlive_domain_open_with(&options, &domain));
+		must(outlive_domain_open_with(&options, OUTLIVE_OPEN_OR_CREATE, &domain));
 		name = args[5];
 		stage = stage_enter(args[6]);
 		if (!stage)

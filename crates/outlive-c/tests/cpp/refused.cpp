@@ -19,18 +19,18 @@ static_assert(std::is_move_constructible_v<outlive::Mutex<Pose>> && !std::is_cop
 
 void use(outlive::Domain &domain, outlive::Sender &sender, outlive::Sample &sample) {
 #if CASE == 0
-    (void)outlive::Mutex<Pose>::open(domain, "pose");
+    (void)outlive::Mutex<Pose>::open_or_create(domain, "pose");
     (void)sender.send(Pose{});
     (void)sample.as<Pose>();
 #elif CASE == 1
-    (void)outlive::Mutex<Named>::open(domain, "named");
+    (void)outlive::Mutex<Named>::open_or_create(domain, "named");
 #elif CASE == 2
     (void)sender.send(Named{});
 #elif CASE == 3
     (void)sample.as<Named>();
 #elif CASE == 4
     /* The range would hold a receiver that is gone. */
-    for (auto message : outlive::Queue::open(domain, "log").value().receiver().value().until(outlive::at_once)) (void)message;
+    for (auto message : outlive::Queue::open_or_create(domain, "log").value().receiver().value().until(outlive::at_once)) (void)message;
 #endif
     (void)domain, (void)sender, (void)sample;
 }

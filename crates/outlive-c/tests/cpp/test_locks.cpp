@@ -13,14 +13,14 @@ struct Line {
 };
 
 static outlive::Record<Line> open_line(const outlive::Domain &domain) {
-    return outlive::Record<Line>::open(domain, "line", {&Line::lock, &Line::limits, &Line::full},
+    return outlive::Record<Line>::open_or_create(domain, "line", {&Line::lock, &Line::limits, &Line::full},
                                        [](Line &line) { line.count = 7; })
         .value();
 }
 
 static void ordinary() {
     auto domain = open_domain();
-    auto total = outlive::Mutex<uint64_t>::open(domain, "total", 5).value();
+    auto total = outlive::Mutex<uint64_t>::open_or_create(domain, "total", 5).value();
     {
         std::scoped_lock held(total);
         total.value() += 1;
@@ -55,7 +55,7 @@ static void ordinary() {
 /* Two locks at once, by two threads, in opposite orders: std::scoped_lock's own algorithm over try_lock. */
 static void two_at_once() {
     auto domain = open_domain();
-    auto one = outlive::Mutex<uint64_t>::open(domain, "one").value();
+    auto one = outlive::Mutex<uint64_t>::open_or_create(domain, "one").value();
     auto line = open_line(domain);
     auto add = [&](bool turned) {
         for (int at = 0; at < 2000; at++) {
@@ -102,9 +102,9 @@ static void killed_in_scoped_lock() {
 /* It waits in lock() already when the holder dies. */
 static void killed_before_a_waiter() {
     auto domain = open_domain();
-    auto total = outlive::Mutex<uint64_t>::open(domain, "total").value();
+    auto total = outlive::Mutex<uint64_t>::open_or_create(domain, "total").value();
     Child child([](outlive::Domain &domain, auto tell) {
-        auto total = outlive::Mutex<uint64_t>::open(domain, "total").value();
+        auto total = outlive::Mutex<uint64_t>::open_or_create(domain, "total").value();
         auto guard = total.acquire().value();
         tell();
         for_ever();
@@ -123,9 +123,9 @@ static void killed_before_a_waiter() {
 
 static void given_up() {
     auto domain = open_domain();
-    auto total = outlive::Mutex<uint64_t>::open(domain, "total").value();
+    auto total = outlive::Mutex<uint64_t>::open_or_create(domain, "total").value();
     Child child([](outlive::Domain &domain, auto tell) {
-        auto total = outlive::Mutex<uint64_t>::open(domain, "total").value();
+        auto total = outlive::Mutex<uint64_t>::open_or_create(domain, "total").value();
         std::scoped_lock held(total);
         tell();
         for_ever();
@@ -157,8 +157,8 @@ static void given_up() {
 /* An exception is no death: the guard unlocks, and no locker is told. */
 static void an_exception_unlocks() {
     auto domain = open_domain();
-    auto total = outlive::Mutex<uint64_t>::open(domain, "total").value();
-    auto limits = outlive::RwLock<int>::open(domain, "limits", 3).value();
+    auto total = outlive::Mutex<uint64_t>::open_or_create(domain, "total").value();
+    auto limits = outlive::RwLock<int>::open_or_create(domain, "limits", 3).value();
     for (int n = 0; n < 2; n++) {
         try {
             auto guard = total.acquire().value();
@@ -175,7 +175,7 @@ static void an_exception_unlocks() {
 
 static void shared() {
     auto domain = open_domain();
-    auto limits = outlive::RwLock<int>::open(domain, "limits", 3).value();
+    auto limits = outlive::RwLock<int>::open_or_create(domain, "limits", 3).value();
     {
         std::shared_lock reads(limits);
         std::thread([&] {
@@ -243,7 +243,7 @@ struct Slot {
 static void condition_variables() {
     auto domain = open_domain();
     auto open_slot = [](outlive::Domain &domain) {
-        return outlive::Record<Slot>::open(domain, "slot", {&Slot::lock, &Slot::changed}).value();
+        return outlive::Record<Slot>::open_or_create(domain, "slot", {&Slot::lock, &Slot::changed}).value();
     };
     auto slot = open_slot(domain);
     {
@@ -287,8 +287,8 @@ static void condition_variables() {
     slot->lock.mark_consistent();
     killer.join();
     held.unlock();
-    auto bell = outlive::Condvar::open(domain, "bell").value();
-    auto total = outlive::Mutex<int>::open(domain, "total").value();
+    auto bell = outlive::Condvar::open_or_create(domain, "bell").value();
+    auto total = outlive::Mutex<int>::open_or_create(domain, "total").value();
     auto guard = total.acquire(soon).value();
     CHECK(!bell.wait_until(guard, 5ms));
     bell.notify_one();
@@ -297,7 +297,7 @@ static void condition_variables() {
 /* A forked child holds none of its parent's locks: going out of the scope in it gives nothing back. */
 static void forked() {
     auto domain = open_domain();
-    auto total = outlive::Mutex<uint64_t>::open(domain, "total").value();
+    auto total = outlive::Mutex<uint64_t>::open_or_create(domain, "total").value();
     std::scoped_lock held(total);
     pid_t child = fork();
     CHECK(child >= 0);
@@ -311,12 +311,12 @@ static void forked() {
 
 static void bad_arguments() {
     auto domain = open_domain();
-    THROWS(EINVAL, (void)outlive::Mutex<int>::open(domain, "a/b").value());
-    auto total = outlive::Mutex<uint64_t>::open(domain, "total").value();
-    THROWS(OUTLIVE_OTHER_TYPE, (void)outlive::Mutex<char>::open(domain, "total").value());
-    THROWS(OUTLIVE_OTHER_KIND, (void)outlive::RwLock<int>::open(domain, "total").value());
+    THROWS(EINVAL, (void)outlive::Mutex<int>::open_or_create(domain, "a/b").value());
+    auto total = outlive::Mutex<uint64_t>::open_or_create(domain, "total").value();
+    THROWS(OUTLIVE_OTHER_TYPE, (void)outlive::Mutex<char>::open_or_create(domain, "total").value());
+    THROWS(OUTLIVE_OTHER_KIND, (void)outlive::RwLock<int>::open_or_create(domain, "total").value());
     auto line = open_line(domain);
-    THROWS(OUTLIVE_OTHER_TYPE, (void)outlive::Record<Line>::open(domain, "line", {&Line::lock}).value());
+    THROWS(OUTLIVE_OTHER_TYPE, (void)outlive::Record<Line>::open_or_create(domain, "line", {&Line::lock}).value());
     /* No lock that this process has open. */
     Line here{};
     THROWS(EINVAL, here.lock.lock());

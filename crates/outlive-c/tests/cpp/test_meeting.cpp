@@ -12,14 +12,14 @@ struct Line {
 };
 
 static outlive::Record<Line> open_line(const outlive::Domain &domain) {
-    return outlive::Record<Line>::open(domain, "line", {&Line::lock, &Line::ready, &Line::made},
+    return outlive::Record<Line>::open_or_create(domain, "line", {&Line::lock, &Line::ready, &Line::made},
                                        [](Line &line) { line.ready.expect(2).value(); })
         .value();
 }
 
 static void barrier() {
     auto domain = open_domain();
-    auto both = outlive::Barrier::open(domain, "both", 2).value();
+    auto both = outlive::Barrier::open_or_create(domain, "both", 2).value();
     auto seat = both.join().value();
     CHECK(seat.wait(5ms).code() == ETIMEDOUT);
     std::thread other([&] {
@@ -33,9 +33,9 @@ static void barrier() {
 
 static void killed_in_a_barrier() {
     auto domain = open_domain();
-    auto both = outlive::Barrier::open(domain, "both", 2).value();
+    auto both = outlive::Barrier::open_or_create(domain, "both", 2).value();
     Child child([](outlive::Domain &domain, auto tell) {
-        auto both = outlive::Barrier::open(domain, "both", 2).value();
+        auto both = outlive::Barrier::open_or_create(domain, "both", 2).value();
         auto seat = both.join().value();
         tell();
         for_ever();
@@ -49,7 +49,7 @@ static void killed_in_a_barrier() {
     CHECK(seat.wait(soon).code() == OUTLIVE_BROKEN);
     killer.join();
     CHECK(both.repair(soon).has_value());
-    auto counted_out = outlive::Barrier::open(domain, "counted", 2, outlive::Barrier::WhenOneDies::count_out).value();
+    auto counted_out = outlive::Barrier::open_or_create(domain, "counted", 2, outlive::Barrier::WhenOneDies::count_out).value();
     auto alone = counted_out.join().value();
     CHECK(!alone.wait(outlive::at_once).has_value());
 }
@@ -62,7 +62,7 @@ static void latch() {
     std::thread other([&] { CHECK(open_line(domain)->ready.arrive().value() == 0); });
     CHECK(line->ready.wait(soon).has_value() && line->ready.is_open());
     other.join();
-    auto named = outlive::Latch::open(domain, "named", 3).value();
+    auto named = outlive::Latch::open_or_create(domain, "named", 3).value();
     CHECK(named.wait(outlive::at_once).code() == EAGAIN);
     CHECK(named.open_now().has_value() && named.is_open());
 }
@@ -85,7 +85,7 @@ static void killed_in_a_once() {
     CHECK(line->made.call([&](bool previous_died) { died = previous_died, line->count = 2; }, soon).has_value());
     CHECK(died && line->count == 2 && line->made.is_done());
     CHECK(line->made.call([&](bool) { line->count = 3; }, soon).has_value() && line->count == 2);
-    auto named = outlive::Once::open(domain, "named").value();
+    auto named = outlive::Once::open_or_create(domain, "named").value();
     CHECK(!named.is_done() && named.call([](bool previous_died) { CHECK(!previous_died); }).has_value());
     CHECK(named.is_done());
 }
@@ -93,7 +93,7 @@ static void killed_in_a_once() {
 static void killed_with_a_pi_mutex() {
     auto domain = open_domain();
     auto line = open_line(domain);
-    auto total = outlive::PiMutex<uint64_t>::open(domain, "total", 5).value();
+    auto total = outlive::PiMutex<uint64_t>::open_or_create(domain, "total", 5).value();
     {
         std::scoped_lock held(line->lock);
         total.acquire(soon).value().unlock();
@@ -102,7 +102,7 @@ static void killed_with_a_pi_mutex() {
     }
     Child child([](outlive::Domain &domain, auto tell) {
         auto line = open_line(domain);
-        auto total = outlive::PiMutex<uint64_t>::open(domain, "total").value();
+        auto total = outlive::PiMutex<uint64_t>::open_or_create(domain, "total").value();
         std::scoped_lock held(line->lock, total);
         total.value() = line->count = 1;
         tell();
@@ -130,9 +130,9 @@ static void killed_with_a_pi_mutex() {
 
 static void ceiling_mutex() {
     auto domain = open_domain();
-    auto motor = outlive::CeilingMutex<void>::open(domain, "motor", 30).value();
-    CHECK(outlive::CeilingMutex<void>::open(domain, "motor", 31).code() == EINVAL);
-    CHECK(outlive::CeilingMutex<void>::open(domain, "other", 100).code() == EINVAL);
+    auto motor = outlive::CeilingMutex<void>::open_or_create(domain, "motor", 30).value();
+    CHECK(outlive::CeilingMutex<void>::open_or_create(domain, "motor", 31).code() == EINVAL);
+    CHECK(outlive::CeilingMutex<void>::open_or_create(domain, "other", 100).code() == EINVAL);
     CHECK(motor.holder().code() == ESRCH && !motor.owner_died());
     THROWS(EPERM, motor.mark_consistent());
     auto guard = motor.acquire(soon);
@@ -140,7 +140,7 @@ static void ceiling_mutex() {
     if (guard.code() == EPERM) return;
     guard.value().unlock();
     Child child([](outlive::Domain &domain, auto tell) {
-        auto motor = outlive::CeilingMutex<void>::open(domain, "motor", 30).value();
+        auto motor = outlive::CeilingMutex<void>::open_or_create(domain, "motor", 30).value();
         std::scoped_lock held(motor);
         tell();
         for_ever();
@@ -156,7 +156,7 @@ static void ceiling_mutex() {
 
 static void a_permit_is_handed_over() {
     auto domain = open_domain();
-    auto seats = outlive::Semaphore::open(domain, "seats", 1).value();
+    auto seats = outlive::Semaphore::open_or_create(domain, "seats", 1).value();
     auto permit = seats.acquire(soon).value();
     CHECK(seats.take_up(outlive::at_once).code() == EAGAIN);
     std::thread([&] {
@@ -180,7 +180,7 @@ struct Station {
 };
 
 static outlive::Record<Station> open_station(const outlive::Domain &domain) {
-    return outlive::Record<Station>::open(
+    return outlive::Record<Station>::open_or_create(
                domain, "station",
                {&Station::slots, &Station::parts, &Station::step, &Station::tour, &Station::valve},
                [](Station &station) {
@@ -234,15 +234,15 @@ static void another_idea_of_the_struct() {
     auto domain = open_domain();
     auto station = open_station(domain);
     static_assert(sizeof(Narrower) == sizeof(Station));
-    auto other = outlive::Record<Narrower>::open(
+    auto other = outlive::Record<Narrower>::open_or_create(
         domain, "station", {&Narrower::slots, &Narrower::parts, &Narrower::step, &Narrower::tour, &Narrower::valve});
     CHECK(other.code() == OUTLIVE_OTHER_TYPE);
 }
 
 static void ceiling_value() {
     auto domain = open_domain();
-    auto valve = outlive::CeilingMutex<uint64_t>::open(domain, "valve", 30, 5).value();
-    CHECK(valve.value() == 5 && outlive::CeilingMutex<void>::open(domain, "valve", 30).code() == OUTLIVE_OTHER_TYPE);
+    auto valve = outlive::CeilingMutex<uint64_t>::open_or_create(domain, "valve", 30, 5).value();
+    CHECK(valve.value() == 5 && outlive::CeilingMutex<void>::open_or_create(domain, "valve", 30).code() == OUTLIVE_OTHER_TYPE);
     auto guard = valve.acquire(soon);
     CHECK(guard.code() == EPERM || *guard.value() == 5);
 }

@@ -17,7 +17,7 @@ struct Pose {
 };
 
 static void queue_ranges() {
-    auto queue = outlive::Queue::open(open_domain(), "log").value();
+    auto queue = outlive::Queue::open_or_create(open_domain(), "log").value();
     auto receiver = queue.receiver().value();
     {
         auto sender = queue.sender().value();
@@ -46,7 +46,7 @@ static void queue_ranges() {
     for (auto message : receiver) sum += message.as<int>();
     CHECK(sum == 5050 && receiver.recv(soon).code() == EPIPE);
     /* Over an end that only the loop has. */
-    auto other_queue = outlive::Queue::open(open_domain(), "other").value();
+    auto other_queue = outlive::Queue::open_or_create(open_domain(), "other").value();
     auto sender = other_queue.sender().value();
     sender.send(7).value();
     for (auto message : other_queue.receiver().value()) {
@@ -57,11 +57,11 @@ static void queue_ranges() {
 
 static void receiver_killed() {
     auto domain = open_domain();
-    auto queue = outlive::Queue::open(domain, "log").value();
+    auto queue = outlive::Queue::open_or_create(domain, "log").value();
     auto sender = queue.sender().value();
     sender.send("kept").value();
     Child child([](outlive::Domain &domain, auto tell) {
-        auto receiver = outlive::Queue::open(domain, "log").value().receiver().value();
+        auto receiver = outlive::Queue::open_or_create(domain, "log").value().receiver().value();
         CHECK(receiver.peek(soon).value().text() == "kept");
         tell();
         for_ever();
@@ -83,7 +83,7 @@ static void receiver_killed() {
 
 static void topic_ranges() {
     auto domain = open_domain();
-    auto topic = outlive::Topic::open(domain, "poses").value();
+    auto topic = outlive::Topic::open_or_create(domain, "poses").value();
     auto publisher = topic.publisher().value();
     auto subscriber = topic.subscriber().value();
     CHECK(topic.publisher_count() == 1 && publisher.subscriber_count() == 1);
@@ -108,10 +108,10 @@ static void topic_ranges() {
 
 static void samples_outlive_all_else() {
     auto keep = [] {
-        auto topic = outlive::Topic::open(open_domain(), "frames").value();
+        auto topic = outlive::Topic::open_or_create(open_domain(), "frames").value();
         auto subscriber = topic.subscriber().value();
         Child child([](outlive::Domain &domain, auto tell) {
-            auto publisher = outlive::Topic::open(domain, "frames").value().publisher().value();
+            auto publisher = outlive::Topic::open_or_create(domain, "frames").value().publisher().value();
             publisher.publish(std::vector<unsigned char>(100'000, 42)).value();
             tell();
             for_ever();
@@ -131,9 +131,9 @@ static void samples_outlive_all_else() {
 
 static void calls() {
     auto domain = open_domain();
-    CHECK(outlive::Client::open(domain, "add").value().call(1, soon).code() == ENOTCONN);
+    CHECK(outlive::Client::open_or_create(domain, "add").value().call(1, soon).code() == ENOTCONN);
     Child child([](outlive::Domain &domain, auto tell) {
-        auto server = outlive::Server::open(domain, "add").value();
+        auto server = outlive::Server::open_or_create(domain, "add").value();
         tell();
         for (auto request : server) {
             if (request.text() == "die") for_ever();
@@ -148,8 +148,8 @@ static void calls() {
         }
     });
     child.hear();
-    CHECK(outlive::Server::open(domain, "add").code() == EBUSY);
-    auto client = outlive::Client::open(domain, "add").value();
+    CHECK(outlive::Server::open_or_create(domain, "add").code() == EBUSY);
+    auto client = outlive::Client::open_or_create(domain, "add").value();
     CHECK(client.call(Pose{1, 2, 3}, soon).value().as<double>() == 6);
     auto call = client.begin("count", soon).value();
     int sum = 0, next = 0;
@@ -166,9 +166,9 @@ static void calls() {
 
 static void wait_sets() {
     auto domain = open_domain();
-    auto queue = outlive::Queue::open(domain, "log").value();
+    auto queue = outlive::Queue::open_or_create(domain, "log").value();
     auto receiver = queue.receiver().value();
-    auto bell = outlive::Event::open(domain, "bell").value();
+    auto bell = outlive::Event::open_or_create(domain, "bell").value();
     auto set = outlive::WaitSet::open(domain).value();
     auto letters = set.add(receiver).value(), rings = set.add(bell, 1).value();
     auto tick = set.add_timer_every(1h).value();

@@ -10,21 +10,21 @@ static void domains() {
     CHECK(domain.is_alive(token) && domain.info(token)->pid == static_cast<uint32_t>(getpid()));
     CHECK(domain.wait_dead(token, 5ms).code() == ETIMEDOUT);
     Child child([](outlive::Domain &domain, auto tell) {
-        auto state = outlive::State<uint32_t>::open(domain, "token").value();
+        auto state = outlive::State<uint32_t>::open_or_create(domain, "token").value();
         state.writer().value().set(domain.process_token().value()).value();
         tell();
         for_ever();
     });
     child.hear();
-    auto peer = outlive::State<uint32_t>::open(domain, "token").value().get().value();
+    auto peer = outlive::State<uint32_t>::open_or_create(domain, "token").value().get().value();
     CHECK(domain.is_alive(peer));
     child.kill();
     domain.wait_dead(peer, soon).value();
     CHECK(!domain.is_alive(peer));
     CHECK(domain.sweep().has_value() && domain.remove("token").has_value());
     CHECK(domain.remove("token").code() == ENOENT);
-    THROWS(EINVAL, (void)outlive::Domain::open("a/b").value());
-    THROWS(ENOTDIR, (void)outlive::Domain::open_at("/dev/null/there").value());
+    THROWS(EINVAL, (void)outlive::Domain::open_or_create("a/b").value());
+    THROWS(ENOTDIR, (void)outlive::Domain::open_or_create_at("/dev/null/there").value());
 }
 
 struct Reading {
@@ -34,11 +34,11 @@ struct Reading {
 
 static void states() {
     auto domain = open_domain();
-    auto state = outlive::State<Reading>::open(domain, "reading", {1, 1}).value();
+    auto state = outlive::State<Reading>::open_or_create(domain, "reading", {1, 1}).value();
     CHECK(state.get()->value == 1 && state.version() == 1);
     CHECK(state.wait_changed(1, 5ms).code() == ETIMEDOUT);
     Child child([](outlive::Domain &domain, auto tell) {
-        auto writer = outlive::State<Reading>::open(domain, "reading").value().writer().value();
+        auto writer = outlive::State<Reading>::open_or_create(domain, "reading").value().writer().value();
         writer.set({2, 2}).value();
         tell();
         for_ever();
@@ -51,14 +51,14 @@ static void states() {
     CHECK(state.wait_changed(2, soon).code() == EPIPE);
     auto writer = state.writer(soon).value();
     CHECK(writer.set({3, 3}).value() == 3 && state.get()->at == 3);
-    THROWS(OUTLIVE_OTHER_TYPE, (void)outlive::State<char>::open(domain, "reading").value());
+    THROWS(OUTLIVE_OTHER_TYPE, (void)outlive::State<char>::open_or_create(domain, "reading").value());
 }
 
 static void semaphores_and_events() {
     auto domain = open_domain();
-    auto seats = outlive::Semaphore::open(domain, "seats", 2).value();
+    auto seats = outlive::Semaphore::open_or_create(domain, "seats", 2).value();
     Child child([](outlive::Domain &domain, auto tell) {
-        auto seats = outlive::Semaphore::open(domain, "seats", 2).value();
+        auto seats = outlive::Semaphore::open_or_create(domain, "seats", 2).value();
         auto permit = seats.acquire().value();
         tell();
         for_ever();
@@ -73,7 +73,7 @@ static void semaphores_and_events() {
         THROWS(EDEADLK, (void)seats.acquire().value());
     }
     CHECK(seats.free() == 1);
-    auto bell = outlive::Event::open(domain, "bell").value();
+    auto bell = outlive::Event::open_or_create(domain, "bell").value();
     CHECK(bell.wait_any(3, 5ms).code() == ETIMEDOUT);
     std::jthread ringer([&] { bell.set(1).value(), bell.set(2).value(); });
     CHECK(bell.wait_all(3, soon).value() == 3 && bell.bits() == 3);
@@ -82,7 +82,7 @@ static void semaphores_and_events() {
 
 static void pools() {
     auto domain = open_domain();
-    auto pool = outlive::Pool::open(domain, "pool").value();
+    auto pool = outlive::Pool::open_or_create(domain, "pool").value();
     auto memory = pool.alloc(5000, 64).value();
     CHECK(memory.bytes().size() == 5000 && reinterpret_cast<uintptr_t>(memory.bytes().data()) % 64 == 0);
     std::memset(memory.bytes().data(), 7, 5000);
@@ -91,7 +91,7 @@ static void pools() {
     CHECK(moved.bytes().empty());
     /* A process that claims it and dies gives it back. */
     Child child([offset](outlive::Domain &domain, auto tell) {
-        auto pool = outlive::Pool::open(domain, "pool").value();
+        auto pool = outlive::Pool::open_or_create(domain, "pool").value();
         auto memory = pool.claim(offset).value();
         CHECK(memory.bytes().size() == 5000 && memory.bytes()[4999] == std::byte{7});
         tell();
@@ -109,7 +109,7 @@ static void deadlines() {
     CHECK(outlive::Deadline(hours::max()).raw() == OUTLIVE_NEVER);
     CHECK(outlive::Deadline(steady_clock::time_point::max()).raw() != OUTLIVE_TRY);
     /* What has passed is not `at_once`: it is ETIMEDOUT. */
-    auto bell = outlive::Event::open(open_domain(), "bell").value();
+    auto bell = outlive::Event::open_or_create(open_domain(), "bell").value();
     for (outlive::Deadline passed : {outlive::Deadline(-5s), outlive::Deadline(0s),
                                      outlive::Deadline(steady_clock::time_point::min()),
                                      outlive::Deadline(system_clock::now() - 1h)})

@@ -51,7 +51,7 @@ inline std::string folder;
         CHECK(got_ == (wanted));                                                                              \
     } while (0)
 
-inline outlive::Domain open_domain() { return outlive::Domain::open_at(folder).value(); }
+inline outlive::Domain open_domain() { return outlive::Domain::open_or_create_at(folder).value(); }
 
 /* A process of its own, with a domain of its own; it says `tell()` when it has come to where it is to be killed. */
 class Child {

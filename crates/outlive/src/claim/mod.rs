@@ -7,6 +7,6 @@ mod transfer;
 mod word;
 
 pub use holder::Holder;
-pub(crate) use role::{NoRole, ROLE_DIED, Role, RoleWords, Standing, sweep_role};
+pub(crate) use role::{HeldRole, Role, RoleState, RoleWords, Standing};
 pub use transfer::{RecvError, SendError};
 pub(crate) use word::{Claimed, DIED, Unclaimed, Word};

@@ -1,5 +1,5 @@
 //! A role that one process has at a time, and in which one of its threads may be acting: the writer
-//! of a state.
+//! of a state, the receiver of a queue, the server of a service.
 //!
 //! `holder` names the *process*: others read it, and watch its end. `inside` names the *thread*
 //! that may be acting in the role: a process token can read dead a moment before its last thread
@@ -19,12 +19,13 @@
 //! A taker that dies before `inside` leaves an older dead thread there, or 0: both let the next
 //! taker in. A waiter that sleeps while no living process has the role sleeps on `holder` too, with
 //! its WAITERS bit. The taker wakes such waiters; if it dies before it can, the kernel wakes one by
-//! `relay`, which wakes the others. The steps are those of a queue's receiver, checked by
-//! proof/models/endpoint.pml.
+//! `relay`, which wakes the others. proof/models/endpoint.pml checks who comes in, and
+//! proof/models/state_wait.pml who is woken.
 
 use std::time::Duration;
 
 use crate::liveness::{Me, Peer, Registry, TokenId, WAITERS};
+use crate::segment::Segment;
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
@@ -51,10 +52,20 @@ pub(crate) struct RoleWords {
 unsafe impl crate::segment::SharedLayout for RoleWords {}
 crate::shim::assert_layout!(size_of::<RoleWords>() == 16);
 
-/// The role as a process sees it.
+impl RoleWords {
+    #[inline]
+    pub(crate) fn role(&self, registry: &'static Registry) -> Role<'_> {
+        let RoleWords { holder, inside, relay, .. } = self;
+        Role { holder, inside, relay, registry }
+    }
+}
+
+/// The role as a process sees it: its three words, wherever they lie (see [`RoleWords`]).
 #[derive(Clone, Copy)]
 pub(crate) struct Role<'a> {
-    pub(crate) words: &'a RoleWords,
+    pub(crate) holder: &'a AtomicU32,
+    pub(crate) inside: &'a AtomicU32,
+    pub(crate) relay: &'a AtomicU32,
     pub(crate) registry: &'static Registry,
 }
 
@@ -62,11 +73,11 @@ pub(crate) struct Role<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     word: u32,
-    state: State,
+    pub(crate) state: RoleState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(crate) enum RoleState {
     Nobody,
     /// The waiter watches the end of this one: the process, or the last thread of a dead process.
     Living(TokenId),
@@ -74,14 +85,19 @@ enum State {
 }
 
 impl Standing {
-    /// Returns whether the former holder is dead with all its threads, and no process has taken
-    /// over.
+    /// Returns whether the former holder is dead, and no process has taken over.
     pub(crate) fn is_dead(self) -> bool {
-        self.state == State::Dead
+        self.state == RoleState::Dead
     }
 
+    #[inline]
     pub(crate) fn is_living(self) -> bool {
-        matches!(self.state, State::Living(_))
+        matches!(self.state, RoleState::Living(_))
+    }
+
+    /// Returns whether `holder` has a value that no process writes there.
+    pub(crate) fn is_damaged(self) -> bool {
+        self.is_dead() && self.is_nameless() && self.holder() != ROLE_DIED
     }
 
     /// Returns the value of `holder`, without its bit for sleepers.
@@ -99,51 +115,105 @@ impl Standing {
     /// for a wake-up ([`Role::add_to`]).
     pub(crate) fn watched(self) -> Option<TokenId> {
         match self.state {
-            State::Living(owner) => Some(owner),
-            State::Nobody | State::Dead if self.word & WAITERS == 0 => {
-                TokenId::from_word(self.word)
-            }
-            State::Nobody | State::Dead => None,
+            RoleState::Living(owner) => Some(owner),
+            _ if self.word & WAITERS == 0 => TokenId::from_word(self.word),
+            _ => None,
         }
     }
 }
 
-/// Why the caller could not take the role.
-#[derive(Debug)]
-pub(crate) enum NoRole {
-    /// A living process has it.
-    Taken {
-        pid: u32,
-    },
-    /// The holder died, but one of its threads has not exited.
-    Ending {
-        pid: u32,
-    },
-    Damaged,
-    System(Error),
+/// A role that this process has. The handle has one owner, which passes it from thread to thread.
+#[derive(Clone, Copy)]
+pub(crate) struct HeldRole {
+    process: TokenId,
+    /// The thread that this handle last put into the shared `inside`.
+    inside: u32,
+}
+
+impl HeldRole {
+    #[inline]
+    pub(crate) fn is_inside(self, me: Me) -> bool {
+        self.inside == me.id.as_u32()
+    }
+
+    /// Puts the calling thread, which got the handle, into `inside`: by compare-exchange from the
+    /// thread that the handle put there last, so that a holder that was declared dead does not come
+    /// in again. Returns `None` if this process is no longer the holder.
+    #[cold]
+    pub(crate) fn enter(self, role: Role<'_>, me: Me) -> Option<HeldRole> {
+        // A forked child has its parent's handle, but is not the holder.
+        if role.registry.process_token_if_any() != Some(self.process) {
+            return None;
+        }
+        // AcqRel: before any other shared store of this thread. Died just after: the next taker
+        // waits for this thread's end.
+        let inside = me.id.as_u32();
+        role.inside
+            .compare_exchange(self.inside, inside, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+            .then_some(HeldRole { inside, ..self })
+    }
+
+    /// Leaves the role in good order. In a forked child it has no effect.
+    pub(crate) fn leave(self, role: Role<'_>) {
+        if role.registry.process_token_if_any() != Some(self.process) {
+            return;
+        }
+        // `inside` first: if it still named this thread, which lives on, a later successor would
+        // wait for its end. From the value that we put there last: if that fails, we were declared
+        // dead, and another process has the role.
+        if role.inside.compare_exchange(self.inside, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
+            role.leave_holder(self.process, 0);
+        }
+    }
 }
 
 /// How long the last thread of a dead holder has to exit. The kernel has killed it already.
 const LONGEST_END: Duration = Duration::from_secs(2);
 
+/// Why a thread did not get into `inside`.
+enum NotInside {
+    /// Another process took the role, as this one seemed dead.
+    Taken,
+    /// The dead holder's thread, of that process, has not exited.
+    Ending {
+        pid: u32,
+    },
+    System(Error),
+}
+
 impl Role<'_> {
     /// Makes the calling thread's process the holder. It waits for the last thread of a dead holder
-    /// until the deadline, and two seconds at most.
-    pub(crate) fn take(self, me: Me, process: TokenId, deadline: Deadline) -> Result<(), NoRole> {
-        let holder = &self.words.holder;
+    /// until the deadline, and two seconds at most. `name`: what errors call the role of the words
+    /// in that file.
+    ///
+    /// # Errors
+    /// [`Error::Taken`], [`Error::Ending`], [`Error::Damaged`], and errors of the system.
+    pub(crate) fn take(
+        self,
+        name: &'static str,
+        segment: &Segment,
+        deadline: Deadline,
+    ) -> Result<HeldRole, Error> {
+        let process = self.registry.process_token()?;
+        let me = self.registry.me()?;
+        let path = || segment.path().to_path_buf();
+        let holder = self.holder;
         let pass = WakeRelay::begin(me.list());
         // Died between the exchange and the wake below: the kernel wakes one of the waiters for a
         // holder.
-        pass.to(&self.words.relay);
+        pass.to(self.relay);
         let before = loop {
             let word = holder.load(Ordering::Acquire);
             if let Some(token) = TokenId::from_word(word) {
                 let peer = Peer::new(self.registry, token);
                 if peer.is_alive() {
-                    return Err(NoRole::Taken { pid: peer.info().map_or(0, |info| info.pid) });
+                    let pid = peer.info().map_or(0, |info| info.pid);
+                    return Err(Error::Taken { role: name, path: path(), pid });
                 }
             } else if !matches!(word & !WAITERS, 0 | ROLE_DIED) {
-                return Err(NoRole::Damaged);
+                return Err(segment.damaged("the word of a role's holder"));
             }
             // AcqRel: the caller sees all that a predecessor wrote; a process that sees us finds us
             // alive.
@@ -157,19 +227,25 @@ impl Role<'_> {
                 break if TokenId::from_word(word).is_some() { ROLE_DIED } else { word & !WAITERS };
             }
         };
-        let result = self.take_inside(me, process, deadline);
+        let result = match self.take_inside(me, process, deadline) {
+            Ok(()) => Ok(HeldRole { process, inside: me.id.as_u32() }),
+            Err(NotInside::Taken) => Err(Error::Taken { role: name, path: path(), pid: 0 }),
+            Err(NotInside::Ending { pid }) => Err(Error::Ending { role: name, path: path(), pid }),
+            Err(NotInside::System(error)) => Err(error),
+        };
         if result.is_err() {
             // As it was found: otherwise others would take us for the holder.
             self.leave_holder(process, before);
         }
-        // For every process, what comes next is after all that a predecessor did.
+        // In place of a fence before which the predecessor may have died: the one between the last
+        // value that it stored and the taker's first look at what readers store (a state's cells).
         fence(Ordering::SeqCst);
         result
     }
 
     /// Does the second step: the thread that may still be inside has to end first.
-    fn take_inside(self, me: Me, process: TokenId, deadline: Deadline) -> Result<(), NoRole> {
-        let inside = &self.words.inside;
+    fn take_inside(self, me: Me, process: TokenId, deadline: Deadline) -> Result<(), NotInside> {
+        let inside = self.inside;
         // Died just before: `inside` names an older dead thread, or none, and the next taker goes
         // on from there.
         let deadline = Deadline::after(LONGEST_END).earlier(deadline);
@@ -178,9 +254,9 @@ impl Role<'_> {
             self.wait_until_outside(seen, deadline)?;
             // Without this, a merely slow thread would rob a successor whose own thread has ended
             // since.
-            let holder = self.words.holder.load(Ordering::Acquire);
+            let holder = self.holder.load(Ordering::Acquire);
             if TokenId::from_word(holder) != Some(process) {
-                return Err(NoRole::Taken { pid: 0 });
+                return Err(NotInside::Taken);
             }
             // By compare-exchange: a running thread of the dead process may have passed the handle
             // on.
@@ -194,7 +270,7 @@ impl Role<'_> {
     }
 
     /// Waits until the dead process's thread has ended: it may still be between two instructions.
-    fn wait_until_outside(self, inside: u32, deadline: Deadline) -> Result<(), NoRole> {
+    fn wait_until_outside(self, inside: u32, deadline: Deadline) -> Result<(), NotInside> {
         let Some(thread) = TokenId::from_word(inside) else {
             return Ok(());
         };
@@ -202,47 +278,15 @@ impl Role<'_> {
         match thread.wait_dead_until(deadline) {
             Ok(()) => Ok(()),
             Err(WaitError::TimedOut) => {
-                Err(NoRole::Ending { pid: thread.info().map_or(0, |info| info.pid) })
+                Err(NotInside::Ending { pid: thread.info().map_or(0, |info| info.pid) })
             }
-            Err(WaitError::System(error)) => Err(NoRole::System(error)),
-        }
-    }
-
-    /// Puts another thread of the holder into `inside`, after it got the handle: by
-    /// compare-exchange from the thread that the handle put there last, so that a holder that was
-    /// declared dead does not come in again. Returns false if the process is no longer the holder.
-    #[cold]
-    pub(crate) fn pass_inside(self, me: Me, process: TokenId, last: u32) -> bool {
-        // A forked child has its parent's handle, but is not the holder. AcqRel: before any other
-        // shared store of this thread. Died just after: the next taker waits for this thread's end.
-        let inside = &self.words.inside;
-        self.registry.process_token_if_any() == Some(process)
-            && inside
-                .compare_exchange(last, me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-    }
-
-    /// Leaves the role in good order. In a forked child it has no effect.
-    pub(crate) fn leave(self, process: TokenId, inside: u32) {
-        if self.registry.process_token_if_any() != Some(process) {
-            return;
-        }
-        // `inside` first: if it still named this thread, which lives on, a later successor would
-        // wait for its end. From the value that we put there last: if that fails, we were declared
-        // dead, and another process has the role.
-        if self
-            .words
-            .inside
-            .compare_exchange(inside, 0, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-        {
-            self.leave_holder(process, 0);
+            Err(WaitError::System(error)) => Err(NotInside::System(error)),
         }
     }
 
     /// Takes our process's name out of `holder`, if it is still there.
     fn leave_holder(self, process: TokenId, leaving: u32) {
-        let holder = &self.words.holder;
+        let holder = self.holder;
         let mut word = holder.load(Ordering::Relaxed);
         while TokenId::from_word(word) == Some(process) {
             match holder.compare_exchange(
@@ -263,20 +307,32 @@ impl Role<'_> {
 
     /// Returns the holder, dead or alive.
     pub(crate) fn holder(self) -> Option<TokenId> {
-        TokenId::from_word(self.words.holder.load(Ordering::Acquire))
+        TokenId::from_word(self.holder.load(Ordering::Acquire))
     }
 
     /// Returns the state just now. If the holder reads dead here, later loads see what it had done.
     pub(crate) fn standing(self) -> Standing {
-        let word = self.words.holder.load(Ordering::Acquire);
-        let living = |word| TokenId::from_word(word).filter(|&id| self.registry.is_alive(id));
-        let state = match (word & !WAITERS, living(word)) {
-            (0, _) => State::Nobody,
-            (_, Some(process)) => State::Living(process),
-            // Its last thread may still be acting.
-            _ => {
-                living(self.words.inside.load(Ordering::Acquire)).map_or(State::Dead, State::Living)
+        let seen = self.standing_of_process();
+        // The last thread of a dead process may still be acting.
+        let inside = || TokenId::from_word(self.inside.load(Ordering::Acquire));
+        match seen.is_dead().then(inside).flatten() {
+            Some(thread) if self.registry.is_alive(thread) => {
+                Standing { state: RoleState::Living(thread), ..seen }
             }
+            _ => seen,
+        }
+    }
+
+    /// Returns the state just now as the process's token tells it: the last thread of a dead
+    /// process may still be acting.
+    #[inline]
+    pub(crate) fn standing_of_process(self) -> Standing {
+        // Acquire pairs with `take`.
+        let word = self.holder.load(Ordering::Acquire);
+        let state = match TokenId::from_word(word) {
+            Some(process) if self.registry.is_alive(process) => RoleState::Living(process),
+            None if word & !WAITERS == 0 => RoleState::Nobody,
+            _ => RoleState::Dead,
         };
         Standing { word, state }
     }
@@ -290,25 +346,26 @@ impl Role<'_> {
         seen: Standing,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
-        let RoleWords { holder, relay, .. } = self.words;
-        if let State::Living(owner) = seen.state {
+        let Role { holder, relay, registry, .. } = self;
+        if let RoleState::Living(owner) = seen.state {
             let holder = Watch { word: holder, expected: seen.word };
             let words = [word.unwrap_or(holder), holder];
             let words = &words[usize::from(word.is_none())..];
-            return Sleep::on(self.registry, words).behind(pass, &[owner]).until(deadline);
+            return Sleep::on(registry, words).behind(pass, &[owner]).until(deadline);
         }
         pass.to(relay);
         let asked = seen.word | WAITERS;
         if !self.ask(asked) {
             return look_again(deadline);
         }
-        // A wake-up by `relay` may have died together with a wait set.
+        // A wake-up by `relay` may have died together with a wait set. The sleep watches no
+        // process: the next taker may be stopped before its wake.
         let (own, relay) =
             (Watch { word: holder, expected: asked }, Watch { word: relay, expected: 0 });
         let words = [relay, word.unwrap_or(own), own];
-        let words = &words[..if word.is_some() { 3 } else { 2 }];
-        let end = Sleep::on(self.registry, words)
-            .about(1)
+        let words = &words[..2 + usize::from(word.is_some())];
+        let end = Sleep::on(registry, words)
+            .about(words.len() - 1)
             .until_it_comes(deadline, || has_changed(words));
         self.woken(asked);
         end
@@ -318,7 +375,7 @@ impl Role<'_> {
     /// WAITERS): from now on the next taker wakes its sleepers. Returns false if `holder` says
     /// something else.
     fn ask(self, asked: u32) -> bool {
-        let RoleWords { holder, relay, .. } = self.words;
+        let Role { holder, relay, .. } = self;
         // A stray write: the word never means anything but 0.
         if relay.load(Ordering::Relaxed) != 0 {
             relay.store(0, Ordering::Relaxed);
@@ -342,84 +399,71 @@ impl Role<'_> {
     /// Wakes the other sleepers if `holder` has changed: a waiter that slept on what it asked for
     /// must call this.
     pub(crate) fn woken(self, asked: u32) {
-        if self.words.holder.load(Ordering::Acquire) | WAITERS != asked {
-            futex::wake_all(&self.words.holder);
+        if self.holder.load(Ordering::Acquire) | WAITERS != asked {
+            futex::wake_all(self.holder);
         }
     }
 
-    /// Adds the words on which a wait set sleeps as long as the state stays as just now, `word`
-    /// among them. Returns what it asked for, for [`Role::woken`]; or `None` if a living holder
-    /// exists, whose end the set watches ([`Standing::watched`], from a later look).
-    pub(crate) fn add_to<'w>(self, word: Watch<'w>, words: &mut WaitWords<'w>) -> Option<u32>
+    /// Adds the words on which a wait set sleeps as long as the state stays as just now. Returns
+    /// what it asked for, for [`Role::woken`]; or `None` if a living holder exists, whose end the
+    /// set watches ([`Standing::watched`], from a later look).
+    pub(crate) fn add_to<'w>(self, words: &mut WaitWords<'w>) -> Option<u32>
     where
         Self: 'w,
     {
-        let RoleWords { holder, relay, .. } = self.words;
         let seen = self.standing();
         if seen.is_living() {
-            words.add(&[word, Watch { word: holder, expected: seen.word }]);
+            words.add(&[Watch { word: self.holder, expected: seen.word }]);
             return None;
         }
         let asked = seen.word | WAITERS;
         // `holder` says something else: then the sleep ends at once.
         let _ = self.ask(asked);
         words.add(&[
-            Watch { word: relay, expected: 0 },
-            word,
-            Watch { word: holder, expected: asked },
+            Watch { word: self.relay, expected: 0 },
+            Watch { word: self.holder, expected: asked },
         ]);
-        words.relay_by(relay);
+        words.relay_by(self.relay);
         Some(asked)
     }
 
-    /// Does a sweep's part: see [`sweep_role`].
+    /// Does a sweep's part: takes the names of the dead out of the role's words, and returns how
+    /// many there were. The name of a dead thread whose process still has the role stays, and goes
+    /// into `kept`.
     pub(crate) fn sweep(self, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
-        let RoleWords { holder, inside, .. } = self.words;
-        sweep_role(self.registry, holder, inside, dry_run, kept)
-    }
-}
-
-/// Does a sweep's part: takes the names of the dead out of a role's words, and returns how many
-/// there were. The name of a dead thread whose process still has the role stays, and goes into
-/// `kept`.
-pub(crate) fn sweep_role(
-    registry: &Registry,
-    holder: &AtomicU32,
-    inside: &AtomicU32,
-    dry_run: bool,
-    kept: &mut Vec<TokenId>,
-) -> u32 {
-    let is_dead = |word: u32| TokenId::from_word(word).is_some_and(|id| !registry.is_alive(id));
-    let mut claims = 0;
-    // In this order: a holder that is dead or missing after the load of `inside` proves that
-    // `inside` is no later owner's.
-    let thread = inside.load(Ordering::Acquire);
-    let process = holder.load(Ordering::Acquire);
-    // `inside` first: a successor may come in as soon as the holder's name is gone.
-    if is_dead(thread) && (is_dead(process) || TokenId::from_word(process).is_none()) {
-        claims += 1;
-        if !dry_run {
-            let _ = inside.compare_exchange(thread, 0, Ordering::AcqRel, Ordering::Relaxed);
-        }
-    } else if is_dead(thread) {
-        kept.extend(TokenId::from_word(thread));
-    }
-    if is_dead(process) && TokenId::from_word(thread).is_none_or(|id| !registry.is_alive(id)) {
-        claims += 1;
-        if !dry_run {
-            let mut seen = process;
-            // Again when a waiter has set its bit meanwhile: that leaves the name where it is.
-            while TokenId::from_word(seen) == TokenId::from_word(process) {
-                let died = ROLE_DIED | seen & WAITERS;
-                match holder.compare_exchange(seen, died, Ordering::AcqRel, Ordering::Relaxed) {
-                    Ok(_) => break,
-                    Err(now) => seen = now,
-                }
+        let Role { holder, inside, registry, .. } = self;
+        let is_dead = |word: u32| TokenId::from_word(word).is_some_and(|id| !registry.is_alive(id));
+        let mut claims = 0;
+        // In this order: a holder that is dead or missing after the load of `inside` proves that
+        // `inside` is no later owner's.
+        let thread = inside.load(Ordering::Acquire);
+        let process = holder.load(Ordering::Acquire);
+        // `inside` first: a successor may come in as soon as the holder's name is gone.
+        if is_dead(thread) && (is_dead(process) || TokenId::from_word(process).is_none()) {
+            claims += 1;
+            if !dry_run {
+                let _ = inside.compare_exchange(thread, 0, Ordering::AcqRel, Ordering::Relaxed);
             }
-            futex::wake_all(holder);
+        } else if is_dead(thread) {
+            kept.extend(TokenId::from_word(thread));
         }
+        if is_dead(process) && TokenId::from_word(thread).is_none_or(|id| !registry.is_alive(id)) {
+            claims += 1;
+            if !dry_run {
+                let mut seen = process;
+                // Again when a waiter has set its bit meanwhile: that leaves the name where it is.
+                while TokenId::from_word(seen) == TokenId::from_word(process) {
+                    let died = ROLE_DIED | seen & WAITERS;
+                    match holder.compare_exchange(seen, died, Ordering::AcqRel, Ordering::Relaxed) {
+                        Ok(_) => break,
+                        Err(now) => seen = now,
+                    }
+                }
+                futex::wake_all(holder);
+            }
+        }
+        claims
     }
-    claims
 }
 
 #[cfg(all(test, loom))]
@@ -446,11 +490,11 @@ mod loom_tests {
             let waiter = {
                 let words = Arc::clone(&words);
                 thread::spawn(move || {
-                    let role = Role { words: &words, registry };
+                    let role = words.role(registry);
                     role.ask(role.standing().word | WAITERS)
                 })
             };
-            let role = Role { words: &words, registry };
+            let role = words.role(registry);
             role.sweep(false, &mut Vec::new());
             assert_eq!(
                 role.holder(),

@@ -3,36 +3,24 @@
 
 use std::sync::Arc;
 
-use super::endpoint::{self, CurrentReceiver};
+use super::head::AtHead;
 use super::send::wait_for_memory;
 use super::sweep::collect_objects;
-use super::wake::{wake_receiver, wake_senders};
 use super::{Queue, RawReceiver};
-use crate::liveness::{Me, Registry, TokenId, WAITERS};
+use crate::claim::{Role, Standing};
+use crate::liveness::{Me, Registry};
 use crate::pool::{ObjectRef, Tag};
 use crate::segment::Segment;
-use crate::shim::Ordering;
-use crate::sys::Errno;
-use crate::sys::futex::Watch;
-use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, EventCount, Sleep, SpinWait, WaitWords};
+use crate::wake::{EventCount, SpinWait};
 use crate::{Deadline, Error, RecvError, SendError, WaitStrategy};
 
 /// In tags: the number that stands for no region, but for objects of another layer.
 const ANNEX: u32 = 63;
 
-/// Which process serves at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Server {
-    None,
-    Died,
-    Alive(TokenId),
-}
-
 impl Queue {
     /// Makes this process the server.
     pub(crate) fn raw_receiver(&self) -> Result<RawReceiver, Error> {
-        RawReceiver::new(Arc::clone(&self.inner))
+        RawReceiver::new(Arc::clone(&self.inner), "server")
     }
 
     pub(crate) fn segment(&self) -> &Segment {
@@ -56,41 +44,18 @@ impl Queue {
         self.inner.ring.annex()
     }
 
-    pub(crate) fn server(&self) -> Result<Server, Error> {
-        match endpoint::check_receiver(&self.inner) {
-            Ok(CurrentReceiver::Process { token, .. }) => Ok(Server::Alive(token)),
-            Ok(CurrentReceiver::None) | Err(SendError::NoReceiver) => Ok(Server::None),
-            Err(SendError::ReceiverDied) => Ok(Server::Died),
-            Err(SendError::Damaged(error) | SendError::System(error)) => Err(error),
-            Err(_) => Err(self.segment().damaged("the receiver's word")),
+    /// Returns the server's role.
+    pub(crate) fn server_role(&self) -> Role<'_> {
+        self.inner.role()
+    }
+
+    /// Returns which process serves at the moment.
+    pub(crate) fn server(&self) -> Result<Standing, Error> {
+        let standing = self.inner.role().standing_of_process();
+        if standing.is_damaged() {
+            return Err(self.segment().damaged("the receiver's word"));
         }
-    }
-
-    /// Sleeps until a server arrives, or `also` changes.
-    pub(crate) fn sleep_until_server_comes(
-        &self,
-        relay: &WakeRelay,
-        also: Watch<'_>,
-        deadline: Deadline,
-    ) -> Result<Asleep, Errno> {
-        endpoint::sleep_until_receiver_comes(&self.inner, relay, also, deadline)
-    }
-
-    /// Where no process serves, adds the words to sleep on until a server arrives. Returns the word
-    /// that the next server is asked to wake on, for [`Queue::woken_by_who_serves`].
-    pub(crate) fn add_who_serves<'a>(&'a self, words: &mut WaitWords<'a>) -> Option<u32> {
-        endpoint::add_who_comes(&self.inner, words)
-    }
-
-    /// Returns the dead server's token, unless a waiter has asked to be woken by the next server.
-    pub(crate) fn dead_and_unasked(&self) -> Option<TokenId> {
-        let word = self.inner.ring.head().receiver.load(Ordering::Acquire);
-        if word & WAITERS == 0 { TokenId::from_word(word) } else { None }
-    }
-
-    /// To be called after a sleep on those words.
-    pub(crate) fn woken_by_who_serves(&self, asked: u32) {
-        endpoint::woken_by_who_comes(&self.inner, asked);
+        Ok(standing)
     }
 
     /// Returns the eventcount that clients notify, for wait sets.
@@ -101,13 +66,13 @@ impl Queue {
     /// Checks that a process serves that can be asked.
     #[inline]
     pub(crate) fn check_server(&self) -> Result<(), SendError> {
-        endpoint::check_receiver(&self.inner).map(drop)
+        self.inner.check_receiver()
     }
 
     /// Tells the server that there is work.
     #[inline]
     pub(crate) fn wake_server(&self) {
-        wake_receiver(&self.inner);
+        self.messages().notify_all();
     }
 
     /// Allocates an object that belongs to the calling thread, waiting for one to be freed.
@@ -177,15 +142,15 @@ impl Queue {
         if is_there {
             ring.pool.free_queued(&ring.segment, object, ANNEX, place)?;
             // A sender may wait for that memory.
-            wake_senders(ring);
+            ring.head().room.notify_all();
         }
         Ok(is_there)
     }
 }
 
 impl RawReceiver {
-    /// Waits until `look` finds something; `is_there` is called while spinning. `None`: the
-    /// deadline has passed. It sleeps as step 5 of `receive.rs` says.
+    /// Waits until `look` finds something, as step 5 of `receive.rs` says; `is_there` is called
+    /// while spinning. `None`: the deadline has passed.
     #[cold]
     pub(crate) fn wait_for<R>(
         &self,
@@ -194,40 +159,10 @@ impl RawReceiver {
         is_there: impl Fn() -> bool,
         mut look: impl FnMut() -> Result<Option<R>, RecvError>,
     ) -> Result<Option<R>, RecvError> {
-        let inner = &*self.inner;
-        if !deadline.has_passed()
-            && inner.spin_wait.spin(is_there)
-            && let Some(found) = look()?
-        {
-            return Ok(Some(found));
-        }
-        let head = inner.ring.head();
-        // All sleeps of one wait have the same number.
-        let _relay = WakeRelay::begin(me.list());
-        let mut out_of_time = false;
-        loop {
-            let ticket = head.messages.prepare_wait();
-            let awake = || head.messages.cancel_wait(ticket);
-            let found = look();
-            if out_of_time || !matches!(found, Ok(None)) {
-                awake();
-                return found;
-            }
-            // The wait watches no process: a client may be stopped before it notifies.
-            let watch = [head.messages.watch(ticket)];
-            let end = Sleep::on(inner.registry, &watch).until(ticket.until(deadline));
-            awake();
-            // Looks before the next wait is prepared, which may cost a membarrier.
-            if let Some(found) = look()? {
-                return Ok(Some(found));
-            }
-            match end {
-                Ok(Asleep::LookAgain) => {}
-                Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
-                Err(errno) => {
-                    return Err(Error::from_errno("wait in", inner.registry.path(), errno).into());
-                }
-            }
-        }
+        self.inner.spin(Some(deadline), is_there);
+        // The wait watches no process: a client may be stopped before it notifies.
+        self.wait_until(me, Some(deadline), || {
+            Ok(look()?.map_or(AtHead::Nothing(None), AtHead::Message))
+        })
     }
 }

@@ -38,16 +38,26 @@ pub(super) struct FoundMessage<'a> {
     pub(super) next_at: usize,
 }
 
-pub(super) enum AtHead<'a> {
-    Message(FoundMessage<'a>),
-    /// Nothing yet; with the thread that is writing the next message, if there is one.
+pub(super) enum AtHead<M> {
+    Message(M),
+    /// Nothing yet; with the thread whose end would be news: the one that is writing the next
+    /// message.
     Nothing(Option<TokenId>),
+}
+
+impl<M> AtHead<M> {
+    pub(super) fn message(self) -> Option<M> {
+        match self {
+            AtHead::Message(message) => Some(message),
+            AtHead::Nothing(_) => None,
+        }
+    }
 }
 
 impl RawReceiver {
     /// Does steps 1 to 3.
     #[inline]
-    pub(super) fn look(&self, me: Me) -> Result<AtHead<'_>, RecvError> {
+    pub(super) fn look(&self, me: Me) -> Result<AtHead<FoundMessage<'_>>, RecvError> {
         let ring = &self.inner.ring;
         loop {
             let (region, h) = (self.region.get(), self.head.get());
@@ -97,7 +107,7 @@ impl RawReceiver {
         me: Me,
         slot: Slot<'a>,
         lap: u64,
-    ) -> Result<Option<AtHead<'a>>, RecvError> {
+    ) -> Result<Option<AtHead<FoundMessage<'a>>>, RecvError> {
         let word = SlotWord(slot.claim.load(Ordering::Acquire));
         let ring = &self.inner.ring;
         let (region, h) = (self.region.get(), self.head.get());

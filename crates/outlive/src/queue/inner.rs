@@ -1,8 +1,10 @@
-//! What all handles of one opened queue share.
+//! What all handles of one opened queue share, and which process receives.
 
 use super::ring::Ring;
+use crate::claim::{Role, RoleState, Standing};
 use crate::liveness::Registry;
 use crate::wake::SpinWait;
+use crate::{Deadline, SendError};
 
 /// See the file's head.
 pub(crate) struct Inner {
@@ -10,4 +12,46 @@ pub(crate) struct Inner {
     pub(super) registry: &'static Registry,
     pub(super) spin_wait: SpinWait,
     pub(super) need_receiver: bool,
+}
+
+impl Inner {
+    /// Waits a moment without sleeping, if there is time to wait; returns whether `done` did.
+    #[cold]
+    pub(super) fn spin(&self, deadline: Option<Deadline>, done: impl FnMut() -> bool) -> bool {
+        deadline.is_some_and(|deadline| !deadline.has_passed()) && self.spin_wait.spin(done)
+    }
+
+    /// The receiver's role (claim/role.rs).
+    #[inline]
+    pub(super) fn role(&self) -> Role<'_> {
+        let head = self.ring.head();
+        let (holder, inside, relay) = (&head.receiver, &head.inside, &head.relay);
+        Role { holder, inside, relay, registry: self.registry }
+    }
+
+    /// Checks that there is a receiver, or that messages may wait for one.
+    ///
+    /// A dead receiver's last thread may still be receiving; the senders are told at once all the
+    /// same.
+    #[inline]
+    pub(super) fn check_receiver(&self) -> Result<(), SendError> {
+        if self.role().standing_of_process().is_living() {
+            return Ok(());
+        }
+        self.receiver().map(drop)
+    }
+
+    /// Returns who receives at the moment, as [`Inner::check_receiver`] judges it.
+    #[cold]
+    pub(super) fn receiver(&self) -> Result<Standing, SendError> {
+        let standing = self.role().standing_of_process();
+        match standing.state {
+            RoleState::Nobody if self.need_receiver => Err(SendError::NoReceiver),
+            RoleState::Dead if standing.is_damaged() => {
+                Err(SendError::Damaged(self.ring.segment.damaged("the receiver's word")))
+            }
+            RoleState::Dead => Err(SendError::ReceiverDied),
+            RoleState::Nobody | RoleState::Living(_) => Ok(standing),
+        }
+    }
 }

@@ -12,7 +12,6 @@
 //! All offsets are fixed when the queue is made; a region's limit says how much of it exists. A
 //! process that can map only part of the file does without the end of it: large messages.
 
-use crate::claim::ROLE_DIED;
 use crate::liveness::TokenId;
 use crate::segment::{BODY, SharedLayout};
 use crate::shim::{AtomicU32, AtomicU64, Pad32, Pad64};
@@ -42,16 +41,16 @@ pub(super) struct QueueHead {
     pub(super) reserved: [Pad32; 7],
     // Written by a process that becomes an end of the queue or ceases to be one; read by every
     // send.
-    /// 0, the receiving process's token, or `RECEIVER_DIED`. Bit 31: senders wait for a receiver.
+    /// The receiver's role (claim/role.rs): its holder, a process.
     pub(super) receiver: AtomicU32,
-    /// The thread that may be inside a receive.
+    /// The role's `inside`: the thread that may be inside a receive.
     pub(super) inside: AtomicU32,
     /// The region that senders begin with; it may be too low, never too high.
     pub(super) current: AtomicU32,
     /// Bit 0: there has been a sender. Bit 1: there were more than the table has room for.
     pub(super) senders_seen: AtomicU32,
-    /// Always 0: relays the wake of a receiver that dies while it takes over.
-    pub(super) x: AtomicU32,
+    /// The role's `relay`.
+    pub(super) relay: AtomicU32,
     pub(super) reserved_2: [Pad32; 11],
     // Written by the receiver and its wait sets when they sleep, and by the threads that wake them.
     /// The eventcount on which the receiver waits for messages.
@@ -121,8 +120,6 @@ unsafe impl SharedLayout for QueueHead {}
 
 /// Option bit: sends are refused while there is no receiver.
 pub(super) const REFUSE_WITHOUT_RECEIVER: u32 = 1;
-/// In `receiver`: the receiver died, and a sweep removed its id.
-pub(super) const RECEIVER_DIED: u32 = ROLE_DIED;
 pub(super) const SENDER_SEEN: u32 = 1;
 pub(super) const SENDERS_UNLISTED: u32 = 2;
 

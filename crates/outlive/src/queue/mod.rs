@@ -17,7 +17,6 @@
 
 mod batch;
 mod carrier;
-mod endpoint;
 mod handles;
 mod head;
 mod inner;
@@ -34,7 +33,6 @@ mod senders;
 mod sweep;
 mod wake;
 
-pub(crate) use carrier::Server;
 pub use handles::{Receiver, Sender};
 pub(crate) use inner::Inner;
 pub use layout::LARGEST_MESSAGE;

@@ -62,9 +62,7 @@ impl RawReceiver {
         let found = match self.look(me)? {
             AtHead::Message(found) => found,
             AtHead::Nothing(_) => {
-                if deadline.is_some() {
-                    self.spin();
-                }
+                self.spin(deadline);
                 let Some(found) = self.wait_for_message(me, deadline)? else { return Ok(None) };
                 found
             }

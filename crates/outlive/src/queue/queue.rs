@@ -459,8 +459,7 @@ impl<M: Payload + ?Sized> Queue<M> {
 
     /// Returns the process that receives, dead or alive.
     pub fn current_receiver(&self) -> Option<Holder> {
-        let word = self.inner.ring.head().receiver.load(Ordering::Acquire);
-        TokenId::from_word(word).map(|token| Holder::of(self.inner.registry, token))
+        self.inner.role().holder().map(|token| Holder::of(self.inner.registry, token))
     }
 
     /// Returns the processes that send, dead or alive: those in the table, which has room for 1,024

@@ -24,13 +24,13 @@
 //! | between head and the object | frees it on entering; before that, `collect` may, which sees that the place has moved on |
 //! | asleep | prepares a wait of its own |
 
+use super::Inner;
 use super::batch;
 use super::head::{AtHead, FoundMessage};
 use super::layout::{CLOSED, MOST_REGIONS, SlotWord, pack, published};
 use super::receiver::RawReceiver;
 use super::ring::Slot;
 use super::senders::{self, Senders};
-use super::wake::wake_senders;
 use crate::liveness::Me;
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
@@ -120,9 +120,7 @@ impl RawReceiver {
         room: usize,
         deadline: Option<Deadline>,
     ) -> Result<Option<usize>, RecvError> {
-        if deadline.is_some() {
-            self.spin();
-        }
+        self.spin(deadline);
         let Some(found) = self.wait_for_message(me, deadline)? else { return Ok(None) };
         if found.len <= room {
             // SAFETY: `found` has checked that `len` bytes lie there; the slot is the receiver's
@@ -140,9 +138,9 @@ impl RawReceiver {
         message: &mut M::Owned,
         deadline: Option<Deadline>,
     ) -> Result<Option<()>, RecvError> {
-        let taken = self.take_from_batch::<M>(message).or_else(|| {
-            if deadline.is_some() && self.spin() { self.take_plain::<M>(message) } else { None }
-        });
+        let taken = self
+            .take_from_batch::<M>(message)
+            .or_else(|| if self.spin(deadline) { self.take_plain::<M>(message) } else { None });
         let fits = match taken {
             Some(fits) => fits,
             None => {
@@ -206,7 +204,7 @@ impl RawReceiver {
             // just before, `collect` frees it.
             let _ = ring.pool.free_queued(&ring.segment, object, region, h);
             // A sender may wait for that memory.
-            wake_senders(&self.inner.ring);
+            ring.head().room.notify_all();
         }
     }
 
@@ -221,7 +219,9 @@ impl RawReceiver {
         abandoned: u64,
     ) {
         let (region, h) = (self.region.get(), self.head.get());
-        let words = &self.inner.ring.head().receiver_words;
+        // Once: the compiler would load it anew after each store.
+        let head = self.inner.ring.head();
+        let words = &head.receiver_words;
         let received = words.received.load(Ordering::Relaxed).wrapping_add(received);
         let abandoned = words.abandoned.load(Ordering::Relaxed).wrapping_add(abandoned);
         words.next_received.store(received, Ordering::Relaxed);
@@ -247,11 +247,11 @@ impl RawReceiver {
         // the head, nothing is left to do.
         words.received.store(received, Ordering::Relaxed);
         words.abandoned.store(abandoned, Ordering::Relaxed);
-        self.advance(region, h.wrapping_add(1));
+        self.advance(head, region, h.wrapping_add(1));
         if h & 63 == 0 {
             self.note_backlog(region, h);
         }
-        wake_senders(&self.inner.ring);
+        head.room.notify_all();
     }
 
     /// Records the backlog, from time to time.
@@ -262,89 +262,87 @@ impl RawReceiver {
         head.receiver_words.high_water.fetch_max(tail.saturating_sub(h), Ordering::Relaxed);
     }
 
-    /// Does step 5 until there is a message, or until the deadline has passed: `None`.
+    /// Does step 5 until there is a message. `None`: there is none, and the deadline has passed, or
+    /// the caller does not wait.
     #[cold]
     pub(super) fn wait_for_message(
         &self,
         me: Me,
         deadline: Option<Deadline>,
     ) -> Result<Option<FoundMessage<'_>>, RecvError> {
-        if let AtHead::Message(found) = self.look(me)? {
+        self.wait_until(me, deadline, || self.look_for_end(me))
+    }
+
+    /// Looks. Where the end of all senders is waited for, and there is nothing, it tells that end,
+    /// or returns a sender to watch.
+    fn look_for_end(&self, me: Me) -> Result<AtHead<FoundMessage<'_>>, RecvError> {
+        let found = self.look(me)?;
+        if !self.end_when_gone.get() || !matches!(found, AtHead::Nothing(None)) {
+            return Ok(found);
+        }
+        match senders::senders(&self.inner) {
+            Senders::Some(sender) => Ok(AtHead::Nothing(Some(sender))),
+            // The last sender may have sent between the look and its end.
+            Senders::Gone => match self.look(me)? {
+                AtHead::Nothing(None) => Err(RecvError::Closed),
+                found => Ok(found),
+            },
+            Senders::NeverSeen | Senders::Unknown => Ok(found),
+        }
+    }
+
+    /// Does step 5 until `look` finds something. `None`: it finds nothing, and the deadline has
+    /// passed, or the caller does not wait.
+    #[cold]
+    pub(super) fn wait_until<R>(
+        &self,
+        me: Me,
+        deadline: Option<Deadline>,
+        mut look: impl FnMut() -> Result<AtHead<R>, RecvError>,
+    ) -> Result<Option<R>, RecvError> {
+        if let AtHead::Message(found) = look()? {
             return Ok(Some(found));
         }
-        let Some(deadline) = deadline else {
-            return if self.senders_gone() && matches!(self.look(me)?, AtHead::Nothing(None)) {
-                Err(RecvError::Closed)
-            } else {
-                Ok(None)
-            };
+        // One look, as a try's, where there is no time.
+        let Some(deadline) = deadline.filter(|deadline| !deadline.has_passed()) else {
+            return Ok(None);
         };
-        let inner = &*self.inner;
-        let head = inner.ring.head();
+        let Inner { ring, registry, .. } = &*self.inner;
+        let messages = &ring.head().messages;
         let relay = WakeRelay::begin(me.list());
         let mut out_of_time = false;
         loop {
-            let ticket = head.messages.prepare_wait();
-            let awake = || head.messages.cancel_wait(ticket);
-            let writer = match self.look(me) {
-                Ok(AtHead::Message(found)) => {
-                    awake();
-                    return Ok(Some(found));
-                }
-                Ok(AtHead::Nothing(writer)) => writer,
-                Err(error) => {
-                    awake();
-                    return Err(error);
+            let ticket = messages.prepare_wait();
+            let owner = match look() {
+                Ok(AtHead::Nothing(owner)) if !out_of_time => owner,
+                settled => {
+                    messages.cancel_wait(ticket);
+                    return settled.map(AtHead::message);
                 }
             };
-            if out_of_time {
-                awake();
-                return Ok(None);
-            }
-            let slice = ticket.until(deadline);
-            let owner = match writer {
-                Some(writer) => Some(writer),
-                None if self.end_when_gone.get() => match senders::senders(inner) {
-                    Senders::Some(sender) => Some(sender),
-                    Senders::Gone => {
-                        // The last sender may have sent between the look and its end.
-                        let last = self.look(me);
-                        awake();
-                        match last? {
-                            AtHead::Message(found) => return Ok(Some(found)),
-                            AtHead::Nothing(Some(_)) => continue,
-                            AtHead::Nothing(None) => return Err(RecvError::Closed),
-                        }
-                    }
-                    Senders::NeverSeen | Senders::Unknown => None,
-                },
-                None => None,
-            };
-            let watch = [head.messages.watch(ticket)];
-            let end =
-                Sleep::on(inner.registry, &watch).behind(&relay, owner.as_slice()).until(slice);
-            awake();
+            let watch = [messages.watch(ticket)];
+            let end = Sleep::on(registry, &watch)
+                .behind(&relay, owner.as_slice())
+                .until(ticket.until(deadline));
+            messages.cancel_wait(ticket);
             // Looks before the next wait is prepared, which costs a membarrier.
-            if let AtHead::Message(found) = self.look(me)? {
+            if let AtHead::Message(found) = look()? {
                 return Ok(Some(found));
             }
             match end {
                 Ok(Asleep::LookAgain) => {}
                 Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
                 Err(errno) => {
-                    return Err(Error::from_errno("wait in", inner.registry.path(), errno).into());
+                    return Err(Error::from_errno("wait in", registry.path(), errno).into());
                 }
             }
         }
     }
 
-    fn senders_gone(&self) -> bool {
-        self.end_when_gone.get() && matches!(senders::senders(&self.inner), Senders::Gone)
-    }
-
-    /// Waits a moment without sleeping; returns whether there may be a message.
-    pub(super) fn spin(&self) -> bool {
-        self.is_something_there() || self.inner.spin_wait.spin(|| self.is_something_there())
+    /// Waits a moment without sleeping, if there is time to wait; returns whether there may be a
+    /// message.
+    pub(super) fn spin(&self, deadline: Option<Deadline>) -> bool {
+        self.is_something_there() || self.inner.spin(deadline, || self.is_something_there())
     }
 
     /// Returns whether the slot at the head has changed: a cheap check for spinning.

@@ -2,7 +2,7 @@
 //! its place.
 //!
 //! Entering is step 0 of `receive.rs`. If a receiver dies in the middle of it, the next one finds
-//! the same, or what is left of it. `endpoint.rs` says which process may enter.
+//! the same, or what is left of it. `claim/role.rs` says which process and which thread may enter.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -10,20 +10,17 @@ use std::sync::Arc;
 
 use super::Inner;
 use super::batch::Batch;
-use super::endpoint;
-use super::layout::{MOST_REGIONS, pack};
+use super::layout::{MOST_REGIONS, QueueHead, pack};
 use super::sweep;
-use super::wake::wake_senders;
-use crate::liveness::{Me, TokenId};
+use crate::claim::HeldRole;
+use crate::liveness::Me;
 use crate::shim::Ordering;
-use crate::{Error, RecvError};
+use crate::{Deadline, Error, RecvError};
 
 /// The receiving end, which knows messages as bytes alone.
 pub(crate) struct RawReceiver {
     pub(super) inner: Arc<Inner>,
-    process: TokenId,
-    /// The thread that last entered, as in the shared `inside`.
-    inside: Cell<u32>,
+    role: Cell<HeldRole>,
     pub(super) region: Cell<u32>,
     pub(super) head: Cell<u64>,
     pub(super) limit: Cell<u64>,
@@ -38,10 +35,9 @@ pub(crate) struct RawReceiver {
 }
 
 impl RawReceiver {
-    pub(super) fn new(inner: Arc<Inner>) -> Result<RawReceiver, Error> {
-        let process = inner.registry.process_token()?;
-        let me = inner.registry.me()?;
-        endpoint::take_receiver(&inner, me, process)?;
+    /// Takes the role, which errors call `name`.
+    pub(super) fn new(inner: Arc<Inner>, name: &'static str) -> Result<RawReceiver, Error> {
+        let role = inner.role().take(name, &inner.ring.segment, Deadline::NEVER)?;
         let ring = &inner.ring;
         let words = &ring.head().receiver_words;
         let region = words.region.load(Ordering::Acquire);
@@ -53,15 +49,14 @@ impl RawReceiver {
         let limit = match limit {
             Ok(limit) => limit,
             Err(error) => {
-                endpoint::leave_receiver(&inner, process, me.id.as_u32());
+                role.leave(inner.role());
                 return Err(error);
             }
         };
         let taken = words.taken.load(Ordering::Acquire);
         let head = ring.head().regions_words[region as usize].head.load(Ordering::Acquire);
         let receiver = RawReceiver {
-            process,
-            inside: Cell::new(me.id.as_u32()),
+            role: Cell::new(role),
             region: Cell::new(region),
             head: Cell::new(head),
             limit: Cell::new(limit),
@@ -80,7 +75,7 @@ impl RawReceiver {
     #[inline]
     pub(crate) fn enter(&self) -> Result<Me, RecvError> {
         let me = self.inner.registry.me()?;
-        if me.id.as_u32() != self.inside.get() {
+        if !self.role.get().is_inside(me) {
             self.enter_slow(me)?;
         }
         Ok(me)
@@ -88,24 +83,9 @@ impl RawReceiver {
 
     #[cold]
     fn enter_slow(&self, me: Me) -> Result<(), RecvError> {
-        // A forked child has its parent's handle, and is not its parent.
-        if self.inner.registry.process_token_if_any() != Some(self.process) {
-            return Err(RecvError::NotOwner);
-        }
-        // From the value that this handle last put there, so that a receiver that was taken for
-        // dead does not enter again. AcqRel: before any other shared store of this thread. `&mut
-        // self` in all callers means that no other thread of the process is inside. If this thread
-        // dies just after, the next taker waits for its end.
-        let inside = &self.inner.ring.head().inside;
-        inside
-            .compare_exchange(
-                self.inside.get(),
-                me.id.as_u32(),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            )
-            .map_err(|_| RecvError::NotOwner)?;
-        self.inside.set(me.id.as_u32());
+        // `&mut self` in all callers means that no other thread of the process is inside.
+        let role = self.role.get().enter(self.inner.role(), me).ok_or(RecvError::NotOwner)?;
+        self.role.set(role);
         Ok(())
     }
 
@@ -118,14 +98,14 @@ impl RawReceiver {
         let (region, h) = (self.region.get(), self.head.get());
         if sweep::is_given_back(ring, region, self.limit.get(), h) {
             self.take_counts(region, h);
-            self.advance(region, h.wrapping_add(1));
+            self.advance(ring.head(), region, h.wrapping_add(1));
         }
         // The predecessor may have died before it freed that message's object.
         let last = self.head.get().wrapping_sub(1);
         if let Some(place) = ring.place(region, self.limit.get(), last) {
             let _ = sweep::free_object_of(ring, ring.slot(region, place.index), region, last);
         }
-        wake_senders(&self.inner.ring);
+        ring.head().room.notify_all();
     }
 
     fn take_counts(&self, region: u32, h: u64) {
@@ -137,21 +117,16 @@ impl RawReceiver {
     }
 
     #[inline]
-    pub(super) fn advance(&self, region: u32, h: u64) {
+    pub(super) fn advance(&self, head: &QueueHead, region: u32, h: u64) {
         // Release: after the slot and the journal. If this thread died just before, the next one's
         // `catch_up` does it.
-        self.inner.ring.head().regions_words[region as usize % MOST_REGIONS]
-            .head
-            .store(h, Ordering::Release);
+        head.regions_words[region as usize % MOST_REGIONS].head.store(h, Ordering::Release);
         self.head.set(h);
     }
 }
 
 impl Drop for RawReceiver {
     fn drop(&mut self) {
-        // A forked child's copy is not the receiver.
-        if self.inner.registry.process_token_if_any() == Some(self.process) {
-            endpoint::leave_receiver(&self.inner, self.process, self.inside.get());
-        }
+        self.role.get().leave(self.inner.role());
     }
 }

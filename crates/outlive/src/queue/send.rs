@@ -28,17 +28,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Inner;
-use super::endpoint::{self, CurrentReceiver};
 use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, published};
 use super::ring::{Growth, Position, Ring, Slot};
 use super::senders;
-use super::wake::{LookForMemory, wake_receiver};
+use super::wake::LookForMemory;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
 use crate::shim::Ordering;
-use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, Sleep};
+use crate::wake::Asleep;
 use crate::{Deadline, Error, SendError};
 
 /// A sending end, which knows messages as bytes alone.
@@ -137,7 +135,7 @@ impl RawSender {
             return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
         }
         // Before the copy: without a receiver there is nothing to write.
-        endpoint::check_receiver(&self.inner)?;
+        self.inner.check_receiver()?;
         let object = match ring.pool.allocate(&ring.segment, me, len, ring) {
             Ok(object) => object,
             Err(Error::NoSpace { .. }) => {
@@ -182,7 +180,7 @@ impl RawSender {
             match self.claim(me) {
                 Ok(claim) => match self.publish(me, &claim, body, meta) {
                     Ok(()) => {
-                        wake_receiver(&self.inner);
+                        self.inner.ring.head().messages.notify_all();
                         return Ok(());
                     }
                     Err(error) => return Err(self.abandon(me, &claim, error)),
@@ -200,7 +198,7 @@ impl RawSender {
     fn claim(&self, me: Me) -> Result<Claim<'_>, Refused> {
         let ring = &self.inner.ring;
         let head = ring.head();
-        endpoint::check_receiver(&self.inner).map_err(Refused::Error)?;
+        self.inner.check_receiver().map_err(Refused::Error)?;
         loop {
             let region = self.region.get();
             let words = &head.regions_words[region as usize % MOST_REGIONS];
@@ -367,7 +365,7 @@ impl RawSender {
             Ordering::Release,
             Ordering::Relaxed,
         );
-        wake_receiver(&self.inner);
+        self.inner.ring.head().messages.notify_all();
         error
     }
 
@@ -419,6 +417,9 @@ enum Space {
     /// notification, so the sender looks again from time to time.
     InHand,
 }
+
+/// After so long a sender looks again for memory that another thread holds.
+const BRIEF_LOOK: Duration = Duration::from_millis(10);
 
 /// The pool has no object and no room: waits for the receiver to free one, or for a sender that
 /// will not send what it holds. `worth_a_look` is called while spinning.
@@ -497,42 +498,34 @@ fn wait_until(
     worth_a_look: &dyn Fn() -> bool,
     look: &dyn Fn() -> Result<Space, SendError>,
 ) -> Result<(), SendError> {
-    let Some(deadline) = deadline else {
+    let head = inner.ring.head();
+    if !inner.spin(deadline, worth_a_look) {
         // The sender whose message the receiver should be awake for may have died before it could
         // wake it.
-        wake_receiver(inner);
-        return if let Space::Some = look()? {
-            Ok(())
-        } else {
-            Err(SendError::Full { slowest: None })
-        };
-    };
-    if inner.spin_wait.spin(worth_a_look)
-        && let Space::Some = look()?
-    {
+        head.messages.notify_all();
+    }
+    if let Space::Some = look()? {
         return Ok(());
     }
-    let head = inner.ring.head();
+    // One look, as a try's, where there is no time.
+    let deadline = match deadline {
+        Some(deadline) if !deadline.has_passed() => deadline,
+        Some(_) => return Err(SendError::TimedOut { slowest: None }),
+        None => return Err(SendError::Full { slowest: None }),
+    };
     let relay = WakeRelay::begin(me.list());
     let mut out_of_time = false;
     loop {
         let ticket = head.room.prepare_wait();
-        wake_receiver(inner);
+        head.messages.notify_all();
         let slice = match look()? {
             Space::Some => return Ok(()),
             _ if out_of_time => return Err(SendError::TimedOut { slowest: None }),
             Space::None => ticket.until(deadline),
-            Space::InHand => deadline.earlier(endpoint::short_slice()),
+            Space::InHand => deadline.earlier(Deadline::after(BRIEF_LOOK)),
         };
-        let watch = head.room.watch(ticket);
-        let end = match endpoint::check_receiver(inner)? {
-            CurrentReceiver::Process { token, word } => {
-                let receiver = Watch { word: &head.receiver, expected: word };
-                Sleep::on(inner.registry, &[watch, receiver]).behind(&relay, &[token]).until(slice)
-            }
-            CurrentReceiver::None => endpoint::sleep_without_receiver(inner, &relay, watch, slice),
-        };
-        match end {
+        let room = Some(head.room.watch(ticket));
+        match inner.role().sleep(&relay, room, inner.receiver()?, slice) {
             // Looks before the next wait is prepared, which costs a membarrier.
             Ok(Asleep::LookAgain) => {
                 if let Space::Some = look()? {

@@ -10,7 +10,6 @@ use super::layout::{SENDER_SEEN, SENDERS_UNLISTED};
 use super::queue::Queue;
 #[cfg(all(not(loom), feature = "testing"))]
 use super::sweep::is_given_back;
-use super::wake::wake_receiver;
 use crate::Error;
 #[cfg(all(not(loom), feature = "testing"))]
 use crate::Payload;
@@ -57,7 +56,7 @@ pub(super) fn leave_sender(inner: &Inner, entry: SenderEntry) {
     // watches. Just after, the receiver watches another sender's token, or this one's, whose end is
     // near.
     words[entry.index].store(0, Ordering::Release);
-    wake_receiver(inner);
+    inner.ring.head().messages.notify_all();
 }
 
 /// Which senders live.

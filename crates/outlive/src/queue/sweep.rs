@@ -6,9 +6,7 @@
 use super::Inner;
 use super::layout::{CLOSED, SlotWord, State, published};
 use super::ring::{Ring, Slot};
-use super::wake::wake_senders;
 use crate::Error;
-use crate::claim::sweep_role;
 use crate::liveness::{Me, TokenId};
 use crate::pool::{Collected, Message, Tag};
 use crate::shim::{AtomicU64, Ordering, fence};
@@ -125,7 +123,7 @@ pub(crate) fn sweep(
     let found = collect_objects(ring, me, dry_run)?;
     if !dry_run {
         if found.count() > 0 {
-            wake_senders(ring);
+            ring.head().room.notify_all();
         }
         // Gives whole free spans back, of whatever size class they were: the file need not stay as
         // large as its largest backlog.
@@ -136,8 +134,7 @@ pub(crate) fn sweep(
 }
 
 fn sweep_ends(inner: &Inner, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
-    let head = inner.ring.head();
-    let mut claims = sweep_role(me.registry, &head.receiver, &head.inside, dry_run, kept);
+    let mut claims = inner.role().sweep(dry_run, kept);
     let is_dead = |word: u32| TokenId::from_word(word).is_some_and(|id| !me.registry.is_alive(id));
     for entry in inner.ring.senders() {
         let word = entry.load(Ordering::Acquire);

@@ -11,22 +11,8 @@
 
 use std::cell::Cell;
 
-use super::Inner;
 use super::ring::Ring;
 use crate::pool::HeapHost;
-
-/// Wakes the senders: the receiver has given something back, or memory has become free that was no
-/// message's.
-#[inline]
-pub(super) fn wake_senders(ring: &Ring) {
-    ring.head().room.notify_all();
-}
-
-/// Wakes the receiver: there may be a message.
-#[inline]
-pub(super) fn wake_receiver(inner: &Inner) {
-    inner.ring.head().messages.notify_all();
-}
 
 impl HeapHost for Ring {
     fn allows(&self, more: u64) -> bool {
@@ -37,7 +23,7 @@ impl HeapHost for Ring {
     fn met_in_hand(&self) {}
 
     fn freed(&self) {
-        wake_senders(self);
+        self.head().room.notify_all();
     }
 }
 
@@ -57,6 +43,6 @@ impl HeapHost for LookForMemory<'_> {
     }
 
     fn freed(&self) {
-        wake_senders(self.ring);
+        self.ring.freed();
     }
 }

@@ -15,7 +15,7 @@ use super::pending::Pending;
 use super::reply::Reply;
 use crate::liveness::{Me, TokenId};
 use crate::pool::ObjectRef;
-use crate::queue::{self, LARGEST_MESSAGE};
+use crate::queue::LARGEST_MESSAGE;
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
@@ -126,10 +126,7 @@ impl Client {
     /// # If a process dies
     /// The same as with [`Client::wait_for_server`].
     pub fn try_wait_for_server(&self) -> Result<(), CallError> {
-        match self.service.queue.server()? {
-            queue::Server::Alive(_) => Ok(()),
-            _ => Err(CallError::NoServer),
-        }
+        if self.service.queue.server()?.is_living() { Ok(()) } else { Err(CallError::NoServer) }
     }
 
     /// Waits as long as `span` until the service has a living server.
@@ -383,13 +380,14 @@ impl Client {
         // The second word of this sleep changes seldom, and its change means nothing.
         let client_slots = &self.service.head().client_slots;
         loop {
-            if let queue::Server::Alive(_) = queue.server()? {
+            let server = queue.server()?;
+            if server.is_living() {
                 return Ok(());
             }
             let also = Watch { word: client_slots, expected: client_slots.load(Ordering::Relaxed) };
-            match queue.sleep_until_server_comes(&relay, also, deadline) {
+            match queue.server_role().sleep(&relay, Some(also), server, deadline) {
                 Ok(Asleep::LookAgain) if !deadline.has_passed() => {}
-                Ok(_) if matches!(queue.server()?, queue::Server::Alive(_)) => return Ok(()),
+                Ok(_) if queue.server()?.is_living() => return Ok(()),
                 Ok(_) => return Err(CallError::TimedOut { begun: false }),
                 Err(errno) => return Err(self.refused(errno)),
             }

@@ -28,8 +28,8 @@ use super::error::CallError;
 use super::layout::{CallSlot, INLINE_REQUEST, RING};
 use super::readiness::CallReadiness;
 use super::reply::{Bytes, Reply};
+use crate::claim::{RoleState, Standing};
 use crate::liveness::{Me, TokenId};
-use crate::queue::Server;
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
@@ -79,7 +79,7 @@ pub struct Pending<'c> {
 enum Next {
     LookAgain,
     Watch(TokenId),
-    WaitForServer,
+    WaitForServer(Standing),
     Over(CallError),
 }
 
@@ -386,7 +386,9 @@ impl<'c> Pending<'c> {
                 let set = [replies, x, half_of(words, seen)];
                 Sleep::on(queue.registry(), &set).behind(relay, &[owner]).until(slice)
             }
-            Next::WaitForServer => queue.sleep_until_server_comes(relay, replies, slice),
+            Next::WaitForServer(seen) => {
+                queue.server_role().sleep(relay, Some(replies), seen, slice)
+            }
             Next::LookAgain | Next::Over(_) => Ok(Asleep::LookAgain),
         };
         slept.map(|_| None).map_err(|errno| self.client.refused(errno))
@@ -420,13 +422,12 @@ impl<'c> Pending<'c> {
     }
 
     fn judge_not_begun(&mut self, seen: Claim) -> Result<Next, CallError> {
-        let error = match self.client.service.queue.server()? {
-            Server::Alive(process) => return Ok(Next::Watch(process)),
-            Server::None | Server::Died if self.client.is_patient.get() => {
-                return Ok(Next::WaitForServer);
-            }
-            Server::None => CallError::NoServer,
-            Server::Died => CallError::ServerDied { begun: false },
+        let server = self.client.service.queue.server()?;
+        let error = match server.state {
+            RoleState::Living(process) => return Ok(Next::Watch(process)),
+            _ if self.client.is_patient.get() => return Ok(Next::WaitForServer(server)),
+            RoleState::Nobody => CallError::NoServer,
+            RoleState::Dead => CallError::ServerDied { begun: false },
         };
         // From that very word: a new server may have taken it. The caller is told only when no
         // server will.

@@ -4,7 +4,7 @@
 //!
 //! For a reply a set sleeps on {`x`, `replies`, the claim as it was} and on the end of the process
 //! or thread that has the call, as a plain wait does (pending.rs); for a call that waits for a
-//! server, on {the queue's `x`, its `receiver` with WAITERS} besides.
+//! server, on {the `relay` of the server's role, its `holder` with WAITERS} besides.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
@@ -15,7 +15,6 @@ use super::pending::{Pending, half_of};
 use super::server::Server;
 use crate::Error;
 use crate::liveness::Registry;
-use crate::queue::Server as ServerState;
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::wake::{
@@ -79,11 +78,11 @@ impl Waited for CallReadiness {
         }
         if !self.is_begun(seen) {
             return match server {
-                Ok(ServerState::Alive(process)) => SourceState::BehindOwner(process),
+                Ok(server) if server.is_living() => SourceState::behind(server.watched()),
                 // A server that died since the words were read: that sleep ends at once, and the
                 // next one asks the next server.
                 Ok(_) if self.is_patient => {
-                    SourceState::behind(self.service.queue.dead_and_unasked())
+                    SourceState::behind(self.service.queue.server_role().standing().watched())
                 }
                 _ => SourceState::Ready(Readiness::Ended),
             };
@@ -110,17 +109,17 @@ impl Waited for CallReadiness {
         let replies = call.replies.watch(prepared.ticket);
         words.add(&[Watch { word: &call.x, expected: 0 }, replies, half_of(call, seen)]);
         if self.is_patient && !self.is_begun(seen) {
-            prepared.asked = self.service.queue.add_who_serves(words);
+            prepared.asked = self.service.queue.server_role().add_to(words);
         }
     }
 
     fn needs_recheck(&self, prepared: &PreparedWait) -> bool {
-        // While there is no server: see queue/endpoint.rs.
+        // While there is no server: see claim/role.rs.
         prepared.asked.is_some()
     }
 
     fn woken(&self, prepared: &PreparedWait) {
-        prepared.asked.into_iter().for_each(|asked| self.service.queue.woken_by_who_serves(asked));
+        prepared.asked.into_iter().for_each(|asked| self.service.queue.server_role().woken(asked));
     }
 }
 

@@ -55,11 +55,7 @@ pub struct Server {
 impl Server {
     pub(super) fn new(service: Service) -> Result<Server, Error> {
         let process = service.queue.registry().process_token()?;
-        let receiver = service.queue.raw_receiver().map_err(|error| match error {
-            Error::Taken { path, pid, .. } => Error::Taken { role: "server", path, pid },
-            Error::Ending { path, pid, .. } => Error::Ending { role: "server", path, pid },
-            other => other,
-        })?;
+        let receiver = service.queue.raw_receiver()?;
         // After a death here the next server does it again.
         service.asks().set_all(service.client_slots() * SLOTS);
         Ok(Server { service, receiver: Some(receiver), requests: Requests::default(), process })

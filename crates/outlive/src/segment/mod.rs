@@ -11,4 +11,5 @@ pub(crate) use folder::Folder;
 pub(crate) use hash::fnv_1a;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;
-pub(crate) use segment::{MOST_RESERVED, Opening, Segment, SharedLayout, View};
+pub use segment::Opening;
+pub(crate) use segment::{MOST_RESERVED, Segment, SharedLayout, View};

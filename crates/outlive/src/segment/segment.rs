@@ -44,14 +44,15 @@ unsafe impl SharedLayout for crate::shim::AtomicU64 {}
 // SAFETY: an array of types that may be shared.
 unsafe impl<T: SharedLayout, const N: usize> SharedLayout for [T; N] {}
 
-/// Says whether an opening makes what is not there, and whether it takes what is.
+/// Says whether an opening makes what is not there, and whether it takes what is: for
+/// [`Untyped`](crate::sync::Untyped), whose callers learn that from another language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opening {
-    /// It must exist.
+pub enum Opening {
+    /// Opens what exists: `open`.
     Open,
-    /// It is made if it does not exist.
+    /// Opens what exists, and makes what does not: `open_or_create`.
     OpenOrCreate,
-    /// It must not exist.
+    /// Makes what does not exist: `create_new`.
     CreateNew,
 }
 

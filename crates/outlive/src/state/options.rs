@@ -136,13 +136,8 @@ impl<M: Payload + ?Sized> StateOptions<M> {
             // Its header has this type and size and no more: the rest of it is not trusted.
             return Err(segment.damaged("a state's size"));
         }
-        if !shape.is_fixed {
-            agree(segment, "capacity", config.capacity, asked.capacity)?;
-        }
-        if let Some(wait) = asked.wait {
-            state.set_wait_strategy(wait);
-        }
-        Ok(state)
+        let capacity = asked.capacity.filter(|_| !shape.is_fixed);
+        state.agreeing(capacity, asked.wait)
     }
 }
 
@@ -159,6 +154,15 @@ impl<T: Plain> StateOptions<[T]> {
 }
 
 impl StateOptions<[u8]> {
+    /// Opens the existing state of that name as [`State::open_as_bytes`] does, with these options.
+    ///
+    /// # Errors
+    /// As [`StateOptions::open`], without [`Error::OtherType`].
+    pub fn open_as_bytes(self, domain: &Domain, name: &str) -> Result<State<[u8]>, Error> {
+        let state = State::finish(domain.open_segment(name)?, domain.registry())?;
+        state.agreeing(self.asked.capacity, self.asked.wait)
+    }
+
     /// Sets that all values have so many bytes; the first one is filled up with zeroes.
     ///
     /// It is the same as a state of a type of that size: for languages that have other types. An
@@ -301,6 +305,20 @@ impl<M: Payload + ?Sized> State<M> {
         StateConfig { capacity: buffers.capacity(), is_fixed_size: buffers.is_fixed() }
     }
 
+    /// Returns the state, unless it was made with another capacity.
+    fn agreeing(
+        self,
+        capacity: Option<usize>,
+        wait: Option<WaitStrategy>,
+    ) -> Result<State<M>, Error> {
+        let Inner { buffers, .. } = &*self.inner;
+        agree(&buffers.segment, "capacity", buffers.capacity(), capacity)?;
+        if let Some(wait) = wait {
+            self.set_wait_strategy(wait);
+        }
+        Ok(self)
+    }
+
     pub(crate) fn finish(segment: Segment, registry: &'static Registry) -> Result<State<M>, Error> {
         segment.expect(Kind::State)?;
         let buffers = Buffers::new(segment)?;
@@ -328,6 +346,6 @@ impl State<[u8]> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open_as_bytes(domain: &Domain, name: &str) -> Result<State<[u8]>, Error> {
-        State::finish(domain.open_segment(name)?, domain.registry())
+        State::<[u8]>::options().open_as_bytes(domain, name)
     }
 }

@@ -55,7 +55,8 @@ impl Waited for StateReadiness {
     }
 
     fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
-        prepared.asked = self.inner.role().add_to(self.changes().watch(prepared.ticket), words);
+        words.add(&[self.changes().watch(prepared.ticket)]);
+        prepared.asked = self.inner.role().add_to(words);
     }
 
     fn needs_recheck(&self, prepared: &PreparedWait) -> bool {

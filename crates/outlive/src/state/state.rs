@@ -9,7 +9,7 @@ use super::inner::Inner;
 use super::wait::{Change, Told};
 use super::watch::Watch;
 use super::write::RawWriter;
-use crate::claim::{Holder, NoRole};
+use crate::claim::Holder;
 use crate::shim::Ordering;
 use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
 
@@ -139,14 +139,7 @@ impl<M: Payload + ?Sized> State<M> {
     /// Makes this process the writer; waits for the last thread of a dead writer until the deadline,
     /// and two seconds at most.
     fn writer_by(&self, deadline: Deadline) -> Result<Writer<M>, Error> {
-        let taken = RawWriter::new(Arc::clone(&self.inner), deadline);
-        let path = || self.inner.buffers.segment.path().to_path_buf();
-        let raw = taken.map_err(|refused| match refused {
-            NoRole::Taken { pid } => Error::Taken { role: "writer", path: path(), pid },
-            NoRole::Ending { pid } => Error::Ending { role: "writer", path: path(), pid },
-            NoRole::Damaged => self.inner.buffers.segment.damaged("the writer's word"),
-            NoRole::System(error) => error,
-        })?;
+        let raw = RawWriter::new(Arc::clone(&self.inner), deadline)?;
         Ok(Writer { raw, _value: PhantomData })
     }
 

@@ -15,26 +15,21 @@ use std::sync::Arc;
 use super::Inner;
 use super::copy::copy_in;
 use super::layout::{CELLS, Cell, Latest, MOST_BUFFERS};
-use crate::claim::{NoRole, Role};
-use crate::liveness::{Me, TokenId};
+use crate::claim::{HeldRole, Role};
+use crate::liveness::Me;
 use crate::shim::{Ordering, fence};
 use crate::{Deadline, Error, SendError};
 
 /// The writer's role, as this process has it.
 pub(super) struct RawWriter {
     pub(super) inner: Arc<Inner>,
-    process: TokenId,
-    /// The thread that last entered, as in the shared `inside`.
-    inside: u32,
+    role: HeldRole,
 }
 
 impl RawWriter {
-    pub(super) fn new(inner: Arc<Inner>, deadline: Deadline) -> Result<RawWriter, NoRole> {
-        let registry = inner.registry;
-        let process = registry.process_token().map_err(NoRole::System)?;
-        let me = registry.me().map_err(NoRole::System)?;
-        inner.role().take(me, process, deadline)?;
-        Ok(RawWriter { inner, process, inside: me.id.as_u32() })
+    pub(super) fn new(inner: Arc<Inner>, deadline: Deadline) -> Result<RawWriter, Error> {
+        let role = inner.role().take("writer", &inner.buffers.segment, deadline)?;
+        Ok(RawWriter { inner, role })
     }
 
     /// Sets the value and returns its version.
@@ -42,12 +37,9 @@ impl RawWriter {
     pub(super) fn set(&mut self, bytes: &[u8]) -> Result<u64, SendError> {
         let inner = &*self.inner;
         let me = inner.registry.me().map_err(SendError::System)?;
-        if me.id.as_u32() != self.inside {
+        if !self.role.is_inside(me) {
             // Another thread has the writer now.
-            if !inner.role().pass_inside(me, self.process, self.inside) {
-                return Err(SendError::NotOwner);
-            }
-            self.inside = me.id.as_u32();
+            self.role = self.role.enter(inner.role(), me).ok_or(SendError::NotOwner)?;
         }
         let capacity = inner.buffers.capacity();
         if bytes.len() > capacity || inner.buffers.is_fixed() && bytes.len() != capacity {
@@ -65,14 +57,14 @@ impl RawWriter {
 
 impl Drop for RawWriter {
     fn drop(&mut self) {
-        self.inner.role().leave(self.process, self.inside);
+        self.role.leave(self.inner.role());
     }
 }
 
 impl Inner {
     #[inline]
     pub(super) fn role(&self) -> Role<'_> {
-        Role { words: &self.buffers.head().role, registry: self.registry }
+        self.buffers.head().role.role(self.registry)
     }
 
     #[cold]

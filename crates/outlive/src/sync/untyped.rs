@@ -16,7 +16,7 @@ use super::primitive::{Home, KindOf, Primitive};
 use super::{Barrier, CeilingMutex, Semaphore, WhenOneDies, barrier, semaphore};
 use crate::domain::agree;
 use crate::liveness::Registry;
-use crate::segment::{BODY, Segment, Spec};
+use crate::segment::{BODY, Opening, Segment, Spec};
 use crate::{Domain, Error, Kind};
 
 /// Describes a value's type in words that every language has.
@@ -38,12 +38,12 @@ pub struct ValueType<'a> {
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-untyped-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-/// use outlive::{Kind, sync::{EmbeddedMutex, Place, Untyped, ValueType}};
+/// use outlive::{Kind, Opening, sync::{EmbeddedMutex, Place, Untyped, ValueType}};
 ///
 /// // struct { lock; count } of another language: 8 bytes each.
 /// let layout = ValueType { name: Some("counter"), size: 16, align: 8 };
 /// let places = [Place { offset: 0, kind: Kind::Mutex, number: 0 }];
-/// let counter = Untyped::record(&domain, "counter", layout, &places, |_| ())?;
+/// let counter = Untyped::record(&domain, "counter", Opening::OpenOrCreate, layout, &places, |_| ())?;
 /// let lock = counter.handle::<EmbeddedMutex<()>>(0).unwrap();
 /// let guard = lock.lock().unwrap();
 /// // SAFETY: `count` lies at byte 8 of the record's 16, and this thread holds the lock that guards it.
@@ -76,20 +76,21 @@ fn shape(kind: Kind, number: u32) -> Option<(usize, usize)> {
 }
 
 impl Untyped {
-    /// Opens the record of that name, or makes it: zeroed, then filled in by `init`, before any
-    /// other process can see it.
+    /// Opens the record of that name or makes it, as `opening` says: zeroed, then filled in by
+    /// `init`, before any other process can see it.
     ///
     /// # Errors
     /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else,
-    /// also for a record of another size or with primitives at other places;
-    /// [`Error::InvalidName`], also for impossible places; [`Error::NoSpace`], and errors of the
-    /// system.
+    /// also for a record of another size or with primitives at other places; [`Error::NotFound`]
+    /// and [`Error::AlreadyExists`], as `opening` says; [`Error::InvalidName`], also for impossible
+    /// places; [`Error::NoSpace`], and errors of the system.
     ///
     /// # If a process dies
     /// While it makes the record: no trace of the record remains.
     pub fn record(
         domain: &Domain,
         name: &str,
+        opening: Opening,
         value: ValueType<'_>,
         wanted: &[Place],
         init: impl Fn(*mut u8),
@@ -113,7 +114,7 @@ impl Untyped {
         if end > value.size {
             return Err(wrong("a lock of it lies outside"));
         }
-        let made = Untyped::open(domain, name, Kind::Record, value, 0, |segment, at| {
+        let made = Untyped::open(domain, name, opening, Kind::Record, value, 0, |segment, at| {
             note_places(segment.header(), wanted);
             init(at);
             note_numbers(segment, wanted)
@@ -125,8 +126,8 @@ impl Untyped {
     }
 
     /// Opens the [`Mutex`](super::Mutex), [`RwLock`](super::RwLock) or [`PiMutex`](super::PiMutex)
-    /// of that name, or makes it, with a value of that size behind it. `init` fills the value in
-    /// before any other process can see it.
+    /// of that name or makes it, as `opening` says, with a value of that size behind it. `init`
+    /// fills the value in before any other process can see it.
     ///
     /// # Errors
     /// As [`Untyped::record`].
@@ -136,6 +137,7 @@ impl Untyped {
     pub fn lock(
         domain: &Domain,
         name: &str,
+        opening: Opening,
         kind: Kind,
         value: ValueType<'_>,
         init: impl Fn(*mut u8),
@@ -144,7 +146,7 @@ impl Untyped {
             let why = "mutexes, rwlocks and pi mutexes are opened so";
             return Err(Error::InvalidName { name: name.to_owned(), why });
         }
-        Untyped::open_lock(domain, name, kind, value, |_, at| {
+        Untyped::open_lock(domain, name, opening, kind, value, |_, at| {
             init(at);
             Ok(())
         })
@@ -153,6 +155,7 @@ impl Untyped {
     fn open_lock(
         domain: &Domain,
         name: &str,
+        opening: Opening,
         kind: Kind,
         value: ValueType<'_>,
         init: impl Fn(&Segment, *mut u8) -> Result<(), Error>,
@@ -161,12 +164,12 @@ impl Untyped {
             let why = "values behind locks are aligned to 64 bytes at most";
             return Err(Error::InvalidName { name: name.to_owned(), why });
         }
-        let made = Untyped::open(domain, name, kind, value, value_at(kind), init)?;
+        let made = Untyped::open(domain, name, opening, kind, value, value_at(kind), init)?;
         Ok(Untyped { places: vec![Place { offset: 0, kind, number: 0 }], ..made })
     }
 
-    /// Opens the [`CeilingMutex`] of that name and ceiling, or makes it, as [`Untyped::lock`] does
-    /// for other locks.
+    /// Opens the [`CeilingMutex`] of that name and ceiling or makes it, as [`Untyped::lock`] does
+    /// for other locks. A ceiling of 0 takes what an existing one has; a maker must say it.
     ///
     /// # Errors
     /// As [`Untyped::record`], and those of [`CeilingMutex::open`].
@@ -176,18 +179,21 @@ impl Untyped {
     pub fn ceiling_lock(
         domain: &Domain,
         name: &str,
+        opening: Opening,
         ceiling: u32,
         value: ValueType<'_>,
         init: impl Fn(*mut u8),
     ) -> Result<Untyped, Error> {
-        check_ceiling(ceiling)?;
-        let made = Untyped::open_lock(domain, name, Kind::CeilingMutex, value, |segment, at| {
+        let wanted = (ceiling != 0 || opening != Opening::Open).then_some(ceiling);
+        wanted.map_or(Ok(()), check_ceiling)?;
+        let kind = Kind::CeilingMutex;
+        let made = Untyped::open_lock(domain, name, opening, kind, value, |segment, at| {
             init(at);
             segment.at::<RawCeiling>(BODY)?.note(ceiling);
             Ok(())
         })?;
         let found = made.segment.at::<RawCeiling>(BODY)?.noted();
-        agree(&made.segment, "ceiling", found, Some(ceiling))?;
+        agree(&made.segment, "ceiling", found, wanted)?;
         Ok(made)
     }
 
@@ -215,6 +221,7 @@ impl Untyped {
     fn open(
         domain: &Domain,
         name: &str,
+        opening: Opening,
         kind: Kind,
         value: ValueType<'_>,
         before: usize,
@@ -235,20 +242,20 @@ impl Untyped {
             initial: bytes,
         };
         let segment = loop {
-            match domain.open_segment(name) {
-                Ok(segment) => break segment,
-                Err(Error::NotFound { .. }) => {}
-                Err(other) => return Err(other),
+            if opening != Opening::CreateNew {
+                match domain.open_segment(name) {
+                    Err(Error::NotFound { .. }) if opening == Opening::OpenOrCreate => {}
+                    found => break found?,
+                }
             }
-            let made = domain.create_or_open(name, &spec, |segment| {
+            let made = domain.open_as(name, Opening::CreateNew, &spec, |segment| {
                 // SAFETY: the file has so many bytes and no name yet, so no other process reaches
                 // it.
                 init(segment, unsafe { segment.address(BODY + before as u64) })
             });
             match made {
-                // Another process was quicker, and names the type differently: `checked` above has
-                // compared the rest.
-                Err(Error::OtherType { .. }) => {}
+                // Another process was quicker: the next turn finds its file.
+                Err(Error::AlreadyExists { .. }) if opening == Opening::OpenOrCreate => {}
                 made => break made?,
             }
         };
@@ -387,6 +394,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 
+    const OPENING: Opening = Opening::OpenOrCreate;
     const LAYOUT: ValueType<'static> = ValueType { name: None, size: 48, align: 8 };
 
     #[test]
@@ -401,6 +409,7 @@ mod tests {
                 let there = Untyped::lock(
                     domain,
                     &name,
+                    OPENING,
                     kind,
                     ValueType { name: Some("u64"), ..eight },
                     init,
@@ -426,14 +435,27 @@ mod tests {
                         .expect("free"),
                 };
                 assert_eq!(seen, 77);
-                let other =
-                    Untyped::lock(domain, &name, kind, ValueType { size: 9, ..eight }, |_| ());
+                let other = Untyped::lock(
+                    domain,
+                    &name,
+                    OPENING,
+                    kind,
+                    ValueType { size: 9, ..eight },
+                    |_| (),
+                );
                 assert!(matches!(other, Err(Error::OtherType { .. })));
                 // Made without a name for its type, it opens for every type of that size.
                 let nameless = format!("{kind} nameless");
                 drop(
-                    Untyped::lock(domain, &nameless, kind, ValueType { align: 1, ..eight }, init)
-                        .expect("made"),
+                    Untyped::lock(
+                        domain,
+                        &nameless,
+                        OPENING,
+                        kind,
+                        ValueType { align: 1, ..eight },
+                        init,
+                    )
+                    .expect("made"),
                 );
                 let opened = |name: &str| match kind {
                     Kind::Mutex => Mutex::<u64>::options(0).open_or_create(domain, name).map(drop),
@@ -445,8 +467,15 @@ mod tests {
                 assert_eq!(opened(&nameless), Ok(()));
                 let smaller = format!("{kind} smaller");
                 drop(
-                    Untyped::lock(domain, &smaller, kind, ValueType { size: 4, ..eight }, |_| ())
-                        .expect("made"),
+                    Untyped::lock(
+                        domain,
+                        &smaller,
+                        OPENING,
+                        kind,
+                        ValueType { size: 4, ..eight },
+                        |_| (),
+                    )
+                    .expect("made"),
                 );
                 assert!(matches!(opened(&smaller), Err(Error::OtherType { .. })));
             }
@@ -465,11 +494,12 @@ mod tests {
                 &[at(0, Kind::Queue)],
             ];
             for places in wrong {
-                let made = Untyped::record(domain, "wrong", LAYOUT, places, |_| ());
+                let made = Untyped::record(domain, "wrong", OPENING, LAYOUT, places, |_| ());
                 assert!(matches!(made, Err(Error::InvalidName { .. })), "{places:?}");
             }
             let right = [at(0, Kind::Mutex), at(8, Kind::Condvar)];
-            let record = Untyped::record(domain, "right", LAYOUT, &right, |_| ()).expect("made");
+            let record =
+                Untyped::record(domain, "right", OPENING, LAYOUT, &right, |_| ()).expect("made");
             assert!(
                 record.handle::<EmbeddedMutex<()>>(0).is_some()
                     && record.handle::<EmbeddedCondvar>(8).is_some()
@@ -482,7 +512,7 @@ mod tests {
                 record.handle::<EmbeddedMutex<u64>>(48).is_none()
                     && record.handle::<EmbeddedMutex<[u8; 48]>>(0).is_none()
             );
-            let other = Untyped::record(domain, "right", LAYOUT, &right[..1], |_| ());
+            let other = Untyped::record(domain, "right", OPENING, LAYOUT, &right[..1], |_| ());
             assert!(matches!(other, Err(Error::OtherType { .. })));
         });
     }
@@ -518,13 +548,14 @@ mod tests {
             for wrong in
                 [at(0, Kind::Semaphore, 0), at(0, Kind::Semaphore, 49), at(32, Kind::Barrier, 2)]
             {
-                let made = Untyped::record(domain, "wrong", layout, &[wrong], |_| ());
+                let made = Untyped::record(domain, "wrong", OPENING, layout, &[wrong], |_| ());
                 assert!(matches!(made, Err(Error::InvalidName { .. })), "{wrong:?}");
             }
             // SAFETY: a new record's semaphore, zeroed, with room for three; the file has no name
             // yet.
             let init = |at: *mut u8| unsafe { Untyped::set_permits(at, 3, 1) };
-            let made = Untyped::record(domain, "line", layout, &right, init).expect("made");
+            let made =
+                Untyped::record(domain, "line", OPENING, layout, &right, init).expect("made");
             let semaphore = made.semaphore(0).expect("there");
             assert_eq!((semaphore.free(), semaphore.room()), (1, 3));
             assert!(
@@ -547,11 +578,12 @@ mod tests {
                 Err(Error::OtherType { .. })
             ));
             let wider = [at(0, Kind::Semaphore, 5), right[1]];
-            let other = Untyped::record(domain, "line", layout, &wider, |_| ());
+            let other = Untyped::record(domain, "line", OPENING, layout, &wider, |_| ());
             assert!(matches!(other, Err(Error::OtherType { .. })));
             // And the other way round.
             drop(Record::<Line>::open(domain, "rusts", |_| ()).expect("made"));
-            let rusts = Untyped::record(domain, "rusts", layout, &right, |_| ()).expect("the same");
+            let rusts = Untyped::record(domain, "rusts", OPENING, layout, &right, |_| ())
+                .expect("the same");
             assert_eq!(rusts.semaphore(0).expect("there").free(), 3);
         });
     }
@@ -591,7 +623,8 @@ mod tests {
             let eight = ValueType { name: None, size: 8, align: 1 };
             // SAFETY: the file has no name yet, so no other thread reaches it; eight aligned bytes.
             let init = |at: *mut u8| unsafe { *at.cast::<u64>() = 77 };
-            let there = Untyped::ceiling_lock(domain, "ours", 40, eight, init).expect("made");
+            let there =
+                Untyped::ceiling_lock(domain, "ours", OPENING, 40, eight, init).expect("made");
             assert_eq!(there.ceiling_mutex(0).expect("one").ceiling(), 40);
             let theirs = CeilingMutex::<u64>::options(40, 0)
                 .open_or_create(domain, "ours")
@@ -603,21 +636,28 @@ mod tests {
             }
             // SAFETY: the value lies inside the file; no thread writes it.
             assert_eq!(unsafe { *there.as_ptr().add(there.value_offset()).cast::<u64>() }, 77);
-            let other = Untyped::ceiling_lock(domain, "ours", 41, eight, init);
+            let other = Untyped::ceiling_lock(domain, "ours", OPENING, 41, eight, init);
             assert!(matches!(other, Err(Error::OtherOptions { .. })));
             for wrong in [0, 100] {
-                let other = Untyped::ceiling_lock(domain, "ours", wrong, eight, init);
+                let other = Untyped::ceiling_lock(domain, "ours", OPENING, wrong, eight, init);
                 assert!(matches!(other, Err(Error::InvalidOption { .. })), "{wrong}");
             }
-            let other =
-                Untyped::ceiling_lock(domain, "ours", 40, ValueType { size: 9, ..eight }, init);
+            let other = Untyped::ceiling_lock(
+                domain,
+                "ours",
+                OPENING,
+                40,
+                ValueType { size: 9, ..eight },
+                init,
+            );
             assert!(matches!(other, Err(Error::OtherType { .. })));
             drop(
                 CeilingMutex::<[u32; 2]>::options(7, [1, 2])
                     .open_or_create(domain, "rusts")
                     .expect("made"),
             );
-            let rusts = Untyped::ceiling_lock(domain, "rusts", 7, eight, init).expect("the same");
+            let rusts =
+                Untyped::ceiling_lock(domain, "rusts", OPENING, 7, eight, init).expect("the same");
             assert!(rusts.semaphore(0).is_none() && rusts.ceiling_mutex(0).is_some());
         });
     }

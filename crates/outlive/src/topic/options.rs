@@ -143,12 +143,37 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         let options = u32::from(asked.stamps == Some(false)) * NO_STAMPS;
         let init = |segment: &Segment| plan.write(segment, options);
         let (segment, map) = domain.open_prepared(name, opening, &spec, init, Map::of)?;
-        let wait = asked.wait.unwrap_or(WaitStrategy::Adaptive);
+        asked.finish(segment, map, domain)
+    }
+}
+
+impl TopicOptions<[u8]> {
+    /// Opens the existing topic of that name as [`Topic::open_as_bytes`] does, with these options.
+    ///
+    /// # Errors
+    /// As [`TopicOptions::open`], without [`Error::OtherType`].
+    pub fn open_as_bytes(self, domain: &Domain, name: &str) -> Result<Topic<[u8]>, Error> {
+        let segment = domain.open_segment(name)?;
+        segment.expect(Kind::Topic)?;
+        let map = Map::of(&segment)?;
+        self.asked.finish(segment, map, domain)
+    }
+}
+
+impl Asked {
+    /// Returns the topic in that file, unless it was made with other options.
+    fn finish<M: Payload + ?Sized>(
+        self,
+        segment: Segment,
+        map: Map,
+        domain: &Domain,
+    ) -> Result<Topic<M>, Error> {
+        let wait = self.wait.unwrap_or(WaitStrategy::Adaptive);
         let topic = Topic::finish(segment, map, domain.registry(), wait);
         let (found, segment) = (topic.config(), &topic.inner.segment);
-        agree(segment, "depth", found.depth, depth)?;
-        agree(segment, "max_bytes", found.max_bytes, max_bytes)?;
-        agree(segment, "option stamps", found.stamps, asked.stamps)?;
+        agree(segment, "depth", found.depth, self.depth.map(checked_depth).transpose()?)?;
+        agree(segment, "max_bytes", found.max_bytes, self.max_bytes)?;
+        agree(segment, "option stamps", found.stamps, self.stamps)?;
         Ok(topic)
     }
 }

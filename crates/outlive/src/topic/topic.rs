@@ -14,7 +14,7 @@ use crate::Payload;
 use crate::claim::Holder;
 use crate::liveness::Registry;
 use crate::segment::Segment;
-use crate::{Domain, Error, Kind, WaitStrategy};
+use crate::{Domain, Error, WaitStrategy};
 
 /// The largest payload: 1 GiB.
 pub const LARGEST_PAYLOAD: usize = 1 << 30;
@@ -170,10 +170,7 @@ impl Topic<[u8]> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open_as_bytes(domain: &Domain, name: &str) -> Result<Topic<[u8]>, Error> {
-        let segment = domain.open_segment(name)?;
-        segment.expect(Kind::Topic)?;
-        let map = Map::of(&segment)?;
-        Ok(Topic::finish(segment, map, domain.registry(), WaitStrategy::Adaptive))
+        Topic::<[u8]>::options().open_as_bytes(domain, name)
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod answer;
 mod locks;
+mod openings;
 mod pools;
 mod queues;
 mod realtime;
@@ -110,6 +111,7 @@ impl Driver {
             ("state" | "bytes", ..) => self.states.act(&self.domain, command, args),
             ("client" | "server", ..) => self.services.act(&self.domain, command, args),
             ("set", ..) => self.wait_sets(verb, args),
+            ("open", ..) => openings::act(&self.domain, verb, args),
             ("domain", "find", [path]) => {
                 Domain::options().open_at(path)?;
                 done()

@@ -39,12 +39,12 @@ static void open_all(const char *path)
 	wide.first_slots = 4 * BURST;
 	deep.depth = 2 * BURST;
 	deep.no_stamps = 1;
-	must(outlive_domain_open_at(path, &domain));
-	must(outlive_mutex_open(domain, "lock", 8, NULL, &lock));
-	must(outlive_queue_open(domain, "queue", &wide, &queue));
+	must(outlive_domain_open_at(path, OUTLIVE_OPEN_OR_CREATE, &domain));
+	must(outlive_mutex_open(domain, "lock", OUTLIVE_OPEN_OR_CREATE, 8, NULL, &lock));
+	must(outlive_queue_open(domain, "queue", OUTLIVE_OPEN_OR_CREATE, &wide, &queue));
 	must(outlive_queue_sender(queue, &sender));
 	must(outlive_queue_receiver(queue, &receiver));
-	must(outlive_topic_open(domain, "topic", &deep, &topic));
+	must(outlive_topic_open(domain, "topic", OUTLIVE_OPEN_OR_CREATE, &deep, &topic));
 	must(outlive_topic_publisher(topic, &publisher));
 	must(outlive_topic_subscriber(topic, NULL, &subscriber));
 }

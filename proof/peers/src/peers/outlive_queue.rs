@@ -26,7 +26,7 @@ impl Place {
         let room = LEAST_ROOM.max(self.shape.bytes as u64 * 4);
         let made = Queue::<[u8]>::options()
             .max_bytes(room)
-            .wait(self.shape.wait.into())
+            .wait_strategy(self.shape.wait.into())
             .open_or_create(&domain, "topic");
         made.map_err(|error| Error::told("opening a queue", error))
     }
