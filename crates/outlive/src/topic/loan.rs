@@ -458,7 +458,7 @@ mod loom_tests {
             // The second one has a description of its own.
             let lent: Vec<Loan> = (0..loans)
                 .map(|reference| {
-                    let mut loan = Loan::new(publisher.begin(|_| unreachable!()), 16);
+                    let mut loan: Loan = Loan::new(publisher.begin(|_| unreachable!()), 16);
                     let object = ObjectRef { reference, offset: 0, capacity: 16 };
                     loan.lies_in(object, NonNull::dangling().as_ptr());
                     loan
