@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::buffers::Buffer;
 use super::inner::Inner;
 use super::wait::{Change, Told};
-use super::watch::Watch;
+use super::watch::{Followed, Watch};
 use super::write::RawWriter;
 use crate::claim::Holder;
 use crate::shim::Ordering;
@@ -298,7 +298,7 @@ impl<M: Payload + ?Sized> State<M> {
     /// ```
     #[must_use]
     pub fn watch(&self) -> Watch {
-        Watch { inner: Arc::clone(&self.inner), told: Arc::new(Told::of(0)) }
+        Watch(Followed { inner: Arc::clone(&self.inner), told: Arc::new(Told::of(0)) })
     }
 
     /// Returns the writer, dead or alive.

@@ -56,6 +56,11 @@ impl Map {
 }
 
 impl Inner {
+    pub(super) fn open(segment: Segment, registry: &'static Registry) -> Result<Inner, Error> {
+        let map = Map::of(&segment)?;
+        Ok(Inner::new(segment, map, registry))
+    }
+
     pub(super) fn new(segment: Segment, map: Map, registry: &'static Registry) -> Inner {
         let Map { plan, heap, file_id } = map;
         let (writable, spin_wait) = (OnceLock::new(), SpinWait::new());

@@ -75,7 +75,7 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     inside: Cell<u32>,
     /// By ring, the next message; of as many rings as the subscriber knows.
     pub(super) cursors: Vec<u64>,
-    /// What its samples point to.
+    /// What its samples point to. Left to an [`Orphan`], if need be.
     pub(super) sample_cache: ManuallyDrop<SampleCache>,
     /// Its keys are sorted.
     pub(super) options: SubscriberOptions,
@@ -90,15 +90,14 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
 // SAFETY: its words in the file are its own, whichever thread has it.
 unsafe impl<M: Payload + ?Sized> Send for Subscriber<M> {}
 
-/// What a subscriber left that was dropped while samples of it are held: its slot, whose hazard
-/// pointers hold them, and their records.
+/// What a subscriber has left that was dropped while samples of it are held.
 ///
 /// A sample's drop costs two stores and does not know whether its subscriber is still there: it can
 /// neither release the slot nor unmap the file nor free the records. To do so, each drop would have
-/// to count. The process's next subscriber does, when it is made or dropped.
+/// to count. The process's next subscriber does it, when it is made or dropped.
 struct Orphan {
-    inner: Arc<Inner>,
-    slot: u32,
+    /// The slot, whose hazard pointers hold objects, and its mapping.
+    holding: Option<(Arc<Inner>, u32)>,
     owner: u64,
     sample_cache: SampleCache,
 }
@@ -106,12 +105,18 @@ struct Orphan {
 static ORPHANS: Mutex<Vec<Orphan>> = Mutex::new(Vec::new());
 
 impl Orphan {
-    /// Releases the slot if nothing of it is held; returns whether that has been done.
-    fn is_released(&self) -> bool {
-        // In a forked child it is its parent's, and copies of those samples may still be read.
-        identity::this_process() == Ok(self.owner)
-            && self.sample_cache.is_unused()
-            && self.inner.subscriber_slot(self.slot).is_ok_and(subscriber_slot::let_go_if_unused)
+    /// Releases what no sample needs any more; returns whether that is all.
+    fn is_released(&mut self) -> bool {
+        // In a forked child it is the parent's, and copies of those samples may still be read.
+        if identity::this_process() != Ok(self.owner) {
+            return false;
+        }
+        if let Some((inner, slot)) = &self.holding
+            && inner.subscriber_slot(*slot).is_ok_and(subscriber_slot::let_go_if_unused)
+        {
+            self.holding = None;
+        }
+        self.holding.is_none() && self.sample_cache.is_unused()
     }
 }
 
@@ -119,7 +124,7 @@ impl Orphan {
 fn look_after_orphans() {
     // As with malloc: a child forked while a thread is in here must not come here before exec.
     let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
-    orphans.retain(|orphan| !orphan.is_released());
+    orphans.retain_mut(|orphan| !orphan.is_released());
 }
 
 /// How long a receive waits.
@@ -254,15 +259,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// The same as with [`Subscriber::try_recv`].
     #[inline]
     pub fn recv(&mut self) -> Result<Sample<M>, RecvError> {
-        self.enter()?;
-        let mut pause = None;
-        loop {
-            if let Some(sample) = self.take_next()? {
-                return Ok(sample);
-            }
-            let pause = pause.get_or_insert_with(|| self.pause(Deadline::NEVER));
-            self.wait(pause)?;
-        }
+        Deadline::never(|deadline| self.recv_before(|| deadline))
     }
 
     /// Returns the next message, waiting for one as long as `span` at most; `None` when that has
@@ -384,20 +381,24 @@ impl<M: Payload + ?Sized> Iterator for Subscriber<M> {
 
 impl<M: Payload + ?Sized> Drop for Subscriber<M> {
     fn drop(&mut self) {
-        let (slot, owner) = (self.subscriber_slot, self.owner);
-        // SAFETY: the subscriber is dropped once, and uses the cache no more.
-        let sample_cache = unsafe { ManuallyDrop::take(&mut self.sample_cache) };
-        let orphan = Orphan { inner: Arc::clone(&self.inner), slot, owner, sample_cache };
         // In a forked child the slot is its parent's, and copies of its samples may still be read.
         if identity::this_process() != Ok(self.owner) {
-            core::mem::forget(orphan);
+            core::mem::forget(Arc::clone(&self.inner));
             return;
         }
         if let Some(told) = self.told_left.get() {
             told.store(true, StdOrdering::Relaxed);
         }
-        subscriber_slot::leave(&self.inner, self.words(), self.process);
-        ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).push(orphan);
+        let is_free = subscriber_slot::leave(&self.inner, self.words(), self.process);
+        let mut orphan = Orphan {
+            holding: (!is_free).then(|| (Arc::clone(&self.inner), self.subscriber_slot)),
+            owner: self.owner,
+            // SAFETY: the subscriber is dropped once, and uses the cache no more.
+            sample_cache: unsafe { ManuallyDrop::take(&mut self.sample_cache) },
+        };
+        if !orphan.is_released() {
+            ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).push(orphan);
+        }
         look_after_orphans();
     }
 }

@@ -2,6 +2,8 @@
 //! process may have the thing open by then, so the name could not be taken back, and a maker that
 //! is told of an error would leave it behind.
 
+use std::mem::forget;
+
 use outlive::Domain;
 use outlive::pool::Pool;
 use outlive::queue::Queue;
@@ -19,21 +21,21 @@ crate::checks!(nothing_can_fail_once_a_thing_has_its_name: 120);
 type Made = Result<(), outlive::Error>;
 
 const MAKERS: &[fn(&Domain) -> Made] = &[
-    |domain| Topic::<[u8]>::options().create_new(domain, "topic").map(drop),
-    |domain| Queue::<[u8]>::options().create_new(domain, "queue").map(drop),
-    |domain| State::<[u8]>::options().create_new(domain, "state").map(drop),
-    |domain| Pool::options().create_new(domain, "pool").map(drop),
-    |domain| Service::options().create_new(domain, "service").map(drop),
-    |domain| Mutex::options(0u64).create_new(domain, "mutex").map(drop),
-    |domain| RwLock::options(0u64).create_new(domain, "rw_lock").map(drop),
-    |domain| CeilingMutex::options(1, 0u64).create_new(domain, "ceiling_mutex").map(drop),
-    |domain| Semaphore::options(1).create_new(domain, "semaphore").map(drop),
-    |domain| OnceLock::<u64>::options().create_new(domain, "once_lock").map(drop),
+    |domain| Topic::<[u8]>::options().create_new(domain, "topic").map(forget),
+    |domain| Queue::<[u8]>::options().create_new(domain, "queue").map(forget),
+    |domain| State::<[u8]>::options().create_new(domain, "state").map(forget),
+    |domain| Pool::options().create_new(domain, "pool").map(forget),
+    |domain| Service::options().create_new(domain, "service").map(forget),
+    |domain| Mutex::options(0u64).create_new(domain, "mutex").map(forget),
+    |domain| RwLock::options(0u64).create_new(domain, "rw_lock").map(forget),
+    |domain| CeilingMutex::options(1, 0u64).create_new(domain, "ceiling_mutex").map(forget),
+    |domain| Semaphore::options(1).create_new(domain, "semaphore").map(forget),
+    |domain| OnceLock::<u64>::options().create_new(domain, "once_lock").map(forget),
     // The last one, whose mapping is kept.
-    |domain| PiMutex::options(0u64).create_new(domain, "pi_mutex").map(drop),
+    |domain| PiMutex::options(0u64).create_new(domain, "pi_mutex").map(forget),
 ];
 
-/// What a handle's drop, and the allocator, may call: none of these makes the making fail.
+/// What the allocator may call: none of these makes the making fail. No handle is dropped.
 const HARMLESS: [libc::c_long; 6] = [
     libc::SYS_close,
     libc::SYS_munmap,

@@ -2,8 +2,8 @@
 //!
 //! The topic keeps one message. The subscriber is the child that is moved on; the publisher is the
 //! check's own, and overwrites the message that the child is about to take: a long one, which lies
-//! in an object, by a short one, which lies in the slot, and the other way round. A subscriber that
-//! takes the one's length for the other's would report damage.
+//! in an object, by a short one, which lies in the slot. A subscriber that takes the one's length
+//! for the other's would report damage.
 
 use std::cell::RefCell;
 
@@ -25,8 +25,11 @@ const LOST: usize = FREE + 3;
 /// How often a receive failed.
 const FAILED: usize = FREE + 4;
 
-/// In each round two messages are published, of these lengths or the other way round.
+/// The lengths of the messages with even and with odd numbers.
 const LENGTHS: [usize; 2] = [5000, 16];
+/// A subscriber looks at a message for the last time at most so many instructions after it began to
+/// look at it.
+const WINDOW: u64 = 160;
 
 fn take(subscriber: &mut Subscriber, board: Board) -> bool {
     match subscriber.try_recv() {
@@ -54,44 +57,48 @@ fn message(number: u64) -> Vec<u8> {
 }
 
 fn a_slot_that_is_overwritten_meanwhile_is_no_damage(world: &World) {
-    for begins_long in [true, false] {
-        let domain = world.domain();
-        let topic = Topic::<[u8]>::options()
-            .depth(1)
-            .stamps(false)
-            .open_or_create(&domain, if begins_long { "long" } else { "short" })
-            .expect("made");
-        let publisher = topic.publisher().expect("a ring");
-        let board = Board::new();
-        let mut stepped = Stepped::start(world, board, || {
-            let subscriber = RefCell::new(topic.subscriber().expect("a slot"));
-            let taking = |_| board.set(TAKEN, u64::from(take(&mut subscriber.borrow_mut(), board)));
-            in_rounds(board, taking, |_| {
-                let mut subscriber = subscriber.borrow_mut();
-                let mut count = 0;
-                while take(&mut subscriber, board) {
-                    count += 1;
-                }
-                board.set(AFTER, count);
-                board.set(LOST, subscriber.lost());
-            });
-        });
-        let (mut number, mut lost) = (u64::from(!begins_long), 0);
-        for steps in 0.. {
-            publisher.publish(&message(number)).expect("room");
-            let is_over = stepped.step(steps);
-            publisher.publish(&message(number + 1)).expect("room");
-            stepped.go_on();
-            assert_eq!(board.get(FAILED), 0, "overwritten after {steps} instructions");
-            assert_eq!(board.get(LAST), number + 1, "after {steps} instructions");
-            let came = board.get(TAKEN) + board.get(AFTER) + board.get(LOST) - lost;
-            assert_eq!(came, 2, "after {steps} instructions");
-            (number, lost) = (number + 2, board.get(LOST));
-            if is_over {
-                assert!(steps > 50, "{steps} instructions are too few to be true");
-                break;
+    let domain = world.domain();
+    let topic = Topic::<[u8]>::options().depth(1).stamps(false);
+    let topic = topic.open_or_create(&domain, "topic").expect("made");
+    let publisher = topic.publisher().expect("a ring");
+    let board = Board::new();
+    let mut stepped = Stepped::start(world, board, || {
+        let subscriber = RefCell::new(topic.subscriber().expect("a slot"));
+        let taking = |_| board.set(TAKEN, u64::from(take(&mut subscriber.borrow_mut(), board)));
+        in_rounds(board, taking, |_| {
+            let mut subscriber = subscriber.borrow_mut();
+            let mut count = 0;
+            while take(&mut subscriber, board) {
+                count += 1;
             }
-        }
-        assert!(lost > 0, "no message was overwritten before it was taken");
+            board.set(AFTER, count);
+            board.set(LOST, subscriber.lost());
+        });
+    });
+    let (mut number, mut lost) = (0, 0);
+    // Overwrites a message after so many instructions; whether it was taken nevertheless.
+    let mut overwrite_after = |steps| {
+        publisher.publish(&message(number)).expect("room");
+        stepped.step(steps);
+        publisher.publish(&message(number + 1)).expect("room");
+        stepped.go_on();
+        assert_eq!(board.get(FAILED), 0, "overwritten after {steps} instructions");
+        assert_eq!(board.get(LAST), number + 1, "after {steps} instructions");
+        let lost_now = board.get(LOST) - lost;
+        assert_eq!(board.get(TAKEN) + board.get(AFTER) + lost_now, 2, "after {steps} instructions");
+        (number, lost) = (number + 2, lost + lost_now);
+        lost_now == 0
+    };
+    assert!(!overwrite_after(0) && overwrite_after(u64::MAX));
+    // The instruction after which the message is the subscriber's.
+    let (mut before, mut after) = (0, 1 << 12);
+    assert!(overwrite_after(after), "a receive has more instructions than that");
+    while after - before > 1 {
+        let middle = before.midpoint(after);
+        if overwrite_after(middle) { after = middle } else { before = middle }
+    }
+    assert!(before > 50, "{before} instructions are too few to be true");
+    for steps in before.saturating_sub(WINDOW)..before {
+        assert!(!overwrite_after(steps));
     }
 }
